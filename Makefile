@@ -1,0 +1,40 @@
+# Two commands are enough: `make run` and `make test`. Everything lives in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: run test lint unit bench docs clean
+
+run: .venv/.installed
+	$(BIN)/ddol train --agents 4
+
+test: lint unit
+
+lint: .venv/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: .venv/.installed-dev
+	$(BIN)/pytest -n 2 --dist loadfile
+
+bench: .venv/.installed-dev
+	$(BIN)/pip install --quiet -e '.[bench]'
+	$(BIN)/python -m benchmarks $(ARGS)
+
+# Debian ships venv without ensurepip unless python3-venv is there.
+.venv/bin/pip:
+	$(PYTHON) -m venv .venv || { rm -rf .venv; apt-get update -qq && apt-get install -y -qq python3-venv && $(PYTHON) -m venv .venv; } \
+	  || { echo "make: cannot create .venv; install the package python3-venv and try again" >&2; rm -rf .venv; exit 1; }
+
+.venv/.installed: .venv/bin/pip pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[plot,tables]'
+	touch $@
+
+.venv/.installed-dev: .venv/bin/pip pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,lint]'
+	touch $@ .venv/.installed
+
+clean:
+	rm -rf .venv build dist *.egg-info src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,123 @@
+"""How Python functions become parts of the compiled kernel.
+
+A part (a loss, one loop of an update rule, a communicator) is a plain Python function. It is compiled on its own,
+to a C function, and the kernel calls it by its address. So no combination of parts is ever compiled
+together, every part hits Numba's disk cache on its own, and a user's part is compiled exactly like ours.
+
+Loops over a row are written once for dense and sparse rows: the row's values are ``x[0..n)`` and
+``column(index, j)`` says which feature the j-th value belongs to. The dense variant is compiled with
+an integer in the place of ``index``, so that ``column`` is ``j`` there and the loop vectorises.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core.errors import NumbaError
+from numba.extending import intrinsic, overload
+
+POINTER = types.CPointer(types.float64)
+DENSE = types.int64
+SPARSE = types.CPointer(types.uint32)
+
+# Sums may be reordered so that dot products use vector registers; NaN and infinity keep their meaning.
+REORDER = {"reassoc", "contract", "nsz"}
+
+
+def column(index: Any, j: int) -> int:
+    """Feature of the j-th value of a row: ``j`` in a dense row, ``index[j]`` in a sparse one."""
+    return j if index is None else int(index[j])
+
+
+@overload(column, inline="always")
+def _column(index: Any, j: Any) -> Callable:
+    if isinstance(index, types.Integer):
+        return lambda index, j: j
+    return lambda index, j: index[j]
+
+
+class CompileError(TypeError):
+    """A user's function does not fit the kernel: the message says which and what was expected."""
+
+
+@functools.cache
+def compile_part(function: Callable, signature: Any) -> Any:
+    """Compile ``function`` to a C function of the given Numba ``signature``; ``.address`` calls it."""
+    expected = len(signature.args)
+    found = len(inspect.signature(function).parameters)
+    name = getattr(function, "__qualname__", repr(function))
+    if found != expected:
+        raise CompileError(f"`{name}` takes {found} arguments, expected {expected}")
+    options: dict[str, Any] = {"error_model": "numpy", "fastmath": REORDER}
+    try:
+        return numba.cfunc(signature, cache=_cacheable(function), **options)(function)
+    except NumbaError as error:
+        reason = " ".join(str(error).split())[:300]
+        raise CompileError(
+            f"`{name}` does not compile to {signature}: {reason}; "
+            "use numbers, loops and functions of `math` only"
+        ) from error
+
+
+def _cacheable(function: Callable) -> bool:
+    """Numba caches beside the source file: functions typed into an interpreter have none."""
+    if function.__closure__:
+        return False
+    try:
+        return inspect.getsourcefile(function) is not None and not function.__module__ == "__main__"
+    except TypeError:
+        return False
+
+
+def scalar(function: Callable | None, arguments: int = 2) -> int:
+    """Address of ``double f(double…, const double *parameters)``: losses and link functions."""
+    if function is None:
+        return 0
+    signature = types.float64(*[types.float64] * arguments, POINTER)
+    return int(compile_part(function, signature).address)
+
+
+def _call(result: Any, llvm_result: Any) -> Any:
+    """Make an intrinsic that calls the C function at ``address`` with a tuple of arguments."""
+
+    @intrinsic
+    def call(typing_context: Any, address: Any, arguments: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            inner = [builder.extract_value(values[1], k) for k in range(len(signature.args[1]))]
+            kind = ir.FunctionType(llvm_result, [value.type for value in inner])
+            found = builder.call(builder.inttoptr(values[0], kind.as_pointer()), inner)
+            return context.get_dummy_value() if result is types.void else found
+
+        return result(address, arguments), generate
+
+    return call
+
+
+def _call_through_ctypes(result: Any) -> Callable:
+    """Make the same call from the interpreter, for runs with NUMBA_DISABLE_JIT=1."""
+    kinds = {float: ctypes.c_double, np.float64: ctypes.c_double}
+
+    def call(address: int, arguments: tuple) -> Any:
+        types_ = [kinds.get(type(a), ctypes.c_int64) for a in arguments]
+        plain = [float(a) if k is ctypes.c_double else int(a) for a, k in zip(arguments, types_)]
+        return ctypes.CFUNCTYPE(result, *types_)(int(address))(*plain)
+
+    return call
+
+
+if numba.config.DISABLE_JIT:
+    call_float = _call_through_ctypes(ctypes.c_double)
+    call_int = _call_through_ctypes(ctypes.c_int64)
+    call_void = _call_through_ctypes(None)
+else:
+    call_float = _call(types.float64, ir.DoubleType())
+    call_int = _call(types.int64, ir.IntType(64))
+    call_void = _call(types.void, ir.VoidType())

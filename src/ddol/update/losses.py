@@ -1,0 +1,228 @@
+"""Losses: what a wrong prediction costs, and the slope that the update follows.
+
+A loss is two scalar functions of the score z = ⟨w, x⟩, the answer y and the loss's parameters.
+Labels of classification are −1 and +1. Rules that hold for all of them:
+
+- score 0 predicts +1;
+- where the loss has a kink the (sub)derivative is that of the flat side, so hinge has slope 0
+  at margin 1 and absolute loss has slope 0 at z = y.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ddol.compiled import scalar
+
+BINARY, REGRESSION = "binary", "regression"
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A convex function of the score, with its derivative.
+
+    Parameters
+    ----------
+    name : str
+    value, derivative : functions ``f(z, y, p)`` of score, answer and ``parameters``
+        Plain Python on numbers (``math`` is allowed); compiled when first used.
+    parameters : tuple of float
+        Passed as the third argument.
+    task : "binary" or "regression"
+    probability : function ``f(z, p)`` or None
+        Chance of the positive class at score z, where the loss has one.
+
+    Examples
+    --------
+    >>> hinge.value(0.25, 1.0, ())
+    0.75
+    >>> hinge.derivative(0.25, 1.0, ())
+    -1.0
+    """
+
+    name: str
+    value: Callable[[Any, Any, Any], float]
+    derivative: Callable[[Any, Any, Any], float]
+    parameters: tuple[float, ...] = ()
+    task: str = BINARY
+    probability: Callable[[float], float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.task not in (BINARY, REGRESSION):
+            raise ValueError(f"`task` of loss {self.name} is {self.task!r}, use binary or regression")
+
+    def addresses(self) -> tuple[int, int]:
+        """Compiled value and derivative, by address."""
+        return scalar(self.value), scalar(self.derivative)
+
+
+def _hinge_value(z, y, p):  # type: ignore[no-untyped-def]
+    return max(0.0, 1.0 - y * z)
+
+
+def _hinge_derivative(z, y, p):  # type: ignore[no-untyped-def]
+    return -y if y * z < 1.0 else 0.0
+
+
+def _squared_hinge_value(z, y, p):  # type: ignore[no-untyped-def]
+    gap = max(0.0, 1.0 - y * z)
+    return gap * gap
+
+
+def _squared_hinge_derivative(z, y, p):  # type: ignore[no-untyped-def]
+    return -2.0 * y * max(0.0, 1.0 - y * z)
+
+
+def _perceptron_value(z, y, p):  # type: ignore[no-untyped-def]
+    return max(0.0, -y * z)
+
+
+def _perceptron_derivative(z, y, p):  # type: ignore[no-untyped-def]
+    # Score 0 predicts +1, so it is a mistake on −1 and must move the weights.
+    wrong = z >= 0.0 if y < 0.0 else z < 0.0
+    return -y if wrong else 0.0
+
+
+def _logistic_value(z, y, p):  # type: ignore[no-untyped-def]
+    margin = y * z
+    if margin > 0.0:
+        return math.log1p(math.exp(-margin))
+    return math.log1p(math.exp(margin)) - margin
+
+
+def _logistic_derivative(z, y, p):  # type: ignore[no-untyped-def]
+    margin = y * z
+    if margin > 0.0:
+        decay = math.exp(-margin)
+        return -y * decay / (1.0 + decay)
+    return -y / (1.0 + math.exp(margin))
+
+
+def _sigmoid(z: float) -> float:
+    if z >= 0.0:
+        return 1.0 / (1.0 + math.exp(-z))
+    growth = math.exp(z)
+    return growth / (1.0 + growth)
+
+
+def _squared_value(z, y, p):  # type: ignore[no-untyped-def]
+    return 0.5 * (z - y) * (z - y)
+
+
+def _squared_derivative(z, y, p):  # type: ignore[no-untyped-def]
+    return z - y
+
+
+def _absolute_value(z, y, p):  # type: ignore[no-untyped-def]
+    return abs(z - y)
+
+
+def _absolute_derivative(z, y, p):  # type: ignore[no-untyped-def]
+    return 1.0 if z > y else (-1.0 if z < y else 0.0)
+
+
+def _huber_value(z, y, p):  # type: ignore[no-untyped-def]
+    error = abs(z - y)
+    return 0.5 * error * error if error <= p[0] else p[0] * (error - 0.5 * p[0])
+
+
+def _huber_derivative(z, y, p):  # type: ignore[no-untyped-def]
+    return min(p[0], max(-p[0], z - y))
+
+
+def _insensitive_value(z, y, p):  # type: ignore[no-untyped-def]
+    return max(0.0, abs(z - y) - p[0])
+
+
+def _insensitive_derivative(z, y, p):  # type: ignore[no-untyped-def]
+    return 1.0 if z - y > p[0] else (-1.0 if y - z > p[0] else 0.0)
+
+
+def _quantile_value(z, y, p):  # type: ignore[no-untyped-def]
+    return p[0] * (y - z) if y > z else (1.0 - p[0]) * (z - y)
+
+
+def _quantile_derivative(z, y, p):  # type: ignore[no-untyped-def]
+    return -p[0] if z < y else (1.0 - p[0] if z > y else 0.0)
+
+
+def _zero_one_value(z, y, p):  # type: ignore[no-untyped-def]
+    return 1.0 if (z >= 0.0) != (y > 0.0) else 0.0
+
+
+def _label(z, y, p):  # type: ignore[no-untyped-def]
+    return y
+
+
+hinge = Loss("hinge", _hinge_value, _hinge_derivative)
+squared_hinge = Loss("squared_hinge", _squared_hinge_value, _squared_hinge_derivative)
+perceptron = Loss("perceptron", _perceptron_value, _perceptron_derivative)
+logistic = Loss("logistic", _logistic_value, _logistic_derivative, probability=_sigmoid)
+squared = Loss("squared", _squared_value, _squared_derivative, task=REGRESSION)
+absolute = Loss("absolute", _absolute_value, _absolute_derivative, task=REGRESSION)
+
+# The loss of weighted majority: an expert needs the answer itself, not a slope.
+zero_one = Loss("zero_one", _zero_one_value, _label)
+
+
+def huber(delta: float = 1.0) -> Loss:
+    """Squared up to ``delta``, absolute beyond it.
+
+    Examples
+    --------
+    >>> huber(1.0).value(3.0, 0.0, (1.0,))
+    2.5
+    """
+    return Loss("huber", _huber_value, _huber_derivative, (_positive("delta", delta),), REGRESSION)
+
+
+def epsilon_insensitive(epsilon: float = 0.1) -> Loss:
+    """Absolute error beyond ``epsilon``, nothing within it."""
+    if not 0.0 <= epsilon < math.inf:
+        raise ValueError(f"`epsilon` must be at least 0, it is {epsilon}")
+    name = "epsilon_insensitive"
+    return Loss(name, _insensitive_value, _insensitive_derivative, (float(epsilon),), REGRESSION)
+
+
+def quantile(q: float = 0.5) -> Loss:
+    """Pinball loss: its minimiser is the ``q``-quantile of the answers."""
+    if not 0.0 < q < 1.0:
+        raise ValueError(f"`q` must lie between 0 and 1, it is {q}")
+    return Loss("quantile", _quantile_value, _quantile_derivative, (float(q),), REGRESSION)
+
+
+def _positive(name: str, value: float) -> float:
+    if not 0.0 < value < math.inf:
+        raise ValueError(f"`{name}` must be a positive number, it is {value}")
+    return float(value)
+
+
+_FIXED = (hinge, squared_hinge, perceptron, logistic, squared, absolute, zero_one)
+_MADE: dict[str, Callable[..., Loss]] = {
+    "huber": huber,
+    "epsilon_insensitive": epsilon_insensitive,
+    "quantile": quantile,
+}
+LOSSES: dict[str, Callable[..., Loss]] = {
+    **{fixed.name: (lambda fixed=fixed: fixed) for fixed in _FIXED},
+    **_MADE,
+}
+
+
+def loss_named(name: str | Loss, **parameters: float) -> Loss:
+    """Look a loss up by name (dashes are as good as underscores).
+
+    Examples
+    --------
+    >>> loss_named("squared-hinge").name
+    'squared_hinge'
+    """
+    if isinstance(name, Loss):
+        return name
+    make = LOSSES.get(name.replace("-", "_"))
+    if make is None:
+        raise ValueError(f"unknown loss {name!r}; use one of {', '.join(sorted(LOSSES))}")
+    return make(**parameters)

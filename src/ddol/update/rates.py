@@ -1,0 +1,74 @@
+"""Rates: the step size η_t of round t = 1, 2, …
+
+A rate is any callable of the round. It is evaluated outside the kernel, a block of rounds at a time,
+so it needs no compilation: one that takes arrays is called once a block, any other once a round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+Rate = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Power:
+    """η_t = η₀ · t^(−exponent).
+
+    Examples
+    --------
+    >>> inverse_sqrt(2.0)(np.array([1, 4]))
+    array([2., 1.])
+    """
+
+    scale: float
+    exponent: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.scale < math.inf:
+            raise ValueError(f"`rate` must be a positive number, it is {self.scale}")
+
+    def __call__(self, t: np.ndarray) -> np.ndarray:
+        return self.scale / np.asarray(t, float) ** self.exponent
+
+
+def constant(rate: float = 1.0) -> Power:
+    """η_t = η₀."""
+    return Power(rate, 0.0)
+
+
+def inverse_sqrt(rate: float = 1.0) -> Power:
+    """η_t = η₀/√t, the paper's."""
+    return Power(rate, 0.5)
+
+
+def inverse(rate: float = 1.0) -> Power:
+    """η_t = η₀/t, for strongly convex objectives."""
+    return Power(rate, 1.0)
+
+
+def evaluate(rate: Rate, first: int, rounds: int) -> np.ndarray:
+    """Values of ``rate`` in the rounds ``first``, …, ``first + rounds − 1``, checked.
+
+    Examples
+    --------
+    >>> evaluate(lambda t: 1 / t if t > 1 else 2.0, 1, 3)
+    array([2.        , 0.5       , 0.33333333])
+    """
+    t = np.arange(first, first + rounds)
+    try:
+        values = np.asarray(rate(t), float)
+    except (TypeError, ValueError):
+        values = np.array([rate(int(round_)) for round_ in t], float)
+    if values.shape != t.shape:
+        values = np.array([rate(int(round_)) for round_ in t], float).reshape(t.shape)
+    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0.0)))
+    if bad.size:
+        raise ValueError(
+            f"`rate` gave {values[bad[0]]} in round {t[bad[0]]}, expected a finite number ≥ 0"
+        )
+    return values
