@@ -1,0 +1,370 @@
+"""Examples in memory: rows in stream order, and the table that deals them to agents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from ddol.streams.errors import DataError
+
+Floats = NDArray[np.float64]
+
+_NO_FLOATS = np.empty(0, dtype=np.float64)
+_NO_INDICES = np.empty(0, dtype=np.uint32)
+_NO_INDPTR = np.empty(0, dtype=np.int64)
+for _empty in (_NO_FLOATS, _NO_INDICES, _NO_INDPTR):
+    _empty.flags.writeable = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A block of examples in stream order, dense or CSR.
+
+    Dense row ``i`` is ``data[i * D : (i + 1) * D]``; sparse row ``i`` has the values
+    ``data[indptr[i] : indptr[i + 1]]`` at the columns ``indices[indptr[i] : indptr[i + 1]]``,
+    which ascend.
+
+    Parameters
+    ----------
+    data
+        Feature values, 1-D and contiguous.
+    indices
+        Column of every value; empty when the rows are dense.
+    indptr
+        Where each row begins in `data`, one more than there are rows; empty when dense.
+    n_features
+        Number of columns D.
+    y
+        One raw label or target per row.
+    weight
+        One importance per row, or empty when all are 1.
+
+    Examples
+    --------
+    >>> rows = Rows.from_dense([[1.0, 2.0], [0.0, 3.0]], [1, 0])
+    >>> len(rows), rows.n_features, rows.dense
+    (2, 2, True)
+    """
+
+    data: Floats
+    indices: NDArray[np.uint32]
+    indptr: NDArray[np.int64]
+    n_features: int
+    y: Floats
+    weight: Floats
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def dense(self) -> bool:
+        """Whether every row stores all of its D values."""
+        return len(self.indptr) == 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        arrays = (self.data, self.indices, self.indptr, self.y, self.weight)
+        return sum(array.nbytes for array in arrays)
+
+    @classmethod
+    def from_dense(cls, X: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None) -> Rows:
+        """Rows of a 2-D array; a C-contiguous float64 array is not copied.
+
+        Examples
+        --------
+        >>> X = np.eye(2)
+        >>> np.shares_memory(Rows.from_dense(X, [0, 1]).data, X)
+        True
+        """
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        if X.ndim != 2:
+            raise DataError(f"`X` must have 2 dimensions, it has {X.ndim}; use X.reshape(n, D)")
+        n, n_features = X.shape
+        return cls(
+            data=X.reshape(-1),
+            indices=_NO_INDICES,
+            indptr=_NO_INDPTR,
+            n_features=n_features,
+            y=_column(y, n, "y"),
+            weight=_NO_FLOATS if weight is None else _column(weight, n, "weight"),
+        )
+
+    @classmethod
+    def from_csr(cls, X: Any, y: ArrayLike, weight: ArrayLike | None = None) -> Rows:
+        """Rows of a scipy sparse matrix; a canonical float64 CSR matrix is not copied.
+
+        Repeated entries are summed and columns sorted, in a copy, where that is needed.
+
+        Examples
+        --------
+        >>> rows = Rows.from_csr(sp.csr_matrix([[0.0, 2.0], [0.0, 0.0]]), [1, 0])
+        >>> rows.data, rows.indices, rows.indptr
+        (array([2.]), array([1], dtype=uint32), array([0, 1, 1]))
+        """
+        X = X.tocsr()
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        n, n_features = X.shape
+        return cls(
+            data=np.ascontiguousarray(X.data, dtype=np.float64),
+            indices=_unsigned(X.indices, n_features),
+            indptr=np.ascontiguousarray(X.indptr, dtype=np.int64),
+            n_features=n_features,
+            y=_column(y, n, "y"),
+            weight=_NO_FLOATS if weight is None else _column(weight, n, "weight"),
+        )
+
+    def slice(self, lo: int, hi: int) -> Rows:
+        """Rows `lo` to `hi` (exclusive) as views of these.
+
+        Examples
+        --------
+        >>> Rows.from_dense(np.eye(3), [0, 1, 2]).slice(1, 3).y
+        array([1., 2.])
+        """
+        lo, hi, _ = slice(lo, hi).indices(len(self))
+        if lo == 0 and hi == len(self):
+            return self
+        y, weight = self.y[lo:hi], self.weight[lo:hi]
+        if self.dense:
+            data = self.data[lo * self.n_features : hi * self.n_features]
+            return replace(self, data=data, y=y, weight=weight)
+        first, last = self.indptr[lo], self.indptr[hi]
+        return Rows(
+            data=self.data[first:last],
+            indices=self.indices[first:last],
+            indptr=self.indptr[lo : hi + 1] - first,
+            n_features=self.n_features,
+            y=y,
+            weight=weight,
+        )
+
+    def take(self, order: ArrayLike) -> Rows:
+        """The rows numbered by `order`, copied in that order.
+
+        Examples
+        --------
+        >>> Rows.from_dense(np.eye(3), [0, 1, 2]).take([2, 0]).y
+        array([2., 0.])
+        """
+        order = np.asarray(order, dtype=np.int64)
+        y = self.y[order]
+        weight = self.weight[order] if len(self.weight) else self.weight
+        if self.dense:
+            data = self.data.reshape(len(self), self.n_features)[order].reshape(-1)
+            return replace(self, data=data, y=y, weight=weight)
+        counts = np.diff(self.indptr)[order]
+        indptr = np.concatenate(([0], np.cumsum(counts)))
+        # Position of every kept value in `data`: start of its row plus its rank in the row.
+        chosen = np.repeat(self.indptr[order] - indptr[:-1], counts) + np.arange(indptr[-1])
+        return Rows(self.data[chosen], self.indices[chosen], indptr, self.n_features, y, weight)
+
+    def widen(self, n_features: int) -> Rows:
+        """The same sparse rows in a space of at least `n_features` columns."""
+        if n_features <= self.n_features:
+            return self
+        if self.dense:
+            raise DataError(
+                f"found rows of {self.n_features} columns, expected {n_features}; "
+                "give every stream the same columns"
+            )
+        return replace(self, n_features=n_features)
+
+    def with_intercept(self) -> Rows:
+        """The rows with a constant 1 as column 0, every other column moved up by one.
+
+        The constant is first, not last, so that it keeps its place when later rows of a
+        sparse stream bring new columns.
+
+        Examples
+        --------
+        >>> Rows.from_dense([[5.0], [6.0]], [0, 1]).with_intercept().data
+        array([1., 5., 1., 6.])
+        """
+        n = len(self)
+        if self.dense:
+            X = np.empty((n, self.n_features + 1))
+            X[:, 0] = 1.0
+            X[:, 1:] = self.data.reshape(n, self.n_features)
+            return replace(self, data=X.reshape(-1), n_features=self.n_features + 1)
+        indptr = self.indptr + np.arange(n + 1)
+        data = np.empty(indptr[-1])
+        indices = np.empty(indptr[-1], dtype=np.uint32)
+        others = np.ones(len(data), dtype=bool)
+        others[indptr[:-1]] = False
+        data[indptr[:-1]] = 1.0
+        data[others] = self.data
+        indices[indptr[:-1]] = 0
+        indices[others] = self.indices + np.uint32(1)
+        return replace(
+            self, data=data, indices=indices, indptr=indptr, n_features=self.n_features + 1
+        )
+
+    def to_scipy(self) -> Any:
+        """The features as a scipy CSR matrix.
+
+        Examples
+        --------
+        >>> Rows.from_dense([[1.0, 0.0]], [1]).to_scipy().shape
+        (1, 2)
+        """
+        if self.dense:
+            return sp.csr_matrix(self.data.reshape(len(self), self.n_features))
+        indices = self.indices.astype(np.int64)
+        shape = (len(self), self.n_features)
+        return sp.csr_matrix((self.data, indices, self.indptr), shape=shape)
+
+    def check_finite(self, where: str = "X") -> Rows:
+        """Return the rows, or raise `DataError` naming the first value that is not finite.
+
+        Examples
+        --------
+        >>> Rows.from_dense([[1.0, np.nan]], [1]).check_finite()
+        Traceback (most recent call last):
+        ...
+        ddol.streams.errors.DataError: X: found nan in row 0, column 1, expected a finite ...
+        """
+        for name, values in (("y", self.y), ("weight", self.weight)):
+            at = _first_not_finite(values)
+            if at >= 0:
+                raise DataError(
+                    f"{where}: found {name} {values[at]} in row {at}, expected a finite number; "
+                    "remove or correct that row"
+                )
+        at = _first_not_finite(self.data)
+        if at < 0:
+            return self
+        row, column = self._cell(at)
+        raise DataError(
+            f"{where}: found {self.data[at]} in row {row}, column {column}, "
+            "expected a finite number; impute or remove missing values"
+        )
+
+    def _cell(self, at: int) -> tuple[int, int]:
+        if self.dense:
+            return divmod(at, self.n_features)
+        return int(np.searchsorted(self.indptr, at, side="right")) - 1, int(self.indices[at])
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some rounds of play: the examples, and who sees which of them when.
+
+    Parameters
+    ----------
+    rows
+        The examples. They may be more than the table names.
+    table
+        ``table[r, i, b]`` is the row that agent `i` sees as its `b`-th example in round
+        `r`, or -1 for none; int64 of shape (rounds, agents, batch).
+
+    Examples
+    --------
+    >>> rows = Rows.from_dense(np.eye(3), [0, 1, 1])
+    >>> block = Block(rows, np.array([[[0], [1]], [[2], [-1]]]))
+    >>> block.n_rounds, block.n_agents, block.batch, block.n_examples
+    (2, 2, 1, 3)
+    """
+
+    rows: Rows
+    table: NDArray[np.int64]
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of rounds."""
+        return int(self.table.shape[0])
+
+    @property
+    def n_agents(self) -> int:
+        """Number of agents."""
+        return int(self.table.shape[1])
+
+    @property
+    def batch(self) -> int:
+        """Most examples that an agent sees in one round."""
+        return int(self.table.shape[2])
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples that the table deals."""
+        return int(np.count_nonzero(self.table >= 0))
+
+
+def concatenate(pieces: Sequence[Rows]) -> Rows:
+    """Rows of all `pieces`, in order; sparse pieces take the largest number of columns.
+
+    Examples
+    --------
+    >>> one = Rows.from_dense(np.eye(2), [0, 1])
+    >>> concatenate([one, one.slice(0, 1)]).y
+    array([0., 1., 0.])
+    """
+    if len(pieces) == 1:
+        return pieces[0]
+    n_features = max(piece.n_features for piece in pieces)
+    dense = pieces[0].dense
+    if any(piece.dense != dense for piece in pieces):
+        raise DataError("found dense and sparse rows together; convert all streams to one kind")
+    pieces = [piece.widen(n_features) for piece in pieces]
+    return Rows(
+        data=np.concatenate([piece.data for piece in pieces]),
+        indices=_NO_INDICES if dense else np.concatenate([piece.indices for piece in pieces]),
+        indptr=_NO_INDPTR if dense else _joined_indptr(pieces),
+        n_features=n_features,
+        y=np.concatenate([piece.y for piece in pieces]),
+        weight=_joined_weight(pieces),
+    )
+
+
+def _joined_indptr(pieces: Sequence[Rows]) -> NDArray[np.int64]:
+    counts = np.concatenate([np.diff(piece.indptr) for piece in pieces])
+    indptr = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=indptr[1:])
+    return indptr
+
+
+def _joined_weight(pieces: Sequence[Rows]) -> Floats:
+    if not any(len(piece.weight) for piece in pieces):
+        return _NO_FLOATS
+    return np.concatenate(
+        [piece.weight if len(piece.weight) else np.ones(len(piece)) for piece in pieces]
+    )
+
+
+def _column(values: ArrayLike, n: int, name: str) -> Floats:
+    try:
+        column = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"`{name}` must be numbers, found {np.asarray(values).dtype}; encode classes as numbers"
+        ) from None
+    if column.shape != (n,):
+        raise DataError(
+            f"`{name}` must have shape ({n},) for {n} rows, it has {column.shape}; "
+            "give one value per row"
+        )
+    return column
+
+
+def _unsigned(indices: NDArray[Any], n_features: int) -> NDArray[np.uint32]:
+    if n_features > 2**32:
+        raise DataError(f"found {n_features} columns, expected at most 2**32; hash the features")
+    if indices.dtype == np.int32:
+        return np.ascontiguousarray(indices).view(np.uint32)
+    return indices.astype(np.uint32)
+
+
+def _first_not_finite(values: Floats) -> int:
+    # One sum at memory speed says that all is well; only an overflow or a real find looks closer.
+    with np.errstate(invalid="ignore", over="ignore"):
+        if np.isfinite(values.sum()):
+            return -1
+    bad = ~np.isfinite(values)
+    return int(bad.argmax()) if bad.any() else -1
