@@ -1,0 +1,115 @@
+"""Examples that are in memory already: NumPy arrays, scipy matrices, data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from ddol.streams.errors import DataError
+from ddol.streams.rows import Rows
+from ddol.streams.stream import Position
+
+
+@dataclass(frozen=True)
+class RowsStream:
+    """A stream over rows in memory, given whole and never copied.
+
+    Examples
+    --------
+    >>> stream = RowsStream(Rows.from_dense(np.eye(2), [0, 1]))
+    >>> [(len(rows), position) for rows, position in stream.read()]
+    [(2, 2)]
+    """
+
+    rows: Rows
+    name: str = "array"
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return self.rows.n_features
+
+    @property
+    def n_examples(self) -> int:
+        """Number of rows."""
+        return len(self.rows)
+
+    @property
+    def dense(self) -> bool:
+        """Whether the rows are dense."""
+        return self.rows.dense
+
+    def read(
+        self, position: Position | None = None, pass_number: int = 0
+    ) -> Iterator[tuple[Rows, Position]]:
+        """Yield all rows at once, or nothing when `position` is the end."""
+        if not position and len(self.rows):
+            yield self.rows, len(self.rows)
+
+    def describe(self) -> str:
+        """Name of the array."""
+        return self.name
+
+    def progress(self, position: Position | None) -> tuple[int, int] | None:
+        """Rows read and in total."""
+        return position or 0, len(self.rows)
+
+    def locate(self, position: Position | None, row: int) -> str:
+        """Name and row number."""
+        return f"{self.name}: row {(position or 0) + row}"
+
+
+def array_stream(
+    X: Any, y: ArrayLike, weight: ArrayLike | None = None, name: str = "X"
+) -> RowsStream:
+    """Stream over an array, a scipy sparse matrix or a data frame of numbers.
+
+    A C-contiguous float64 array and a canonical float64 CSR matrix are used where they lie.
+
+    Parameters
+    ----------
+    X
+        Features, one row per example; every value must be finite.
+    y
+        One label or target per row.
+    weight
+        One importance per row; all 1 if not given.
+    name
+        What messages call it.
+
+    Examples
+    --------
+    >>> stream = array_stream([[1, 2], [3, 4]], [0, 1])
+    >>> stream.n_examples, stream.n_features
+    (2, 2)
+    """
+    if sp.issparse(X):
+        rows = Rows.from_csr(X, y, weight)
+    else:
+        rows = Rows.from_dense(_numbers(X, name), y, weight)
+    return RowsStream(rows.check_finite(name), name)
+
+
+def _numbers(X: Any, name: str) -> np.ndarray:
+    values = X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
+    try:
+        return np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"{name}: found {_first_text_column(X)}, expected numbers; "
+            "encode text columns as numbers or drop them"
+        ) from None
+
+
+def _first_text_column(X: Any) -> str:
+    for column in getattr(X, "columns", ()):
+        try:
+            X[column].to_numpy().astype(np.float64)
+        except (TypeError, ValueError):
+            return f"column {column!r} of type {X[column].dtype}"
+    return f"values of type {np.asarray(X).dtype}"

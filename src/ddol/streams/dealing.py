@@ -1,0 +1,290 @@
+"""Dealing a stream, or one stream each, to the agents: from rows to rounds."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ddol.streams.errors import DataError
+from ddol.streams.rows import Block, Rows, concatenate
+from ddol.streams.stream import Position, Stream
+
+_MOST_ROUNDS = 8192
+_MOST_TABLE = 1 << 18
+_MOST_BYTES = 16 << 20
+_BEGINNING = {"block": None, "skip": 0}
+
+
+def deal(
+    streams: Stream | Sequence[Stream],
+    n_agents: int,
+    batch: int = 1,
+    passes: int = 1,
+    position: Position | None = None,
+    block_rounds: int | None = None,
+) -> Iterator[tuple[Block, Position]]:
+    """Yield rounds of play in blocks, each with the position right after it.
+
+    One stream is dealt round-robin: example `k` of a pass goes to agent ``k mod N``, and a
+    round is ``N * batch`` consecutive examples. As many streams as agents are one each; they
+    may end at different times, and the pass ends when all have. No example is dropped: where
+    there is none left for an agent the table says -1. Every pass begins with a new round, so
+    that an agent sees the same examples in each.
+
+    Parameters
+    ----------
+    streams
+        One stream, or a sequence of one or of `n_agents`.
+    n_agents, batch
+        Agents, and examples an agent sees in one round.
+    passes
+        Times that the streams are read.
+    position
+        A position that an earlier call yielded; the blocks after it are the same to the bit.
+    block_rounds
+        Most rounds in a block; by default at most 8,192 and as many as keep a table in 2 MB.
+
+    Examples
+    --------
+    >>> from ddol.streams.arrays import array_stream
+    >>> stream = array_stream(np.eye(5), np.arange(5))
+    >>> for block, position in deal(stream, n_agents=2):
+    ...     print(block.rows.y, block.table[:, :, 0].tolist())
+    [0. 1. 2. 3.] [[0, 1], [2, 3]]
+    [4.] [[0, -1]]
+    """
+    streams = [streams] if isinstance(streams, Stream) else list(streams)
+    _check(streams, n_agents, batch, passes)
+    if block_rounds is None:
+        block_rounds = max(1, min(_MOST_ROUNDS, _MOST_TABLE // (n_agents * batch)))
+    plan = _Plan(n_agents, batch, block_rounds)
+    return _deal_passes(streams, plan, passes, position or {"pass": 0, "streams": None})
+
+
+def _deal_passes(
+    streams: Sequence[Stream], plan: _Plan, passes: int, position: Position
+) -> Iterator[tuple[Block, Position]]:
+    places = position["streams"] or [_BEGINNING] * len(streams)
+    for number in range(position["pass"], passes):
+        readers = [_Reader(s, at, number) for s, at in zip(streams, places, strict=True)]
+        blocks = _one_each(readers, plan) if len(readers) > 1 else _round_robin(readers[0], plan)
+        for block in blocks:
+            yield block, {"pass": number, "streams": [reader.place() for reader in readers]}
+        places = [_BEGINNING] * len(streams)
+
+
+def progress(streams: Sequence[Stream], position: Position | None) -> tuple[int, int] | None:
+    """Work done and in total within the present pass, or None where a stream cannot tell.
+
+    Parameters
+    ----------
+    streams
+        The streams that were dealt.
+    position
+        A position that `deal` yielded; None is the beginning.
+    """
+    places = position["streams"] if position else [{"block": None}] * len(streams)
+    each = [s.progress(place["block"]) for s, place in zip(streams, places, strict=True)]
+    known = [pair for pair in each if pair is not None]
+    if len(known) < len(each):
+        return None
+    return sum(done for done, _ in known), sum(total for _, total in known)
+
+
+def table_round_robin(
+    n_rows: int, n_agents: int, batch: int = 1, first: int = 0
+) -> NDArray[np.int64]:
+    """Table that deals `n_rows` rows from row `first` on, row ``b * N + i`` of a round to `i`.
+
+    Examples
+    --------
+    >>> table_round_robin(5, n_agents=2, batch=2).tolist()
+    [[[0, 2], [1, 3]], [[4, -1], [-1, -1]]]
+    """
+    size = n_agents * batch
+    rounds = -(-n_rows // size)
+    flat = np.arange(first, first + rounds * size, dtype=np.int64)
+    flat[n_rows:] = -1
+    table = flat.reshape(rounds, batch, n_agents).transpose(0, 2, 1)
+    return np.ascontiguousarray(table)
+
+
+def table_by_agent(ids: ArrayLike, n_agents: int, batch: int = 1) -> NDArray[np.int64]:
+    """Table that gives every row to the agent it names, in the order of the rows.
+
+    Parameters
+    ----------
+    ids
+        Agent of each row, whole numbers from 0 to ``n_agents - 1``.
+    n_agents, batch
+        Agents, and examples an agent sees in one round.
+
+    Examples
+    --------
+    >>> table_by_agent([0, 1, 0, 0], n_agents=2)[:, :, 0].tolist()
+    [[0, 1], [2, -1], [3, -1]]
+    """
+    agents = _agent_ids(ids, n_agents)
+    order = np.argsort(agents, kind="stable")
+    counts = np.bincount(agents, minlength=n_agents)
+    rounds = -(-int(counts.max(initial=0)) // batch)
+    starts = np.cumsum(counts) - counts
+    rank = np.arange(len(agents)) - np.repeat(starts, counts)
+    table = np.full((n_agents, rounds * batch), -1, dtype=np.int64)
+    table[agents[order], rank] = order
+    return np.ascontiguousarray(table.reshape(n_agents, rounds, batch).transpose(1, 0, 2))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    n_agents: int
+    batch: int
+    block_rounds: int
+
+    @property
+    def round_size(self) -> int:
+        return self.n_agents * self.batch
+
+
+@dataclass
+class _Piece:
+    """A block of a stream, how many of its rows are dealt, and the position before it."""
+
+    rows: Rows
+    dealt: int
+    before: Position | None
+
+    @property
+    def left(self) -> int:
+        return len(self.rows) - self.dealt
+
+
+class _Reader:
+    """Rows read and not yet dealt.
+
+    What is buffered depends on the position alone, never on the blocks dealt before it:
+    this is what makes a resumed run deal the same blocks.
+    """
+
+    def __init__(self, stream: Stream, place: dict, pass_number: int) -> None:
+        self.blocks = stream.read(place["block"], pass_number)
+        self.before: Position | None = place["block"]
+        self.skip: int = place["skip"]
+        self.pieces: deque[_Piece] = deque()
+        self.available = 0
+        self.ended = False
+
+    def fill(self, wanted: int) -> None:
+        """Read until `wanted` rows are there or the stream has ended."""
+        while self.available < wanted and not self.ended:
+            rows, after = next(self.blocks, (None, None))
+            if rows is None:
+                self.ended = True
+            elif len(rows) > self.skip:
+                self.pieces.append(_Piece(rows, self.skip, self.before))
+                self.available += len(rows) - self.skip
+                self.skip = 0
+                self.before = after
+            else:
+                self.before = after
+
+    def consume(self, n: int) -> list[Rows]:
+        """The next `n` rows, in pieces."""
+        self.available -= n
+        taken = []
+        while n:
+            head = self.pieces[0]
+            count = min(n, head.left)
+            taken.append(head.rows.slice(head.dealt, head.dealt + count))
+            head.dealt += count
+            n -= count
+            if not head.left:
+                self.pieces.popleft()
+        return taken
+
+    def place(self) -> dict:
+        """Where the first row that is not dealt yet is."""
+        if self.pieces:
+            return {"block": self.pieces[0].before, "skip": self.pieces[0].dealt}
+        return {"block": self.before, "skip": 0}
+
+
+def _round_robin(reader: _Reader, plan: _Plan) -> Iterator[Block]:
+    size = plan.round_size
+    while True:
+        reader.fill(size)
+        if not reader.available:
+            return
+        # Whole rounds of the first piece are dealt where they lie; only a round that spans
+        # two pieces is copied together.
+        whole = reader.pieces[0].left // size * size
+        n = min(whole or size, plan.block_rounds * size, reader.available)
+        rows = concatenate(reader.consume(n))
+        yield Block(rows, table_round_robin(n, plan.n_agents, plan.batch))
+
+
+def _one_each(readers: Sequence[_Reader], plan: _Plan) -> Iterator[Block]:
+    batch = plan.batch
+    while True:
+        for reader in readers:
+            reader.fill(batch)
+        rounds = _common_rounds(readers, plan)
+        if not rounds:
+            return
+        table = np.full((rounds, plan.n_agents, batch), -1, dtype=np.int64)
+        pieces: list[Rows] = []
+        first = 0
+        for agent, reader in enumerate(readers):
+            n = min(reader.available, rounds * batch)
+            pieces += reader.consume(n)
+            own = np.full(rounds * batch, -1, dtype=np.int64)
+            own[:n] = np.arange(first, first + n)
+            table[:, agent] = own.reshape(rounds, batch)
+            first += n
+        yield Block(concatenate(pieces), table)
+
+
+def _common_rounds(readers: Sequence[_Reader], plan: _Plan) -> int:
+    going = [reader for reader in readers if reader.available]
+    if not going:
+        return 0
+    rounds = min(max(1, reader.available // plan.batch) for reader in going)
+    bytes_a_round = sum(_bytes_a_row(reader.pieces[0].rows) for reader in going)
+    affordable = _MOST_BYTES // max(1, bytes_a_round * plan.batch)
+    return min(rounds, plan.block_rounds, max(1, affordable))
+
+
+def _bytes_a_row(rows: Rows) -> int:
+    return rows.nbytes // len(rows)
+
+
+def _check(streams: Sequence[Stream], n_agents: int, batch: int, passes: int) -> None:
+    for name, value in (("n_agents", n_agents), ("batch", batch), ("passes", passes)):
+        if value < 1:
+            raise DataError(f"`{name}` must be at least 1, found {value}")
+    if len(streams) not in (1, n_agents):
+        raise DataError(
+            f"found {len(streams)} streams for {n_agents} agents, expected one stream to deal "
+            "round-robin or one for each agent; chain the streams or change the number of agents"
+        )
+    widths = {s.n_features for s in streams if s.n_features is not None}
+    if len(widths) > 1 and any(getattr(s, "dense", False) for s in streams):
+        raise DataError(
+            f"found streams of {sorted(widths)} columns, expected the same in each; "
+            "give every agent the same columns"
+        )
+
+
+def _agent_ids(ids: ArrayLike, n_agents: int) -> NDArray[np.int64]:
+    agents = np.asarray(ids)
+    if agents.ndim != 1 or not np.issubdtype(agents.dtype, np.integer):
+        raise DataError("`agents` must be one whole number per row; number the agents from 0")
+    if len(agents) and not (agents.min() >= 0 and agents.max() < n_agents):
+        raise DataError(
+            f"`agents` must be from 0 to {n_agents - 1}, found {agents.min()} to {agents.max()}"
+        )
+    return agents.astype(np.int64)

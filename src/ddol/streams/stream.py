@@ -1,0 +1,51 @@
+"""What every source of examples offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from ddol.streams.rows import Rows
+
+Position: TypeAlias = Any
+"""A JSON-able value that says where reading stands; only its own stream understands it."""
+
+
+@runtime_checkable
+class Stream(Protocol):
+    """A restartable source of examples: a description of where they are, not an open file.
+
+    `read` may be called any number of times. The position that comes with some rows
+    restarts right after them, with the same rows in the same blocks as an uninterrupted
+    reading would have given.
+    """
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of columns, or None when it is unknown before reading."""
+
+    @property
+    def n_examples(self) -> int | None:
+        """Number of rows in one pass, or None when it is unknown before reading."""
+
+    def read(
+        self, position: Position | None = None, pass_number: int = 0
+    ) -> Iterator[tuple[Rows, Position]]:
+        """Yield rows and the position right after them.
+
+        Parameters
+        ----------
+        position
+            Where to go on; None for the beginning.
+        pass_number
+            Which pass over the data this is; only a shuffle depends on it.
+        """
+
+    def describe(self) -> str:
+        """Short name for tables and messages, such as the file's."""
+
+    def progress(self, position: Position | None) -> tuple[int, int] | None:
+        """Return work done and in total at `position` (bytes or rows), or None if unknown."""
+
+    def locate(self, position: Position | None, row: int) -> str:
+        """Where row `row` of the block that begins at `position` is, for messages."""
