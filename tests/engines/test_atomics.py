@@ -1,0 +1,229 @@
+"""Barriers and sums over real threads, and the disk cache of their compiled code."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from ddol.engines import atomics
+
+compiled = pytest.mark.skipif(
+    numba.config.DISABLE_JIT, reason="atomics exist in compiled code only"
+)
+
+
+@intrinsic
+def call_at(typing, address, args):
+    """Call the C function at `address` with a tuple of integers, as the kernel does."""
+
+    def generate(context, builder, signature, values):
+        passed = [builder.extract_value(values[1], k) for k in range(len(signature.args[1]))]
+        kind = ir.FunctionType(ir.IntType(64), [value.type for value in passed])
+        return builder.call(builder.inttoptr(values[0], kind.as_pointer()), passed)
+
+    return types.int64(types.int64, args), generate
+
+
+@numba.njit(nogil=True)
+def meet(control, n_workers, shared, times):
+    """Add 1 to a sum per generation and count the generations that were not whole."""
+    wrong = 0
+    for t in range(times):
+        atomics.atomic_add(shared, t % 2, 1)
+        if atomics.barrier(control, n_workers) != 0:
+            return -1
+        # Two sums in turn: the other one is added to before anyone is back at this one.
+        if atomics.atomic_load(shared, t % 2) != n_workers * (t // 2 + 1):
+            wrong += 1
+    return wrong
+
+
+@numba.njit(nogil=True)
+def reduce_often(address, context, buffer, sums, scale):
+    """Reduce `buffer * (t + 1)` for each row t of `sums` and keep the results."""
+    for t in range(sums.shape[0]):
+        for k in range(buffer.shape[0]):
+            sums[t, k] = buffer[k] * (scale * t + 1)
+        status = call_at(
+            address, (context.ctypes.data, sums[t].ctypes.data, np.int64(buffer.shape[0]))
+        )
+        if status != 0:
+            return status
+    return 0
+
+
+@numba.njit(nogil=True)
+def exchange(address, context, packed, ghosts, row_length):
+    return call_at(
+        address, (context.ctypes.data, packed.ctypes.data, ghosts.ctypes.data, row_length)
+    )
+
+
+def in_threads(n: int, work: Callable[[int], int]) -> list[int]:
+    """Run `work(w)` in n threads, at most 30 seconds, and return what each returned."""
+    results = [-99] * n
+
+    def keep(w: int) -> None:
+        results[w] = work(w)
+
+    threads = [threading.Thread(target=keep, args=(w,), daemon=True) for w in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in threads), "a thread never came back"
+    return results
+
+
+@compiled
+def test_concurrent_additions_are_not_lost():
+    words = np.zeros(1, dtype=np.int64)
+
+    @numba.njit(nogil=True)
+    def add_often(words):
+        for _ in range(100_000):
+            atomics.atomic_add(words, 0, 1)
+        return 0
+
+    in_threads(2, lambda w: add_often(words))
+    assert words[0] == 200_000
+
+
+@compiled
+@pytest.mark.parametrize("n_workers", [1, 2, 4])
+def test_nobody_passes_a_barrier_before_all_are_there(n_workers):
+    control, shared = atomics.new_control(), np.zeros(2, dtype=np.int64)
+    wrong = in_threads(n_workers, lambda w: meet(control, n_workers, shared, 100_000))
+    assert wrong == [0] * n_workers
+    assert shared.sum() == n_workers * 100_000
+
+
+@compiled
+def test_abort_wakes_all_who_wait():
+    control, shared = atomics.new_control(), np.zeros(2, dtype=np.int64)
+    meet(atomics.new_control(), 1, shared, 1)  # compiled before the threads start
+    timer = threading.Timer(0.05, lambda: atomics.abort(control))
+    timer.start()
+    # The fourth worker never comes.
+    assert in_threads(3, lambda w: atomics.barrier(control, 4)) == [atomics.ABORTED] * 3
+
+
+@compiled
+@pytest.mark.parametrize("n_workers", [1, 2, 3, 4])
+@pytest.mark.parametrize("count", [1, 54, 1000])
+def test_reduce_is_the_same_sum_in_the_order_of_workers_everywhere(n_workers, count):
+    parts = np.random.default_rng(1).normal(size=(n_workers, count)) * 10.0 ** np.arange(
+        n_workers
+    ).reshape(-1, 1)
+    memory = atomics.share(n_workers, count)
+    sums = np.zeros((n_workers, 300, count))
+    address = atomics.threads_addresses().reduce
+    status = in_threads(
+        n_workers, lambda w: reduce_often(address, memory.contexts[w], parts[w], sums[w], 1.0)
+    )
+    assert status == [atomics.DONE] * n_workers
+    for t in (0, 1, 2, 299):
+        expected = parts[0] * (t + 1)
+        for w in range(1, n_workers):
+            expected = expected + parts[w] * (t + 1)
+        for w in range(n_workers):
+            np.testing.assert_array_equal(sums[w, t], expected)
+    sent = 300 * count if n_workers > 1 else 0
+    assert memory.contexts[:, atomics.SENT].tolist() == [sent] * n_workers
+
+
+@compiled
+def test_reduce_max_is_the_maximum():
+    parts = np.array([[1.0, -2.0, -np.inf], [0.5, -1.0, -np.inf]])
+    memory = atomics.share(2, 3)
+    result = np.zeros((2, 4, 3))
+    address = atomics.threads_addresses().reduce_max
+    in_threads(2, lambda w: reduce_often(address, memory.contexts[w], parts[w], result[w], 0.0))
+    np.testing.assert_array_equal(result, np.broadcast_to([1.0, -1.0, -np.inf], (2, 4, 3)))
+
+
+@compiled
+def test_exchange_brings_the_named_rows():
+    # Worker 0 packs two rows, worker 1 one; worker 2 packs none and needs one of each.
+    packed = [np.array([0.0, 1, 10, 11]), np.array([20.0, 21]), np.zeros(0)]
+    wanted = [[(1, 0)], [(0, 1), (0, 0)], [(1, 0), (0, 1)]]
+    memory = atomics.share(3, 4, packed_rows=[2, 1, 0], ghost_rows=wanted)
+    ghosts = [np.zeros(2 * len(w)) for w in wanted]
+    address = atomics.threads_addresses().exchange
+
+    def work(w: int) -> int:
+        for _ in range(5):
+            exchange(address, memory.contexts[w], packed[w], ghosts[w], 2)
+        return 0
+
+    in_threads(3, work)
+    assert [g.tolist() for g in ghosts] == [[20, 21], [10, 11, 0, 1], [20, 21, 10, 11]]
+    assert memory.contexts[:, atomics.SENT].tolist() == [20, 10, 0]
+
+
+@compiled
+def test_reduce_stops_when_a_worker_has_aborted():
+    memory = atomics.share(2, 3)
+    address = atomics.threads_addresses().reduce
+    reduce_often(address, atomics.share(1, 3).contexts[0], np.ones(3), np.ones((1, 3)), 1.0)
+    timer = threading.Timer(0.05, lambda: atomics.abort(memory.control))
+    timer.start()
+    alone = in_threads(
+        1, lambda w: reduce_often(address, memory.contexts[w], np.ones(3), np.ones((1, 3)), 1.0)
+    )
+    assert alone == [atomics.ABORTED]
+
+
+@compiled
+def test_reduce_refuses_more_than_the_memory_holds():
+    memory = atomics.share(1, 10)
+    address = atomics.threads_addresses().reduce
+    status = reduce_often(address, memory.contexts[0], np.ones(100), np.ones((1, 100)), 1.0)
+    assert status == atomics.TOO_LONG
+
+
+def test_share_names_what_is_wrong():
+    with pytest.raises(ValueError, match="`n_workers` must be at least 1"):
+        atomics.share(0, 10)
+
+
+CACHED = """
+from ddol.engines import atomics
+atomics.barrier(atomics.new_control(), 1)
+print(sum(atomics.barrier.stats.cache_hits.values()))
+print(sum(f.cache_hits for f in atomics.threads_functions()))
+"""
+
+
+def run(code: str, **variables: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **variables},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+
+@compiled
+def test_a_second_process_finds_all_in_the_disk_cache(tmp_path: Path):
+    assert run(CACHED, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["0", "0"]
+    assert run(CACHED, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["1", "3"]
+
+
+def test_without_compiler_it_imports_and_says_what_is_missing():
+    code = (
+        "from ddol.engines import atomics, mpi_calls\n"
+        "try: atomics.threads_addresses()\n"
+        "except RuntimeError as error: print(error)"
+    )
+    assert "unset NUMBA_DISABLE_JIT" in run(code, NUMBA_DISABLE_JIT="1")

@@ -1,0 +1,202 @@
+"""MPI called from compiled code, in real jobs: this file is also the program that they run."""
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import numba
+import numpy as np
+import pytest
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from ddol.engines import mpi_calls
+from ddol.engines.atomics import ABORTED, SENT
+
+with_mpi = pytest.mark.skipif(
+    numba.config.DISABLE_JIT or importlib.util.find_spec("mpi4py") is None,
+    reason="needs compiled code and mpi4py: pip install ddol[mpi]",
+)
+
+
+@intrinsic
+def call_at(typing, address, args):
+    """Call the C function at `address` with a tuple of integers, as the kernel does."""
+
+    def generate(context, builder, signature, values):
+        passed = [builder.extract_value(values[1], k) for k in range(len(signature.args[1]))]
+        kind = ir.FunctionType(ir.IntType(64), [value.type for value in passed])
+        return builder.call(builder.inttoptr(values[0], kind.as_pointer()), passed)
+
+    return types.int64(types.int64, args), generate
+
+
+@numba.njit(nogil=True)
+def reduce(address, words, buffer, times):
+    for _ in range(times):
+        status = call_at(
+            address, (words.ctypes.data, buffer.ctypes.data, np.int64(buffer.shape[0]))
+        )
+        if status != 0:
+            return status
+    return 0
+
+
+@numba.njit(nogil=True)
+def exchange(address, words, packed, ghosts, row_length):
+    return call_at(address, (words.ctypes.data, packed.ctypes.data, ghosts.ctypes.data, row_length))
+
+
+# --- What the ranks do --------------------------------------------------------------------
+
+
+def check_reduce(comm):
+    context, addresses = mpi_calls.open_context(comm), mpi_calls.mpi_addresses()
+    rank, size = comm.rank, comm.size
+    buffer = np.arange(54.0) + rank
+    assert reduce(addresses.reduce, context.words, buffer, 1) == 0
+    np.testing.assert_array_equal(buffer, size * np.arange(54.0) + size * (size - 1) / 2)
+    assert context.words[SENT] == (54 if size > 1 else 0)
+    highest = np.array([rank, -rank, -np.inf])
+    assert reduce(addresses.reduce_max, context.words, highest, 1) == 0
+    np.testing.assert_array_equal(highest, [size - 1, 0, -np.inf])
+    context.free()
+
+
+def check_exchange(comm):
+    """On a path 0 - 1 - 2, neighbours swap; rank 1 sends one row to 0 and two rows to 2."""
+    rows_to = [{1: 1}, {0: 1, 2: 2}, {1: 1}][comm.rank]
+    rows_from = [{1: 1}, {0: 1, 2: 1}, {1: 2}][comm.rank]
+    context = mpi_calls.open_context(comm, rows_to, rows_from)
+    address = mpi_calls.mpi_addresses().exchange
+    packed_rows, ghost_rows = sum(rows_to.values()), sum(rows_from.values())
+    for row_length in (2, 5000):  # the same context serves rows of any length
+        packed = np.repeat(10.0 * comm.rank + np.arange(packed_rows), row_length)
+        ghosts = np.zeros(ghost_rows * row_length)
+        before = context.words[SENT]
+        assert exchange(address, context.words, packed, ghosts, row_length) == 0
+        expected = [[10.0], [0.0, 20.0], [11.0, 12.0]][comm.rank]
+        np.testing.assert_array_equal(ghosts, np.repeat(expected, row_length))
+        assert context.words[SENT] - before == packed_rows * row_length
+    context.free()
+
+
+def check_abort(comm):
+    context, addresses = mpi_calls.open_context(comm), mpi_calls.mpi_addresses()
+    context.words[mpi_calls.ABORT] = 1
+    assert reduce(addresses.reduce, context.words, np.zeros(3), 1) == ABORTED
+
+
+def check_survival(comm):
+    """The last rank is killed inside the compiled loop; the others go on without it."""
+    context, address = mpi_calls.open_context(comm), mpi_calls.mpi_addresses().reduce
+    reduce(address, context.words, np.zeros(3), 1)
+    if comm.rank == comm.size - 1:
+        threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+    status = 0
+    while status == 0:
+        status = reduce(address, context.words, np.zeros(1000), 1000)
+    context.revoke()
+    survivors = context.comm.Shrink()
+    assert survivors.size == comm.size - 1
+    again = mpi_calls.open_context(survivors)
+    ones = np.ones(3)
+    assert reduce(address, again.words, ones, 1) == 0
+    assert ones.tolist() == [survivors.size] * 3
+
+
+CHECKS = {
+    check.__name__: check for check in (check_reduce, check_exchange, check_abort, check_survival)
+}
+
+
+# --- What pytest does ---------------------------------------------------------------------
+
+
+def start(n_ranks: int, check: str, *options: str) -> list[str]:
+    """Run a check on `n_ranks` ranks and return who passed it."""
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    launcher = [str(mpi_calls.find_mpiexec()), *options, "--oversubscribe", "-n", str(n_ranks)]
+    job = subprocess.run(
+        [*launcher, sys.executable, __file__, check],
+        env={**os.environ, **root},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert job.returncode == 0, job.stderr
+    return sorted(line for line in job.stdout.splitlines() if line.startswith("passed"))
+
+
+@with_mpi
+@pytest.mark.parametrize(
+    ("n_ranks", "check"),
+    [(1, "check_reduce"), (2, "check_reduce"), (3, "check_exchange"), (2, "check_abort")],
+)
+def test_ranks(n_ranks, check):
+    assert start(n_ranks, check) == [f"passed {rank}" for rank in range(n_ranks)]
+
+
+@with_mpi
+def test_survivors_of_a_killed_rank_go_on():
+    assert start(3, "check_survival", "--with-ft", "ulfm") == ["passed 0", "passed 1"]
+
+
+def run(code: str, **variables: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **variables},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+
+@with_mpi
+def test_compiled_code_is_cached_and_needs_no_mpi(tmp_path):
+    code = (
+        "import sys; sys.modules['mpi4py'] = None\n"
+        "from ddol.engines import mpi_calls\n"
+        "print(sum(f.cache_hits for f in mpi_calls.mpi_functions()))"
+    )
+    assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["0"]
+    assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["3"]
+
+
+def test_importing_ddol_does_not_import_mpi4py():
+    code = "import sys, ddol, ddol.engines.mpi_calls; print('mpi4py' in sys.modules)"
+    assert run(code).strip() == "False"
+
+
+def test_without_mpi4py_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    with pytest.raises(ImportError, match=r"pip install ddol\[mpi\]") as error:
+        mpi_calls.load()
+    assert "\n" not in str(error.value)
+
+
+def test_without_mpiexec_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setattr(mpi_calls.shutil, "which", lambda *_, **__: None)
+    with pytest.raises(FileNotFoundError, match=r"pip install ddol\[mpi\]"):
+        mpi_calls.find_mpiexec()
+
+
+def main() -> None:
+    """Run the named check on this rank; a failed one ends the whole job."""
+    comm = mpi_calls.load().COMM_WORLD
+    try:
+        CHECKS[sys.argv[1]](comm)
+    except Exception as error:
+        print(f"rank {comm.rank}: {error!r}", file=sys.stderr, flush=True)
+        comm.Abort(1)
+    # One write, or the lines of several ranks may run together.
+    sys.stdout.write(f"passed {comm.rank}\n")
+
+
+if __name__ == "__main__":
+    main()
