@@ -1,0 +1,87 @@
+"""Spectral gap and the rounds it predicts."""
+
+import math
+
+import numpy as np
+import pytest
+
+from ddol.communicate import average, consensus
+from ddol.communicate import mixing as mx
+from ddol.communicate import topologies as tp
+
+NAMES = ["ring", "path", "star", "grid", "torus", "hypercube", "exponential", "erdos-renyi:0.3"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("build", [mx.uniform, mx.metropolis])
+def test_rate_is_the_second_eigenvalue(name, build):
+    mixing = build(tp.topology(name, 16))
+    moduli = np.sort(np.abs(np.linalg.eigvals(mixing.dense())))
+    assert consensus.consensus_rate(mixing) == pytest.approx(moduli[-2], abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["ring", "path", "grid", "exponential", "random-regular:4"])
+@pytest.mark.parametrize("build", [mx.uniform, mx.metropolis])
+def test_sparse_solver_equals_dense(name, build, monkeypatch):
+    mixing = build(tp.topology(name, 400))
+    dense = consensus.spectral_gap(mixing)
+    monkeypatch.setattr(consensus, "DENSE_LIMIT", 0)
+    assert consensus.spectral_gap(mixing) == pytest.approx(dense, rel=1e-7)
+
+
+def test_sparse_solver_sees_eigenvalues_near_minus_one(monkeypatch):
+    n = 300
+    lazy = np.zeros((n, n))
+    for i in range(n - 1):
+        lazy[i, i + 1] = lazy[i + 1, i] = 0.499
+    lazy += np.diag(1 - lazy.sum(axis=1))
+    mixing = mx.custom(lazy)
+    dense = consensus.consensus_rate(mixing)
+    monkeypatch.setattr(consensus, "DENSE_LIMIT", 0)
+    assert consensus.consensus_rate(mixing) == pytest.approx(dense, abs=1e-9)
+
+
+def test_matrices_that_are_not_symmetric(monkeypatch):
+    rng = np.random.default_rng(0)
+    matrix = np.eye(60) + np.roll(np.eye(60), 1, axis=1) + (rng.random((60, 60)) < 0.05)
+    mixing = mx.custom(matrix / matrix.sum(axis=1, keepdims=True))
+    dense = consensus.consensus_rate(mixing)
+    assert 0.5 < dense < 1
+    monkeypatch.setattr(consensus, "DENSE_LIMIT", 0)
+    assert consensus.consensus_rate(mixing) == pytest.approx(dense, rel=1e-9)
+
+
+def test_large_ring_has_its_closed_form():
+    gap = consensus.spectral_gap(mx.metropolis(tp.ring(2000)))
+    assert gap == pytest.approx(2 / 3 * (1 - math.cos(2 * math.pi / 2000)), rel=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 2, 10_000])
+def test_complete_graph_agrees_at_once(n):
+    mixing = mx.uniform(tp.complete(n))
+    assert consensus.spectral_gap(mixing) == 1
+    assert consensus.rounds_to_agree(mixing) == 1
+
+
+@pytest.mark.parametrize("name", ["ring", "grid", "star"])
+def test_prediction_is_what_averaging_does(name):
+    mixing = mx.metropolis(tp.topology(name, 25))
+    values = np.random.default_rng(1).normal(size=(25, 3))
+    rounds = consensus.rounds_to_agree(mixing, 1e-4)
+    spread = [np.ptp(values, axis=0).max()]
+    for _ in range(rounds):
+        values = average.linear(mixing, values)
+        spread.append(np.ptp(values, axis=0).max())
+    assert spread[-1] < 1e-3 * spread[0]
+    assert spread[rounds // 4] > 1e-3 * spread[0]
+
+
+def test_agents_that_only_swap_never_agree():
+    swap = mx.custom([[0, 1], [1, 0]])
+    assert consensus.spectral_gap(swap) == pytest.approx(0, abs=1e-15)
+    assert consensus.rounds_to_agree(swap) == math.inf
+
+
+def test_factor_is_checked():
+    with pytest.raises(ValueError, match="between 0 and 1, got 2"):
+        consensus.rounds_to_agree(mx.uniform(tp.ring(4)), 2)
