@@ -15,6 +15,7 @@ class InBlocks:
     """A stream of numbered rows that arrives in blocks of given sizes."""
 
     dense = False
+    restartable = True
 
     def __init__(self, sizes, first=0, sparse=False):
         self.sizes, self.first, self.sparse = sizes, first, sparse

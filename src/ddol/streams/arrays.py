@@ -44,6 +44,11 @@ class RowsStream:
         """Whether the rows are dense."""
         return self.rows.dense
 
+    @property
+    def restartable(self) -> bool:
+        """Memory can be read again."""
+        return True
+
     def read(
         self, position: Position | None = None, pass_number: int = 0
     ) -> Iterator[tuple[Rows, Position]]:

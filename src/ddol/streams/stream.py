@@ -28,6 +28,14 @@ class Stream(Protocol):
     def n_examples(self) -> int | None:
         """Number of rows in one pass, or None when it is unknown before reading."""
 
+    @property
+    def dense(self) -> bool:
+        """Whether the rows are dense."""
+
+    @property
+    def restartable(self) -> bool:
+        """Whether `read` can be called more than once; standard input can be read once only."""
+
     def read(
         self, position: Position | None = None, pass_number: int = 0
     ) -> Iterator[tuple[Rows, Position]]:

@@ -1,0 +1,452 @@
+"""Compiled reading of LIBSVM text: bytes to rows, with correctly rounded numbers.
+
+All compiled functions of the reader are in this file because Numba's disk cache does not
+notice edits in other files. Every buffer ends with a newline, so that the inner loops need
+no check for its end.
+"""
+
+# Numba infers the types here.
+# mypy: disable-error-code=no-untyped-def
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+# Kinds of errors; 0 is none.
+BAD_LABEL, BAD_INDEX, NO_COLON, BAD_VALUE, BELOW_BASE, NOT_ASCENDING, TOO_LARGE, OVERFLOW = range(
+    1, 9
+)
+# How a number was read.
+_DONE, _NO_NUMBER, _TOO_BIG, _UNDECIDED = range(4)
+
+_NEWLINE, _CR, _SPACE, _TAB, _HASH = 10, 13, 32, 9, 35
+_COLON, _POINT, _PLUS, _MINUS = 58, 46, 43, 45
+_LOWER_E, _UPPER_E = 101, 69
+
+_ZERO, _ONE, _THREE, _TEN = np.uint64(0), np.uint64(1), np.uint64(3), np.uint64(10)
+_DIGIT_ZERO = np.uint64(48)
+_LOW_HALF, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
+_ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
+_EXACT = np.uint64(1 << 53)
+_HIDDEN = np.uint64(1 << 52)
+_LEAST, _MOST = -342, 308
+_POWERS = np.array([10.0**k for k in range(23)])
+
+
+def _five_to_the(q: int) -> int:
+    """The 128 leading bits of 5**q, as the method of Eisel and Lemire wants them rounded."""
+    if q >= 0:
+        power = 5**q
+        return (
+            power << 128 - power.bit_length()
+            if power < 1 << 128
+            else power >> (power.bit_length() - 128)
+        )
+    power = 5**-q
+    width = (power - 1).bit_length()
+    if q >= -27:
+        return (1 << width + 127) // power + 1
+    reciprocal = (1 << 2 * width + 128) // power + 1
+    return reciprocal >> reciprocal.bit_length() - 128
+
+
+_FIVES = [_five_to_the(q) for q in range(_LEAST, _MOST + 1)]
+_FIVES_HIGH = np.array([five >> 64 for five in _FIVES], dtype=np.uint64)
+_FIVES_LOW = np.array([five & (1 << 64) - 1 for five in _FIVES], dtype=np.uint64)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _multiply(a, b):
+    """Both halves of the 128-bit product of two 64-bit numbers."""
+    a_high, a_low = a >> _HALF, a & _LOW_HALF
+    b_high, b_low = b >> _HALF, b & _LOW_HALF
+    low = a_low * b_low
+    cross = a_high * b_low + (low >> _HALF)
+    other = a_low * b_high + (cross & _LOW_HALF)
+    high = a_high * b_high + (cross >> _HALF) + (other >> _HALF)
+    return high, (other << _HALF) | (low & _LOW_HALF)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _leading_zeros(w):
+    zeros = 0
+    for step in (32, 16, 8, 4, 2, 1):
+        if w >> np.uint64(64 - step) == _ZERO:
+            w <<= np.uint64(step)
+            zeros += step
+    return zeros
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def round_decimal(w, q):
+    """The double nearest to w * 10**q (ties to even), infinity when it is too large.
+
+    Lemire, Number parsing at a gigabyte per second, 2021; that no case is left over is
+    shown by Mushtak and Lemire, Fast number parsing without fallback, 2023.
+    """
+    if w == _ZERO or q < _LEAST:
+        return 0.0
+    if q > _MOST:
+        return np.inf
+    zeros = _leading_zeros(w)
+    w <<= np.uint64(zeros)
+    high, low = _multiply(w, _FIVES_HIGH[q - _LEAST])
+    if high & np.uint64(0x1FF) == np.uint64(0x1FF):
+        more, _ = _multiply(w, _FIVES_LOW[q - _LEAST])
+        low += more
+        if more > low:
+            high += _ONE
+    upper = np.int64(high >> np.uint64(63))
+    shift = np.uint64(upper + 9)
+    mantissa = high >> shift
+    exponent = ((217706 * q) >> 16) + 63 + upper - zeros + 1023
+    if exponent <= 0:
+        if exponent <= -63:
+            return 0.0
+        mantissa >>= np.uint64(1 - exponent)
+        mantissa = (mantissa + (mantissa & _ONE)) >> _ONE
+        return math.ldexp(np.float64(mantissa), -1074)
+    halfway = low <= _ONE and -4 <= q <= 23 and mantissa & _THREE == _ONE
+    if halfway and mantissa << shift == high:
+        mantissa -= _ONE
+    mantissa = (mantissa + (mantissa & _ONE)) >> _ONE
+    if mantissa == _EXACT:
+        mantissa = _HIDDEN
+        exponent += 1
+    if exponent >= 2047:
+        return np.inf
+    return math.ldexp(np.float64(mantissa), exponent - 1075)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _digit(text, at):
+    """Value of the digit at `at`, 10 or more when it is none (below "0" wraps around).
+
+    Unsigned places save Numba's check for negative indices, a third of all time.
+    """
+    return np.uint64(text[at]) - _DIGIT_ZERO
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _read_digits(text, at, w):
+    """Append the digits at `at` to `w`; also where they end."""
+    digit = _digit(text, at)
+    while digit < _TEN:
+        w = w * _TEN + digit
+        at += _ONE
+        digit = _digit(text, at)
+    return w, at
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _read_exponent(text, p):
+    """Power of ten after the letter at `p`, and where it ends; no digits give the same place."""
+    letter = p
+    p += 1
+    negative = text[p] == _MINUS
+    if negative or text[p] == _PLUS:
+        p += 1
+    exponent, first = 0, p
+    while 48 <= text[p] <= 57:
+        exponent = min(100_000, exponent * 10 + (text[p] - 48))
+        p += 1
+    if p == first:
+        return 0, letter
+    return -exponent if negative else exponent, p
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _round_long(text, p, exponent):
+    """Value of a mantissa of more than 19 digits at `p`, from the first 19 that count.
+
+    The digits left out move the number by less than one unit of the last kept. Where that
+    unit decides the rounding, the caller has to look at all of them.
+    """
+    w, kept, point = _ZERO, 0, False
+    while 48 <= text[p] <= 57 or text[p] == _POINT:
+        if text[p] == _POINT:
+            point = True
+        elif kept == 19:
+            exponent += not point
+        else:
+            w = w * _TEN + np.uint64(text[p] - 48)
+            kept += w != _ZERO
+            exponent -= point
+        p += 1
+    value, above = round_decimal(w, exponent), round_decimal(w + _ONE, exponent)
+    if value == above or above == np.inf:
+        return above, _DONE
+    return value, _UNDECIDED
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _read_number(text, p):
+    """Value of the decimal number at `p`, where it ends, and how reading it went."""
+    at = np.uint64(p)
+    negative = text[at] == _MINUS
+    if negative or text[at] == _PLUS:
+        at += _ONE
+    first = np.int64(at)
+    w, at = _read_digits(text, at, _ZERO)
+    digits, exponent = np.int64(at) - first, 0
+    if text[at] == _POINT:
+        point = np.int64(at) + 1
+        w, at = _read_digits(text, at + _ONE, w)
+        exponent = point - np.int64(at)
+        digits -= exponent
+    p = np.int64(at)
+    if digits == 0:
+        return 0.0, p, _NO_NUMBER
+    power = 0
+    if text[p] == _LOWER_E or text[p] == _UPPER_E:
+        power, p = _read_exponent(text, p)
+        exponent += power
+    how = _DONE
+    if digits > 19:
+        value, how = _round_long(text, first, power)
+    elif w <= _EXACT and -22 <= exponent <= 0:
+        value = np.float64(w) / _POWERS[-exponent]
+    elif w <= _EXACT and 0 < exponent <= 22:
+        value = np.float64(w) * _POWERS[exponent]
+    else:
+        value = round_decimal(w, exponent)
+    if value == np.inf:
+        return value, p, _TOO_BIG
+    return -value if negative else value, p, how
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _ends_token(byte):
+    return byte in (_SPACE, _NEWLINE, _TAB, _CR, _HASH)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _skip_blanks(text, p):
+    while text[p] == _SPACE or text[p] == _TAB or text[p] == _CR:
+        p += 1
+    return p
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _skip_token(text, p):
+    while not _ends_token(text[p]):
+        p += 1
+    return p
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _skip_line(text, p):
+    while text[p] != _NEWLINE:
+        p += 1
+    return p + 1
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _skip_query(text, p):
+    """Past `qid:...` when that is what begins at `p`."""
+    if text[p] == 113 and text[p + 1] == 105 and text[p + 2] == 100 and text[p + 3] == _COLON:
+        return _skip_blanks(text, _skip_token(text, p))
+    return p
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def count_bounds(text):
+    """Newlines and colons: no chunk has more rows, or more values, than these."""
+    lines, colons = 0, 0
+    for byte in text:
+        lines += byte == _NEWLINE
+        colons += byte == _COLON
+    return lines, colons
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _read_index(text, p, previous, base, limit):
+    """Feature index at `p` as a column from 0, where its value begins, and the kind of error."""
+    first = p
+    w, at = _read_digits(text, np.uint64(p), _ZERO)
+    p = np.int64(at)
+    if p - first > 10:
+        return 0, first, TOO_LARGE
+    index = np.int64(w)
+    if text[p] != _COLON:
+        if p > first and _ends_token(text[p]):
+            return index, first, NO_COLON
+        return index, first, BAD_INDEX
+    if p == first:
+        return index, first, BAD_INDEX
+    index -= base
+    if index < 0:
+        return index, first, BELOW_BASE
+    if index <= previous:
+        return index, first, NOT_ASCENDING
+    if index >= limit:
+        return index, first, TOO_LARGE
+    return index, p + 1, 0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _read_features(text, p, nnz, slow, base, limit, indices, data, slow_at, slow_slot):
+    """Read pairs up to the end of the line.
+
+    Returns the place of the newline (or of the error), the new counts of values and of
+    undecided numbers, and the kind of error.
+    """
+    previous = -1
+    while True:
+        p = _skip_blanks(text, p)
+        if text[p] == _NEWLINE or text[p] == _HASH:
+            return p, nnz, slow, 0
+        index, p, error = _read_index(text, p, previous, base, limit)
+        if error:
+            return p, nnz, slow, error
+        value, end, how = _read_number(text, p)
+        if how == _NO_NUMBER or not _ends_token(text[end]):
+            return p, nnz, slow, BAD_VALUE
+        if how == _TOO_BIG:
+            return p, nnz, slow, OVERFLOW
+        if how == _UNDECIDED:
+            slow_at[slow], slow_slot[slow] = p, nnz
+            slow += 1
+        indices[nnz] = index
+        data[nnz] = value
+        nnz += 1
+        previous = index
+        p = end
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def parse(text, first_row, keep, rules, y, starts, indptr, indices, data, slow_at, slow_slot, bad):
+    """Read all lines of `text` into the arrays; see `ddol.streams.libsvm`.
+
+    Parameters
+    ----------
+    text
+        Bytes that end with a newline.
+    first_row
+        Number of the first row in the stream, which decides whose it is.
+    keep
+        (first, last, n_agents): rows of other agents become empty. No agents: all are kept.
+    rules
+        (index of the first feature, limit of columns, whether to go on after a bad line).
+    y, starts, indptr, indices, data
+        Rows as in `Rows`, and where each begins in `text`.
+    slow_at, slow_slot
+        Where numbers begin that are left to the caller, and their places in `data`, or
+        ``-1 - row`` for a label.
+    bad
+        Receives place and kind of the first errors, shape (n, 2).
+
+    Returns
+    -------
+    rows, values, undecided numbers, bad lines
+    """
+    base, limit, go_on = rules
+    mine, end_mine, n_agents = keep
+    p, row, nnz, slow, n_bad = 0, 0, 0, 0, 0
+    indptr[0] = 0
+    while p < len(text):
+        p = _skip_blanks(text, p)
+        if text[p] == _NEWLINE or text[p] == _HASH:
+            p = _skip_line(text, p)
+            continue
+        starts[row] = p
+        if n_agents and not mine <= (first_row + row) % n_agents < end_mine:
+            y[row] = 0.0
+            row += 1
+            indptr[row] = nnz
+            p = _skip_line(text, p)
+            continue
+        before, slow_before = nnz, slow
+        y[row], end, how = _read_number(text, p)
+        error = 0
+        if how == _NO_NUMBER or not _ends_token(text[end]):
+            error = BAD_LABEL
+        elif how == _TOO_BIG:
+            error = OVERFLOW
+        else:
+            if how == _UNDECIDED:
+                slow_at[slow], slow_slot[slow] = p, -1 - row
+                slow += 1
+            p = _skip_query(text, _skip_blanks(text, end))
+            p, nnz, slow, error = _read_features(
+                text, p, nnz, slow, base, limit, indices, data, slow_at, slow_slot
+            )
+        if error:
+            if n_bad < len(bad):
+                bad[n_bad, 0], bad[n_bad, 1] = p, error
+            n_bad += 1
+            nnz, slow = before, slow_before
+            if not go_on:
+                break
+        else:
+            row += 1
+            indptr[row] = nnz
+        p = _skip_line(text, p)
+    return row, nnz, slow, n_bad
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _last_index(text, first, end):
+    """Largest index of the line whose pairs are between `first` and `end`, -1 for none."""
+    p = end - 1
+    while p > first and text[p] != _COLON:
+        p -= 1
+    index, unit = 0, 1
+    p -= 1
+    if p < first or not 48 <= text[p] <= 57:
+        return -1
+    while p >= first and 48 <= text[p] <= 57:
+        index += unit * (text[p] - 48)
+        unit = min(unit * 10, 1 << 40)
+        p -= 1
+    return index
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def scan_lines(text, labels, n_labels):
+    """Count rows and find the largest index and the distinct labels, trusting the lines.
+
+    Parameters
+    ----------
+    text
+        Bytes that end with a newline.
+    labels, n_labels
+        Distinct labels known so far, extended in place, and how many they are; more than
+        fit are only counted as one more.
+
+    Returns
+    -------
+    rows, largest index, number of labels, place of the first bad label or -1
+    """
+    p, rows, largest, hit = 0, 0, -1, 0
+    while p < len(text):
+        p = _skip_blanks(text, p)
+        if text[p] == _NEWLINE or text[p] == _HASH:
+            p = _skip_line(text, p)
+            continue
+        label, end, how = _read_number(text, p)
+        if how in (_NO_NUMBER, _TOO_BIG) or not _ends_token(text[end]):
+            return rows, largest, n_labels, p
+        rows += 1
+        if n_labels <= len(labels) and (n_labels == 0 or labels[hit] != label):
+            hit = 0
+            while hit < n_labels and labels[hit] != label:
+                hit += 1
+            if hit == n_labels:
+                if n_labels < len(labels):
+                    labels[n_labels] = label
+                else:
+                    hit = 0
+                n_labels += 1
+        p = end
+        while text[p] != _NEWLINE and text[p] != _HASH:
+            p += 1
+        largest = max(largest, _last_index(text, end, p))
+        if text[p] == _HASH:
+            p = _skip_line(text, p)
+        else:
+            p += 1
+    return rows, largest, n_labels, -1
