@@ -38,7 +38,7 @@ def column(index: Any, j: int) -> int:
 
 
 @overload(column, inline="always")
-def _column(index: Any, j: Any) -> Callable:
+def _column(index, j):  # type: ignore[no-untyped-def]  # Numba compares signatures
     if isinstance(index, types.Integer):
         return lambda index, j: j
     return lambda index, j: index[j]
@@ -113,11 +113,37 @@ def _call_through_ctypes(result: Any) -> Callable:
     return call
 
 
+def _pointer(kind: Any) -> Any:
+    """Make an intrinsic that turns an address into a pointer, which compiled code indexes."""
+
+    @intrinsic
+    def pointer(typing_context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return builder.inttoptr(values[0], context.get_value_type(types.CPointer(kind)))
+
+        return types.CPointer(kind)(address), generate
+
+    return pointer
+
+
+def _pointer_through_ctypes(kind: Any) -> Callable:
+    def pointer(address: int) -> Any:
+        return ctypes.cast(int(address), ctypes.POINTER(kind))
+
+    return pointer
+
+
 if numba.config.DISABLE_JIT:
+    floats = _pointer_through_ctypes(ctypes.c_double)
+    integers = _pointer_through_ctypes(ctypes.c_int64)
+    indices = _pointer_through_ctypes(ctypes.c_uint32)
     call_float = _call_through_ctypes(ctypes.c_double)
     call_int = _call_through_ctypes(ctypes.c_int64)
     call_void = _call_through_ctypes(None)
 else:
+    floats = _pointer(types.float64)
+    integers = _pointer(types.int64)
+    indices = _pointer(types.uint32)
     call_float = _call(types.float64, ir.DoubleType())
     call_int = _call(types.int64, ir.IntType(64))
     call_void = _call(types.void, ir.VoidType())

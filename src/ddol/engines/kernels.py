@@ -1,0 +1,646 @@
+"""Algorithm 1, compiled: predict, update, communicate, average, round after round.
+
+One kernel serves every algorithm, engine and shape of input. What differs is called by address: the
+update's loops, the loss, and the communicator that brings numbers across workers. A worker hosts some
+of the agents; on the local engine it hosts all of them.
+
+Memory is passed by address too: arrays of Numba are counted references, and counting costs more
+than the arithmetic of a short row. Inside, an address becomes a pointer that is indexed like an
+array (`floats`, `integers`, `indices`).
+
+All compiled code that calls each other is in this file, because Numba's disk cache does not notice
+edits in other files.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ddol.compiled import call_float, call_int, call_void, floats, indices, integers
+
+# Places in `parts`: the update's loops in the order of `Loops`, then the loss.
+SCORE, BEGIN, STEP, ABSORB, COMMIT, FINISH, PACK, UNPACK, WEIGHTS, SQUARES, COMMIT_DENSE = range(11)
+VALUE, DERIVATIVE = 11, 12
+
+BINARY, CLASSES, REGRESSION = 0, 1, 2
+SHARED_ADD, SHARED_ABSORB, COPIES = 0, 1, 2
+LINEAR, LOG = 0, 1
+TIE = 1e-12  # as in ddol.update.majority: rounding must not decide between equal votes
+
+
+class Worker(NamedTuple):
+    """A share of the agents with all that their rounds need. Arrays are given by address."""
+
+    # the algorithm
+    n_agents: int
+    kind: int
+    """BINARY, CLASSES or REGRESSION."""
+    sharing: int
+    """SHARED_ADD or SHARED_ABSORB: one copy of the weights for all agents; COPIES: one each."""
+    additive: bool
+    experts: bool
+    randomized: bool
+    period: int
+    delay: int
+    C: float
+    l2: float
+    parts: int
+    """int64: addresses of the compiled parts."""
+    p: int
+    """float64: the update's parameters."""
+    q: int
+    """float64: the loss's parameters."""
+    # shapes
+    agents: int
+    """Agents that this worker hosts."""
+    copies: int
+    batch: int
+    outputs: int
+    """Scores per example."""
+    states: int
+    """Weight vectors per copy."""
+    slots: int
+    n_scalars: int
+    D: int
+    delta_rows: int
+    packed_rows: int
+    """Rows of D numbers that one weight vector sends."""
+    # state
+    theta: int
+    """float64 (copies, states, slots, D)"""
+    scalars: int
+    """float64 (copies, states, n_scalars)"""
+    sums: int
+    """float64 (copies, states, D): sum of the weights over the rounds; 0 if not wanted."""
+    mistakes: int
+    """int64 (agents,)"""
+    loss: int
+    """float64 (agents,)"""
+    expected: int
+    """float64 (agents,)"""
+    examples: int
+    """int64 (agents,)"""
+    slopes: int
+    """float64 (delay + 1, agents, batch, outputs): slopes whose answers are under way."""
+    # scratch
+    scores: int
+    """float64 (outputs,)"""
+    delta: int
+    """float64 (states, delta_rows, D) and one more: steps collected for the shared copy."""
+    mixed: int
+    """float64 (states, packed_rows, D)"""
+    merged: int
+    """float64 (2, D): the gradient of a batch."""
+    touched: int
+    """uint32 (D,)"""
+    # communication
+    workers: int
+    complete: bool
+    """Copies are averaged over all agents with equal weights."""
+    packed: int
+    """float64 (buffers, rows, states, packed_rows, D): what agents send."""
+    buffers: int
+    buffer_rows: int
+    own: int
+    """Row of `packed` at which this worker's agents begin."""
+    starts: int
+    """int64 (matrices, agents + 1): rows of the mixing matrices, in CSR form."""
+    matrices: int
+    """1, or one for each round."""
+    columns: int
+    """int64: rows of `packed`"""
+    shares: int
+    """float64: weights of those rows"""
+    modes: int
+    """int64 (packed_rows,): LINEAR, LOG or MAX"""
+    reduce: int
+    exchange: int
+    context: int
+    """Functions of the communicator and its memory."""
+
+
+class Examples(NamedTuple):
+    """Rows of a block, and who sees which of them when. Arrays are given by address."""
+
+    x: int
+    index: int
+    indptr: int
+    """0 when rows are dense."""
+    y: int
+    weight: int
+    """0 when all examples count the same."""
+    predicted: int
+    """int64 (rounds, columns, batch)"""
+    learned: int
+    """With a delay, the answers that arrive in a round are not those of its predictions."""
+    columns: int
+    first: int
+    """Column of the tables at which this worker's agents begin."""
+    chances: int
+    """float64 (rounds, agents, batch): draws of randomised algorithms."""
+    rates: int
+    """float64 (rounds,)"""
+    rounds: int
+    t: int
+    """The first round."""
+
+
+@njit(forceinline=True)
+def _part(worker, place):
+    return integers(worker.parts)[place]
+
+
+@njit(forceinline=True)
+def _row(worker, examples, i):
+    """Addresses and length of a row."""
+    if examples.indptr == 0:
+        start, n = i * worker.D, worker.D
+    else:
+        start = integers(examples.indptr)[i]
+        n = integers(examples.indptr)[i + 1] - start
+    return examples.x + 8 * start, examples.index + 4 * start, n
+
+
+@njit(forceinline=True)
+def _state(worker, copy, k):
+    """Addresses of the numbers and scalars of one weight vector of one copy."""
+    place = copy * worker.states + k
+    theta = worker.theta + 8 * place * worker.slots * worker.D
+    return theta, worker.scalars + 8 * place * worker.n_scalars
+
+
+@njit(forceinline=True)
+def _rows_of(worker, examples, table, r, a):
+    """The rows that an agent sees in a round."""
+    return integers(table + 8 * ((r * examples.columns + examples.first + a) * worker.batch))
+
+
+@njit(forceinline=True)
+def _slopes_of(worker, t, a, b):
+    """Slopes of an agent's b-th example of round t, one per output."""
+    turn = t % (worker.delay + 1)
+    place = ((turn * worker.agents + a) * worker.batch + b) * worker.outputs
+    return floats(worker.slopes + 8 * place)
+
+
+@njit(forceinline=True)
+def _batch_size(worker, rows):
+    """Examples that an agent has in a round."""
+    size = 0
+    for b in range(worker.batch):
+        size += rows[b] >= 0
+    return size
+
+
+@njit
+def _squares(worker, copy):
+    """‖w‖² over all weight vectors of a copy."""
+    total = 0.0
+    for k in range(worker.states):
+        w, s = _state(worker, copy, k)
+        if _part(worker, SQUARES) != 0:
+            total += call_float(_part(worker, SQUARES), (w, s, worker.p, worker.D))
+        else:
+            call_void(_part(worker, WEIGHTS), (w, s, worker.p, worker.D, worker.mixed))
+            for d in range(worker.D):
+                total += floats(worker.mixed)[d] ** 2
+    return total
+
+
+# --- predict -------------------------------------------------------------------------------------
+
+
+@njit
+def _best(worker):
+    """Class with the largest score; the lowest class wins a tie."""
+    scores, best = floats(worker.scores), 0
+    tie = TIE if worker.experts else 0.0
+    for k in range(1, worker.outputs):
+        if scores[k] > scores[best] + tie:
+            best = k
+    return best
+
+
+@njit
+def _drawn(worker, chance):
+    """Class of the expert that is followed: each with the share of its votes."""
+    shares, passed = floats(worker.scores), 0.0
+    for k in range(worker.outputs):
+        passed += shares[k]
+        if chance < passed:
+            return k
+    return worker.outputs - 1
+
+
+@njit
+def _count_classes(worker, y, chance, a):
+    """Whether the prediction among several classes is wrong."""
+    label = np.int64(y)
+    if not worker.randomized:
+        return _best(worker) != label
+    floats(worker.expected)[a] += 1.0 - floats(worker.scores)[label]
+    return _drawn(worker, chance) != label
+
+
+@njit(forceinline=True)
+def _count_binary(worker, z, y, chance, a):
+    """Whether the prediction between −1 and +1 is wrong; score 0 predicts +1."""
+    if not worker.randomized:
+        return (z >= 0.0) != (y > 0.0)
+    positive = 0.5 * (1.0 + z)
+    floats(worker.expected)[a] += 1.0 - positive if y > 0.0 else positive
+    return (chance < positive) != (y > 0.0)
+
+
+@njit(forceinline=True)
+def _score(worker, examples, a, i):
+    """Scores of one example, one per output."""
+    x, index, n = _row(worker, examples, i)
+    copy = a if worker.sharing == COPIES else 0
+    scores = floats(worker.scores)
+    for k in range(worker.outputs):
+        w, s = _state(worker, copy, 0 if worker.states == 1 else k)
+        arguments = (w, s, worker.p, x, index, n, worker.D, np.float64(k))
+        scores[k] = call_float(_part(worker, SCORE), arguments)
+    return scores
+
+
+@njit(forceinline=True)
+def _predict(worker, examples, a, i, chance, slopes):
+    """Predict one example, count what it cost, and keep the slopes for when the answer arrives."""
+    y = floats(examples.y)[i]
+    scores = _score(worker, examples, a, i)
+    wrong = False
+    if worker.kind == BINARY:
+        wrong = _count_binary(worker, scores[0], y, chance, a)
+    elif worker.kind == CLASSES:
+        wrong = _count_classes(worker, y, chance, a)
+    integers(worker.mistakes)[a] += wrong
+    integers(worker.examples)[a] += 1
+    importance = worker.C
+    if examples.weight != 0:
+        importance *= floats(examples.weight)[i]
+    if worker.experts:
+        slopes[0] = y
+        return importance if wrong else 0.0
+    cost = 0.0
+    for k in range(worker.outputs):
+        answer = y
+        if worker.kind == CLASSES:
+            answer = 1.0 if k == np.int64(y) else -1.0
+        arguments = (scores[k], answer, worker.q)
+        cost += call_float(_part(worker, VALUE), arguments)
+        slopes[k] = importance * call_float(_part(worker, DERIVATIVE), arguments)
+    return importance * cost
+
+
+@njit(forceinline=True)
+def _predict_all(worker, examples, r):
+    """Every agent predicts its own examples with its own weights."""
+    penalty = 0.0
+    for a in range(worker.agents):
+        rows = _rows_of(worker, examples, examples.predicted, r, a)
+        if worker.l2 > 0.0 and (worker.sharing == COPIES or a == 0):
+            penalty = 0.5 * worker.l2 * _squares(worker, a)
+        for b in range(worker.batch):
+            if rows[b] < 0:
+                continue
+            chance = 0.0
+            if worker.randomized:
+                chance = floats(examples.chances)[(r * worker.agents + a) * worker.batch + b]
+            slopes = _slopes_of(worker, examples.t + r, a, b)
+            cost = _predict(worker, examples, a, rows[b], chance, slopes)
+            floats(worker.loss)[a] += cost + penalty
+
+
+# --- update --------------------------------------------------------------------------------------
+# Answers that arrive in round t belong to round t − delay, which has the same slot as t + 1.
+
+
+@njit
+def _merge(worker, examples, r, a, k, size):
+    """Add the gradients of a batch up, as one row: (x, index, n)."""
+    D, n = worker.D, 0
+    values, sums = floats(worker.merged), floats(worker.merged + 8 * D)
+    x, index, touched = floats(examples.x), indices(examples.index), indices(worker.touched)
+    rows = _rows_of(worker, examples, examples.learned, r, a)
+    for b in range(worker.batch):
+        weight = _slopes_of(worker, examples.t + r + 1, a, b)[k] / size
+        if rows[b] < 0 or weight == 0.0:
+            continue
+        if examples.indptr == 0:
+            n = D
+            for d in range(D):
+                sums[d] += weight * x[rows[b] * D + d]
+            continue
+        for j in range(integers(examples.indptr)[rows[b]], integers(examples.indptr)[rows[b] + 1]):
+            d = np.int64(index[j])
+            if sums[d] == 0.0:
+                touched[n] = index[j]
+                n += 1
+                sums[d] = 1e-300  # marks the feature as listed
+            sums[d] += weight * x[j]
+    for j in range(n):
+        d = j if examples.indptr == 0 else np.int64(touched[j])
+        values[j] = sums[d]
+        sums[d] = 0.0
+    return worker.merged, worker.touched, n
+
+
+@njit(forceinline=True)
+def _update_copy(worker, examples, r, a, eta):
+    """One agent steps along its own gradient, on its own copy."""
+    rows = _rows_of(worker, examples, examples.learned, r, a)
+    size = _batch_size(worker, rows)
+    if size == 0:
+        return
+    p, D = worker.p, worker.D
+    for k in range(worker.states):
+        w, s = _state(worker, a, k)
+        call_void(_part(worker, BEGIN), (w, s, p, D, eta, 1.0))
+        if not worker.additive and size > 1:
+            x, index, n = _merge(worker, examples, r, a, k, size)
+            if n > 0:
+                call_void(_part(worker, STEP), (w, s, p, x, index, n, D, 1.0, eta, 1.0))
+            continue
+        for b in range(worker.batch):
+            g = _slopes_of(worker, examples.t + r + 1, a, b)[k]
+            if rows[b] >= 0 and (g != 0.0 or worker.experts):
+                x, index, n = _row(worker, examples, rows[b])
+                call_void(_part(worker, STEP), (w, s, p, x, index, n, D, g, eta, 1.0 / size))
+
+
+@njit(forceinline=True)
+def _begin_shared(worker, eta, active):
+    for k in range(worker.states):
+        w, s = _state(worker, 0, k)
+        call_void(_part(worker, BEGIN), (w, s, worker.p, worker.D, eta, active))
+
+
+@njit(forceinline=True)
+def _add_to_shared(worker, examples, r, eta):
+    """All agents step on the one copy: their steps add up."""
+    for a in range(worker.agents):
+        rows = _rows_of(worker, examples, examples.learned, r, a)
+        share = 1.0 / (worker.n_agents * max(_batch_size(worker, rows), 1))
+        for b in range(worker.batch):
+            if rows[b] < 0:
+                continue
+            x, index, n = _row(worker, examples, rows[b])
+            slopes = _slopes_of(worker, examples.t + r + 1, a, b)
+            for k in range(worker.states):
+                if slopes[k] != 0.0 or worker.experts:
+                    w, s = _state(worker, 0, k)
+                    arguments = (w, s, worker.p, x, index, n, worker.D, slopes[k], eta, share)
+                    call_void(_part(worker, STEP), arguments)
+
+
+@njit(forceinline=True)
+def _collected(worker, k):
+    """Address of what was collected for one weight vector."""
+    return worker.delta + 8 * k * worker.delta_rows * worker.D
+
+
+@njit
+def _absorb_agent(worker, examples, r, a, eta):
+    """Collect the step of one agent in `delta`."""
+    p, D = worker.p, worker.D
+    rows = _rows_of(worker, examples, examples.learned, r, a)
+    size = _batch_size(worker, rows)
+    for k in range(worker.states):
+        w, s = _state(worker, 0, k)
+        delta = _collected(worker, k)
+        if not worker.additive and size > 1:
+            x, index, n = _merge(worker, examples, r, a, k, size)
+            share = 1.0 / worker.n_agents
+            if n > 0:
+                arguments = (w, s, p, delta, x, index, n, D, 1.0, eta, share)
+                call_void(_part(worker, ABSORB), arguments)
+            continue
+        for b in range(worker.batch):
+            g = _slopes_of(worker, examples.t + r + 1, a, b)[k]
+            if rows[b] >= 0 and (g != 0.0 or worker.experts):
+                x, index, n = _row(worker, examples, rows[b])
+                share = 1.0 / (worker.n_agents * size)
+                call_void(_part(worker, ABSORB), (w, s, p, delta, x, index, n, D, g, eta, share))
+
+
+@njit
+def _commit_rows(worker, examples, r, eta):
+    """Apply what was collected, touching only the features of this round's rows."""
+    for a in range(worker.agents):
+        rows = _rows_of(worker, examples, examples.learned, r, a)
+        for b in range(worker.batch):
+            if rows[b] < 0:
+                continue
+            _, index, n = _row(worker, examples, rows[b])
+            for k in range(worker.states):
+                w, s = _state(worker, 0, k)
+                arguments = (w, s, worker.p, _collected(worker, k), index, n, worker.D, eta)
+                call_void(_part(worker, COMMIT), arguments)
+
+
+@njit
+def _commit_whole(worker, eta):
+    """Apply what all workers collected, to every feature."""
+    for k in range(worker.states):
+        w, s = _state(worker, 0, k)
+        arguments = (w, s, worker.p, _collected(worker, k), 0, worker.D, worker.D, eta)
+        call_void(_part(worker, COMMIT_DENSE), arguments)
+
+
+@njit
+def _reduce_shared(worker, active, eta):
+    """Sum what the workers collected, and apply the sum."""
+    size = worker.states * worker.delta_rows * worker.D
+    floats(worker.delta)[size] = active
+    status = call_int(worker.reduce, (worker.context, worker.delta, size + 1))
+    if status != 0:
+        return status
+    _begin_shared(worker, eta, floats(worker.delta)[size] / worker.n_agents)
+    _commit_whole(worker, eta)
+    return 0
+
+
+@njit(forceinline=True)
+def _update_shared(worker, examples, r, eta):
+    """Update and average on one shared copy: every agent's step, weighted by 1/N."""
+    active = 0.0
+    for a in range(worker.agents):
+        rows = _rows_of(worker, examples, examples.learned, r, a)
+        active += _batch_size(worker, rows) > 0
+    if worker.workers == 1:
+        _begin_shared(worker, eta, active / worker.n_agents)
+        if worker.sharing == SHARED_ADD:
+            _add_to_shared(worker, examples, r, eta)
+            return 0
+    for a in range(worker.agents):
+        _absorb_agent(worker, examples, r, a, eta)
+    if worker.workers > 1:
+        return _reduce_shared(worker, active, eta)
+    _commit_rows(worker, examples, r, eta)
+    return 0
+
+
+@njit(forceinline=True)
+def _finish(worker, t, eta):
+    """Project every copy."""
+    for copy in range(worker.copies):
+        for k in range(worker.states):
+            w, s = _state(worker, copy, k)
+            call_void(_part(worker, FINISH), (w, s, worker.p, worker.D, np.float64(t), eta))
+
+
+# --- communicate and average ---------------------------------------------------------------------
+
+
+@njit
+def _pack_all(worker, packed):
+    """Write what every copy sends into its row of `packed`."""
+    size = 8 * worker.packed_rows * worker.D
+    for copy in range(worker.copies):
+        for k in range(worker.states):
+            w, s = _state(worker, copy, k)
+            place = packed + ((worker.own + copy) * worker.states + k) * size
+            call_void(_part(worker, PACK), (w, s, worker.p, worker.D, place))
+
+
+@njit
+def _unpack(worker, copy):
+    """Take the rows in `mixed` as the state of one copy."""
+    size = 8 * worker.packed_rows * worker.D
+    for k in range(worker.states):
+        w, s = _state(worker, copy, k)
+        call_void(_part(worker, UNPACK), (w, s, worker.p, worker.D, worker.mixed + k * size))
+
+
+@njit
+def _average_all(worker, packed):
+    """Complete graph, equal weights: one mean for everybody."""
+    size = worker.states * worker.packed_rows * worker.D
+    mean = floats(worker.mixed)
+    for d in range(size):
+        mean[d] = 0.0
+    for copy in range(worker.copies):
+        sent = floats(packed + 8 * (worker.own + copy) * size)
+        for d in range(size):
+            mean[d] += sent[d]
+    if worker.workers > 1:
+        status = call_int(worker.reduce, (worker.context, worker.mixed, size))
+        if status != 0:
+            return status
+    for d in range(size):
+        mean[d] /= worker.n_agents
+    for copy in range(worker.copies):
+        _unpack(worker, copy)
+    return 0
+
+
+@njit
+def _mix_row(worker, packed, row, lo, hi):
+    """One row of D numbers, averaged over an agent's neighbourhood, in `mixed`."""
+    D, columns, shares = worker.D, integers(worker.columns), floats(worker.shares)
+    mode = integers(worker.modes)[row % worker.packed_rows]
+    out = floats(worker.mixed + 8 * row * D)
+    first, stride = packed + 8 * row * D, 8 * worker.states * worker.packed_rows * D
+    for d in range(D):
+        out[d] = 0.0 if mode == LINEAR else -math.inf
+    for j in range(lo, hi):
+        sent, share = floats(first + columns[j] * stride), shares[j]
+        if mode == LINEAR:
+            for d in range(D):
+                out[d] += share * sent[d]
+        else:
+            for d in range(D):
+                out[d] = max(out[d], sent[d])
+    if mode != LOG:
+        return
+    for d in range(D):
+        total = 0.0
+        for j in range(lo, hi):
+            total += shares[j] * math.exp(floats(first + columns[j] * stride)[d] - out[d])
+        out[d] += math.log(total)
+
+
+@njit
+def _average_neighbours(worker, packed, r):
+    """Every copy becomes the weighted average of its neighbourhood."""
+    which = r if worker.matrices > 1 else 0
+    starts = integers(worker.starts + 8 * which * (worker.agents + 1))
+    for copy in range(worker.copies):
+        for row in range(worker.states * worker.packed_rows):
+            _mix_row(worker, packed, row, starts[copy], starts[copy + 1])
+        _unpack(worker, copy)
+
+
+@njit
+def _communicate(worker, turn, r):
+    """Exchange what neighbours average, and average it."""
+    size = worker.states * worker.packed_rows * worker.D
+    packed = worker.packed + 8 * (turn % worker.buffers) * worker.buffer_rows * size
+    _pack_all(worker, packed)
+    if worker.complete:
+        return _average_all(worker, packed)
+    if worker.workers > 1:
+        status = call_int(worker.exchange, (worker.context, packed, size))
+        if status != 0:
+            return status
+    _average_neighbours(worker, packed, r)
+    return 0
+
+
+@njit(forceinline=True)
+def _update_copies(worker, examples, r, eta):
+    """Update every copy, and let neighbours average where the period says so."""
+    t = examples.t + r
+    for a in range(worker.agents):
+        _update_copy(worker, examples, r, a, eta)
+    if t % worker.period != 0:
+        return 0
+    if worker.period > 1:
+        _finish(worker, t, eta)
+    return _communicate(worker, t // worker.period, r)
+
+
+@njit
+def _keep_sum(worker):
+    """Add the weights of every copy to their sum over the rounds."""
+    for copy in range(worker.copies):
+        for k in range(worker.states):
+            w, s = _state(worker, copy, k)
+            call_void(_part(worker, WEIGHTS), (w, s, worker.p, worker.D, worker.mixed))
+            sums = floats(worker.sums + 8 * (copy * worker.states + k) * worker.D)
+            for d in range(worker.D):
+                sums[d] += floats(worker.mixed)[d]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def play(worker, examples):
+    """Play the rounds of one block; 0, or the communicator's error."""
+    for r in range(examples.rounds):
+        eta = floats(examples.rates)[r]
+        _predict_all(worker, examples, r)
+        if worker.sharing == COPIES:
+            status = _update_copies(worker, examples, r, eta)
+        else:
+            status = _update_shared(worker, examples, r, eta)
+        if status != 0:
+            return status
+        _finish(worker, examples.t + r, eta)
+        if worker.sums != 0:
+            _keep_sum(worker)
+    return 0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def read_weights(worker, out):
+    """Write the primal weights of every copy: (copies, states, D)."""
+    for copy in range(worker.copies):
+        for k in range(worker.states):
+            w, s = _state(worker, copy, k)
+            place = out + 8 * (copy * worker.states + k) * worker.D
+            call_void(_part(worker, WEIGHTS), (w, s, worker.p, worker.D, place))

@@ -1,0 +1,85 @@
+"""The local engine: one worker hosts all agents."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.engines.state import State, grow
+from ddol.engines.worker import Bench, Share, with_waiting
+from ddol.streams.rows import Block
+
+
+class Local:
+    """Rounds of all agents in this thread.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    state : State
+        Copied; `state` gives the present one back at any time.
+    """
+
+    name = "local"
+    workers = 1
+
+    def __init__(self, algorithm: Algorithm, state: State) -> None:
+        self.algorithm = algorithm
+        self.bench = Bench(algorithm, state.copy(), Share(0, algorithm.n_agents))
+
+    def play(self, block: Block) -> None:
+        """Play the rounds of a block."""
+        check_block(self.algorithm, block)
+        if block.rows.n_features > self.bench.state.n_features:
+            self.bench.adopt(grow(self.algorithm, self.bench.state, block.rows.n_features))
+        state = self.bench.state
+        rows, predicted, learned, waiting = with_waiting(state, block)
+        rows = rows if rows.dense else rows.widen(state.n_features)
+        self.bench.play(rows, predicted, learned, state.t)
+        self.bench.state = replace(state, t=state.t + len(predicted), waiting=waiting)
+
+    def state(self) -> State:
+        """The state as it is now, in memory of its own."""
+        return self.bench.state.copy()
+
+    def counters(self) -> State:
+        """The live state, for reading counters between blocks without a copy."""
+        return self.bench.state
+
+    def weights(self) -> np.ndarray:
+        """Primal weights of the copies: (copies, outputs, D)."""
+        return self.bench.weights()
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+def advance(algorithm: Algorithm, state: State, block: Block) -> State:
+    """Play the rounds of one block: the one way that rounds happen.
+
+    Examples
+    --------
+    >>> from ddol.engines.state import start_state
+    >>> from ddol.presets import dogd
+    >>> from ddol.streams.rows import Rows
+    >>> algorithm = dogd(l2=0.0).on(2)
+    >>> rows = Rows.from_dense([[1.0, 0.0], [0.0, 2.0]], [1.0, -1.0])
+    >>> state = advance(algorithm, start_state(algorithm, 2), Block(rows, np.array([[[0], [1]]])))
+    >>> state.t, state.mistakes.tolist()
+    (2, [0, 1])
+    """
+    engine = Local(algorithm, state)
+    engine.play(block)
+    return engine.state()
+
+
+def check_block(algorithm: Algorithm, block: Block) -> None:
+    """Refuse a block that was dealt for another number of agents or another batch."""
+    found, expected = block.table.shape[1:], (algorithm.n_agents, algorithm.batch)
+    if found != expected:
+        raise ValueError(
+            f"the block was dealt to {found[0]} agents in batches of {found[1]}, expected "
+            f"{expected[0]} agents and batches of {expected[1]}"
+        )

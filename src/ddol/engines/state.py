@@ -1,0 +1,152 @@
+"""State is a value: all that a run must remember between two blocks of rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.engines.kernels import COPIES, LINEAR, SHARED_ABSORB, SHARED_ADD
+from ddol.streams.rows import Block, Rows
+
+
+@dataclass(frozen=True)
+class State:
+    """What N agents know after t − 1 rounds.
+
+    Parameters
+    ----------
+    t : int
+        The next round.
+    theta : (copies, outputs, slots, D)
+        Compiled state of the update; one copy where all agents share it.
+    scalars : (copies, outputs, scalars)
+    sums : (copies, outputs, D), or empty
+        Sum of the weights over the rounds, for averaged iterates.
+    mistakes, loss, expected, examples : (N,)
+        Counters per agent; `expected` is the chance of a mistake, summed, where answers are drawn.
+    slopes : (delay + 1, N, batch, outputs)
+        Slopes whose answers are under way, and `waiting`, the rows that they belong to.
+    seed : int
+        Of the draws of randomised algorithms.
+    """
+
+    t: int
+    theta: np.ndarray
+    scalars: np.ndarray
+    sums: np.ndarray
+    mistakes: np.ndarray
+    loss: np.ndarray
+    expected: np.ndarray
+    examples: np.ndarray
+    slopes: np.ndarray
+    waiting: Block | None = None
+    seed: int = 0
+
+    @property
+    def n_features(self) -> int:
+        """Number of features D."""
+        return int(self.theta.shape[3])
+
+    @property
+    def rounds(self) -> int:
+        """Rounds played so far."""
+        return self.t - 1
+
+    def copy(self) -> State:
+        """The same value in memory of its own."""
+        arrays = {k: v.copy() for k, v in vars(self).items() if isinstance(v, np.ndarray)}
+        return replace(self, **arrays)
+
+
+def sharing(algorithm: Algorithm) -> int:
+    """Whether one copy of the weights serves all agents, and how their steps reach it.
+
+    On a complete graph with equal weights and communication in every round all agents hold the same
+    weights after every round.
+    """
+    alone = algorithm.n_agents == 1
+    if not alone and not (algorithm.mixing.is_uniform_complete and algorithm.period == 1):
+        return COPIES
+    way = algorithm.update.shared_copy(algorithm.average)
+    if way is None or (way == "absorb" and algorithm.update.experts and algorithm.batch > 1):
+        # Alone there is nobody to share with, but one copy is still one copy.
+        return COPIES
+    return SHARED_ADD if way == "add" else SHARED_ABSORB
+
+
+def averages_in_one_sum(algorithm: Algorithm) -> bool:
+    """Whether copies are averaged by one sum over all agents."""
+    packed = algorithm.update.layout(algorithm.average).packed
+    return algorithm.mixing.is_uniform_complete and all(mode == LINEAR for mode in packed)
+
+
+def n_states(algorithm: Algorithm) -> int:
+    """Weight vectors per agent: one per class, but experts have one for all classes."""
+    return 1 if algorithm.update.experts else algorithm.outputs
+
+
+def start_state(algorithm: Algorithm, n_features: int, seed: int = 0) -> State:
+    """State before round 1.
+
+    Examples
+    --------
+    >>> from ddol.presets import dogd
+    >>> start_state(dogd().on(64), n_features=10).theta.shape
+    (1, 1, 1, 10)
+    """
+    if n_features < 1:
+        raise ValueError(f"examples must have at least 1 feature, they have {n_features}")
+    algorithm.update.check(n_features)
+    n, outputs = algorithm.n_agents, n_states(algorithm)
+    copies = n if sharing(algorithm) == COPIES else 1
+    theta, scalars = algorithm.update.begin_state(n_features)
+    sums_shape = (copies, outputs, n_features) if algorithm.average_iterates else (0, 0, 0)
+    return State(
+        t=1,
+        theta=np.tile(theta, (copies, outputs, 1, 1)),
+        scalars=np.tile(scalars, (copies, outputs, 1)),
+        sums=np.zeros(sums_shape),
+        mistakes=np.zeros(n, np.int64),
+        loss=np.zeros(n),
+        expected=np.zeros(n),
+        examples=np.zeros(n, np.int64),
+        slopes=np.zeros((algorithm.delay + 1, n, algorithm.batch, algorithm.outputs)),
+        waiting=_nothing(algorithm) if algorithm.delay else None,
+        seed=seed,
+    )
+
+
+def _nothing(algorithm: Algorithm) -> Block:
+    """The answers under way before round 1: none."""
+    empty = np.empty(0)
+    rows = Rows(empty, np.empty(0, np.uint32), np.zeros(1, np.int64), 0, empty, empty)
+    return Block(rows, np.full((algorithm.delay, algorithm.n_agents, algorithm.batch), -1))
+
+
+def grow(algorithm: Algorithm, state: State, n_features: int) -> State:
+    """Make room for features that have not been seen before.
+
+    Examples
+    --------
+    >>> from ddol.presets import dogd
+    >>> algorithm = dogd()
+    >>> grow(algorithm, start_state(algorithm, 3), 5).n_features
+    5
+    """
+    if n_features <= state.n_features:
+        return state
+    if not algorithm.update.grows:
+        raise ValueError(
+            f"found feature {n_features}, expected at most {state.n_features}: the start of "
+            f"{algorithm.name} depends on the number of features; say it beforehand (n_features)"
+        )
+    more = n_features - state.n_features
+    fresh, _ = algorithm.update.begin_state(more)
+    copies, outputs = state.theta.shape[:2]
+    theta = np.concatenate([state.theta, np.tile(fresh, (copies, outputs, 1, 1))], axis=3)
+    sums = state.sums
+    if sums.size:
+        sums = np.concatenate([sums, np.zeros((copies, outputs, more))], axis=2)
+    return replace(state, theta=theta, sums=sums)

@@ -1,0 +1,261 @@
+"""Assembling a kernel's worker from an algorithm and a state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.communicate.mixing import Changing
+from ddol.engines import kernels
+from ddol.engines.kernels import COPIES, Examples, Worker
+from ddol.engines.state import State, averages_in_one_sum, n_states, sharing
+from ddol.streams.rows import Block, Rows, concatenate
+from ddol.update.losses import REGRESSION
+from ddol.update.rates import evaluate
+
+
+class Share(NamedTuple):
+    """The part of a run that one worker hosts."""
+
+    first: int
+    """First agent."""
+    agents: int
+    workers: int = 1
+    column: int = 0
+    """Column of the table at which the worker's agents begin."""
+    packed: np.ndarray | None = None
+    """Where agents' numbers are exchanged; None for memory of its own."""
+    own: int = 0
+    """Row of `packed` at which the worker's agents begin."""
+    reduce: int = 0
+    exchange: int = 0
+    context: int = 0
+    """The communicator: two functions and their memory, by address."""
+
+
+class Matrices(NamedTuple):
+    """Rows of mixing matrices, in CSR form."""
+
+    starts: np.ndarray
+    columns: np.ndarray
+    weights: np.ndarray
+
+
+def split(n_agents: int, workers: int) -> list[tuple[int, int]]:
+    """First agent and number of agents of every worker: contiguous and as equal as can be.
+
+    Examples
+    --------
+    >>> split(5, 2)
+    [(0, 3), (3, 2)]
+    """
+    bounds = [(n_agents * w + workers - 1) // workers for w in range(workers + 1)]
+    return [(a, b - a) for a, b in zip(bounds, bounds[1:], strict=False)]
+
+
+class Bench:
+    """A worker with the memory that its addresses point to.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    state : State
+        Of this worker's agents only; its arrays are written to in place.
+    share : Share
+    """
+
+    def __init__(self, algorithm: Algorithm, state: State, share: Share) -> None:
+        self.algorithm, self.share = algorithm, share
+        self.sharing = sharing(algorithm)
+        self.complete = averages_in_one_sum(algorithm)
+        self.layout = algorithm.update.layout(algorithm.average)
+        self.modes = np.array(self.layout.packed, np.int64)
+        self.parameters = np.ascontiguousarray(algorithm.update.parameters(), float)
+        self.loss_parameters = np.array([*algorithm.loss.parameters, 0.0])
+        self._parts: dict[bool, np.ndarray] = {}
+        self.adopt(state)
+
+    def adopt(self, state: State) -> None:
+        """Work on the arrays of ``state`` from now on."""
+        self.state = state
+        D, outputs = state.n_features, n_states(self.algorithm)
+        copies = self.share.agents if self.sharing == COPIES else 0
+        merges = not self.algorithm.update.additive and self.algorithm.batch > 1
+        rows = outputs * len(self.layout.packed)
+        self.scores = np.empty(self.algorithm.outputs)
+        self.delta = np.zeros(outputs * self.layout.delta * D + 1)
+        self.mixed = np.empty((rows, D))
+        self.merged = np.zeros((2, D if merges else 0))
+        self.touched = np.empty(D if merges else 0, np.uint32)
+        own = np.empty((1, copies, rows, D))
+        self.packed = own if self.share.packed is None else self.share.packed
+        self.fixed_matrices = None if self._changing else self._matrices([1])
+
+    @property
+    def _changing(self) -> bool:
+        return isinstance(self.algorithm.mixing, Changing)
+
+    def _matrices(self, rounds: list[int]) -> Matrices:
+        """Rows of the mixing matrices of some rounds that belong to this worker's agents."""
+        first, last = self.share.first, self.share.first + self.share.agents
+        starts = np.zeros((len(rounds), self.share.agents + 1), np.int64)
+        columns, weights, before = [np.empty(0, np.int64)], [np.empty(0)], 0
+        for place, t in enumerate(rounds):
+            silent = len(rounds) > 1 and t % self.algorithm.period
+            if self.sharing != COPIES or self.complete or silent:
+                continue
+            indptr, agents, values = self.algorithm.mixing.at(t).csr()
+            lo, hi = indptr[first], indptr[last]
+            starts[place] = indptr[first : last + 1] - lo + before
+            columns.append(self.columns_of(agents[lo:hi]))
+            weights.append(values[lo:hi])
+            before += int(hi - lo)
+        return Matrices(starts, np.concatenate(columns), np.concatenate(weights))
+
+    def columns_of(self, agents: np.ndarray) -> np.ndarray:
+        """Rows of `packed` in which the given agents' numbers stand."""
+        return agents
+
+    def _worker(self, dense: bool, matrices: Matrices) -> Worker:
+        algorithm, state, share = self.algorithm, self.state, self.share
+        if dense not in self._parts:
+            loops = algorithm.update.loops(algorithm.average).addresses(dense)
+            self._parts[dense] = np.append(loops, algorithm.loss.addresses())
+        kind = kernels.REGRESSION if algorithm.loss.task == REGRESSION else kernels.BINARY
+        copies, outputs, slots, D = state.theta.shape
+        return Worker(
+            n_agents=algorithm.n_agents,
+            kind=kernels.CLASSES if algorithm.outputs > 1 else kind,
+            sharing=self.sharing,
+            additive=bool(algorithm.update.additive),
+            experts=bool(algorithm.update.experts),
+            randomized=bool(algorithm.update.randomized),
+            period=int(algorithm.period),
+            delay=int(algorithm.delay),
+            C=float(algorithm.C),
+            l2=float(algorithm.update.l2),
+            parts=self._parts[dense].ctypes.data,
+            p=self.parameters.ctypes.data,
+            q=self.loss_parameters.ctypes.data,
+            agents=share.agents,
+            copies=copies,
+            batch=int(algorithm.batch),
+            outputs=int(algorithm.outputs),
+            states=outputs,
+            slots=slots,
+            n_scalars=state.scalars.shape[2],
+            D=D,
+            delta_rows=self.layout.delta,
+            packed_rows=len(self.layout.packed),
+            theta=state.theta.ctypes.data,
+            scalars=state.scalars.ctypes.data,
+            sums=state.sums.ctypes.data if state.sums.size else 0,
+            mistakes=state.mistakes.ctypes.data,
+            loss=state.loss.ctypes.data,
+            expected=state.expected.ctypes.data,
+            examples=state.examples.ctypes.data,
+            slopes=state.slopes.ctypes.data,
+            scores=self.scores.ctypes.data,
+            delta=self.delta.ctypes.data,
+            mixed=self.mixed.ctypes.data,
+            merged=self.merged.ctypes.data,
+            touched=self.touched.ctypes.data,
+            workers=share.workers,
+            complete=self.complete,
+            packed=self.packed.ctypes.data,
+            buffers=self.packed.shape[0],
+            buffer_rows=self.packed.shape[1],
+            own=share.own,
+            starts=matrices.starts.ctypes.data,
+            matrices=len(matrices.starts),
+            columns=matrices.columns.ctypes.data,
+            shares=matrices.weights.ctypes.data,
+            modes=self.modes.ctypes.data,
+            reduce=share.reduce,
+            exchange=share.exchange,
+            context=share.context,
+        )
+
+    def play(self, rows: Rows, predicted: np.ndarray, learned: np.ndarray, t: int) -> int:
+        """Play the rounds of a table; 0, or the communicator's error."""
+        for lo, hi in self._pieces(len(predicted)):
+            matrices = self.fixed_matrices or self._matrices(list(range(t + lo, t + hi)))
+            status = self._play(rows, predicted[lo:hi], learned[lo:hi], t + lo, matrices)
+            if status != 0:
+                return status
+        return 0
+
+    def _play(
+        self, rows: Rows, predicted: np.ndarray, learned: np.ndarray, t: int, matrices: Matrices
+    ) -> int:
+        rounds = len(predicted)
+        # Names keep the memory alive until the kernel is done with the addresses.
+        tables = np.ascontiguousarray(predicted), np.ascontiguousarray(learned)
+        chances = self._chances(t, rounds)
+        rates = evaluate(self.algorithm.rate, t, rounds)
+        examples = Examples(
+            x=rows.data.ctypes.data,
+            index=rows.indices.ctypes.data,
+            indptr=0 if rows.dense else rows.indptr.ctypes.data,
+            y=rows.y.ctypes.data,
+            weight=rows.weight.ctypes.data if len(rows.weight) else 0,
+            predicted=tables[0].ctypes.data,
+            learned=tables[1].ctypes.data,
+            columns=predicted.shape[1],
+            first=self.share.column,
+            chances=chances.ctypes.data,
+            rates=rates.ctypes.data,
+            rounds=rounds,
+            t=t,
+        )
+        return int(kernels.play(self._worker(rows.dense, matrices), examples))
+
+    def _pieces(self, rounds: int) -> Iterator[tuple[int, int]]:
+        """All rounds at once, but few at a time where each has a matrix of its own."""
+        size = 256 if self._changing else max(rounds, 1)
+        return ((lo, min(lo + size, rounds)) for lo in range(0, rounds, size))
+
+    def _chances(self, t: int, rounds: int) -> np.ndarray:
+        """Uniform numbers for the draws of the rounds t, …: a function of seed, agent and round."""
+        batch = self.algorithm.batch
+        if not self.algorithm.update.randomized:
+            return np.empty((0, 0, 0))
+        drawn = np.empty((rounds, self.share.agents, batch))
+        for a in range(self.share.agents):
+            bits = np.random.PCG64(np.random.SeedSequence([self.state.seed, self.share.first + a]))
+            bits.advance((t - 1) * batch)
+            drawn[:, a] = np.random.Generator(bits).random((rounds, batch))
+        return drawn
+
+    def weights(self) -> np.ndarray:
+        """Primal weights of this worker's copies: (copies, outputs, D)."""
+        copies, outputs, _, D = self.state.theta.shape
+        out = np.empty((copies, outputs, D))
+        empty = Matrices(np.empty((1, 1), np.int64), np.empty(0, np.int64), np.empty(0))
+        kernels.read_weights(self._worker(True, empty), out.ctypes.data)
+        return out
+
+
+def with_waiting(state: State, block: Block) -> tuple[Rows, np.ndarray, np.ndarray, Block | None]:
+    """Rows, the tables of predictions and of answers, and what is under way after the block.
+
+    Without a delay both tables are the block's. With a delay of k rounds, the answers of a round are
+    those of the predictions k rounds before.
+    """
+    if state.waiting is None:
+        return block.rows, block.table, block.table, None
+    late, rows = state.waiting, block.rows
+    if len(late.rows):
+        rows, offset = concatenate([late.rows, block.rows]), len(late.rows)
+    else:
+        offset = 0
+    predicted = np.where(block.table >= 0, block.table + offset, -1)
+    all_tables = np.concatenate([late.table, predicted])
+    learned = all_tables[: len(predicted)]
+    rest = all_tables[len(predicted) :]
+    needed = np.unique(rest[rest >= 0])
+    renumbered = np.where(rest >= 0, np.searchsorted(needed, rest), -1)
+    return rows, predicted, learned, Block(rows.take(needed), renumbered)

@@ -1,0 +1,130 @@
+"""The named algorithms: short compositions of public parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ddol.algorithm import Algorithm
+from ddol.update.domains import Domain, everywhere, l1_ball, l2_ball, norm_ball, simplex
+from ddol.update.losses import Loss, hinge, loss_named, perceptron, zero_one
+from ddol.update.majority import Majority
+from ddol.update.mirrors import MirrorDescent, entropy, euclidean, p_norm_mirror, signed_entropy
+from ddol.update.rates import Rate, constant, inverse_sqrt
+
+
+def _rate(rate: float | Rate) -> Rate:
+    return rate if callable(rate) else inverse_sqrt(rate)
+
+
+def dogd(
+    loss: Loss | str = hinge,
+    C: float = 1.0,
+    l2: float = 1.0,
+    rate: float | Rate = 1.0,
+    radius: float | None = None,
+    **places: Any,
+) -> Algorithm:
+    """Distributed online gradient descent (the paper's Eq. DOGD, objective C·loss + λ‖w‖²/2).
+
+    Examples
+    --------
+    >>> dogd(C=0.01).name
+    'dogd'
+    """
+    domain = everywhere if radius is None else l2_ball(radius)
+    update = MirrorDescent(euclidean, domain, l2)
+    return Algorithm("dogd", update, loss_named(loss), _rate(rate), C, **places)
+
+
+def doeg(
+    loss: Loss | str = hinge,
+    radius: float = 1.0,
+    rate: float | Rate = 1.0,
+    C: float = 1.0,
+    **places: Any,
+) -> Algorithm:
+    """Distributed exponentiated gradient on the L1 ball of ``radius`` S (EG±, the paper's Eq. DOEG)."""
+    update = MirrorDescent(signed_entropy, l1_ball(radius))
+    return Algorithm("doeg", update, loss_named(loss), _rate(rate), C, **places)
+
+
+def ogd(*args: Any, **options: Any) -> Algorithm:
+    """Online gradient descent: `dogd` with one agent (Zinkevich)."""
+    return dogd(*args, **options)
+
+
+def oeg(*args: Any, **options: Any) -> Algorithm:
+    """Exponentiated gradient: `doeg` with one agent (Kivinen and Warmuth)."""
+    return doeg(*args, **options)
+
+
+def winnow(rate: float | Rate = 1.0, radius: float = 1.0, **places: Any) -> Algorithm:
+    """Multiplicative updates on mistakes, weights on the simplex (normalised Winnow)."""
+    update = MirrorDescent(entropy, simplex(radius))
+    schedule = rate if callable(rate) else constant(rate)
+    return Algorithm("winnow", update, perceptron, schedule, **places)
+
+
+def p_norm(
+    p: float = 1.5,
+    loss: Loss | str = perceptron,
+    rate: float | Rate = 1.0,
+    radius: float | None = None,
+    **places: Any,
+) -> Algorithm:
+    """Mirror descent with ω = ½‖w‖_p² (p-norm algorithms, Grove, Littlestone and Schuurmans)."""
+    domain: Domain = everywhere if radius is None else norm_ball(radius)
+    update = MirrorDescent(p_norm_mirror(p), domain)
+    return Algorithm("p_norm", update, loss_named(loss), _rate(rate), **places)
+
+
+def dwm_i(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
+    """Distributed weighted majority by imitation: geometric means of the weights (Algorithm 2)."""
+    return _majority("dwm_i", alpha, n_classes, "dual", False, **places)
+
+
+def dwm_a(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
+    """Distributed weighted majority by averaging: arithmetic means of the weights (Algorithm 3)."""
+    return _majority("dwm_a", alpha, n_classes, "primal", False, **places)
+
+
+def drwm(
+    alpha: float = 0.9, n_classes: int = 2, average: str = "dual", **places: Any
+) -> Algorithm:
+    """Distributed randomised weighted majority: follow expert p with probability w_p/Σw."""
+    return _majority("drwm", alpha, n_classes, average, True, **places)
+
+
+def wma(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
+    """Weighted majority: one agent (Littlestone and Warmuth)."""
+    return dwm_i(alpha, n_classes, **places)
+
+
+def rwma(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
+    """Randomised weighted majority: one agent."""
+    return drwm(alpha, n_classes, **places)
+
+
+def _majority(
+    name: str, alpha: float, n_classes: int, average: str, randomized: bool, **places: Any
+) -> Algorithm:
+    outputs = 1 if n_classes == 2 else n_classes
+    update = Majority(alpha, n_classes, randomized)
+    return Algorithm(
+        name, update, zero_one, constant(1.0), average=average, outputs=outputs, **places
+    )
+
+
+PRESETS = {
+    "dogd": dogd,
+    "doeg": doeg,
+    "ogd": ogd,
+    "oeg": oeg,
+    "winnow": winnow,
+    "p_norm": p_norm,
+    "dwm_i": dwm_i,
+    "dwm_a": dwm_a,
+    "drwm": drwm,
+    "wma": wma,
+    "rwma": rwma,
+}

@@ -1,0 +1,147 @@
+"""Loops of the entropy mirrors: the dual is the logarithm of the weight.
+
+One side (w > 0) has slots θ and v; two sides (w = w⁺ − w⁻) have θ⁺, θ⁻, v⁺, v⁻. The log-weight of a
+feature is θ + shift; v = exp(θ − ref) is kept so that a score needs no exponential, and the sum of
+all v so that a projection is O(1): it only moves the shift. A sparse row thus costs O(nnz).
+"""
+
+from __future__ import annotations
+
+import math
+
+from numba.extending import register_jitable
+
+from ddol.compiled import column
+from ddol.update.rule import LOG, LINEAR, Layout, Loops
+
+SHIFT, REF, TOTAL, AT_REFRESH, TOUCHED = 0, 1, 2, 3, 4
+L2, KIND, RADIUS, SIDES = 0, 1, 2, 3
+KINDS = {"everywhere": 0.0, "l1_ball": 1.0, "simplex": 2.0}
+# Beyond this the exponential of a difference would leave the range of numbers.
+_FAR = 300.0
+
+
+def layout(sides: int, logarithmic: bool) -> Layout:
+    """Two rows a side; neighbours average the log-weights, or the weights behind them."""
+    packed = (LOG if logarithmic else LINEAR,) * sides
+    return Layout(slots=2 * sides, scalars=5, packed=packed, delta=1)
+
+
+def score(w, s, p, x, index, n, D, which):  # type: ignore[no-untyped-def]
+    total = 0.0
+    if p[SIDES] == 1.0:
+        for j in range(n):
+            total += w[D + column(index, j)] * x[j]
+    else:
+        for j in range(n):
+            d = column(index, j)
+            total += (w[2 * D + d] - w[3 * D + d]) * x[j]
+    return total * math.exp(s[REF] + s[SHIFT])
+
+
+@register_jitable
+def _move(w, s, theta, v, change):  # type: ignore[no-untyped-def]
+    """Move one log-weight; keep its exponential and the sum of all of them."""
+    w[theta] += change
+    if w[theta] - s[REF] > _FAR:
+        s[TOUCHED] = math.inf  # finish() recentres
+        return
+    fresh = math.exp(w[theta] - s[REF])
+    s[TOTAL] += fresh - w[v]
+    w[v] = fresh
+
+
+@register_jitable
+def _move_sides(w, s, p, d, D, change):  # type: ignore[no-untyped-def]
+    if p[SIDES] == 1.0:
+        _move(w, s, d, D + d, change)
+    else:
+        _move(w, s, d, 2 * D + d, change)
+        _move(w, s, D + d, 3 * D + d, -change)
+
+
+@register_jitable
+def _recentre(w, s, p, D):  # type: ignore[no-untyped-def]
+    """Sum the exponentials anew, relative to the largest log-weight."""
+    n = D if p[SIDES] == 1.0 else 2 * D
+    largest = -math.inf
+    for d in range(n):
+        largest = max(largest, w[d])
+    total = 0.0
+    for d in range(n):
+        w[n + d] = math.exp(w[d] - largest)
+        total += w[n + d]
+    s[REF] = largest
+    s[TOTAL] = total
+    s[AT_REFRESH] = total
+    s[TOUCHED] = 0.0
+
+
+def begin(w, s, p, D, eta, share):  # type: ignore[no-untyped-def]
+    if p[L2] == 0.0:
+        return
+    # The weights of the whole round are those before it, so all moves use the same exponentials.
+    factor = eta * share * p[L2] * math.exp(s[REF] + s[SHIFT])
+    for d in range(D):
+        if p[SIDES] == 1.0:
+            w[d] -= factor * w[D + d]
+        else:
+            move = factor * (w[2 * D + d] - w[3 * D + d])
+            w[d] -= move
+            w[D + d] += move
+    _recentre(w, s, p, D)
+
+
+def step(w, s, p, x, index, n, D, g, eta, share):  # type: ignore[no-untyped-def]
+    for j in range(n):
+        _move_sides(w, s, p, column(index, j), D, -eta * share * g * x[j])
+    s[TOUCHED] += n
+
+
+def absorb(w, s, p, delta, x, index, n, D, g, eta, share):  # type: ignore[no-untyped-def]
+    for j in range(n):
+        delta[column(index, j)] -= eta * share * g * x[j]
+
+
+def commit(w, s, p, delta, index, n, D, eta):  # type: ignore[no-untyped-def]
+    for j in range(n):
+        d = column(index, j)
+        if delta[d] != 0.0:
+            _move_sides(w, s, p, d, D, delta[d])
+            delta[d] = 0.0
+    s[TOUCHED] += n
+
+
+def finish(w, s, p, D, t, eta):  # type: ignore[no-untyped-def]
+    if s[TOUCHED] > 16.0 * D or not s[TOTAL] > 1e-3 * s[AT_REFRESH]:
+        _recentre(w, s, p, D)
+    if p[KIND] == 0.0:
+        return
+    room = math.log(p[RADIUS]) - s[REF] - math.log(s[TOTAL])
+    if room < s[SHIFT] or p[KIND] == 2.0:
+        s[SHIFT] = room
+
+
+def pack(w, s, p, D, out):  # type: ignore[no-untyped-def]
+    n = D if p[SIDES] == 1.0 else 2 * D
+    for d in range(n):
+        out[d] = w[d] + s[SHIFT]
+
+
+def unpack(w, s, p, D, averaged):  # type: ignore[no-untyped-def]
+    n = D if p[SIDES] == 1.0 else 2 * D
+    for d in range(n):
+        w[d] = averaged[d]
+    s[SHIFT] = 0.0
+    _recentre(w, s, p, D)
+
+
+def weights(w, s, p, D, out):  # type: ignore[no-untyped-def]
+    for d in range(D):
+        if p[SIDES] == 1.0:
+            out[d] = math.exp(w[d] + s[SHIFT])
+        else:
+            out[d] = math.exp(w[d] + s[SHIFT]) - math.exp(w[D + d] + s[SHIFT])
+
+
+LOOPS = Loops(score, begin, step, absorb, commit, finish, pack, unpack, weights)

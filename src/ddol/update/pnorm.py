@@ -1,0 +1,131 @@
+"""Loops of the p-norm mirror ω(w) = ½‖w‖_p², whose inverse is w_d = sign(θ_d)|θ_d|^{q−1} ‖θ‖_q^{2−q}.
+
+Slots: θ up to a factor, and v = sign(θ)|θ|^{q−1}. Scalars: the factor and Σ|θ|^q of the stored θ, kept as
+single weights change, so a sparse row costs O(nnz). ‖w‖_p = ‖θ‖_q: projecting onto the p-norm ball
+only changes the factor.
+"""
+
+from __future__ import annotations
+
+from numba.extending import register_jitable
+
+from ddol.compiled import column
+from ddol.update.rule import LINEAR, Layout, Loops
+
+SCALE, POWERS, TOUCHED = 0, 1, 2
+L2, KIND, RADIUS, Q, INVERSE = 0, 1, 2, 3, 4
+KINDS = {"everywhere": 0.0, "norm_ball": 1.0}
+
+LAYOUT = Layout(slots=2, scalars=3, packed=(LINEAR,))
+
+
+@register_jitable
+def _factor(s, p):  # type: ignore[no-untyped-def]
+    """‖θ‖_q^{2−q}·scale: what turns the stored powers into weights."""
+    if s[POWERS] <= 0.0:
+        return 0.0
+    return s[SCALE] * s[POWERS] ** ((2.0 - p[Q]) / p[Q])
+
+
+@register_jitable
+def _put(w, s, p, d, D, theta):  # type: ignore[no-untyped-def]
+    size = abs(theta)
+    power = size ** (p[Q] - 1.0) if size > 0.0 else 0.0
+    s[POWERS] += power * size - abs(w[D + d] * w[d])
+    w[d] = theta
+    w[D + d] = power if theta >= 0.0 else -power
+
+
+@register_jitable
+def _sum_anew(w, s, p, D):  # type: ignore[no-untyped-def]
+    for d in range(D):
+        w[D + d] = 0.0
+    s[POWERS] = 0.0
+    for d in range(D):
+        _put(w, s, p, d, D, w[d])
+    s[TOUCHED] = 0.0
+
+
+def score(w, s, p, x, index, n, D, which):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for j in range(n):
+        total += w[D + column(index, j)] * x[j]
+    return _factor(s, p) * total
+
+
+def begin(w, s, p, D, eta, share):  # type: ignore[no-untyped-def]
+    if p[L2] == 0.0:
+        return
+    move = eta * share * p[L2] * _factor(s, p) / s[SCALE]
+    for d in range(D):
+        w[d] -= move * w[D + d]
+    _sum_anew(w, s, p, D)
+
+
+def step(w, s, p, x, index, n, D, g, eta, share):  # type: ignore[no-untyped-def]
+    move = -eta * share * g / s[SCALE]
+    for j in range(n):
+        d = column(index, j)
+        _put(w, s, p, d, D, w[d] + move * x[j])
+    s[TOUCHED] += n
+
+
+def absorb(w, s, p, delta, x, index, n, D, g, eta, share):  # type: ignore[no-untyped-def]
+    for j in range(n):
+        delta[column(index, j)] -= eta * share * g * x[j]
+
+
+def commit(w, s, p, delta, index, n, D, eta):  # type: ignore[no-untyped-def]
+    for j in range(n):
+        d = column(index, j)
+        if delta[d] != 0.0:
+            _put(w, s, p, d, D, w[d] + delta[d] / s[SCALE])
+            delta[d] = 0.0
+    s[TOUCHED] += n
+
+
+def finish(w, s, p, D, t, eta):  # type: ignore[no-untyped-def]
+    if s[TOUCHED] > 16.0 * D:
+        _sum_anew(w, s, p, D)
+    if p[KIND] == 1.0 and s[POWERS] > 0.0:
+        norm = abs(s[SCALE]) * s[POWERS] ** (1.0 / p[Q])
+        if norm > p[RADIUS]:
+            s[SCALE] *= p[RADIUS] / norm
+
+
+def pack(w, s, p, D, out):  # type: ignore[no-untyped-def]
+    for d in range(D):
+        out[d] = s[SCALE] * w[d]
+
+
+def unpack(w, s, p, D, averaged):  # type: ignore[no-untyped-def]
+    for d in range(D):
+        w[d] = averaged[d]
+    s[SCALE] = 1.0
+    _sum_anew(w, s, p, D)
+
+
+def weights(w, s, p, D, out):  # type: ignore[no-untyped-def]
+    factor = _factor(s, p)
+    for d in range(D):
+        out[d] = factor * w[D + d]
+
+
+def unpack_primal(w, s, p, D, averaged):  # type: ignore[no-untyped-def]
+    """θ_d = sign(w_d)|w_d|^{p−1} ‖w‖_p^{2−p}, the mirror map itself."""
+    power = p[INVERSE]
+    powers = 0.0
+    for d in range(D):
+        powers += abs(averaged[d]) ** power
+    factor = powers ** ((2.0 - power) / power) if powers > 0.0 else 0.0
+    for d in range(D):
+        size = factor * abs(averaged[d]) ** (power - 1.0) if averaged[d] != 0.0 else 0.0
+        w[d] = size if averaged[d] >= 0.0 else -size
+    s[SCALE] = 1.0
+    _sum_anew(w, s, p, D)
+
+
+LOOPS = Loops(score, begin, step, absorb, commit, finish, pack, unpack, weights)
+PRIMAL_LOOPS = Loops(
+    score, begin, step, absorb, commit, finish, weights, unpack_primal, weights
+)

@@ -1,0 +1,158 @@
+"""The contract of *update*: what an agent does alone with the answer to its prediction.
+
+An update says the same thing twice. Its NumPy methods are the mathematics on whole vectors; the
+reference `ddol.algorithm.play_round` is written with them. Its `Loops` are the same steps on one
+row at a time, in O(non-zeros); the compiled engine calls them by address. `ddol.testing.check_update`
+compares the two, for our updates as for a user's own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numba import types
+
+from ddol.compiled import DENSE, POINTER, SPARSE, compile_part
+
+DUAL, PRIMAL = "dual", "primal"
+LINEAR, LOG, MAX = 0, 1, 2
+"""How neighbours' numbers are averaged: Σ A v, log Σ A exp v, or the largest."""
+
+_P, _I, _F = POINTER, types.int64, types.float64
+_STATE = (_P, _P, _P)  # w: slots × D numbers of one output; s: its scalars; p: the parameters
+
+
+@dataclass(frozen=True)
+class Loops:
+    """One update as loops over rows: plain Python functions that the kernel calls by address.
+
+    All take ``w, s, p`` first: the state of one output of one agent (``slots × D`` numbers, slot k of
+    feature d at ``w[k * D + d]``), its scalars and the parameters. Rows are ``x, index, n, D``.
+
+    ========  ==================================================  =================================
+    score     ``(w, s, p, x, index, n, D, which) -> float``       ⟨w, x⟩, or the votes for `which`
+    begin     ``(w, s, p, D, eta, share)``                        once a round, before any step
+    step      ``(w, s, p, x, index, n, D, g, eta, share)``        the gradient g·x, weighted by share
+    absorb    ``(w, s, p, delta, x, index, n, D, g, eta, share)`` the same, collected in ``delta``
+    commit    ``(w, s, p, delta, index, n, D, eta)``              apply and clear what was collected
+    finish    ``(w, s, p, D, t, eta)``                            project, once the round is over
+    pack      ``(w, s, p, D, out)``                               what neighbours average
+    unpack    ``(w, s, p, D, averaged)``                          its inverse
+    weights   ``(w, s, p, D, out)``                               the primal weights
+    squares   ``(w, s, p, D) -> float``                           ‖w‖²; optional, if O(1)
+    ========  ==================================================  =================================
+    """
+
+    score: Callable
+    begin: Callable
+    step: Callable
+    absorb: Callable
+    commit: Callable
+    finish: Callable
+    pack: Callable
+    unpack: Callable
+    weights: Callable
+    squares: Callable | None = None
+
+    def addresses(self, dense: bool) -> np.ndarray:
+        """Compile what is not compiled yet; the order is that of the fields."""
+        row = DENSE if dense else SPARSE
+        signatures = {
+            "score": _F(*_STATE, _P, row, _I, _I, _F),
+            "begin": types.void(*_STATE, _I, _F, _F),
+            "step": types.void(*_STATE, _P, row, _I, _I, _F, _F, _F),
+            "absorb": types.void(*_STATE, _P, _P, row, _I, _I, _F, _F, _F),
+            "commit": types.void(*_STATE, _P, row, _I, _I, _F),
+            "finish": types.void(*_STATE, _I, _F, _F),
+            "squares": _F(*_STATE, _I),
+        }
+        whole = types.void(*_STATE, _I, _P)
+        parts = [(getattr(self, f.name), signatures.get(f.name, whole)) for f in fields(self)]
+        # What a worker collected is dense, whatever its rows were.
+        parts.append((self.commit, types.void(*_STATE, _P, DENSE, _I, _I, _F)))
+        return np.array([compile_part(*part).address if part[0] else 0 for part in parts], np.int64)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Sizes of an update's compiled state, per output of an agent."""
+
+    slots: int
+    scalars: int
+    packed: tuple[int, ...]
+    """One entry (LINEAR, LOG or MAX) per row of D numbers that neighbours average."""
+    delta: int = 1
+    """Rows of D numbers that `absorb` collects."""
+
+
+class Update(ABC):
+    """What one agent does alone; see the module's docstring.
+
+    The reference state of an agent is an array (rows, D) of whatever the update needs, `start` makes it.
+    """
+
+    grows = True
+    """New features may appear in mid-stream (the start does not depend on D)."""
+    l2 = 0.0
+    """Weight λ of the term λ‖w‖²/2 of the objective."""
+    additive = True
+    """Steps along several gradients in one round add up; if not, they are merged into one."""
+    randomized = False
+    """Predictions are drawn."""
+    experts = False
+    """Rows are advice of experts, and the update is given the answer instead of a slope."""
+
+    @abstractmethod
+    def start(self, n_features: int) -> np.ndarray:
+        """State before the first round."""
+
+    @abstractmethod
+    def weights(self, state: np.ndarray) -> np.ndarray:
+        """Primal weights (D,) with which the agent predicts."""
+
+    @abstractmethod
+    def learn(self, state: np.ndarray, gradient: np.ndarray, rate: float) -> np.ndarray:
+        """State after one step along a (sub)gradient."""
+
+    def project(self, state: np.ndarray, t: int, rate: float) -> np.ndarray:
+        """State brought back to the domain, at the end of round t."""
+        return state
+
+    @abstractmethod
+    def share(self, state: np.ndarray, space: str) -> np.ndarray:
+        """Rows of D numbers that neighbours average, in the dual or the primal."""
+
+    @abstractmethod
+    def adopt(self, averaged: np.ndarray, space: str) -> np.ndarray:
+        """State from averaged rows: the inverse of `share`."""
+
+    @abstractmethod
+    def layout(self, space: str) -> Layout:
+        """Sizes of the compiled state."""
+
+    @abstractmethod
+    def loops(self, space: str) -> Loops:
+        """The compiled form."""
+
+    @abstractmethod
+    def parameters(self) -> np.ndarray:
+        """Numbers that the loops find in ``p``."""
+
+    @abstractmethod
+    def begin_state(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+        """Compiled state (slots, D) and scalars before the first round."""
+
+    def shared_copy(self, space: str) -> str | None:
+        """How one copy can serve all agents of a complete graph.
+
+        ``"add"``: agents' steps simply add up; ``"absorb"``: they are collected first and applied
+        together; None: every agent needs a copy of its own.
+        """
+        return "add" if space == DUAL else None
+
+    def check(self, n_features: int) -> None:
+        """Refuse a number of features that this update cannot have."""
+        return None

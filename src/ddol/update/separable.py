@@ -1,0 +1,115 @@
+"""Loops of any mirror map that works feature by feature: the form in which users write their own.
+
+Slots: θ and w. The two link functions are compiled on their own; their addresses travel among the
+parameters, as the bits of two numbers, and the loops call them from there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, register_jitable
+
+from ddol.compiled import call_float, column
+from ddol.update.rule import LINEAR, Layout, Loops
+
+L2, TO_PRIMAL, TO_DUAL, OWN = 0, 1, 2, 3
+LAYOUT = Layout(slots=2, scalars=1, packed=(LINEAR,))
+
+
+@intrinsic
+def _bits(typing_context: Any, number: Any) -> Any:
+    """Read a number's bits as an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.bitcast(values[0], ir.IntType(64))
+
+    return types.int64(number), generate
+
+
+@intrinsic
+def _after(typing_context: Any, pointer: Any, places: Any) -> Any:
+    """Address of the parameters that follow ours: the link functions' own."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.ptrtoint(builder.gep(values[0], [values[1]]), ir.IntType(64))
+
+    return types.int64(pointer, places), generate
+
+
+def as_number(address: int) -> float:
+    """Give an address the type of a parameter."""
+    return float(np.int64(address).view(np.float64))
+
+
+@register_jitable
+def _primal(p, theta):  # type: ignore[no-untyped-def]
+    return call_float(_bits(p[TO_PRIMAL]), (theta, _after(p, OWN)))
+
+
+def score(w, s, p, x, index, n, D, which):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for j in range(n):
+        total += w[D + column(index, j)] * x[j]
+    return total
+
+
+def begin(w, s, p, D, eta, share):  # type: ignore[no-untyped-def]
+    if p[L2] == 0.0:
+        return
+    for d in range(D):
+        w[d] -= eta * share * p[L2] * w[D + d]
+        w[D + d] = _primal(p, w[d])
+
+
+def step(w, s, p, x, index, n, D, g, eta, share):  # type: ignore[no-untyped-def]
+    for j in range(n):
+        d = column(index, j)
+        w[d] -= eta * share * g * x[j]
+        w[D + d] = _primal(p, w[d])
+
+
+def absorb(w, s, p, delta, x, index, n, D, g, eta, share):  # type: ignore[no-untyped-def]
+    for j in range(n):
+        delta[column(index, j)] -= eta * share * g * x[j]
+
+
+def commit(w, s, p, delta, index, n, D, eta):  # type: ignore[no-untyped-def]
+    for j in range(n):
+        d = column(index, j)
+        w[d] += delta[d]
+        w[D + d] = _primal(p, w[d])
+        delta[d] = 0.0
+
+
+def finish(w, s, p, D, t, eta):  # type: ignore[no-untyped-def]
+    return
+
+
+def pack(w, s, p, D, out):  # type: ignore[no-untyped-def]
+    for d in range(D):
+        out[d] = w[d]
+
+
+def unpack(w, s, p, D, averaged):  # type: ignore[no-untyped-def]
+    for d in range(D):
+        w[d] = averaged[d]
+        w[D + d] = _primal(p, w[d])
+
+
+def weights(w, s, p, D, out):  # type: ignore[no-untyped-def]
+    for d in range(D):
+        out[d] = w[D + d]
+
+
+def unpack_primal(w, s, p, D, averaged):  # type: ignore[no-untyped-def]
+    for d in range(D):
+        w[D + d] = averaged[d]
+        w[d] = call_float(_bits(p[TO_DUAL]), (averaged[d], _after(p, OWN)))
+
+
+LOOPS = Loops(score, begin, step, absorb, commit, finish, pack, unpack, weights)
+PRIMAL_LOOPS = Loops(score, begin, step, absorb, commit, finish, weights, unpack_primal, weights)
