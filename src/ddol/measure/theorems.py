@@ -1,0 +1,294 @@
+"""Which theorem speaks about a run, whether its assumptions hold there, and whether it was kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ddol.measure.bounds import FloatArray, chance_margin, domd, drwm, drwm_a, dwm_a, dwm_i
+
+
+@dataclass(frozen=True)
+class Theorem:
+    """What a bound says and what it needs.
+
+    Parameters
+    ----------
+    name : str
+        Short name for tables and ``bounds`` in JSON.
+    quantity : str
+        What is bounded.
+    formula : str
+        The bound in one line, M for mistakes of all agents, m_p for those of expert p.
+    assumptions : tuple of str
+        All that must be true of a run for the bound to hold.
+    """
+
+    name: str
+    quantity: str
+    formula: str
+    assumptions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The facts of a run that decide which theorem speaks about it.
+
+    Parameters
+    ----------
+    family : str
+        ``weighted-majority``, ``mirror-descent``, or another name for which there is no theorem.
+    n_agents : int
+        Number of agents N.
+    uniform_complete : bool
+        Whether every entry of the mixing matrix is 1/N (`Mixing.is_uniform_complete`).
+    average : str
+        ``dual`` or ``primal``. Where the two are the same (Euclidean mirror) say ``dual``.
+    period, batch, delay : int
+        Rounds between two communications, examples per agent and round, rounds that news takes.
+    randomized : bool
+        Whether an expert is drawn instead of a vote taken.
+    convex, rate_falls : bool
+        Mirror descent: whether losses are convex, and η_t never increases.
+    """
+
+    family: str
+    n_agents: int
+    uniform_complete: bool = True
+    average: str = "dual"
+    period: int = 1
+    batch: int = 1
+    delay: int = 0
+    randomized: bool = False
+    convex: bool = True
+    rate_falls: bool = True
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The theorem about this kind of run, and what it misses in this one."""
+
+    theorem: Theorem | None
+    missing: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the bound may be shown beside the run."""
+        return self.theorem is not None and not self.missing
+
+    @property
+    def reason(self) -> str:
+        """Why there is no bound, in one line; empty when there is one."""
+        if self.holds:
+            return ""
+        name = f"{self.theorem.name} bound not offered: " if self.theorem else "no bound: "
+        return name + "; ".join(self.missing)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A theorem evaluated at the recorded points of a run (or at one point before it).
+
+    Parameters
+    ----------
+    theorem : Theorem
+        What it says.
+    value : array
+        The bound at each point.
+    chance : array or float
+        What luck may add to a bound on an expectation before it counts as violated.
+    """
+
+    theorem: Theorem
+    value: FloatArray
+    chance: FloatArray | float = 0.0
+
+    def exceeded(self, observed: ArrayLike, rounds: ArrayLike | None = None) -> str:
+        """Compare with what happened; the message is empty as long as the bound holds.
+
+        Parameters
+        ----------
+        observed : array
+            Mistakes or regret of all agents together at the same points.
+        rounds : array, optional
+            Round of each point, for the message.
+
+        Examples
+        --------
+        >>> bound = Bound(DWM_I, dwm_i([0, 0], n_experts=2, n_agents=2, alpha=0.5))
+        >>> bound.exceeded([1, 9], rounds=[5, 10])
+        'bound violated: DWM-I allows 4.819 mistakes of all agents together by round 10, 9 were
+        observed; this is a bug in the code or in the theorem'
+        """
+        value, seen = np.broadcast_arrays(np.atleast_1d(self.value), np.atleast_1d(observed))
+        allowed = value + self.chance + 1e-9 * (1 + np.abs(value))
+        over = np.flatnonzero(~(seen <= allowed))
+        if over.size == 0:
+            return ""
+        first = over[0]
+        when = "" if rounds is None else f" by round {np.atleast_1d(rounds)[first]}"
+        return (
+            f"bound violated: {self.theorem.name} allows {value[first]:.4g} "
+            f"{self.theorem.quantity}{when}, {seen[first]:.4g} were observed; "
+            f"this is a bug in the code or in the theorem"
+        )
+
+
+_TOGETHER = (
+    "complete graph with uniform mixing",
+    "communication in every round",
+    "one example per agent and round",
+    "no delay",
+)
+_EXPERTS = "all experts start with equal weight"
+
+WMA = Theorem(
+    "WMA",
+    "mistakes",
+    "M ≤ (m_p log(1/α) + log P) / log(2/(1+α)) for every expert p",
+    ("one agent, weighted vote, no delay", _EXPERTS),
+)
+DWM_I = Theorem(
+    "DWM-I",
+    "mistakes of all agents together",
+    "M ≤ (m_p log(1/α) + N log P) / log(2/(1+α)) for every expert p",
+    (*_TOGETHER, "weighted vote, average in the dual (geometric)", _EXPERTS),
+)
+DWM_A = Theorem(
+    "DWM-A",
+    "mistakes of all agents together",
+    "M ≤ (log P − Σ_t log(1 − (1−α) m_p^t / N)) / (−log(1 − (1−α)/(2N))) for every expert p",
+    (*_TOGETHER, "weighted vote, average in the primal (arithmetic)", _EXPERTS),
+)
+DRWM = Theorem(
+    "DRWM",
+    "expected mistakes of all agents together",
+    "E M ≤ (m_p log(1/α) + N log P) / (1−α) for every expert p",
+    (*_TOGETHER, "one expert drawn by weight, average in the dual (geometric)", _EXPERTS),
+)
+DRWM_A = Theorem(
+    "DRWM-A",
+    "expected mistakes of all agents together",
+    "E M ≤ N (log P − Σ_t log(1 − (1−α) m_p^t / N)) / (1−α) for every expert p",
+    (*_TOGETHER, "one expert drawn by weight, average in the primal (arithmetic)", _EXPERTS),
+)
+DOMD = Theorem(
+    "DOMD",
+    "social regret against one common w*",
+    "Σ_i R_i(T) ≤ N D/η_T + (1/(2aN)) Σ_t η_t ‖Σ_j g_j^t‖_*², D = sup_t ψ(w*, w^t)",
+    (*_TOGETHER, "convex losses", "η_t never increases", "average in the dual"),
+)
+
+
+def applicable(setting: Setting) -> Offer:
+    """Decide which theorem speaks about a run, and whether its assumptions hold there.
+
+    Examples
+    --------
+    >>> applicable(Setting("weighted-majority", n_agents=8)).theorem.name
+    'DWM-I'
+    >>> applicable(Setting("weighted-majority", n_agents=8, uniform_complete=False)).reason
+    'DWM-I bound not offered: the mixing is not that of the complete graph with equal weights'
+    """
+    theorem = _theorem_about(setting)
+    if theorem is None:
+        return Offer(None, (f"no theorem of the paper is about {setting.family}",))
+    return Offer(theorem, tuple(_missing(setting)))
+
+
+def _theorem_about(setting: Setting) -> Theorem | None:
+    if setting.family == "mirror-descent":
+        return DOMD
+    if setting.family != "weighted-majority":
+        return None
+    dual = setting.average == "dual"
+    if setting.randomized:
+        return DRWM if dual or setting.n_agents == 1 else DRWM_A
+    if setting.n_agents == 1:
+        return WMA
+    return DWM_I if dual else DWM_A
+
+
+def _missing(setting: Setting) -> list[str]:
+    mirror = setting.family == "mirror-descent"
+    together = setting.n_agents > 1
+    doubts = [
+        (
+            together and not setting.uniform_complete,
+            "the mixing is not that of the complete graph with equal weights",
+        ),
+        (
+            together and setting.period != 1,
+            f"agents communicate every {setting.period} rounds, not in every round",
+        ),
+        (setting.batch != 1, f"{setting.batch} examples per agent and round, not one"),
+        (setting.delay != 0, f"news is {setting.delay} rounds late, the proof needs no delay"),
+        (
+            together and mirror and setting.average != "dual",
+            "weights are averaged in the primal, not in the dual",
+        ),
+        (mirror and not setting.convex, "the loss is not convex"),
+        (mirror and not setting.rate_falls, "the rate may increase"),
+    ]
+    return [why for is_missing, why in doubts if is_missing]
+
+
+def on_mistakes(
+    theorem: Theorem,
+    expert_mistakes: ArrayLike,
+    expert_log_weight: ArrayLike,
+    n_experts: int,
+    n_agents: int,
+    alpha: float,
+) -> Bound:
+    """Evaluate a theorem on experts at every recorded point of a run, for its best expert.
+
+    Parameters
+    ----------
+    theorem : Theorem
+        `WMA`, `DWM_I`, `DWM_A`, `DRWM` or `DRWM_A`.
+    expert_mistakes : array (points,) or (points, P)
+        Mistakes m_p over all agents up to each point, of each expert or of the best alone.
+    expert_log_weight : array of the same shape
+        Σ_t log(1 − (1−α) m_p^t / N) (`ddol.measure.bounds.log_weight`); only averages in the
+        primal use it.
+    n_experts, n_agents, alpha
+        P, N and the penalty α.
+
+    Examples
+    --------
+    >>> on_mistakes(WMA, [[0, 3], [5, 4]], [], 2, 1, 0.5).value.round(2).tolist()
+    [2.41, 12.05]
+    """
+    formula = {"DWM-A": dwm_a, "DRWM": drwm, "DRWM-A": drwm_a}.get(theorem.name, dwm_i)
+    if theorem in (DWM_A, DRWM_A):
+        best = _best(expert_log_weight, np.max)
+    else:
+        best = _best(expert_mistakes, np.min)
+    value = formula(best, n_experts, n_agents, alpha)
+    return Bound(theorem, value, chance_margin(value) if theorem in (DRWM, DRWM_A) else 0.0)
+
+
+def on_regret(
+    divergence: ArrayLike,
+    gradient_sum: ArrayLike,
+    last_rate: ArrayLike,
+    n_agents: int,
+    strong_convexity: float = 1.0,
+) -> Bound:
+    """Evaluate the theorem on mirror descent at every recorded point; see `bounds.domd`.
+
+    Examples
+    --------
+    >>> on_regret([0.5, 0.5], [2.0, 4.0], [0.1, 0.05], n_agents=4).value.tolist()
+    [20.25, 40.5]
+    """
+    return Bound(DOMD, domd(divergence, gradient_sum, last_rate, n_agents, strong_convexity))
+
+
+def _best(values: ArrayLike, choose: Callable[..., FloatArray]) -> FloatArray:
+    table = np.asarray(values, dtype=np.float64)
+    return choose(table, axis=-1) if table.ndim == 2 else table
