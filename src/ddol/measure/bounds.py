@@ -157,7 +157,10 @@ def log_weight(wrong_agents: ArrayLike, n_agents: int, alpha: float) -> FloatArr
     wrong = _counts(wrong_agents)
     if np.any(wrong > n_agents):
         raise ValueError(f"an expert can err at {n_agents} agents in a round, got {wrong.max():g}")
-    return np.log1p(-(1 - alpha) * wrong / n_agents)
+    if alpha > 0.5:
+        return np.log1p(-(1 - alpha) * wrong / n_agents)
+    # 1 − (1 − α) would lose a small α.
+    return np.log((n_agents - wrong + alpha * wrong) / n_agents)
 
 
 def domd(

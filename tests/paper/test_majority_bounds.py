@@ -1,0 +1,118 @@
+"""Weighted majority: no applicable bound is ever exceeded, whatever the experts say."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ddol.measure import bounds, theorems
+from ddol.measure.theorems import Setting, applicable, on_mistakes
+
+many = settings(max_examples=400, deadline=None)
+SEEDS = st.integers(0, 2**32 - 1)
+ALPHAS = st.one_of(st.floats(0.01, 0.99), st.sampled_from([1e-6, 0.5, 0.999]))
+HOW = st.sampled_from(["dual", "primal"])
+
+
+def bound_along(game, alpha, how, randomized=False):
+    """The bound of the theorem that applies to a game, after every round."""
+    _, n_agents, n_experts = game.advice.shape
+    offer = applicable(Setting("weighted-majority", n_agents, average=how, randomized=randomized))
+    assert offer.holds
+    wrong_agents = game.wrong.sum(axis=1)
+    return on_mistakes(
+        offer.theorem,
+        np.cumsum(wrong_agents, axis=0),
+        np.cumsum(bounds.log_weight(wrong_agents, n_agents, alpha), axis=0),
+        n_experts,
+        n_agents,
+        alpha,
+    )
+
+
+def check(game, played, alpha, how):
+    """Compare mistakes, and the expected mistakes of the randomised rule, with their bounds."""
+    mistakes = np.cumsum(played.mistakes.sum(axis=1))
+    assert bound_along(game, alpha, how).exceeded(mistakes) == ""
+    expected = np.cumsum(played.wrong_share.sum(axis=1))
+    randomised = bound_along(game, alpha, how, randomized=True)
+    assert theorems.Bound(randomised.theorem, randomised.value).exceeded(expected) == ""
+
+
+@many
+@given(SEEDS, st.integers(1, 6), st.integers(1, 12), st.integers(2, 4), ALPHAS, HOW)
+def test_random_advice(play_experts, games, seed, n_agents, n_experts, n_classes, alpha, how):
+    rng = np.random.default_rng(seed)
+    game = games.random(rng, 25, n_agents, n_experts, n_classes)
+    check(game, play_experts(game, alpha, how), alpha, how)
+
+
+@many
+@given(
+    st.lists(st.booleans(), min_size=1, max_size=6),
+    st.integers(1, 40),
+    st.integers(0, 3),
+    ALPHAS,
+    HOW,
+)
+def test_hostile_advice(play_experts, games, attacked, n_experts, spare, alpha, how):
+    game = games.hostile(60, attacked, n_experts, alpha, how, spare=min(spare, n_experts - 1))
+    if game.advice.size == 0:
+        return
+    played = play_experts(game, alpha, how)
+    assert played.mistakes.sum() == len(game.answers) * sum(attacked)
+    check(game, played, alpha, how)
+
+
+@many
+@given(SEEDS, st.integers(2, 5), st.integers(2, 10), ALPHAS, HOW)
+def test_advice_against_a_moving_target(play_experts, games, seed, n_agents, n_experts, alpha, how):
+    """Hostile rounds, then random ones, so that the best expert of the end was not always best."""
+    rng = np.random.default_rng(seed)
+    first = games.hostile(15, rng.random(n_agents) < 0.5, n_experts, alpha, how)
+    last = games.random(rng, 15, n_agents, n_experts)
+    if first.advice.size == 0:
+        return
+    joined = [
+        np.concatenate(p) for p in zip(vars(first).values(), vars(last).values(), strict=True)
+    ]
+    game = type(first)(*joined)
+    check(game, play_experts(game, alpha, how), alpha, how)
+
+
+@pytest.mark.parametrize("how", ["dual", "primal"])
+def test_bound_is_nearly_reached_by_hostile_advice(play_experts, games, how):
+    """A bound that no game comes near would hide a wrong constant."""
+    game = games.hostile(10_000, [True] * 4, 2**12 + 1, 0.5, "dual")
+    if how == "primal":
+        game = games.hostile(10_000, [True, False, False, False], 2**12 + 1, 0.5, how)
+    played = play_experts(game, 0.5, how)
+    bound = bound_along(game, 0.5, how).value[-1]
+    assert 0.85 * bound < played.mistakes.sum() <= bound
+
+
+@pytest.mark.parametrize("how", ["dual", "primal"])
+def test_one_agent_is_weighted_majority(play_experts, games, how):
+    game = games.random(np.random.default_rng(3), 200, 1, 9)
+    weights, mistakes = np.ones(9), 0
+    for advice, (answer,) in zip(game.advice[:, 0], game.answers, strict=True):
+        says = 1 if weights[advice == 1].sum() >= weights[advice == -1].sum() else -1
+        mistakes += says != answer
+        weights[advice != answer] *= 0.8
+    assert play_experts(game, 0.8, how).mistakes.sum() == mistakes
+
+
+@many
+@given(SEEDS, st.integers(1, 6), ALPHAS)
+def test_best_expert_keeps_at_least_as_much_with_dwm_a(games, play_experts, seed, n_agents, alpha):
+    """What is true of "DWM-A's bound is lower": its experts keep at least DWM-I's weight."""
+    game = games.random(np.random.default_rng(seed), 15, n_agents, 6)
+    geometric = play_experts(game, alpha, "dual").log_weights
+    arithmetic = play_experts(game, alpha, "primal").log_weights
+    assert np.all(arithmetic >= geometric - 1e-9)
+
+
+@given(st.floats(0, 1), st.floats(1e-12, 1 - 1e-12))
+def test_the_inequality_behind_it(x, alpha):
+    lost = -bounds.log_weight(x, n_agents=1, alpha=alpha)
+    assert lost <= x * np.log(1 / alpha) * (1 + 1e-12) + 1e-15
