@@ -88,9 +88,7 @@ def dwm_a(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
     return _majority("dwm_a", alpha, n_classes, "primal", False, **places)
 
 
-def drwm(
-    alpha: float = 0.9, n_classes: int = 2, average: str = "dual", **places: Any
-) -> Algorithm:
+def drwm(alpha: float = 0.9, n_classes: int = 2, average: str = "dual", **places: Any) -> Algorithm:
     """Distributed randomised weighted majority: follow expert p with probability w_p/Σw."""
     return _majority("drwm", alpha, n_classes, average, True, **places)
 

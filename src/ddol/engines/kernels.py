@@ -127,7 +127,7 @@ class Examples(NamedTuple):
     """Rows of a block, and who sees which of them when. Arrays are given by address."""
 
     x: int
-    index: int
+    features: int
     indptr: int
     """0 when rows are dense."""
     y: int
@@ -162,7 +162,7 @@ def _row(worker, examples, i):
     else:
         start = integers(examples.indptr)[i]
         n = integers(examples.indptr)[i + 1] - start
-    return examples.x + 8 * start, examples.index + 4 * start, n
+    return examples.x + 8 * start, examples.features + 4 * start, n
 
 
 @njit(forceinline=True)
@@ -326,7 +326,7 @@ def _merge(worker, examples, r, a, k, size):
     """Add the gradients of a batch up, as one row: (x, index, n)."""
     D, n = worker.D, 0
     values, sums = floats(worker.merged), floats(worker.merged + 8 * D)
-    x, index, touched = floats(examples.x), indices(examples.index), indices(worker.touched)
+    x, index, touched = floats(examples.x), indices(examples.features), indices(worker.touched)
     rows = _rows_of(worker, examples, examples.learned, r, a)
     for b in range(worker.batch):
         weight = _slopes_of(worker, examples.t + r + 1, a, b)[k] / size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -56,7 +57,11 @@ class State:
 
     def copy(self) -> State:
         """The same value in memory of its own."""
-        arrays = {k: v.copy() for k, v in vars(self).items() if isinstance(v, np.ndarray)}
+        arrays: dict[str, Any] = {
+            name: value.copy()
+            for name, value in vars(self).items()
+            if isinstance(value, np.ndarray)
+        }
         return replace(self, **arrays)
 
 

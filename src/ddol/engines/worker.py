@@ -76,6 +76,7 @@ class Bench:
         self.parameters = np.ascontiguousarray(algorithm.update.parameters(), float)
         self.loss_parameters = np.array([*algorithm.loss.parameters, 0.0])
         self._parts: dict[bool, np.ndarray] = {}
+        self._workers: dict[bool, Worker] = {}
         self.adopt(state)
 
     def adopt(self, state: State) -> None:
@@ -93,6 +94,7 @@ class Bench:
         own = np.empty((1, copies, rows, D))
         self.packed = own if self.share.packed is None else self.share.packed
         self.fixed_matrices = None if self._changing else self._matrices([1])
+        self._workers.clear()
 
     @property
     def _changing(self) -> bool:
@@ -198,7 +200,7 @@ class Bench:
         rates = evaluate(self.algorithm.rate, t, rounds)
         examples = Examples(
             x=rows.data.ctypes.data,
-            index=rows.indices.ctypes.data,
+            features=rows.indices.ctypes.data,
             indptr=0 if rows.dense else rows.indptr.ctypes.data,
             y=rows.y.ctypes.data,
             weight=rows.weight.ctypes.data if len(rows.weight) else 0,
@@ -211,7 +213,10 @@ class Bench:
             rounds=rounds,
             t=t,
         )
-        return int(kernels.play(self._worker(rows.dense, matrices), examples))
+        worker = self._workers.get(rows.dense)
+        if worker is None or matrices is not self.fixed_matrices:
+            worker = self._workers[rows.dense] = self._worker(rows.dense, matrices)
+        return int(kernels.play(worker, examples))
 
     def _pieces(self, rounds: int) -> Iterator[tuple[int, int]]:
         """All rounds at once, but few at a time where each has a matrix of its own."""

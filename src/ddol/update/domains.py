@@ -8,7 +8,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-EVERYWHERE, L2_BALL, L1_BALL, SIMPLEX, NORM_BALL = "everywhere", "l2_ball", "l1_ball", "simplex", "norm_ball"
+EVERYWHERE, L2_BALL, L1_BALL, SIMPLEX, NORM_BALL = (
+    "everywhere",
+    "l2_ball",
+    "l1_ball",
+    "simplex",
+    "norm_ball",
+)
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,9 @@ class Domain:
     def __post_init__(self) -> None:
         unbounded = self.kind == EVERYWHERE
         if not unbounded and not 0.0 < self.radius < math.inf:
-            raise ValueError(f"`radius` of {self.kind} must be a positive number, it is {self.radius}")
+            raise ValueError(
+                f"`radius` of {self.kind} must be a positive number, it is {self.radius}"
+            )
 
 
 everywhere = Domain(EVERYWHERE)

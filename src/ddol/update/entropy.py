@@ -12,7 +12,7 @@ import math
 from numba.extending import register_jitable
 
 from ddol.compiled import column
-from ddol.update.rule import LOG, LINEAR, Layout, Loops
+from ddol.update.rule import LINEAR, LOG, Layout, Loops
 
 SHIFT, REF, TOTAL, AT_REFRESH, TOUCHED = 0, 1, 2, 3, 4
 L2, KIND, RADIUS, SIDES = 0, 1, 2, 3
@@ -27,7 +27,7 @@ def layout(sides: int, logarithmic: bool) -> Layout:
     return Layout(slots=2 * sides, scalars=5, packed=packed, delta=1)
 
 
-def score(w, s, p, x, index, n, D, which):  # type: ignore[no-untyped-def]
+def score(w, s, p, x, index, n, D, which):
     total = 0.0
     if p[SIDES] == 1.0:
         for j in range(n):
@@ -40,7 +40,7 @@ def score(w, s, p, x, index, n, D, which):  # type: ignore[no-untyped-def]
 
 
 @register_jitable
-def _move(w, s, theta, v, change):  # type: ignore[no-untyped-def]
+def _move(w, s, theta, v, change):
     """Move one log-weight; keep its exponential and the sum of all of them."""
     w[theta] += change
     if w[theta] - s[REF] > _FAR:
@@ -52,7 +52,7 @@ def _move(w, s, theta, v, change):  # type: ignore[no-untyped-def]
 
 
 @register_jitable
-def _move_sides(w, s, p, d, D, change):  # type: ignore[no-untyped-def]
+def _move_sides(w, s, p, d, D, change):
     if p[SIDES] == 1.0:
         _move(w, s, d, D + d, change)
     else:
@@ -61,7 +61,7 @@ def _move_sides(w, s, p, d, D, change):  # type: ignore[no-untyped-def]
 
 
 @register_jitable
-def _recentre(w, s, p, D):  # type: ignore[no-untyped-def]
+def _recentre(w, s, p, D):
     """Sum the exponentials anew, relative to the largest log-weight."""
     n = D if p[SIDES] == 1.0 else 2 * D
     largest = -math.inf
@@ -77,7 +77,7 @@ def _recentre(w, s, p, D):  # type: ignore[no-untyped-def]
     s[TOUCHED] = 0.0
 
 
-def begin(w, s, p, D, eta, share):  # type: ignore[no-untyped-def]
+def begin(w, s, p, D, eta, share):
     if p[L2] == 0.0:
         return
     # The weights of the whole round are those before it, so all moves use the same exponentials.
@@ -92,18 +92,18 @@ def begin(w, s, p, D, eta, share):  # type: ignore[no-untyped-def]
     _recentre(w, s, p, D)
 
 
-def step(w, s, p, x, index, n, D, g, eta, share):  # type: ignore[no-untyped-def]
+def step(w, s, p, x, index, n, D, g, eta, share):
     for j in range(n):
         _move_sides(w, s, p, column(index, j), D, -eta * share * g * x[j])
     s[TOUCHED] += n
 
 
-def absorb(w, s, p, delta, x, index, n, D, g, eta, share):  # type: ignore[no-untyped-def]
+def absorb(w, s, p, delta, x, index, n, D, g, eta, share):
     for j in range(n):
         delta[column(index, j)] -= eta * share * g * x[j]
 
 
-def commit(w, s, p, delta, index, n, D, eta):  # type: ignore[no-untyped-def]
+def commit(w, s, p, delta, index, n, D, eta):
     for j in range(n):
         d = column(index, j)
         if delta[d] != 0.0:
@@ -112,7 +112,7 @@ def commit(w, s, p, delta, index, n, D, eta):  # type: ignore[no-untyped-def]
     s[TOUCHED] += n
 
 
-def finish(w, s, p, D, t, eta):  # type: ignore[no-untyped-def]
+def finish(w, s, p, D, t, eta):
     if s[TOUCHED] > 16.0 * D or not s[TOTAL] > 1e-3 * s[AT_REFRESH]:
         _recentre(w, s, p, D)
     if p[KIND] == 0.0:
@@ -122,13 +122,13 @@ def finish(w, s, p, D, t, eta):  # type: ignore[no-untyped-def]
         s[SHIFT] = room
 
 
-def pack(w, s, p, D, out):  # type: ignore[no-untyped-def]
+def pack(w, s, p, D, out):
     n = D if p[SIDES] == 1.0 else 2 * D
     for d in range(n):
         out[d] = w[d] + s[SHIFT]
 
 
-def unpack(w, s, p, D, averaged):  # type: ignore[no-untyped-def]
+def unpack(w, s, p, D, averaged):
     n = D if p[SIDES] == 1.0 else 2 * D
     for d in range(n):
         w[d] = averaged[d]
@@ -136,7 +136,7 @@ def unpack(w, s, p, D, averaged):  # type: ignore[no-untyped-def]
     _recentre(w, s, p, D)
 
 
-def weights(w, s, p, D, out):  # type: ignore[no-untyped-def]
+def weights(w, s, p, D, out):
     for d in range(D):
         if p[SIDES] == 1.0:
             out[d] = math.exp(w[d] + s[SHIFT])

@@ -19,14 +19,14 @@ KINDS = {"everywhere": _FREE, "l2_ball": _L2_BALL, "l1_ball": _L1_BALL, "simplex
 LAYOUT = Layout(slots=1, scalars=3, packed=(LINEAR,))
 
 
-def score(w, s, p, x, index, n, D, which):  # type: ignore[no-untyped-def]
+def score(w, s, p, x, index, n, D, which):
     total = 0.0
     for j in range(n):
         total += w[column(index, j)] * x[j]
     return s[SCALE] * total
 
 
-def begin(w, s, p, D, eta, share):  # type: ignore[no-untyped-def]
+def begin(w, s, p, D, eta, share):
     if p[L2] == 0.0:
         return
     s[SCALE] *= 1.0 - eta * p[L2] * share
@@ -37,7 +37,7 @@ def begin(w, s, p, D, eta, share):  # type: ignore[no-untyped-def]
         s[SCALE] = 1.0
 
 
-def step(w, s, p, x, index, n, D, g, eta, share):  # type: ignore[no-untyped-def]
+def step(w, s, p, x, index, n, D, g, eta, share):
     move = -eta * share * g / s[SCALE]
     if p[TRACK] == 0.0:
         for j in range(n):
@@ -53,12 +53,12 @@ def step(w, s, p, x, index, n, D, g, eta, share):  # type: ignore[no-untyped-def
     s[TOUCHED] += n
 
 
-def absorb(w, s, p, delta, x, index, n, D, g, eta, share):  # type: ignore[no-untyped-def]
+def absorb(w, s, p, delta, x, index, n, D, g, eta, share):
     for j in range(n):
         delta[column(index, j)] -= eta * share * g * x[j]
 
 
-def commit(w, s, p, delta, index, n, D, eta):  # type: ignore[no-untyped-def]
+def commit(w, s, p, delta, index, n, D, eta):
     gained = 0.0
     for j in range(n):
         d = column(index, j)
@@ -70,7 +70,7 @@ def commit(w, s, p, delta, index, n, D, eta):  # type: ignore[no-untyped-def]
     s[TOUCHED] += n
 
 
-def finish(w, s, p, D, t, eta):  # type: ignore[no-untyped-def]
+def finish(w, s, p, D, t, eta):
     if p[TRACK] == 0.0:
         return
     # The running squared norm loses digits; summing it anew once in 16·D touched weights costs little.
@@ -90,7 +90,7 @@ def finish(w, s, p, D, t, eta):  # type: ignore[no-untyped-def]
 
 
 @register_jitable
-def _project_onto_l1(w, s, p, D, nonnegative):  # type: ignore[no-untyped-def]
+def _project_onto_l1(w, s, p, D, nonnegative):
     """Soft threshold at the level where the sum is the radius, found by repeated averaging."""
     total = 0.0
     for d in range(D):
@@ -122,12 +122,12 @@ def _project_onto_l1(w, s, p, D, nonnegative):  # type: ignore[no-untyped-def]
     s[TOUCHED] = 0.0
 
 
-def pack(w, s, p, D, out):  # type: ignore[no-untyped-def]
+def pack(w, s, p, D, out):
     for d in range(D):
         out[d] = s[SCALE] * w[d]
 
 
-def unpack(w, s, p, D, averaged):  # type: ignore[no-untyped-def]
+def unpack(w, s, p, D, averaged):
     squares = 0.0
     for d in range(D):
         w[d] = averaged[d]
@@ -137,7 +137,7 @@ def unpack(w, s, p, D, averaged):  # type: ignore[no-untyped-def]
     s[TOUCHED] = 0.0
 
 
-def squares(w, s, p, D):  # type: ignore[no-untyped-def]
+def squares(w, s, p, D):
     return s[SCALE] * s[SCALE] * max(s[SQUARES], 0.0)
 
 

@@ -52,48 +52,50 @@ class Loss:
 
     def __post_init__(self) -> None:
         if self.task not in (BINARY, REGRESSION):
-            raise ValueError(f"`task` of loss {self.name} is {self.task!r}, use binary or regression")
+            raise ValueError(
+                f"`task` of loss {self.name} is {self.task!r}, use binary or regression"
+            )
 
     def addresses(self) -> tuple[int, int]:
         """Compiled value and derivative, by address."""
         return scalar(self.value), scalar(self.derivative)
 
 
-def _hinge_value(z, y, p):  # type: ignore[no-untyped-def]
+def _hinge_value(z, y, p):
     return max(0.0, 1.0 - y * z)
 
 
-def _hinge_derivative(z, y, p):  # type: ignore[no-untyped-def]
+def _hinge_derivative(z, y, p):
     return -y if y * z < 1.0 else 0.0
 
 
-def _squared_hinge_value(z, y, p):  # type: ignore[no-untyped-def]
+def _squared_hinge_value(z, y, p):
     gap = max(0.0, 1.0 - y * z)
     return gap * gap
 
 
-def _squared_hinge_derivative(z, y, p):  # type: ignore[no-untyped-def]
+def _squared_hinge_derivative(z, y, p):
     return -2.0 * y * max(0.0, 1.0 - y * z)
 
 
-def _perceptron_value(z, y, p):  # type: ignore[no-untyped-def]
+def _perceptron_value(z, y, p):
     return max(0.0, -y * z)
 
 
-def _perceptron_derivative(z, y, p):  # type: ignore[no-untyped-def]
+def _perceptron_derivative(z, y, p):
     # Score 0 predicts +1, so it is a mistake on −1 and must move the weights.
     wrong = z >= 0.0 if y < 0.0 else z < 0.0
     return -y if wrong else 0.0
 
 
-def _logistic_value(z, y, p):  # type: ignore[no-untyped-def]
+def _logistic_value(z, y, p):
     margin = y * z
     if margin > 0.0:
         return math.log1p(math.exp(-margin))
     return math.log1p(math.exp(margin)) - margin
 
 
-def _logistic_derivative(z, y, p):  # type: ignore[no-untyped-def]
+def _logistic_derivative(z, y, p):
     margin = y * z
     if margin > 0.0:
         decay = math.exp(-margin)
@@ -108,52 +110,52 @@ def _sigmoid(z: float) -> float:
     return growth / (1.0 + growth)
 
 
-def _squared_value(z, y, p):  # type: ignore[no-untyped-def]
+def _squared_value(z, y, p):
     return 0.5 * (z - y) * (z - y)
 
 
-def _squared_derivative(z, y, p):  # type: ignore[no-untyped-def]
+def _squared_derivative(z, y, p):
     return z - y
 
 
-def _absolute_value(z, y, p):  # type: ignore[no-untyped-def]
+def _absolute_value(z, y, p):
     return abs(z - y)
 
 
-def _absolute_derivative(z, y, p):  # type: ignore[no-untyped-def]
+def _absolute_derivative(z, y, p):
     return 1.0 if z > y else (-1.0 if z < y else 0.0)
 
 
-def _huber_value(z, y, p):  # type: ignore[no-untyped-def]
+def _huber_value(z, y, p):
     error = abs(z - y)
     return 0.5 * error * error if error <= p[0] else p[0] * (error - 0.5 * p[0])
 
 
-def _huber_derivative(z, y, p):  # type: ignore[no-untyped-def]
+def _huber_derivative(z, y, p):
     return min(p[0], max(-p[0], z - y))
 
 
-def _insensitive_value(z, y, p):  # type: ignore[no-untyped-def]
+def _insensitive_value(z, y, p):
     return max(0.0, abs(z - y) - p[0])
 
 
-def _insensitive_derivative(z, y, p):  # type: ignore[no-untyped-def]
+def _insensitive_derivative(z, y, p):
     return 1.0 if z - y > p[0] else (-1.0 if y - z > p[0] else 0.0)
 
 
-def _quantile_value(z, y, p):  # type: ignore[no-untyped-def]
+def _quantile_value(z, y, p):
     return p[0] * (y - z) if y > z else (1.0 - p[0]) * (z - y)
 
 
-def _quantile_derivative(z, y, p):  # type: ignore[no-untyped-def]
+def _quantile_derivative(z, y, p):
     return -p[0] if z < y else (1.0 - p[0] if z > y else 0.0)
 
 
-def _zero_one_value(z, y, p):  # type: ignore[no-untyped-def]
+def _zero_one_value(z, y, p):
     return 1.0 if (z >= 0.0) != (y > 0.0) else 0.0
 
 
-def _label(z, y, p):  # type: ignore[no-untyped-def]
+def _label(z, y, p):
     return y
 
 

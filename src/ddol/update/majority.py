@@ -10,8 +10,7 @@ Slots: the log-weight θ and v = exp(θ − ref), so that a vote needs no expone
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
 
 import numpy as np
 from numba.extending import register_jitable
@@ -26,7 +25,7 @@ TIE = 1e-12
 """Votes that differ by less than this fraction of the total weight are tied: rounding must not decide."""
 
 
-def score(w, s, p, x, index, n, D, which):  # type: ignore[no-untyped-def]
+def score(w, s, p, x, index, n, D, which):
     """Two classes: (votes for +1 − votes for −1) / all votes. More: the share of votes for `which`."""
     votes, total = 0.0, 0.0
     if p[CLASSES] == 2.0:
@@ -43,11 +42,11 @@ def score(w, s, p, x, index, n, D, which):  # type: ignore[no-untyped-def]
     return votes / total
 
 
-def begin(w, s, p, D, eta, share):  # type: ignore[no-untyped-def]
+def begin(w, s, p, D, eta, share):
     return
 
 
-def step(w, s, p, x, index, n, D, g, eta, share):  # type: ignore[no-untyped-def]
+def step(w, s, p, x, index, n, D, g, eta, share):
     drop = p[PENALTY] * share
     factor = math.exp(-drop)
     total = 0.0
@@ -61,12 +60,12 @@ def step(w, s, p, x, index, n, D, g, eta, share):  # type: ignore[no-untyped-def
     s[AGE] += 1.0
 
 
-def absorb_dual(w, s, p, delta, x, index, n, D, g, eta, share):  # type: ignore[no-untyped-def]
+def absorb_dual(w, s, p, delta, x, index, n, D, g, eta, share):
     for j in range(n):
         delta[column(index, j)] += p[PENALTY] * share if x[j] != g else 0.0
 
 
-def commit_dual(w, s, p, delta, index, n, D, eta):  # type: ignore[no-untyped-def]
+def commit_dual(w, s, p, delta, index, n, D, eta):
     total = 0.0
     for j in range(n):
         d = column(index, j)
@@ -78,14 +77,14 @@ def commit_dual(w, s, p, delta, index, n, D, eta):  # type: ignore[no-untyped-de
     s[AGE] += 1.0
 
 
-def absorb_primal(w, s, p, delta, x, index, n, D, g, eta, share):  # type: ignore[no-untyped-def]
+def absorb_primal(w, s, p, delta, x, index, n, D, g, eta, share):
     """The mean weight loses (1 − α)/N for each agent at which the expert is wrong."""
     loss = -math.expm1(-p[PENALTY]) * share
     for j in range(n):
         delta[column(index, j)] += loss if x[j] != g else 0.0
 
 
-def commit_primal(w, s, p, delta, index, n, D, eta):  # type: ignore[no-untyped-def]
+def commit_primal(w, s, p, delta, index, n, D, eta):
     total = 0.0
     for j in range(n):
         d = column(index, j)
@@ -99,7 +98,7 @@ def commit_primal(w, s, p, delta, index, n, D, eta):  # type: ignore[no-untyped-
 
 
 @register_jitable
-def _recentre(w, s, D):  # type: ignore[no-untyped-def]
+def _recentre(w, s, D):
     largest = -math.inf
     for d in range(D):
         largest = max(largest, w[d])
@@ -112,24 +111,24 @@ def _recentre(w, s, D):  # type: ignore[no-untyped-def]
     s[AGE] = 0.0
 
 
-def finish(w, s, p, D, t, eta):  # type: ignore[no-untyped-def]
+def finish(w, s, p, D, t, eta):
     # Products drift and shrink; exponentials are taken anew before either can be seen.
     if s[AGE] >= 1000.0 or s[TOTAL] < 1e-100:
         _recentre(w, s, D)
 
 
-def pack(w, s, p, D, out):  # type: ignore[no-untyped-def]
+def pack(w, s, p, D, out):
     for d in range(D):
         out[d] = w[d]
 
 
-def unpack(w, s, p, D, averaged):  # type: ignore[no-untyped-def]
+def unpack(w, s, p, D, averaged):
     for d in range(D):
         w[d] = averaged[d]
     _recentre(w, s, D)
 
 
-def weights(w, s, p, D, out):  # type: ignore[no-untyped-def]
+def weights(w, s, p, D, out):
     total = 0.0
     for d in range(D):
         total += w[D + d]
@@ -137,9 +136,7 @@ def weights(w, s, p, D, out):  # type: ignore[no-untyped-def]
         out[d] = w[D + d] / total
 
 
-DUAL_LOOPS = Loops(
-    score, begin, step, absorb_dual, commit_dual, finish, pack, unpack, weights
-)
+DUAL_LOOPS = Loops(score, begin, step, absorb_dual, commit_dual, finish, pack, unpack, weights)
 PRIMAL_LOOPS = Loops(
     score, begin, step, absorb_primal, commit_primal, finish, pack, unpack, weights
 )
@@ -162,8 +159,8 @@ class Majority(Update):
     n_classes: int = 2
     randomized: bool = False
 
-    grows: ClassVar[bool] = False
-    experts: ClassVar[bool] = True
+    grows: bool = field(init=False, default=False)
+    experts: bool = field(init=False, default=True)
 
     def __post_init__(self) -> None:
         if not 0.0 < self.alpha < 1.0:

@@ -20,7 +20,7 @@ LAYOUT = Layout(slots=2, scalars=3, packed=(LINEAR,))
 
 
 @register_jitable
-def _factor(s, p):  # type: ignore[no-untyped-def]
+def _factor(s, p):
     """‖θ‖_q^{2−q}·scale: what turns the stored powers into weights."""
     if s[POWERS] <= 0.0:
         return 0.0
@@ -28,7 +28,7 @@ def _factor(s, p):  # type: ignore[no-untyped-def]
 
 
 @register_jitable
-def _put(w, s, p, d, D, theta):  # type: ignore[no-untyped-def]
+def _put(w, s, p, d, D, theta):
     size = abs(theta)
     power = size ** (p[Q] - 1.0) if size > 0.0 else 0.0
     s[POWERS] += power * size - abs(w[D + d] * w[d])
@@ -37,7 +37,7 @@ def _put(w, s, p, d, D, theta):  # type: ignore[no-untyped-def]
 
 
 @register_jitable
-def _sum_anew(w, s, p, D):  # type: ignore[no-untyped-def]
+def _sum_anew(w, s, p, D):
     for d in range(D):
         w[D + d] = 0.0
     s[POWERS] = 0.0
@@ -46,14 +46,14 @@ def _sum_anew(w, s, p, D):  # type: ignore[no-untyped-def]
     s[TOUCHED] = 0.0
 
 
-def score(w, s, p, x, index, n, D, which):  # type: ignore[no-untyped-def]
+def score(w, s, p, x, index, n, D, which):
     total = 0.0
     for j in range(n):
         total += w[D + column(index, j)] * x[j]
     return _factor(s, p) * total
 
 
-def begin(w, s, p, D, eta, share):  # type: ignore[no-untyped-def]
+def begin(w, s, p, D, eta, share):
     if p[L2] == 0.0:
         return
     move = eta * share * p[L2] * _factor(s, p) / s[SCALE]
@@ -62,7 +62,7 @@ def begin(w, s, p, D, eta, share):  # type: ignore[no-untyped-def]
     _sum_anew(w, s, p, D)
 
 
-def step(w, s, p, x, index, n, D, g, eta, share):  # type: ignore[no-untyped-def]
+def step(w, s, p, x, index, n, D, g, eta, share):
     move = -eta * share * g / s[SCALE]
     for j in range(n):
         d = column(index, j)
@@ -70,12 +70,12 @@ def step(w, s, p, x, index, n, D, g, eta, share):  # type: ignore[no-untyped-def
     s[TOUCHED] += n
 
 
-def absorb(w, s, p, delta, x, index, n, D, g, eta, share):  # type: ignore[no-untyped-def]
+def absorb(w, s, p, delta, x, index, n, D, g, eta, share):
     for j in range(n):
         delta[column(index, j)] -= eta * share * g * x[j]
 
 
-def commit(w, s, p, delta, index, n, D, eta):  # type: ignore[no-untyped-def]
+def commit(w, s, p, delta, index, n, D, eta):
     for j in range(n):
         d = column(index, j)
         if delta[d] != 0.0:
@@ -84,7 +84,7 @@ def commit(w, s, p, delta, index, n, D, eta):  # type: ignore[no-untyped-def]
     s[TOUCHED] += n
 
 
-def finish(w, s, p, D, t, eta):  # type: ignore[no-untyped-def]
+def finish(w, s, p, D, t, eta):
     if s[TOUCHED] > 16.0 * D:
         _sum_anew(w, s, p, D)
     if p[KIND] == 1.0 and s[POWERS] > 0.0:
@@ -93,25 +93,25 @@ def finish(w, s, p, D, t, eta):  # type: ignore[no-untyped-def]
             s[SCALE] *= p[RADIUS] / norm
 
 
-def pack(w, s, p, D, out):  # type: ignore[no-untyped-def]
+def pack(w, s, p, D, out):
     for d in range(D):
         out[d] = s[SCALE] * w[d]
 
 
-def unpack(w, s, p, D, averaged):  # type: ignore[no-untyped-def]
+def unpack(w, s, p, D, averaged):
     for d in range(D):
         w[d] = averaged[d]
     s[SCALE] = 1.0
     _sum_anew(w, s, p, D)
 
 
-def weights(w, s, p, D, out):  # type: ignore[no-untyped-def]
+def weights(w, s, p, D, out):
     factor = _factor(s, p)
     for d in range(D):
         out[d] = factor * w[D + d]
 
 
-def unpack_primal(w, s, p, D, averaged):  # type: ignore[no-untyped-def]
+def unpack_primal(w, s, p, D, averaged):
     """θ_d = sign(w_d)|w_d|^{p−1} ‖w‖_p^{2−p}, the mirror map itself."""
     power = p[INVERSE]
     powers = 0.0
@@ -126,6 +126,4 @@ def unpack_primal(w, s, p, D, averaged):  # type: ignore[no-untyped-def]
 
 
 LOOPS = Loops(score, begin, step, absorb, commit, finish, pack, unpack, weights)
-PRIMAL_LOOPS = Loops(
-    score, begin, step, absorb, commit, finish, weights, unpack_primal, weights
-)
+PRIMAL_LOOPS = Loops(score, begin, step, absorb, commit, finish, weights, unpack_primal, weights)

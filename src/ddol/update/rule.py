@@ -29,13 +29,13 @@ _STATE = (_P, _P, _P)  # w: slots × D numbers of one output; s: its scalars; p:
 class Loops:
     """One update as loops over rows: plain Python functions that the kernel calls by address.
 
-    All take ``w, s, p`` first: the state of one output of one agent (``slots × D`` numbers, slot k of
-    feature d at ``w[k * D + d]``), its scalars and the parameters. Rows are ``x, index, n, D``.
+    All take ``w, s, p`` first: the state of one output of one agent (``slots × D`` numbers, slot k
+    of feature d at ``w[k * D + d]``), its scalars and the parameters. Rows are ``x, index, n, D``.
 
     ========  ==================================================  =================================
     score     ``(w, s, p, x, index, n, D, which) -> float``       ⟨w, x⟩, or the votes for `which`
     begin     ``(w, s, p, D, eta, share)``                        once a round, before any step
-    step      ``(w, s, p, x, index, n, D, g, eta, share)``        the gradient g·x, weighted by share
+    step      ``(w, s, p, x, index, n, D, g, eta, share)``        the gradient g·x, times share
     absorb    ``(w, s, p, delta, x, index, n, D, g, eta, share)`` the same, collected in ``delta``
     commit    ``(w, s, p, delta, index, n, D, eta)``              apply and clear what was collected
     finish    ``(w, s, p, D, t, eta)``                            project, once the round is over
@@ -91,18 +91,18 @@ class Layout:
 class Update(ABC):
     """What one agent does alone; see the module's docstring.
 
-    The reference state of an agent is an array (rows, D) of whatever the update needs, `start` makes it.
+    The reference state of an agent is an array (rows, D) of whatever the update needs.
     """
 
-    grows = True
+    grows: bool = True
     """New features may appear in mid-stream (the start does not depend on D)."""
-    l2 = 0.0
+    l2: float = 0.0
     """Weight λ of the term λ‖w‖²/2 of the objective."""
-    additive = True
+    additive: bool = True
     """Steps along several gradients in one round add up; if not, they are merged into one."""
-    randomized = False
+    randomized: bool = False
     """Predictions are drawn."""
-    experts = False
+    experts: bool = False
     """Rows are advice of experts, and the update is given the answer instead of a slope."""
 
     @abstractmethod

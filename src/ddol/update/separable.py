@@ -46,18 +46,18 @@ def as_number(address: int) -> float:
 
 
 @register_jitable
-def _primal(p, theta):  # type: ignore[no-untyped-def]
+def _primal(p, theta):
     return call_float(_bits(p[TO_PRIMAL]), (theta, _after(p, OWN)))
 
 
-def score(w, s, p, x, index, n, D, which):  # type: ignore[no-untyped-def]
+def score(w, s, p, x, index, n, D, which):
     total = 0.0
     for j in range(n):
         total += w[D + column(index, j)] * x[j]
     return total
 
 
-def begin(w, s, p, D, eta, share):  # type: ignore[no-untyped-def]
+def begin(w, s, p, D, eta, share):
     if p[L2] == 0.0:
         return
     for d in range(D):
@@ -65,19 +65,19 @@ def begin(w, s, p, D, eta, share):  # type: ignore[no-untyped-def]
         w[D + d] = _primal(p, w[d])
 
 
-def step(w, s, p, x, index, n, D, g, eta, share):  # type: ignore[no-untyped-def]
+def step(w, s, p, x, index, n, D, g, eta, share):
     for j in range(n):
         d = column(index, j)
         w[d] -= eta * share * g * x[j]
         w[D + d] = _primal(p, w[d])
 
 
-def absorb(w, s, p, delta, x, index, n, D, g, eta, share):  # type: ignore[no-untyped-def]
+def absorb(w, s, p, delta, x, index, n, D, g, eta, share):
     for j in range(n):
         delta[column(index, j)] -= eta * share * g * x[j]
 
 
-def commit(w, s, p, delta, index, n, D, eta):  # type: ignore[no-untyped-def]
+def commit(w, s, p, delta, index, n, D, eta):
     for j in range(n):
         d = column(index, j)
         w[d] += delta[d]
@@ -85,27 +85,27 @@ def commit(w, s, p, delta, index, n, D, eta):  # type: ignore[no-untyped-def]
         delta[d] = 0.0
 
 
-def finish(w, s, p, D, t, eta):  # type: ignore[no-untyped-def]
+def finish(w, s, p, D, t, eta):
     return
 
 
-def pack(w, s, p, D, out):  # type: ignore[no-untyped-def]
+def pack(w, s, p, D, out):
     for d in range(D):
         out[d] = w[d]
 
 
-def unpack(w, s, p, D, averaged):  # type: ignore[no-untyped-def]
+def unpack(w, s, p, D, averaged):
     for d in range(D):
         w[d] = averaged[d]
         w[D + d] = _primal(p, w[d])
 
 
-def weights(w, s, p, D, out):  # type: ignore[no-untyped-def]
+def weights(w, s, p, D, out):
     for d in range(D):
         out[d] = w[D + d]
 
 
-def unpack_primal(w, s, p, D, averaged):  # type: ignore[no-untyped-def]
+def unpack_primal(w, s, p, D, averaged):
     for d in range(D):
         w[D + d] = averaged[d]
         w[d] = call_float(_bits(p[TO_DUAL]), (averaged[d], _after(p, OWN)))

@@ -1,0 +1,146 @@
+"""From labels as users have them to the answers that algorithms learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.streams.arrays import RowsStream, array_stream
+from ddol.streams.errors import DataError
+from ddol.streams.rows import Rows
+from ddol.streams.stream import Position, Stream
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A stream whose labels are encoded: −1 and +1 for two classes, 0, 1, … for more.
+
+    Parameters
+    ----------
+    stream : Stream
+    classes : tuple of float
+        In rising order.
+    """
+
+    stream: Stream
+    classes: tuple[float, ...]
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of columns, if known."""
+        return self.stream.n_features
+
+    @property
+    def n_examples(self) -> int | None:
+        """Number of rows in one pass, if known."""
+        return self.stream.n_examples
+
+    def read(
+        self, position: Position | None = None, pass_number: int = 0
+    ) -> Iterator[tuple[Rows, Position]]:
+        """Yield rows with encoded labels."""
+        before = position
+        for rows, after in self.stream.read(position, pass_number):
+            yield replace(rows, y=self._encode(rows.y, before)), after
+            before = after
+
+    def _encode(self, y: np.ndarray, position: Position | None) -> np.ndarray:
+        if self.classes == (-1.0, 1.0) and np.all(np.abs(y) == 1.0):
+            return y
+        classes = np.array(self.classes)
+        place = np.searchsorted(classes, y).clip(0, len(classes) - 1)
+        strange = np.flatnonzero(classes[place] != y)
+        if strange.size:
+            where = self.stream.locate(position, int(strange[0]))
+            known = ", ".join(f"{c:g}" for c in classes[:10])
+            raise DataError(
+                f"{where}: found label {y[strange[0]]:g}, expected one of {known}; "
+                "correct the label, or name all classes beforehand"
+            )
+        return 2.0 * place - 1.0 if len(classes) == 2 else place.astype(float)
+
+    def describe(self) -> str:
+        """Name of the stream."""
+        return self.stream.describe()
+
+    def progress(self, position: Position | None) -> tuple[int, int] | None:
+        """Work done and in total."""
+        return self.stream.progress(position)
+
+    def locate(self, position: Position | None, row: int) -> str:
+        """Where a row is, for messages."""
+        return self.stream.locate(position, row)
+
+
+def check_classes(algorithm: Algorithm, classes: Sequence[float]) -> tuple[float, ...]:
+    """Refuse labels that the algorithm cannot tell apart.
+
+    Examples
+    --------
+    >>> from ddol.presets import dogd
+    >>> check_classes(dogd(), [0.0, 1.0])
+    (0.0, 1.0)
+    >>> check_classes(dogd(), [1.0, 2.0, 3.0])
+    Traceback (most recent call last):
+    ddol.streams.errors.DataError: found 3 classes (1, 2, 3), expected 2 for ...
+    """
+    found = tuple(sorted(float(c) for c in classes))
+    n_classes = getattr(algorithm.update, "n_classes", None)
+    expected = n_classes or (2 if algorithm.outputs == 1 else algorithm.outputs)
+    if len(found) == expected:
+        return found
+    if n_classes is not None and len(found) < expected and set(found) <= set(range(expected)):
+        return tuple(float(k) for k in range(expected))
+    names = ", ".join(f"{c:g}" for c in found[:10]) + (", …" if len(found) > 10 else "")
+    noun = "class" if len(found) == 1 else "classes"
+    hint = (
+        "learn from data that has both"
+        if len(found) == 1
+        else f"for more classes use outputs={len(found)}, for numbers a regression loss"
+    )
+    raise DataError(
+        f"found {len(found)} {noun} ({names}), expected {expected} for {algorithm.name} with the "
+        f"loss {algorithm.loss.name}; {hint}"
+    )
+
+
+def as_streams(streams: Any) -> list[Stream]:
+    """Streams from what users give: (X, y), a stream, or a list of either."""
+    if isinstance(streams, Stream):
+        return [streams]
+    if isinstance(streams, tuple) and len(streams) in (2, 3) and not isinstance(streams[0], Stream):
+        return [array_stream(*streams)]
+    return [as_streams(one)[0] for one in streams]
+
+
+def encoded(algorithm: Algorithm, streams: Any, classes: Sequence[float] | None = None) -> list:
+    """Streams with encoded labels; regression targets stay as they are.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    streams : (X, y), a stream, or a list of either
+    classes : sequence of float, optional
+        All labels; by default those of the arrays in memory, or −1 and +1.
+    """
+    found = as_streams(streams)
+    widths = sorted({s.n_features for s in found if s.n_features is not None})
+    if len(widths) > 1 and all(isinstance(s, RowsStream) for s in found):
+        raise DataError(
+            f"found streams with {widths[0]} and {widths[-1]} features, expected the same number; "
+            "give every agent the same columns"
+        )
+    if not algorithm.classification:
+        return found
+    if classes is None:
+        in_memory = [s for s in found if isinstance(s, RowsStream)]
+        if len(in_memory) == len(found):
+            classes = np.unique(np.concatenate([s.rows.y for s in in_memory])).tolist()
+        else:
+            classes = (-1.0, 1.0) if algorithm.outputs == 1 else range(algorithm.outputs)
+    checked = check_classes(algorithm, classes)
+    return [Encoded(stream, checked) for stream in found]

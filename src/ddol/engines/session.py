@@ -1,0 +1,331 @@
+"""A run as a fold over blocks: deal, play, record; `run` is the whole of it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.communicate.graph import Topology
+from ddol.engines.kernels import COPIES
+from ddol.engines.local import Local
+from ddol.engines.state import State, n_states, sharing, start_state
+from ddol.measure.trace import Recorder, Trace
+from ddol.streams.dealing import deal
+from ddol.streams.rows import Block
+from ddol.streams.stream import Position, Stream
+
+
+class Engine(Protocol):
+    """Where rounds run. Engines differ in nothing that the result shows."""
+
+    name: str
+    workers: int
+
+    def play(self, block: Block) -> None:
+        """Play the rounds of a block."""
+
+    def state(self) -> State:
+        """The state of all agents, in memory of its own."""
+
+    def counters(self) -> State:
+        """Counters of all agents, to be read only."""
+
+    def weights(self) -> np.ndarray:
+        """Primal weights of the copies: (copies, outputs, D)."""
+
+    def close(self) -> None:
+        """Give threads and communicators back."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How a run is carried out; what it computes is the algorithm's.
+
+    Parameters
+    ----------
+    engine : "local", "threads" or "mpi"
+    workers : int or None
+        Workers of the threads engine; None for one per core.
+    passes : int
+    seed : int
+    n_features : int or None
+        Needed beforehand by algorithms whose start depends on it, where streams do not know it.
+    block_rounds : int or None
+        Most rounds of one block.
+    """
+
+    engine: str = "local"
+    workers: int | None = None
+    passes: int = 1
+    seed: int = 0
+    n_features: int | None = None
+    block_rounds: int | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands after a piece of a block.
+
+    ``position`` is that of the streams, and None in the middle of a block.
+    """
+
+    rounds: int
+    examples: int
+    position: Position | None
+
+
+class Session:
+    """One run, a block at a time.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    streams : one Stream, or one for each agent
+        Labels must be encoded: −1 and +1, or class numbers.
+    setup : Setup
+    state, position : State and Position, optional
+        Where to go on, from a checkpoint.
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        streams: Stream | Sequence[Stream],
+        setup: Setup | None = None,
+        state: State | None = None,
+        position: Position | None = None,
+    ) -> None:
+        self.algorithm = algorithm
+        self.streams = [streams] if isinstance(streams, Stream) else list(streams)
+        self.setup = setup or Setup()
+        self.position = position
+        self.recorder = Recorder(algorithm.n_agents)
+        self.seconds = 0.0
+        self.engine: Engine | None = None
+        self._start = state
+        if state is not None:
+            self.engine = self._open(state)
+
+    def __iter__(self) -> Iterator[Progress]:
+        """Play everything; yields after every piece, so that it can be watched and stopped."""
+        began = time.perf_counter() - self.seconds
+        setup, algorithm = self.setup, self.algorithm
+        blocks = deal(
+            self.streams,
+            algorithm.n_agents,
+            algorithm.batch,
+            setup.passes,
+            self.position,
+            setup.block_rounds,
+        )
+        for block, position in blocks:
+            if self.engine is None:
+                self.engine = self._open(self._first_state(block))
+            for piece in self._pieces(block):
+                self.engine.play(piece)
+                self._record()
+                self.seconds = time.perf_counter() - began
+                counters = self.engine.counters()
+                yield Progress(counters.rounds, int(counters.examples.sum()), None)
+            self.position = position
+            counters = self.engine.counters()
+            yield Progress(counters.rounds, int(counters.examples.sum()), position)
+        self.seconds = time.perf_counter() - began
+
+    def _first_state(self, block: Block) -> State:
+        known = [s.n_features for s in self.streams if s.n_features is not None]
+        n_features = max([self.setup.n_features or 0, block.rows.n_features, *known])
+        return start_state(self.algorithm, n_features, self.setup.seed)
+
+    def _open(self, state: State) -> Engine:
+        from ddol.engines import open_engine
+
+        return open_engine(self.setup.engine, self.algorithm, state, self.setup.workers)
+
+    def _pieces(self, block: Block) -> Iterator[Block]:
+        """Cut a block where a point is to be recorded."""
+        assert self.engine is not None
+        lo = 0
+        while lo < block.n_rounds:
+            played = self.engine.counters().rounds
+            wanted = min(self.recorder.next_round(played), self._next_power(played)) - played
+            hi = min(block.n_rounds, lo + max(wanted, 1))
+            yield Block(block.rows, block.table[lo:hi])
+            lo = hi
+
+    def _next_power(self, rounds: int) -> int:
+        """First later round in which the number of examples passes a power of two."""
+        per_round = self.algorithm.n_agents * self.algorithm.batch
+        power = 2 ** math.floor(math.log2(max(rounds * per_round, 1)) + 1)
+        return max(-(-power // per_round), rounds + 1)
+
+    def _record(self) -> None:
+        assert self.engine is not None
+        counters = self.engine.counters()
+        points = len(self.recorder.points)
+        # The consensus distance costs O(N·D), so a curve of many points has it at some of them only.
+        far = points % 16 == 0 or counters.theta.size < 1 << 14
+        distance = consensus(self.engine.weights()) if far else math.nan
+        self.recorder.record(counters.rounds, counters, distance, best_log_weight(self))
+
+    def finish(self) -> Trace:
+        """Deliver answers still under way, and give the trace."""
+        if self.engine is None:
+            raise ValueError("no example was read; expected at least one")
+        rounds = self.engine.counters().rounds
+        distance = consensus(self.engine.weights())
+        curves = self.recorder.finish(
+            rounds, self.engine.counters(), distance, best_log_weight(self)
+        )
+        if self.algorithm.delay:
+            self._deliver()
+        return self._trace(rounds, curves)
+
+    def _deliver(self) -> None:
+        """Play rounds without predictions until every answer has arrived."""
+        assert self.engine is not None
+        late = self.engine.counters().waiting
+        if late is not None:
+            self.engine.play(Block(late.rows.slice(0, 0), np.full_like(late.table, -1)))
+
+    def _trace(self, rounds: int, curves: Any) -> Trace:
+        from ddol import __version__
+
+        assert self.engine is not None
+        state, weights = self.engine.state(), self.engine.weights()
+        if not (np.isfinite(weights).all() and np.isfinite(state.loss).all()):
+            raise FloatingPointError(
+                f"the weights of {self.algorithm.name} left the range of numbers; lower the rate, "
+                "scale the features, give a radius, or use the algorithm adaptive"
+            )
+        mixing = self.algorithm.mixing
+        messages, sent = traffic(self.algorithm, rounds, state.n_features)
+        return Trace(
+            algorithm=self.algorithm.name,
+            engine=self.engine.name,
+            workers=self.engine.workers,
+            agents=self.algorithm.n_agents,
+            topology=getattr(getattr(mixing, "topology", None), "name", "changing"),
+            mixing=mixing.name,
+            examples=int(state.examples.sum()),
+            rounds=rounds,
+            mistakes=state.mistakes,
+            loss=state.loss,
+            expected_mistakes=state.expected,
+            seconds=self.seconds,
+            messages=messages,
+            bytes_sent=sent,
+            consensus=consensus(weights),
+            weights=weights,
+            curves=curves,
+            seed=self.setup.seed,
+            version=__version__,
+            classification=self.algorithm.classification,
+            state=state,
+            setting=self.algorithm,
+        )
+
+    def close(self) -> None:
+        """Give the engine's threads back."""
+        if self.engine is not None:
+            self.engine.close()
+
+
+def consensus(weights: np.ndarray) -> float:
+    """√(mean over agents of ‖w_i − w̄‖²), 0 where all share one copy.
+
+    Examples
+    --------
+    >>> consensus(np.array([[[1.0]], [[-1.0]]]))
+    1.0
+    """
+    if len(weights) == 1:
+        return 0.0
+    gaps = weights - weights.mean(axis=0)
+    return float(math.sqrt(np.mean(np.sum(gaps * gaps, axis=(1, 2)))))
+
+
+def best_log_weight(session: Session) -> float:
+    """Largest log-weight of an expert on the shared copy; NaN where there is none."""
+    assert session.engine is not None
+    update = session.algorithm.update
+    if not update.experts or sharing(session.algorithm) == COPIES:
+        return math.nan
+    return float(session.engine.counters().theta[0, 0, 0].max())
+
+
+def traffic(algorithm: Algorithm, rounds: int, n_features: int) -> tuple[int, int]:
+    """Messages that agents sent to their neighbours, and their bytes."""
+    topology = getattr(algorithm.mixing, "topology", None)
+    if topology is None:
+        n = algorithm.n_agents
+        edges = n * (n - 1) // 2
+    else:
+        edges = topology.n_edges
+    messages = 2 * edges * (rounds // algorithm.period)
+    rows = len(algorithm.update.layout(algorithm.average).packed) * n_states(algorithm)
+    return messages, messages * rows * n_features * 8
+
+
+def run(
+    algorithm: Algorithm,
+    streams: Any,
+    topology: Topology | int | None = None,
+    *,
+    mixing: Any = None,
+    engine: str = "local",
+    workers: int | None = None,
+    passes: int = 1,
+    seed: int = 0,
+    n_features: int | None = None,
+    **changes: Any,
+) -> Trace:
+    """Run an algorithm over streams of examples, and return its trace.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        A preset such as ``dogd()``, or your own.
+    streams : (X, y), one stream, or one stream for each agent
+        One is dealt round-robin: example k goes to agent k mod N.
+    topology : Topology or int, optional
+        The network; an int is the number of agents of a complete graph.
+    mixing : optional
+        See `Algorithm.on`.
+    engine, workers, passes, seed, n_features
+        See `Setup`.
+    **changes
+        Fields of the algorithm to replace: ``batch``, ``period``, ``delay``, …
+
+    Examples
+    --------
+    >>> import ddol
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((1000, 3)); y = np.sign(X @ [1.0, -2.0, 0.5])
+    >>> trace = ddol.run(ddol.dogd(l2=0.0), (X, y), ddol.ring(4))
+    >>> trace.examples, trace.rounds, trace.error < 0.1
+    (1000, 250, True)
+    """
+    from ddol.engines.answers import encoded
+
+    if topology is not None or mixing is not None:
+        algorithm = algorithm.on(topology or algorithm.n_agents, mixing, **changes)
+    elif changes:
+        algorithm = replace(algorithm, **changes)
+    setup = Setup(engine, workers, passes, seed, n_features)
+    session = Session(algorithm, encoded(algorithm, streams), setup)
+    try:
+        for _ in session:
+            pass
+        return session.finish()
+    finally:
+        session.close()
+
+
+__all__ = ["Engine", "Local", "Progress", "Session", "Setup", "run"]

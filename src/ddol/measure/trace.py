@@ -1,0 +1,211 @@
+"""What a run returns: counters, curves and weights, and the table, plot and dictionary made of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+MOST_POINTS = 1024
+MOST_AGENT_CURVES = 64
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The run as it went, at about 1,000 rounds at most, whatever its length.
+
+    Parameters
+    ----------
+    rounds, examples, mistakes, loss : (points,)
+        Totals over all agents up to each recorded round.
+    worst : (points,)
+        Mistakes of the agent with the most.
+    consensus : (points,)
+        √(mean over agents of ‖w_i − w̄‖²).
+    best_log_weight : (points,)
+        Largest log-weight of an expert, from which the mistake bounds follow; NaN without experts.
+    agent_mistakes, agent_loss : (points, N)
+        Per agent, where there are at most 64; else (points, 0).
+    """
+
+    rounds: np.ndarray
+    examples: np.ndarray
+    mistakes: np.ndarray
+    loss: np.ndarray
+    worst: np.ndarray
+    consensus: np.ndarray
+    best_log_weight: np.ndarray
+    agent_mistakes: np.ndarray
+    agent_loss: np.ndarray
+
+
+class Recorder:
+    """Collects curves: every `stride` rounds, which doubles whenever there are too many points."""
+
+    def __init__(self, n_agents: int) -> None:
+        self.stride = 1
+        self.detailed = n_agents <= MOST_AGENT_CURVES
+        self.points: list[dict[str, Any]] = []
+
+    def next_round(self, rounds: int) -> int:
+        """First round after ``rounds`` that is to be recorded."""
+        return (rounds // self.stride + 1) * self.stride
+
+    def record(self, rounds: int, counters: Any, consensus: float, best_log_weight: float) -> None:
+        """Keep the counters as they are after ``rounds`` rounds."""
+        if rounds % self.stride:
+            return
+        self.points.append(self._point(rounds, counters, consensus, best_log_weight))
+        if len(self.points) > MOST_POINTS:
+            self.stride *= 2
+            self.points = [p for p in self.points if p["rounds"] % self.stride == 0]
+
+    def _point(
+        self, rounds: int, counters: Any, consensus: float, best_log_weight: float
+    ) -> dict[str, Any]:
+        nothing = np.empty(0)
+        return {
+            "rounds": rounds,
+            "examples": int(counters.examples.sum()),
+            "mistakes": int(counters.mistakes.sum()),
+            "loss": float(counters.loss.sum()),
+            "worst": int(counters.mistakes.max()),
+            "consensus": consensus,
+            "best_log_weight": best_log_weight,
+            "agent_mistakes": counters.mistakes.copy() if self.detailed else nothing,
+            "agent_loss": counters.loss.copy() if self.detailed else nothing,
+        }
+
+    def finish(self, rounds: int, counters: Any, consensus: float, best: float) -> Curves:
+        """The curves, ending with the last round."""
+        points = [p for p in self.points if p["rounds"] < rounds]
+        points.append(self._point(rounds, counters, consensus, best))
+        names = Curves.__dataclass_fields__
+        return Curves(**{name: np.array([p[name] for p in points]) for name in names})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as arrays by name: for checkpoints."""
+        names = Curves.__dataclass_fields__
+        kept = {name: np.array([p[name] for p in self.points]) for name in names}
+        return {"stride": np.array(self.stride), **kept}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on from what `to_dict` gave."""
+        self.stride = int(saved["stride"])
+        names = list(Curves.__dataclass_fields__)
+        n = len(saved["rounds"])
+        scalars = {"agent_mistakes", "agent_loss"}
+        self.points = [
+            {k: (saved[k][i] if k in scalars else saved[k][i].item()) for k in names}
+            for i in range(n)
+        ]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a run leaves: numbers per agent, curves, weights.
+
+    Attributes
+    ----------
+    mistakes, loss : (N,)
+        Per agent, counted before the update (progressive validation).
+    weights : (copies, outputs, D)
+        Final weights; one copy where all agents share it.
+    state : State
+        From which the run can go on.
+    """
+
+    algorithm: str
+    engine: str
+    workers: int
+    agents: int
+    topology: str
+    mixing: str
+    examples: int
+    rounds: int
+    mistakes: np.ndarray
+    loss: np.ndarray
+    expected_mistakes: np.ndarray
+    seconds: float
+    messages: int
+    bytes_sent: int
+    consensus: float
+    weights: np.ndarray
+    curves: Curves
+    seed: int
+    version: str
+    classification: bool = True
+    bounds: dict[str, Any] = field(default_factory=dict)
+    state: Any = None
+    setting: Any = None
+    """The algorithm itself, placed on its network."""
+
+    @property
+    def error(self) -> float:
+        """Share of wrong predictions, over all agents."""
+        return float(self.mistakes.sum() / max(self.examples, 1))
+
+    @property
+    def mean_loss(self) -> float:
+        """Objective per example, over all agents."""
+        return float(self.loss.sum() / max(self.examples, 1))
+
+    def agent_weights(self, agent: int) -> np.ndarray:
+        """Final weights (outputs, D) of one agent."""
+        return self.weights[agent if len(self.weights) > 1 else 0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, strings and lists, as ``--json`` writes them."""
+        return {
+            "algorithm": self.algorithm,
+            "engine": self.engine,
+            "workers": self.workers,
+            "agents": self.agents,
+            "topology": self.topology,
+            "mixing": self.mixing,
+            "examples": self.examples,
+            "rounds": self.rounds,
+            "mistakes": self.mistakes.tolist(),
+            "loss": self.loss.tolist(),
+            "seconds": self.seconds,
+            "examples_per_second": self.examples / max(self.seconds, 1e-9),
+            "messages": self.messages,
+            "bytes_sent": self.bytes_sent,
+            "consensus": self.consensus,
+            "bounds": self.bounds,
+            "final_weights_norm": float(np.linalg.norm(self.weights.mean(axis=0))),
+            "seed": self.seed,
+            "version": self.version,
+        }
+
+    def table(self) -> str:
+        """A row per agent (the first ten, and the total) as text."""
+        lines = [f"{'agent':>7} {'examples':>10} {'mistakes':>10} {'error %':>8} {'mean loss':>11}"]
+        seen = self.state.examples if self.state is not None else None
+        for i in range(min(self.agents, 10)):
+            n = int(seen[i]) if seen is not None else self.examples // self.agents
+            lines.append(_line(str(i), n, self.mistakes[i], self.loss[i], self.classification))
+        if self.agents > 10:
+            lines.append(f"{'…':>7}")
+        total = self.mistakes.sum()
+        lines.append(_line("all", self.examples, total, self.loss.sum(), self.classification))
+        return "\n".join(lines)
+
+    def plot(self, ax: Any = None, what: str = "mistakes") -> Any:
+        """Draw a curve against examples seen (extra ``plot``); returns the axes.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+        what : "mistakes" (error rate so far), "loss" (mean loss so far) or "consensus"
+        """
+        from ddol.measure.plot import plot_trace
+
+        return plot_trace(self, ax, what)
+
+
+def _line(name: str, n: int, mistakes: Any, loss: Any, classification: bool) -> str:
+    share = f"{100 * mistakes / max(n, 1):8.2f}" if classification else f"{'–':>8}"
+    wrong = f"{int(mistakes):10d}" if classification else f"{'–':>10}"
+    return f"{name:>7} {n:10d} {wrong} {share} {loss / max(n, 1):11.5g}"
