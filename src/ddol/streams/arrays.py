@@ -93,10 +93,8 @@ def array_stream(
     >>> stream.n_examples, stream.n_features
     (2, 2)
     """
-    if sp.issparse(X):
-        rows = Rows.from_csr(X, y, weight)
-    else:
-        rows = Rows.from_dense(_numbers(X, name), y, weight)
+    sparse = sp.issparse(X)
+    rows = Rows.from_csr(X, y, weight) if sparse else Rows.from_dense(_numbers(X, name), y, weight)
     return RowsStream(rows.check_finite(name), name)
 
 

@@ -57,7 +57,7 @@ def deal(
     [0. 1. 2. 3.] [[0, 1], [2, 3]]
     [4.] [[0, -1]]
     """
-    streams = [streams] if isinstance(streams, Stream) else list(streams)
+    streams = list(streams) if isinstance(streams, Sequence) else [streams]
     _check(streams, n_agents, batch, passes)
     if block_rounds is None:
         block_rounds = max(1, min(_MOST_ROUNDS, _MOST_TABLE // (n_agents * batch)))

@@ -8,7 +8,7 @@ import io
 import os
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ddol.streams.background import prefetch
 from ddol.streams.errors import DataError
+from ddol.streams.libsvm_kernel import count_bounds
 
 STDIN = "-"
 COMPRESSED = (".gz", ".bz2", ".zst")
@@ -66,6 +67,59 @@ def read_chunks(path: str, offset: int, chunk_bytes: int) -> Iterator[Chunk]:
     return prefetch(chunks) if path.endswith(COMPRESSED) else chunks
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a chunk begins: the file, its number among the files, and the line from 1."""
+
+    path: str
+    number: int
+    line: int
+
+    def after(self, chunk: Chunk) -> dict[str, int]:
+        """Return the position right after `chunk`, as far as bytes and lines go."""
+        line = self.line + int(count_bounds(chunk.text)[0])
+        return {"file": self.number, "offset": chunk.end, "line": line, "raw": chunk.raw}
+
+
+BEGINNING = {"file": 0, "offset": 0, "line": 1, "row": 0, "skipped": 0, "raw": 0}
+"""Position of a text stream before its first byte; `raw` only serves to show progress."""
+
+
+def walk(
+    paths: Sequence[str], position: dict[str, int], chunk_bytes: int
+) -> Iterator[tuple[Chunk, Place]]:
+    """Yield the chunks of one file after the other from `position` on, and their places."""
+    for number in range(position["file"], len(paths)):
+        here = position if number == position["file"] else BEGINNING
+        line = here["line"]
+        for chunk in read_chunks(paths[number], here["offset"], chunk_bytes):
+            place = Place(paths[number], number, line)
+            yield chunk, place
+            line = place.after(chunk)["line"]
+
+
+def progress_in(paths: Sequence[str], position: dict[str, int] | None) -> tuple[int, int] | None:
+    """Bytes read and in total, as the files are stored; None where a size is unknown."""
+    sizes = [_size_on_disk(path) for path in paths]
+    known = [size for size in sizes if size is not None]
+    if len(known) < len(sizes):
+        return None
+    at = position or BEGINNING
+    return min(sum(known[: at["file"]]) + at["raw"], sum(known)), sum(known)
+
+
+def describe_paths(paths: Sequence[str]) -> str:
+    """Name of the file, or of the first and how many more.
+
+    Examples
+    --------
+    >>> describe_paths(["a.csv", "b.csv", "c.csv"])
+    'a.csv and 2 more'
+    """
+    first = "standard input" if paths[0] == STDIN else paths[0]
+    return first if len(paths) == 1 else f"{first} and {len(paths) - 1} more"
+
+
 def check_readable(path: str) -> None:
     """Raise `DataError` if there is no such file, or nothing in it."""
     if path == STDIN:
@@ -81,8 +135,7 @@ def check_readable(path: str) -> None:
         raise DataError(f"{path}: no permission to read it; change its mode or owner")
 
 
-def size_on_disk(path: str) -> int | None:
-    """Bytes of the file as stored, None for standard input and pipes."""
+def _size_on_disk(path: str) -> int | None:
     if path == STDIN or not Path(path).is_file():
         return None
     return Path(path).stat().st_size

@@ -13,13 +13,20 @@ from numpy.typing import NDArray
 
 from ddol.streams import libsvm_kernel as kernel
 from ddol.streams.errors import DataError
-from ddol.streams.files import STDIN, Chunk, read_chunks, size_on_disk
+from ddol.streams.files import (
+    BEGINNING,
+    STDIN,
+    Chunk,
+    Place,
+    describe_paths,
+    progress_in,
+    walk,
+)
 from ddol.streams.libsvm_messages import BadLines, describe_error, place_of
 from ddol.streams.rows import Rows, concatenate
 from ddol.streams.stream import Position
 from ddol.streams.summary import MOST_LABELS, Summary, scan_by_reading
 
-_BEGINNING = {"file": 0, "offset": 0, "line": 1, "row": 0, "skipped": 0, "raw": 0}
 _LEAST_PART = 64 << 10
 _MOST_INDEX = 1 << 31
 
@@ -95,10 +102,10 @@ class LibsvmStream:
         """Yield the rows of one chunk after the other, and where the next begins."""
         if not self.restartable and (position or pass_number):
             raise DataError("standard input cannot be read twice; give a file instead")
-        at = position or _BEGINNING
+        at = position or BEGINNING
         row, skipped = at["row"], at["skipped"]
         self.bad_lines.count = skipped
-        for chunk, place in self._chunks(at):
+        for chunk, place in walk(self.paths, at, self.chunk_bytes):
             parsed = self._parse(chunk, place, row)
             row += len(parsed.rows)
             skipped += parsed.n_bad
@@ -117,7 +124,7 @@ class LibsvmStream:
             return scan_by_reading(self)
         labels = np.empty(MOST_LABELS)
         n_rows, largest, n_labels = 0, -1, 0
-        for chunk, place in self._chunks(_BEGINNING):
+        for chunk, place in walk(self.paths, BEGINNING, self.chunk_bytes):
             rows, index, n_labels, bad = kernel.scan_lines(chunk.text, labels, n_labels)
             if bad >= 0:
                 raise DataError(self._message(chunk, place, bad, kernel.BAD_LABEL))
@@ -133,43 +140,28 @@ class LibsvmStream:
 
     def describe(self) -> str:
         """Name of the file, or of the first and how many more."""
-        first = "standard input" if self.paths[0] == STDIN else self.paths[0]
-        more = len(self.paths) - 1
-        return first if not more else f"{first} and {more} more"
+        return describe_paths(self.paths)
 
     def progress(self, position: Position | None) -> tuple[int, int] | None:
         """Bytes read and in total, as the files are stored."""
-        sizes = [size_on_disk(path) for path in self.paths]
-        if None in sizes:
-            return None
-        known = [size or 0 for size in sizes]
-        at = position or _BEGINNING
-        return min(sum(known[: at["file"]]) + at["raw"], sum(known)), sum(known)
+        return progress_in(self.paths, position)
 
     def locate(self, position: Position | None, row: int) -> str:
         """File, line and column where row `row` of the block after `position` begins."""
         if not self.restartable:
-            return f"{self.describe()}: row {(position or _BEGINNING)['row'] + row + 1}"
-        at = position or _BEGINNING
-        for chunk, place in self._chunks(at):
+            return f"{self.describe()}: row {(position or BEGINNING)['row'] + row + 1}"
+        at = position or BEGINNING
+        for chunk, place in walk(self.paths, at, self.chunk_bytes):
             parsed = self._parse(chunk, place, at["row"])
             if len(parsed.rows):
                 return place_of(place.path, chunk.text, int(parsed.starts[row]), place.line)
         return self.describe()
 
-    def _chunks(self, at: dict) -> Iterator[tuple[Chunk, _Place]]:
-        for number in range(at["file"], len(self.paths)):
-            path = self.paths[number]
-            offset, line = (at["offset"], at["line"]) if number == at["file"] else (0, 1)
-            for chunk in read_chunks(path, offset, self.chunk_bytes):
-                yield chunk, _Place(path, number, line)
-                line += kernel.count_bounds(chunk.text)[0]
-
     @property
     def _limit(self) -> int:
         return _MOST_INDEX if self.n_features is None else self.n_features
 
-    def _parse(self, chunk: Chunk, place: _Place, row: int) -> _Parsed:
+    def _parse(self, chunk: Chunk, place: Place, row: int) -> _Parsed:
         # Which lines are rows is known only after reading them when bad ones are skipped, so
         # `keep` can save nothing there.
         skip = self.on_bad_line == "skip"
@@ -186,7 +178,7 @@ class LibsvmStream:
             parsed = replace(parsed, rows=parsed.rows.widen(self.n_features))
         return parsed
 
-    def _message(self, chunk: Chunk, place: _Place, at: int, kind: int) -> str:
+    def _message(self, chunk: Chunk, place: Place, at: int, kind: int) -> str:
         where = place_of(place.path, chunk.text, at, place.line)
         return f"{where}: {describe_error(chunk.text, at, kind, self.index_base, self._limit)}"
 
@@ -196,22 +188,6 @@ class LibsvmStream:
             f"{self.describe()}: found {found}, expected lines 'label index:value ...'; "
             "check the format of the file"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    path: str
-    number: int
-    line: int
-
-    def after(self, chunk: Chunk) -> dict:
-        lines = int(kernel.count_bounds(chunk.text)[0])
-        return {
-            "file": self.number,
-            "offset": chunk.end,
-            "line": self.line + lines,
-            "raw": chunk.raw,
-        }
 
 
 @dataclass(frozen=True, slots=True)

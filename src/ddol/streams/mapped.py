@@ -1,0 +1,99 @@
+"""Streams whose rows are changed on the way: an intercept, mapped labels, hashed columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
+
+from ddol.streams.arrays import RowsStream
+from ddol.streams.rows import Rows
+from ddol.streams.stream import Position, Stream
+
+Change: TypeAlias = Callable[[Rows, Callable[[int], str]], Rows]
+"""New rows from old; the second argument says where a row is, for messages."""
+
+
+@dataclass(frozen=True)
+class MappedStream:
+    """Another stream with every block of rows changed by a function.
+
+    Parameters
+    ----------
+    stream
+        Where the rows come from; positions are its own.
+    change
+        New rows from old, row by row.
+    n_features
+        Number of columns after the change, or None when unknown.
+    dense
+        Whether the changed rows are dense.
+    """
+
+    stream: Stream
+    change: Change
+    n_features: int | None
+    dense: bool
+
+    @property
+    def n_examples(self) -> int | None:
+        """Number of rows, as in the stream below."""
+        return self.stream.n_examples
+
+    @property
+    def restartable(self) -> bool:
+        """Whether the stream below can be read again."""
+        return self.stream.restartable
+
+    def read(
+        self, position: Position | None = None, pass_number: int = 0
+    ) -> Iterator[tuple[Rows, Position]]:
+        """Yield the changed rows and the position after them."""
+        before = position
+        for rows, after in self.stream.read(position, pass_number):
+            yield self.change(rows, partial(self.stream.locate, before)), after
+            before = after
+
+    def describe(self) -> str:
+        """Name of the stream below."""
+        return self.stream.describe()
+
+    def progress(self, position: Position | None) -> tuple[int, int] | None:
+        """Progress of the stream below."""
+        return self.stream.progress(position)
+
+    def locate(self, position: Position | None, row: int) -> str:
+        """Place of a row in the stream below."""
+        return self.stream.locate(position, row)
+
+
+def mapped(stream: Stream, change: Change, n_features: int | None, dense: bool) -> Stream:
+    """Stream with changed rows; rows in memory are changed once, here.
+
+    Parameters
+    ----------
+    stream, change, n_features, dense
+        See `MappedStream`.
+    """
+    if isinstance(stream, RowsStream):
+        return replace(stream, rows=change(stream.rows, partial(stream.locate, None)))
+    return MappedStream(stream, change, n_features, dense)
+
+
+def with_intercept(stream: Stream) -> Stream:
+    """Stream with a constant 1 as column 0, every other column moved up by one.
+
+    Examples
+    --------
+    >>> from ddol.streams.arrays import array_stream
+    >>> [(rows, _)] = with_intercept(array_stream([[5.0], [6.0]], [0, 1])).read()
+    >>> rows.data
+    array([1., 5., 1., 6.])
+    """
+    width = None if stream.n_features is None else stream.n_features + 1
+    return mapped(stream, _add_intercept, width, stream.dense)
+
+
+def _add_intercept(rows: Rows, where: Callable[[int], str]) -> Rows:
+    return rows.with_intercept()

@@ -1,0 +1,166 @@
+"""NumPy's own files: ``.npz`` with features and labels, ``.npy`` with both in one table."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ddol.streams.arrays import RowsStream, array_stream
+from ddol.streams.columns import Columns, choose_columns
+from ddol.streams.errors import DataError
+from ddol.streams.files import check_readable
+from ddol.streams.rows import Rows
+from ddol.streams.stream import Position
+from ddol.streams.tables import rows_of_table
+
+_BLOCK_BYTES = 8 << 20
+_CSR_PARTS = {"data", "indices", "indptr", "shape"}
+
+
+def read_npz(path: str) -> RowsStream:
+    """Stream over a ``.npz`` file, loaded whole.
+
+    It holds ``X`` (dense) or the parts ``data``, ``indices``, ``indptr`` and ``shape`` of a
+    CSR matrix, as `scipy.sparse.save_npz` names them, together with ``y`` and, if rows have
+    different importance, ``weight``. Pickled objects are refused.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = str(pathlib.Path(tempfile.mkdtemp(), "two.npz"))
+    >>> np.savez(path, X=np.eye(2), y=[0, 1])
+    >>> read_npz(path).n_examples
+    2
+    """
+    parts = _load(path)
+    if not isinstance(parts, np.lib.npyio.NpzFile):
+        raise DataError(f"{path}: found a single array, expected arrays X and y; name it .npy")
+    with parts:
+        names = set(parts.files)
+        if "y" not in names or not ("X" in names or names >= _CSR_PARTS):
+            raise DataError(
+                f"{path}: found the arrays {', '.join(sorted(names))}, expected X (or data, "
+                "indices, indptr, shape of a CSR matrix) and y; use np.savez(path, X=X, y=y)"
+            )
+        arrays = {name: _member(path, parts, name) for name in names}
+    X: Any = arrays.get("X")
+    if X is None:
+        shape = tuple(int(side) for side in arrays["shape"])
+        X = sp.csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
+        X.check_format()
+    return array_stream(X, arrays["y"], arrays.get("weight"), name=path)
+
+
+@dataclass(frozen=True)
+class NpyStream:
+    """A stream over a 2-D ``.npy`` file, mapped into memory and read in blocks.
+
+    Parameters
+    ----------
+    path
+        File name.
+    label, weight
+        Number of these columns, from the end when negative; the label is the first by default.
+    block_rows
+        Rows that are read at a time; by default as many as take 8 MB.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = str(pathlib.Path(tempfile.mkdtemp(), "two.npy"))
+    >>> np.save(path, np.array([[1.0, 0.5], [0.0, 0.25]]))
+    >>> [(rows, position)] = NpyStream(path).read()
+    >>> rows.y, rows.data
+    (array([1., 0.]), array([0.5 , 0.25]))
+    """
+
+    path: str
+    label: str | int | None = None
+    weight: str | int | None = None
+    block_rows: int | None = None
+
+    @property
+    def restartable(self) -> bool:
+        """Files can be read again."""
+        return True
+
+    @property
+    def dense(self) -> bool:
+        """The rows are dense."""
+        return True
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns besides label and weight."""
+        return len(self._columns.features)
+
+    @property
+    def n_examples(self) -> int:
+        """Number of rows."""
+        return len(self._table)
+
+    def read(
+        self, position: Position | None = None, pass_number: int = 0
+    ) -> Iterator[tuple[Rows, Position]]:
+        """Yield the rows of one block after the other; positions count rows."""
+        columns = self._columns
+        step = self.block_rows or max(1, _BLOCK_BYTES // (8 * len(columns.names)))
+        for first in range(position or 0, self.n_examples, step):
+            table = np.asarray(self._table[first : first + step], dtype=np.float64)
+            rows = rows_of_table(table, columns)
+            yield rows.check_finite(f"{self.path}, from row {first} on"), first + len(rows)
+
+    def describe(self) -> str:
+        """Name of the file."""
+        return self.path
+
+    def progress(self, position: Position | None) -> tuple[int, int] | None:
+        """Rows read and in total."""
+        return position or 0, self.n_examples
+
+    def locate(self, position: Position | None, row: int) -> str:
+        """Name and row number."""
+        return f"{self.path}: row {(position or 0) + row}"
+
+    @cached_property
+    def _table(self) -> np.ndarray:
+        table = _load(self.path, mmap_mode="r")
+        if not isinstance(table, np.ndarray) or table.ndim != 2 or table.dtype.kind not in "biuf":
+            raise DataError(
+                f"{self.path}: found {getattr(table, 'dtype', 'other')} data of shape "
+                f"{getattr(table, 'shape', ())}, expected a table of numbers with 2 dimensions; "
+                "save X and y with np.savez"
+            )
+        if not len(table):
+            raise DataError(f"{self.path}: found no rows, expected examples")
+        return table
+
+    @cached_property
+    def _columns(self) -> Columns:
+        names = [f"column {number}" for number in range(self._table.shape[1])]
+        return choose_columns(names, self.label, self.weight, self.path)
+
+
+def _load(path: str, mmap_mode: Any = None) -> Any:
+    check_readable(path)
+    try:
+        return np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        reason = str(error).splitlines()[0]
+        raise DataError(
+            f"{path}: cannot be read as a NumPy file ({reason}); save it with np.save or np.savez"
+        ) from None
+
+
+def _member(path: str, parts: Any, name: str) -> np.ndarray:
+    try:
+        return parts[name]
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        reason = str(error).splitlines()[0]
+        raise DataError(f"{path}: array {name} cannot be read ({reason}); save it again") from None
