@@ -39,6 +39,16 @@ class Encoded:
         """Number of rows in one pass, if known."""
         return self.stream.n_examples
 
+    @property
+    def dense(self) -> bool:
+        """Whether the rows are dense."""
+        return self.stream.dense
+
+    @property
+    def restartable(self) -> bool:
+        """Whether the stream below can be read again."""
+        return self.stream.restartable
+
     def read(
         self, position: Position | None = None, pass_number: int = 0
     ) -> Iterator[tuple[Rows, Position]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from ddol.streams.rows import Rows
 
@@ -11,6 +11,7 @@ Position: TypeAlias = Any
 """A JSON-able value that says where reading stands; only its own stream understands it."""
 
 
+@runtime_checkable
 class Stream(Protocol):
     """A restartable source of examples: a description of where they are, not an open file.
 
