@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from ddol.communicate import average
+from ddol.communicate.consensus import spectral_gap
 from ddol.communicate.graph import Topology
 from ddol.communicate.mixing import Changing, Mixing, metropolis, mixing_for, uniform
 from ddol.communicate.topologies import complete
 from ddol.update.losses import REGRESSION, Loss, hinge
 from ddol.update.majority import TIE, Majority
 from ddol.update.rates import Rate, evaluate, inverse_sqrt
-from ddol.update.rule import DUAL, LINEAR, LOG, PRIMAL, Update
+from ddol.update.rule import DUAL, LINEAR, LOG, PRIMAL, Network, Update
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,25 @@ class Algorithm:
         graph = complete(topology) if isinstance(topology, int) else topology
         if mixing is None:
             mixing = uniform(graph) if graph.is_complete else metropolis(graph)
-        return replace(self, mixing=mixing_for(mixing, graph), **changes)
+        matrix = mixing_for(mixing, graph)
+        update = self.update.placed(lambda: _network(matrix))
+        return replace(self, mixing=matrix, update=update, **changes)
+
+
+def _network(mixing: Mixing | Changing) -> Network:
+    """Facts of the mixing matrix that updates may ask for; a changing one is taken at round 1."""
+    first = mixing.at(1)
+    if first.n_agents == 1:
+        return Network()
+    if first.is_uniform_complete:
+        return Network(first.n_agents, 1.0, 1.0 / first.n_agents)
+    _, _, weights = first.csr()
+    spread = float(np.sum(weights**2)) / first.n_agents
+    return Network(first.n_agents, spectral_gap(first), spread)
+
+
+Example = tuple[np.ndarray, np.ndarray]
+"""One agent's examples of a round: rows (n, D), n ≤ batch, and their answers (n,)."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +132,16 @@ class Agents:
 
     t: int
     states: list[list[np.ndarray]]
-    waiting: tuple[list[list[np.ndarray | None]], ...] = ()
+    waiting: tuple[list[Answer], ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an agent learns when the answers to its predictions arrive."""
+
+    example: Example
+    gradients: list[np.ndarray] | None
+    """One per weight vector: the mean over the examples; None without an example."""
 
 
 @dataclass(frozen=True)
@@ -138,13 +166,9 @@ def start(algorithm: Algorithm, n_features: int) -> Agents:
     states = 1 if algorithm.update.experts else algorithm.outputs
     agents = range(algorithm.n_agents)
     update = algorithm.update
-    nothing: list[list[np.ndarray | None]] = [[None] * states for _ in agents]
-    waiting = (nothing,) * algorithm.delay
+    nothing = Answer((np.empty((0, n_features)), np.empty(0)), None)
+    waiting = ([nothing for _ in agents],) * algorithm.delay
     return Agents(1, [[update.start(n_features) for _ in range(states)] for _ in agents], waiting)
-
-
-Example = tuple[np.ndarray, np.ndarray]
-"""One agent's examples of a round: rows (n, D), n ≤ batch, and their answers (n,)."""
 
 
 def play_round(
@@ -179,20 +203,14 @@ def play_round(
     rate = float(evaluate(algorithm.rate, agents.t, 1)[0])
 
     # Every agent makes local predictions on its examples ...
-    outcome, gradients = _predict(algorithm, agents, examples, chances)
-    *_, answered = (answers := (gradients, *agents.waiting))
+    outcome, predicted = _predict(algorithm, agents, examples, chances)
+    *_, answered = (answers := (predicted, *agents.waiting))
 
     # ... updates with the answers that arrive in this round ...
-    updated = []
-    for states, arrived in zip(agents.states, answered, strict=True):
-        updated.append(
-            [
-                state
-                if gradient is None
-                else update.learn(state, gradient + update.l2 * _decay(update, state), rate)
-                for state, gradient in zip(states, arrived, strict=True)
-            ]
-        )
+    updated = [
+        _learn(update, states, answer, rate)
+        for states, answer in zip(agents.states, answered, strict=True)
+    ]
 
     # ... communicates with its neighbours, and averages.
     if agents.t % algorithm.period == 0:
@@ -207,8 +225,20 @@ def _each(states: list[list[np.ndarray]], function: Any) -> list[list[np.ndarray
     return [[function(state) for state in outputs] for outputs in states]
 
 
-def _decay(update: Update, state: np.ndarray) -> Any:
-    return update.weights(state) if update.l2 > 0.0 else 0.0
+def _learn(
+    update: Update, states: list[np.ndarray], answer: Answer, rate: float
+) -> list[np.ndarray]:
+    """One agent's states after its own answers; without any they stay as they are."""
+    if answer.gradients is None:
+        return states
+    learned = []
+    for state, gradient in zip(states, answer.gradients, strict=True):
+        if update.l2 > 0.0:
+            gradient = gradient + update.l2 * update.weights(state)
+        for x, y in zip(*answer.example, strict=True):
+            state = update.observe(state, x, y)
+        learned.append(update.learn(state, gradient, rate))
+    return learned
 
 
 def _average(
@@ -219,7 +249,7 @@ def _average(
     mixing = algorithm.mixing.at(t)
     shared = np.array([[update.share(state, space) for state in outputs] for outputs in states])
     averaged = np.empty_like(shared)
-    for row, mode in enumerate(update.layout(space).packed):
+    for row, mode in enumerate(update.layout(space).numbers):
         kind = {LINEAR: average.linear, LOG: average.log_mean_exp}.get(mode, average.largest)
         averaged[:, :, row] = kind(mixing, shared[:, :, row])
     return [[update.adopt(own, space) for own in outputs] for outputs in averaged]
@@ -227,15 +257,15 @@ def _average(
 
 def _predict(
     algorithm: Algorithm, agents: Agents, examples: Sequence[Example], chances: np.ndarray | None
-) -> tuple[Outcome, list[list[np.ndarray | None]]]:
-    """Predictions of all agents: what they cost, and the gradients that the answers will bring."""
+) -> tuple[Outcome, list[Answer]]:
+    """Predictions of all agents: what they cost, and what the answers will bring."""
     n = algorithm.n_agents
     outcome = Outcome(np.zeros(n, int), np.zeros(n), np.zeros(n))
-    gradients: list[list[np.ndarray | None]] = []
+    answers: list[Answer] = []
     for i, (X, y) in enumerate(examples):
         weights = [algorithm.update.weights(state) for state in agents.states[i]]
         penalty = algorithm.update.l2 / 2 * sum(float(w @ w) for w in weights)
-        sums: list[np.ndarray | None] = [None] * len(weights)
+        sums = [np.zeros_like(w) for w in weights]
         for b, (x, answer) in enumerate(zip(X, y, strict=True)):
             if isinstance(algorithm.update, Majority):
                 chance = None if chances is None else float(chances[i, b])
@@ -247,12 +277,9 @@ def _predict(
                 slopes = [derivative * x for derivative in derivatives]
             outcome.mistakes[i] += wrong
             outcome.loss[i] += algorithm.C * cost + penalty
-            sums = [
-                algorithm.C * g / len(y) + (0.0 if s is None else s)
-                for s, g in zip(sums, slopes, strict=True)
-            ]
-        gradients.append(sums)
-    return outcome, gradients
+            sums = [s + algorithm.C * g / len(y) for s, g in zip(sums, slopes, strict=True)]
+        answers.append(Answer((X, y), sums if len(y) else None))
+    return outcome, answers
 
 
 def _score(

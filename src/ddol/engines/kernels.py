@@ -23,8 +23,8 @@ from numba import njit
 from ddol.compiled import call_float, call_int, call_void, floats, indices, integers
 
 # Places in `parts`: the update's loops in the order of `Loops`, then the loss.
-SCORE, BEGIN, STEP, ABSORB, COMMIT, FINISH, PACK, UNPACK, WEIGHTS, SQUARES, COMMIT_DENSE = range(11)
-VALUE, DERIVATIVE = 11, 12
+SCORE, BEGIN, STEP, ABSORB, COMMIT, FINISH, PACK, UNPACK, WEIGHTS = range(9)
+SQUARES, OBSERVE, NOTICE, COMMIT_DENSE, VALUE, DERIVATIVE = range(9, 15)
 
 BINARY, CLASSES, REGRESSION = 0, 1, 2
 SHARED_ADD, SHARED_ABSORB, COPIES = 0, 1, 2
@@ -67,8 +67,12 @@ class Worker(NamedTuple):
     n_scalars: int
     D: int
     delta_rows: int
+    peak_rows: int
     packed_rows: int
     """Rows of D numbers that one weight vector sends."""
+    n_sums: int
+    n_peaks: int
+    """Scalars that are sums, or maxima, over agents: the first ones."""
     # state
     theta: int
     """float64 (copies, states, slots, D)"""
@@ -90,9 +94,11 @@ class Worker(NamedTuple):
     scores: int
     """float64 (outputs,)"""
     delta: int
-    """float64 (states, delta_rows, D) and one more: steps collected for the shared copy."""
+    """float64 (states, delta_rows · D + n_sums) and one more: steps collected for the shared copy."""
+    peak: int
+    """float64 (states, peak_rows · D + n_peaks): largest numbers collected for the shared copy."""
     mixed: int
-    """float64 (states, packed_rows, D)"""
+    """float64 (states, packed_rows · D + n_sums + n_peaks): what one agent sends."""
     merged: int
     """float64 (2, D): the gradient of a batch."""
     touched: int
@@ -102,7 +108,7 @@ class Worker(NamedTuple):
     complete: bool
     """Copies are averaged over all agents with equal weights."""
     packed: int
-    """float64 (buffers, rows, states, packed_rows, D): what agents send."""
+    """float64 (buffers, rows, …): what agents send."""
     buffers: int
     buffer_rows: int
     own: int
@@ -116,8 +122,9 @@ class Worker(NamedTuple):
     shares: int
     """float64: weights of those rows"""
     modes: int
-    """int64 (packed_rows,): LINEAR, LOG or MAX"""
+    """int64 (packed_rows + n_sums + n_peaks,): LINEAR, LOG or MAX"""
     reduce: int
+    reduce_max: int
     exchange: int
     context: int
     """Functions of the communicator and its memory."""
@@ -352,6 +359,16 @@ def _merge(worker, examples, r, a, k, size):
 
 
 @njit(forceinline=True)
+def _observe(worker, examples, rows, w, s):
+    """Show one weight vector the examples that its answers belong to."""
+    for b in range(worker.batch):
+        if rows[b] >= 0:
+            x, index, n = _row(worker, examples, rows[b])
+            y = floats(examples.y)[rows[b]]
+            call_void(_part(worker, OBSERVE), (w, s, worker.p, x, index, n, worker.D, y))
+
+
+@njit(forceinline=True)
 def _update_copy(worker, examples, r, a, eta):
     """One agent steps along its own gradient, on its own copy."""
     rows = _rows_of(worker, examples, examples.learned, r, a)
@@ -359,9 +376,12 @@ def _update_copy(worker, examples, r, a, eta):
     if size == 0:
         return
     p, D = worker.p, worker.D
+    exchanging = 1.0 if (examples.t + r) % worker.period == 0 else 0.0
     for k in range(worker.states):
         w, s = _state(worker, a, k)
-        call_void(_part(worker, BEGIN), (w, s, p, D, eta, 1.0))
+        call_void(_part(worker, BEGIN), (w, s, p, D, eta, 1.0, exchanging))
+        if _part(worker, OBSERVE) != 0:
+            _observe(worker, examples, rows, w, s)
         if not worker.additive and size > 1:
             x, index, n = _merge(worker, examples, r, a, k, size)
             if n > 0:
@@ -378,7 +398,7 @@ def _update_copy(worker, examples, r, a, eta):
 def _begin_shared(worker, eta, active):
     for k in range(worker.states):
         w, s = _state(worker, 0, k)
-        call_void(_part(worker, BEGIN), (w, s, worker.p, worker.D, eta, active))
+        call_void(_part(worker, BEGIN), (w, s, worker.p, worker.D, eta, active, 0.0))
 
 
 @njit(forceinline=True)
@@ -387,6 +407,10 @@ def _add_to_shared(worker, examples, r, eta):
     for a in range(worker.agents):
         rows = _rows_of(worker, examples, examples.learned, r, a)
         share = 1.0 / (worker.n_agents * max(_batch_size(worker, rows), 1))
+        if _part(worker, OBSERVE) != 0:
+            for k in range(worker.states):
+                w, s = _state(worker, 0, k)
+                _observe(worker, examples, rows, w, s)
         for b in range(worker.batch):
             if rows[b] < 0:
                 continue
@@ -401,8 +425,23 @@ def _add_to_shared(worker, examples, r, eta):
 
 @njit(forceinline=True)
 def _collected(worker, k):
-    """Address of what was collected for one weight vector."""
-    return worker.delta + 8 * k * worker.delta_rows * worker.D
+    """Addresses of the sums and maxima that were collected for one weight vector."""
+    delta = worker.delta + 8 * k * (worker.delta_rows * worker.D + worker.n_sums)
+    return delta, worker.peak + 8 * k * (worker.peak_rows * worker.D + worker.n_peaks)
+
+
+@njit
+def _notice(worker, examples, rows, k):
+    """Collect what one agent's examples tell one weight vector."""
+    w, s = _state(worker, 0, k)
+    delta, peak = _collected(worker, k)
+    share = 1.0 / worker.n_agents
+    for b in range(worker.batch):
+        if rows[b] >= 0:
+            x, index, n = _row(worker, examples, rows[b])
+            y = floats(examples.y)[rows[b]]
+            arguments = (w, s, worker.p, delta, peak, x, index, n, worker.D, y, share)
+            call_void(_part(worker, NOTICE), arguments)
 
 
 @njit
@@ -413,7 +452,9 @@ def _absorb_agent(worker, examples, r, a, eta):
     size = _batch_size(worker, rows)
     for k in range(worker.states):
         w, s = _state(worker, 0, k)
-        delta = _collected(worker, k)
+        delta, _ = _collected(worker, k)
+        if _part(worker, NOTICE) != 0:
+            _notice(worker, examples, rows, k)
         if not worker.additive and size > 1:
             x, index, n = _merge(worker, examples, r, a, k, size)
             share = 1.0 / worker.n_agents
@@ -430,6 +471,22 @@ def _absorb_agent(worker, examples, r, a, eta):
 
 
 @njit
+def _commit_scalars(worker):
+    """Add collected scalars to the shared copy's, and clear them."""
+    for k in range(worker.states):
+        scalars = floats(_state(worker, 0, k)[1])
+        delta, peak = _collected(worker, k)
+        sums = floats(delta + 8 * worker.delta_rows * worker.D)
+        peaks = floats(peak + 8 * worker.peak_rows * worker.D)
+        for i in range(worker.n_sums):
+            scalars[i] += sums[i]
+            sums[i] = 0.0
+        for i in range(worker.n_peaks):
+            scalars[worker.n_sums + i] = max(scalars[worker.n_sums + i], peaks[i])
+            peaks[i] = 0.0
+
+
+@njit
 def _commit_rows(worker, examples, r, eta):
     """Apply what was collected, touching only the features of this round's rows."""
     for a in range(worker.agents):
@@ -440,7 +497,8 @@ def _commit_rows(worker, examples, r, eta):
             _, index, n = _row(worker, examples, rows[b])
             for k in range(worker.states):
                 w, s = _state(worker, 0, k)
-                arguments = (w, s, worker.p, _collected(worker, k), index, n, worker.D, eta)
+                delta, peak = _collected(worker, k)
+                arguments = (w, s, worker.p, delta, peak, index, n, worker.D, eta)
                 call_void(_part(worker, COMMIT), arguments)
 
 
@@ -449,19 +507,24 @@ def _commit_whole(worker, eta):
     """Apply what all workers collected, to every feature."""
     for k in range(worker.states):
         w, s = _state(worker, 0, k)
-        arguments = (w, s, worker.p, _collected(worker, k), 0, worker.D, worker.D, eta)
+        delta, peak = _collected(worker, k)
+        arguments = (w, s, worker.p, delta, peak, 0, worker.D, worker.D, eta)
         call_void(_part(worker, COMMIT_DENSE), arguments)
 
 
 @njit
 def _reduce_shared(worker, active, eta):
     """Sum what the workers collected, and apply the sum."""
-    size = worker.states * worker.delta_rows * worker.D
+    size = worker.states * (worker.delta_rows * worker.D + worker.n_sums)
     floats(worker.delta)[size] = active
     status = call_int(worker.reduce, (worker.context, worker.delta, size + 1))
+    peaks = worker.states * (worker.peak_rows * worker.D + worker.n_peaks)
+    if status == 0 and peaks > 0:
+        status = call_int(worker.reduce_max, (worker.context, worker.peak, peaks))
     if status != 0:
         return status
     _begin_shared(worker, eta, floats(worker.delta)[size] / worker.n_agents)
+    _commit_scalars(worker)
     _commit_whole(worker, eta)
     return 0
 
@@ -482,6 +545,7 @@ def _update_shared(worker, examples, r, eta):
         _absorb_agent(worker, examples, r, a, eta)
     if worker.workers > 1:
         return _reduce_shared(worker, active, eta)
+    _commit_scalars(worker)
     _commit_rows(worker, examples, r, eta)
     return 0
 
@@ -498,30 +562,42 @@ def _finish(worker, t, eta):
 # --- communicate and average ---------------------------------------------------------------------
 
 
+@njit(forceinline=True)
+def _unit(worker):
+    """Numbers that one weight vector sends: rows of D, then scalars."""
+    return worker.packed_rows * worker.D + worker.n_sums + worker.n_peaks
+
+
 @njit
 def _pack_all(worker, packed):
     """Write what every copy sends into its row of `packed`."""
-    size = 8 * worker.packed_rows * worker.D
+    size = 8 * _unit(worker)
     for copy in range(worker.copies):
         for k in range(worker.states):
             w, s = _state(worker, copy, k)
             place = packed + ((worker.own + copy) * worker.states + k) * size
             call_void(_part(worker, PACK), (w, s, worker.p, worker.D, place))
+            scalars = floats(place + 8 * worker.packed_rows * worker.D)
+            for i in range(worker.n_sums + worker.n_peaks):
+                scalars[i] = floats(s)[i]
 
 
 @njit
 def _unpack(worker, copy):
     """Take the rows in `mixed` as the state of one copy."""
-    size = 8 * worker.packed_rows * worker.D
     for k in range(worker.states):
         w, s = _state(worker, copy, k)
-        call_void(_part(worker, UNPACK), (w, s, worker.p, worker.D, worker.mixed + k * size))
+        place = worker.mixed + 8 * k * _unit(worker)
+        scalars = floats(place + 8 * worker.packed_rows * worker.D)
+        for i in range(worker.n_sums + worker.n_peaks):
+            floats(s)[i] = scalars[i]
+        call_void(_part(worker, UNPACK), (w, s, worker.p, worker.D, place))
 
 
 @njit
 def _average_all(worker, packed):
     """Complete graph, equal weights: one mean for everybody."""
-    size = worker.states * worker.packed_rows * worker.D
+    size = worker.states * _unit(worker)
     mean = floats(worker.mixed)
     for d in range(size):
         mean[d] = 0.0
@@ -541,12 +617,11 @@ def _average_all(worker, packed):
 
 
 @njit
-def _mix_row(worker, packed, row, lo, hi):
-    """One row of D numbers, averaged over an agent's neighbourhood, in `mixed`."""
-    D, columns, shares = worker.D, integers(worker.columns), floats(worker.shares)
-    mode = integers(worker.modes)[row % worker.packed_rows]
-    out = floats(worker.mixed + 8 * row * D)
-    first, stride = packed + 8 * row * D, 8 * worker.states * worker.packed_rows * D
+def _mix(worker, packed, mode, place, D, lo, hi):
+    """D numbers, averaged over an agent's neighbourhood, in `mixed`."""
+    columns, shares = integers(worker.columns), floats(worker.shares)
+    out = floats(worker.mixed + 8 * place)
+    first, stride = packed + 8 * place, 8 * worker.states * _unit(worker)
     for d in range(D):
         out[d] = 0.0 if mode == LINEAR else -math.inf
     for j in range(lo, hi):
@@ -572,15 +647,20 @@ def _average_neighbours(worker, packed, r):
     which = r if worker.matrices > 1 else 0
     starts = integers(worker.starts + 8 * which * (worker.agents + 1))
     for copy in range(worker.copies):
-        for row in range(worker.states * worker.packed_rows):
-            _mix_row(worker, packed, row, starts[copy], starts[copy + 1])
+        lo, hi = starts[copy], starts[copy + 1]
+        for k in range(worker.states):
+            place = k * _unit(worker)
+            for i in range(worker.packed_rows + worker.n_sums + worker.n_peaks):
+                size = worker.D if i < worker.packed_rows else 1
+                _mix(worker, packed, integers(worker.modes)[i], place, size, lo, hi)
+                place += size
         _unpack(worker, copy)
 
 
 @njit
 def _communicate(worker, turn, r):
     """Exchange what neighbours average, and average it."""
-    size = worker.states * worker.packed_rows * worker.D
+    size = worker.states * _unit(worker)
     packed = worker.packed + 8 * (turn % worker.buffers) * worker.buffer_rows * size
     _pack_all(worker, packed)
     if worker.complete:

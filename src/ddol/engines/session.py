@@ -14,7 +14,7 @@ from ddol.algorithm import Algorithm
 from ddol.communicate.graph import Topology
 from ddol.engines.kernels import COPIES
 from ddol.engines.local import Local
-from ddol.engines.state import State, n_states, sharing, start_state
+from ddol.engines.state import State, numbers_sent, sharing, start_state
 from ddol.measure.trace import Recorder, Trace
 from ddol.streams.dealing import deal
 from ddol.streams.rows import Block
@@ -269,8 +269,7 @@ def traffic(algorithm: Algorithm, rounds: int, n_features: int) -> tuple[int, in
     else:
         edges = topology.n_edges
     messages = 2 * edges * (rounds // algorithm.period)
-    rows = len(algorithm.update.layout(algorithm.average).packed) * n_states(algorithm)
-    return messages, messages * rows * n_features * 8
+    return messages, messages * numbers_sent(algorithm, n_features) * 8
 
 
 def run(

@@ -76,20 +76,27 @@ def sharing(algorithm: Algorithm) -> int:
         return COPIES
     way = algorithm.update.shared_copy(algorithm.average)
     if way is None or (way == "absorb" and algorithm.update.experts and algorithm.batch > 1):
-        # Alone there is nobody to share with, but one copy is still one copy.
         return COPIES
-    return SHARED_ADD if way == "add" else SHARED_ABSORB
+    direct = way == "add" or (alone and algorithm.batch == 1)
+    return SHARED_ADD if direct else SHARED_ABSORB
 
 
 def averages_in_one_sum(algorithm: Algorithm) -> bool:
     """Whether copies are averaged by one sum over all agents."""
-    packed = algorithm.update.layout(algorithm.average).packed
-    return algorithm.mixing.is_uniform_complete and all(mode == LINEAR for mode in packed)
+    numbers = algorithm.update.layout(algorithm.average).numbers
+    return algorithm.mixing.is_uniform_complete and all(mode == LINEAR for mode in numbers)
 
 
 def n_states(algorithm: Algorithm) -> int:
     """Weight vectors per agent: one per class, but experts have one for all classes."""
     return 1 if algorithm.update.experts else algorithm.outputs
+
+
+def numbers_sent(algorithm: Algorithm, n_features: int) -> int:
+    """Numbers that an agent sends to a neighbour."""
+    layout = algorithm.update.layout(algorithm.average)
+    each = len(layout.packed) * n_features + layout.sums + layout.peaks
+    return n_states(algorithm) * each
 
 
 def start_state(algorithm: Algorithm, n_features: int, seed: int = 0) -> State:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
 from ddol.engines import kernels
 from ddol.engines.kernels import COPIES, Examples, Worker
-from ddol.engines.state import State, averages_in_one_sum, n_states, sharing
+from ddol.engines.state import State, averages_in_one_sum, n_states, numbers_sent, sharing
 from ddol.streams.rows import Block, Rows, concatenate
 from ddol.update.losses import REGRESSION
 from ddol.update.rates import evaluate
@@ -31,9 +32,10 @@ class Share(NamedTuple):
     own: int = 0
     """Row of `packed` at which the worker's agents begin."""
     reduce: int = 0
+    reduce_max: int = 0
     exchange: int = 0
     context: int = 0
-    """The communicator: two functions and their memory, by address."""
+    """The communicator: its functions and their memory, by address."""
 
 
 class Matrices(NamedTuple):
@@ -53,7 +55,7 @@ def split(n_agents: int, workers: int) -> list[tuple[int, int]]:
     [(0, 3), (3, 2)]
     """
     bounds = [(n_agents * w + workers - 1) // workers for w in range(workers + 1)]
-    return [(a, b - a) for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [(a, b - a) for a, b in pairwise(bounds)]
 
 
 class Bench:
@@ -72,7 +74,7 @@ class Bench:
         self.sharing = sharing(algorithm)
         self.complete = averages_in_one_sum(algorithm)
         self.layout = algorithm.update.layout(algorithm.average)
-        self.modes = np.array(self.layout.packed, np.int64)
+        self.modes = np.array(self.layout.numbers, np.int64)
         self.parameters = np.ascontiguousarray(algorithm.update.parameters(), float)
         self.loss_parameters = np.array([*algorithm.loss.parameters, 0.0])
         self._parts: dict[bool, np.ndarray] = {}
@@ -85,13 +87,15 @@ class Bench:
         D, outputs = state.n_features, n_states(self.algorithm)
         copies = self.share.agents if self.sharing == COPIES else 0
         merges = not self.algorithm.update.additive and self.algorithm.batch > 1
-        rows = outputs * len(self.layout.packed)
+        layout = self.layout
         self.scores = np.empty(self.algorithm.outputs)
-        self.delta = np.zeros(outputs * self.layout.delta * D + 1)
-        self.mixed = np.empty((rows, D))
+        self.delta = np.zeros(outputs * (layout.delta * D + layout.sums) + 1)
+        self.peak = np.zeros(outputs * (layout.peak * D + layout.peaks))
+        numbers = numbers_sent(self.algorithm, D)
+        self.mixed = np.empty(numbers)
         self.merged = np.zeros((2, D if merges else 0))
         self.touched = np.empty(D if merges else 0, np.uint32)
-        own = np.empty((1, copies, rows, D))
+        own = np.empty((1, copies, numbers))
         self.packed = own if self.share.packed is None else self.share.packed
         self.fixed_matrices = None if self._changing else self._matrices([1])
         self._workers.clear()
@@ -151,7 +155,10 @@ class Bench:
             n_scalars=state.scalars.shape[2],
             D=D,
             delta_rows=self.layout.delta,
+            peak_rows=self.layout.peak,
             packed_rows=len(self.layout.packed),
+            n_sums=self.layout.sums,
+            n_peaks=self.layout.peaks,
             theta=state.theta.ctypes.data,
             scalars=state.scalars.ctypes.data,
             sums=state.sums.ctypes.data if state.sums.size else 0,
@@ -162,6 +169,7 @@ class Bench:
             slopes=state.slopes.ctypes.data,
             scores=self.scores.ctypes.data,
             delta=self.delta.ctypes.data,
+            peak=self.peak.ctypes.data,
             mixed=self.mixed.ctypes.data,
             merged=self.merged.ctypes.data,
             touched=self.touched.ctypes.data,
@@ -177,6 +185,7 @@ class Bench:
             shares=matrices.weights.ctypes.data,
             modes=self.modes.ctypes.data,
             reduce=share.reduce,
+            reduce_max=share.reduce_max,
             exchange=share.exchange,
             context=share.context,
         )

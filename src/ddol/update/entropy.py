@@ -77,7 +77,7 @@ def _recentre(w, s, p, D):
     s[TOUCHED] = 0.0
 
 
-def begin(w, s, p, D, eta, share):
+def begin(w, s, p, D, eta, share, exchanging):
     if p[L2] == 0.0:
         return
     # The weights of the whole round are those before it, so all moves use the same exponentials.
@@ -103,7 +103,7 @@ def absorb(w, s, p, delta, x, index, n, D, g, eta, share):
         delta[column(index, j)] -= eta * share * g * x[j]
 
 
-def commit(w, s, p, delta, index, n, D, eta):
+def commit(w, s, p, delta, peak, index, n, D, eta):
     for j in range(n):
         d = column(index, j)
         if delta[d] != 0.0:

@@ -26,7 +26,7 @@ def score(w, s, p, x, index, n, D, which):
     return s[SCALE] * total
 
 
-def begin(w, s, p, D, eta, share):
+def begin(w, s, p, D, eta, share, exchanging):
     if p[L2] == 0.0:
         return
     s[SCALE] *= 1.0 - eta * p[L2] * share
@@ -58,7 +58,7 @@ def absorb(w, s, p, delta, x, index, n, D, g, eta, share):
         delta[column(index, j)] -= eta * share * g * x[j]
 
 
-def commit(w, s, p, delta, index, n, D, eta):
+def commit(w, s, p, delta, peak, index, n, D, eta):
     gained = 0.0
     for j in range(n):
         d = column(index, j)

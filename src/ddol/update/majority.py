@@ -42,7 +42,7 @@ def score(w, s, p, x, index, n, D, which):
     return votes / total
 
 
-def begin(w, s, p, D, eta, share):
+def begin(w, s, p, D, eta, share, exchanging):
     return
 
 
@@ -65,7 +65,7 @@ def absorb_dual(w, s, p, delta, x, index, n, D, g, eta, share):
         delta[column(index, j)] += p[PENALTY] * share if x[j] != g else 0.0
 
 
-def commit_dual(w, s, p, delta, index, n, D, eta):
+def commit_dual(w, s, p, delta, peak, index, n, D, eta):
     total = 0.0
     for j in range(n):
         d = column(index, j)
@@ -84,7 +84,7 @@ def absorb_primal(w, s, p, delta, x, index, n, D, g, eta, share):
         delta[column(index, j)] += loss if x[j] != g else 0.0
 
 
-def commit_primal(w, s, p, delta, index, n, D, eta):
+def commit_primal(w, s, p, delta, peak, index, n, D, eta):
     total = 0.0
     for j in range(n):
         d = column(index, j)

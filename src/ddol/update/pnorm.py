@@ -53,7 +53,7 @@ def score(w, s, p, x, index, n, D, which):
     return _factor(s, p) * total
 
 
-def begin(w, s, p, D, eta, share):
+def begin(w, s, p, D, eta, share, exchanging):
     if p[L2] == 0.0:
         return
     move = eta * share * p[L2] * _factor(s, p) / s[SCALE]
@@ -75,7 +75,7 @@ def absorb(w, s, p, delta, x, index, n, D, g, eta, share):
         delta[column(index, j)] -= eta * share * g * x[j]
 
 
-def commit(w, s, p, delta, index, n, D, eta):
+def commit(w, s, p, delta, peak, index, n, D, eta):
     for j in range(n):
         d = column(index, j)
         if delta[d] != 0.0:

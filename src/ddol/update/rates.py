@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-Rate = Callable[[np.ndarray], np.ndarray]
+Rate = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)

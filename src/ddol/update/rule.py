@@ -34,16 +34,21 @@ class Loops:
 
     ========  ==================================================  =================================
     score     ``(w, s, p, x, index, n, D, which) -> float``       ⟨w, x⟩, or the votes for `which`
-    begin     ``(w, s, p, D, eta, share)``                        once a round, before any step
+    begin     ``(w, s, p, D, eta, share, exchanging)``            once a round, before any step
     step      ``(w, s, p, x, index, n, D, g, eta, share)``        the gradient g·x, times share
     absorb    ``(w, s, p, delta, x, index, n, D, g, eta, share)`` the same, collected in ``delta``
-    commit    ``(w, s, p, delta, index, n, D, eta)``              apply and clear what was collected
+    commit    ``(w, s, p, delta, peak, index, n, D, eta)``        apply and clear what was collected
     finish    ``(w, s, p, D, t, eta)``                            project, once the round is over
     pack      ``(w, s, p, D, out)``                               what neighbours average
     unpack    ``(w, s, p, D, averaged)``                          its inverse
     weights   ``(w, s, p, D, out)``                               the primal weights
     squares   ``(w, s, p, D) -> float``                           ‖w‖²; optional, if O(1)
+    observe   ``(w, s, p, x, index, n, D, y)``                    an example, before its step; optional
+    notice    ``(w, s, p, delta, peak, x, index, n, D, y, share)`` the same, collected; optional
     ========  ==================================================  =================================
+
+    What is collected is summed over agents in ``delta`` (rows of D numbers, then scalars) or their
+    maximum is taken in ``peak``; `Layout` says how many of each.
     """
 
     score: Callable
@@ -56,23 +61,27 @@ class Loops:
     unpack: Callable
     weights: Callable
     squares: Callable | None = None
+    observe: Callable | None = None
+    notice: Callable | None = None
 
     def addresses(self, dense: bool) -> np.ndarray:
         """Compile what is not compiled yet; the order is that of the fields."""
         row = DENSE if dense else SPARSE
         signatures = {
             "score": _F(*_STATE, _P, row, _I, _I, _F),
-            "begin": types.void(*_STATE, _I, _F, _F),
+            "begin": types.void(*_STATE, _I, _F, _F, _F),
             "step": types.void(*_STATE, _P, row, _I, _I, _F, _F, _F),
             "absorb": types.void(*_STATE, _P, _P, row, _I, _I, _F, _F, _F),
-            "commit": types.void(*_STATE, _P, row, _I, _I, _F),
+            "commit": types.void(*_STATE, _P, _P, row, _I, _I, _F),
             "finish": types.void(*_STATE, _I, _F, _F),
             "squares": _F(*_STATE, _I),
+            "observe": types.void(*_STATE, _P, row, _I, _I, _F),
+            "notice": types.void(*_STATE, _P, _P, _P, row, _I, _I, _F, _F),
         }
         whole = types.void(*_STATE, _I, _P)
         parts = [(getattr(self, f.name), signatures.get(f.name, whole)) for f in fields(self)]
         # What a worker collected is dense, whatever its rows were.
-        parts.append((self.commit, types.void(*_STATE, _P, DENSE, _I, _I, _F)))
+        parts.append((self.commit, types.void(*_STATE, _P, _P, DENSE, _I, _I, _F)))
         return np.array([compile_part(*part).address if part[0] else 0 for part in parts], np.int64)
 
 
@@ -85,7 +94,36 @@ class Layout:
     packed: tuple[int, ...]
     """One entry (LINEAR, LOG or MAX) per row of D numbers that neighbours average."""
     delta: int = 1
-    """Rows of D numbers that `absorb` collects."""
+    """Rows of D numbers that are collected as sums over agents."""
+    peak: int = 0
+    """Rows of D numbers that are collected as maxima over agents."""
+    sums: int = 0
+    """The first so many scalars are sums over agents: collected, and averaged, with the rows."""
+    peaks: int = 0
+    """The next so many scalars are maxima over agents."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """How everything that neighbours average is averaged: rows, then scalars."""
+        return self.packed + (LINEAR,) * self.sums + (MAX,) * self.peaks
+
+
+@dataclass(frozen=True)
+class Network:
+    """What an update may know of the graph.
+
+    Parameters
+    ----------
+    n_agents : int
+    gap : float
+        1 − |second eigenvalue| of the mixing matrix: 1 where one round reaches everybody.
+    spread : float
+        Mean over agents of Σ_j A_ij²: 1/N where an average is over all agents equally.
+    """
+
+    n_agents: int = 1
+    gap: float = 1.0
+    spread: float = 1.0
 
 
 class Update(ABC):
@@ -112,6 +150,10 @@ class Update(ABC):
     @abstractmethod
     def weights(self, state: np.ndarray) -> np.ndarray:
         """Primal weights (D,) with which the agent predicts."""
+
+    def observe(self, state: np.ndarray, x: np.ndarray, y: float) -> np.ndarray:
+        """State after seeing an example, before any step: feature scales and the like."""
+        return state
 
     @abstractmethod
     def learn(self, state: np.ndarray, gradient: np.ndarray, rate: float) -> np.ndarray:
@@ -152,6 +194,10 @@ class Update(ABC):
         together; None: every agent needs a copy of its own.
         """
         return "add" if space == DUAL else None
+
+    def placed(self, network: Callable[[], Network]) -> Update:
+        """The update for agents on a network; most do not ask what it is like."""
+        return self
 
     def check(self, n_features: int) -> None:
         """Refuse a number of features that this update cannot have."""
