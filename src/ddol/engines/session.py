@@ -125,18 +125,22 @@ class Session:
             setup.block_rounds,
         )
         for block, position in blocks:
-            if self.engine is None:
-                self.engine = self._open(self._first_state(block))
-            for piece in self._pieces(block):
-                self.engine.play(piece)
-                self._record()
+            for progress in self.play(block):
                 self.seconds = time.perf_counter() - began
-                counters = self.engine.counters()
-                yield Progress(counters.rounds, int(counters.examples.sum()), None)
+                yield progress
             self.position = position
-            counters = self.engine.counters()
-            yield Progress(counters.rounds, int(counters.examples.sum()), position)
+            yield replace(progress, position=position)
         self.seconds = time.perf_counter() - began
+
+    def play(self, block: Block) -> Iterator[Progress]:
+        """Play the rounds of one block, which somebody has dealt; yields after every piece."""
+        if self.engine is None:
+            self.engine = self._open(self._first_state(block))
+        for piece in self._pieces(block):
+            self.engine.play(piece)
+            self._record()
+            counters = self.engine.counters()
+            yield Progress(counters.rounds, int(counters.examples.sum()), None)
 
     def _first_state(self, block: Block) -> State:
         known = [s.n_features for s in self.streams if s.n_features is not None]
