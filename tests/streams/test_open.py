@@ -116,7 +116,9 @@ def test_npz_dense_and_sparse(tmp_path):
     parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
     np.savez_compressed(tmp_path / "sparse.npz", **parts, y=y)
     dense, sparse = (read_npz(str(tmp_path / f"{kind}.npz")) for kind in ("dense", "sparse"))
-    assert dense.dense and not sparse.dense and dense.rows.weight.tolist() == weight.tolist()
+    assert (
+        dense.rows.dense and not sparse.rows.dense and dense.rows.weight.tolist() == weight.tolist()
+    )
     assert np.array_equal(dense.rows.to_scipy().toarray(), sparse.rows.to_scipy().toarray())
     assert isinstance(open_stream(tmp_path / "dense.npz"), RowsStream)
     both = open_stream([tmp_path / "dense.npz", tmp_path / "dense.npz"])

@@ -40,11 +40,6 @@ class RowsStream:
         return len(self.rows)
 
     @property
-    def dense(self) -> bool:
-        """Whether the rows are dense."""
-        return self.rows.dense
-
-    @property
     def restartable(self) -> bool:
         """Memory can be read again."""
         return True

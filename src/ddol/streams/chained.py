@@ -38,11 +38,6 @@ class ChainedStream:
         return sum(known) if len(known) == len(counts) else None
 
     @property
-    def dense(self) -> bool:
-        """Whether the rows are dense."""
-        return any(stream.dense for stream in self.streams)
-
-    @property
     def restartable(self) -> bool:
         """Whether all can be read again."""
         return all(stream.restartable for stream in self.streams)

@@ -271,12 +271,6 @@ def _check(streams: Sequence[Stream], n_agents: int, batch: int, passes: int) ->
             f"found {len(streams)} streams for {n_agents} agents, expected one stream to deal "
             "round-robin or one for each agent; chain the streams or change the number of agents"
         )
-    widths = {s.n_features for s in streams if s.n_features is not None}
-    if len(widths) > 1 and any(s.dense for s in streams):
-        raise DataError(
-            f"found streams of {sorted(widths)} columns, expected the same in each; "
-            "give every agent the same columns"
-        )
 
 
 def _agent_ids(ids: ArrayLike, n_agents: int) -> NDArray[np.int64]:

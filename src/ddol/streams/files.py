@@ -40,12 +40,15 @@ class Chunk:
         Place after the last byte.
     raw
         Bytes of the file as it is on disk that had been read when the chunk was complete.
+    lines
+        Number of lines.
     """
 
     text: NDArray[np.uint8]
     offset: int
     end: int
     raw: int
+    lines: int
 
 
 def read_chunks(path: str, offset: int, chunk_bytes: int) -> Iterator[Chunk]:
@@ -77,7 +80,7 @@ class Place:
 
     def after(self, chunk: Chunk) -> dict[str, int]:
         """Return the position right after `chunk`, as far as bytes and lines go."""
-        line = self.line + int(count_bounds(chunk.text)[0])
+        line = self.line + chunk.lines
         return {"file": self.number, "offset": chunk.end, "line": line, "raw": chunk.raw}
 
 
@@ -95,7 +98,7 @@ def walk(
         for chunk in read_chunks(paths[number], here["offset"], chunk_bytes):
             place = Place(paths[number], number, line)
             yield chunk, place
-            line = place.after(chunk)["line"]
+            line += chunk.lines
 
 
 def progress_in(paths: Sequence[str], position: dict[str, int] | None) -> tuple[int, int] | None:
@@ -173,14 +176,12 @@ def _whole_lines(
         filled, ended = _fill(text, buffer, filled)
         if ended and filled and buffer[filled - 1] != _NEWLINE:
             buffer[filled] = _NEWLINE
-            raw = _told(stored, offset + filled)
-            yield Chunk(buffer[: filled + 1], offset, offset + filled, raw)
+            yield _chunk(buffer[: filled + 1], offset, offset + filled, stored)
             return
         cut = _after_last_newline(buffer[:filled])
         rest = buffer[cut:filled]
         if cut:
-            raw = _told(stored, offset + filled)
-            yield Chunk(buffer[:cut], offset, offset + cut, raw)
+            yield _chunk(buffer[:cut], offset, offset + cut, stored)
         elif len(rest) > _LONGEST_LINE:
             raise DataError(
                 f"{path}: found a line of more than {_LONGEST_LINE >> 20} MB at byte {offset}, "
@@ -213,8 +214,9 @@ def _after_last_newline(text: NDArray[np.uint8]) -> int:
         tail *= 8
 
 
-def _told(stored: BinaryIO, otherwise: int) -> int:
-    return stored.tell() if stored.seekable() else otherwise
+def _chunk(text: NDArray[np.uint8], offset: int, end: int, stored: BinaryIO) -> Chunk:
+    raw = stored.tell() if stored.seekable() else end
+    return Chunk(text, offset, end, raw, int(count_bounds(text)[0]))
 
 
 def _skip(path: str, text: BinaryIO, offset: int) -> None:

@@ -39,7 +39,7 @@ def hashed(stream: Stream, bits: int) -> Stream:
     (16, array([1., 1., 1.]))
     """
     _check_bits(bits)
-    return mapped(stream, partial(_hash_block, bits), 1 << bits, False)
+    return mapped(stream, partial(_hash_block, bits), 1 << bits)
 
 
 def hash_rows(rows: Rows, bits: int) -> Rows:

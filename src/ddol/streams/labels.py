@@ -136,7 +136,7 @@ def labelled(stream: Stream, labels: Labels) -> Stream:
     >>> rows.y
     array([-1.,  1.])
     """
-    return mapped(stream, partial(_encode_rows, labels), stream.n_features, stream.dense)
+    return mapped(stream, partial(_encode_rows, labels), stream.n_features)
 
 
 def _encode_rows(labels: Labels, rows: Rows, where: Callable[[int], str]) -> Rows:

@@ -77,7 +77,7 @@ class LibsvmStream:
     on_bad_line: Literal["error", "skip"] = "error"
     threads: int = 1
     keep: tuple[int, int, int] | None = None
-    chunk_bytes: int = 4 << 20
+    chunk_bytes: int = 2 << 20
     bad_lines: BadLines = field(default_factory=BadLines, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -90,11 +90,6 @@ class LibsvmStream:
     def restartable(self) -> bool:
         """Whether the text can be read again; standard input cannot."""
         return STDIN not in self.paths
-
-    @property
-    def dense(self) -> bool:
-        """LIBSVM rows are sparse."""
-        return False
 
     def read(
         self, position: Position | None = None, pass_number: int = 0

@@ -27,7 +27,7 @@ _COLON, _POINT, _PLUS, _MINUS = 58, 46, 43, 45
 _LOWER_E, _UPPER_E = 101, 69
 
 _ZERO, _ONE, _THREE, _TEN = np.uint64(0), np.uint64(1), np.uint64(3), np.uint64(10)
-_DIGIT_ZERO = np.uint64(48)
+_DIGIT_ZERO, _STRIDE = np.uint64(48), np.uint64(64)
 _LOW_HALF, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 _ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 _EXACT = np.uint64(1 << 53)
@@ -238,10 +238,26 @@ def _skip_token(text, p):
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
+def _find(text, p, byte, other):
+    """Place of the first of two bytes from `p` on; one of them must be there."""
+    at, end = np.uint64(p), np.uint64(len(text))
+    # A loop of fixed length without exit becomes a few vector instructions.
+    while at + _STRIDE <= end:
+        found = False
+        for k in range(64):
+            here = text[at + np.uint64(k)]
+            found |= (here == byte) | (here == other)
+        if found:
+            break
+        at += _STRIDE
+    while text[at] != byte and text[at] != other:
+        at += _ONE
+    return np.int64(at)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def _skip_line(text, p):
-    while text[p] != _NEWLINE:
-        p += 1
-    return p + 1
+    return _find(text, p, _NEWLINE, _NEWLINE) + 1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -441,12 +457,7 @@ def scan_lines(text, labels, n_labels):
                 else:
                     hit = 0
                 n_labels += 1
-        p = end
-        while text[p] != _NEWLINE and text[p] != _HASH:
-            p += 1
+        p = _find(text, end, _NEWLINE, _HASH)
         largest = max(largest, _last_index(text, end, p))
-        if text[p] == _HASH:
-            p = _skip_line(text, p)
-        else:
-            p += 1
+        p = p + 1 if text[p] == _NEWLINE else _skip_line(text, p)
     return rows, largest, n_labels, -1

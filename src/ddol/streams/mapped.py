@@ -27,14 +27,11 @@ class MappedStream:
         New rows from old, row by row.
     n_features
         Number of columns after the change, or None when unknown.
-    dense
-        Whether the changed rows are dense.
     """
 
     stream: Stream
     change: Change
     n_features: int | None
-    dense: bool
 
     @property
     def n_examples(self) -> int | None:
@@ -68,17 +65,17 @@ class MappedStream:
         return self.stream.locate(position, row)
 
 
-def mapped(stream: Stream, change: Change, n_features: int | None, dense: bool) -> Stream:
+def mapped(stream: Stream, change: Change, n_features: int | None) -> Stream:
     """Stream with changed rows; rows in memory are changed once, here.
 
     Parameters
     ----------
-    stream, change, n_features, dense
+    stream, change, n_features
         See `MappedStream`.
     """
     if isinstance(stream, RowsStream):
         return replace(stream, rows=change(stream.rows, partial(stream.locate, None)))
-    return MappedStream(stream, change, n_features, dense)
+    return MappedStream(stream, change, n_features)
 
 
 def with_intercept(stream: Stream) -> Stream:
@@ -92,7 +89,7 @@ def with_intercept(stream: Stream) -> Stream:
     array([1., 5., 1., 6.])
     """
     width = None if stream.n_features is None else stream.n_features + 1
-    return mapped(stream, _add_intercept, width, stream.dense)
+    return mapped(stream, _add_intercept, width)
 
 
 def _add_intercept(rows: Rows, where: Callable[[int], str]) -> Rows:

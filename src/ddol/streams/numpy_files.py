@@ -91,11 +91,6 @@ class NpyStream:
         return True
 
     @property
-    def dense(self) -> bool:
-        """The rows are dense."""
-        return True
-
-    @property
     def n_features(self) -> int:
         """Number of columns besides label and weight."""
         return len(self._columns.features)

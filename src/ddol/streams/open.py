@@ -62,7 +62,7 @@ class ReadOptions:
     weight: str | int | None = None
     header: bool | None = None
     delimiter: str | None = None
-    chunk_bytes: int = 4 << 20
+    chunk_bytes: int = 2 << 20
 
 
 def open_streams(

@@ -44,11 +44,6 @@ class ParquetStream:
         return True
 
     @property
-    def dense(self) -> bool:
-        """Parquet rows are dense."""
-        return True
-
-    @property
     def n_features(self) -> int:
         """Number of columns besides label and weight."""
         return len(self._columns.features)

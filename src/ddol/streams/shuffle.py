@@ -56,11 +56,6 @@ class ShuffledStream:
         return self.stream.n_examples
 
     @property
-    def dense(self) -> bool:
-        """Whether the rows are dense."""
-        return self.stream.dense
-
-    @property
     def restartable(self) -> bool:
         """Whether the stream below can be read again."""
         return self.stream.restartable

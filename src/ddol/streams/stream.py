@@ -29,10 +29,6 @@ class Stream(Protocol):
         """Number of rows in one pass, or None when it is unknown before reading."""
 
     @property
-    def dense(self) -> bool:
-        """Whether the rows are dense."""
-
-    @property
     def restartable(self) -> bool:
         """Whether `read` can be called more than once; standard input can be read once only."""
 

@@ -32,8 +32,6 @@ class SyntheticStream:
         What messages call it.
     block
         Rows that are made at a time.
-    dense
-        Whether `make` returns dense rows.
     """
 
     make: Make = field(repr=False)
@@ -42,7 +40,6 @@ class SyntheticStream:
     seed: int = 0
     name: str = "synthetic"
     block: int = 4096
-    dense: bool = True
 
     @property
     def restartable(self) -> bool:
@@ -138,7 +135,7 @@ def sparse(
         y = _signs(rng, scores, noise)
         return Rows(np.ones(indptr[-1]), columns[new], indptr, n_features, y, np.empty(0))
 
-    return SyntheticStream(make, n_examples, n_features, seed, "sparse", dense=False)
+    return SyntheticStream(make, n_examples, n_features, seed, "sparse")
 
 
 def drifting(

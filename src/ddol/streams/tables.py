@@ -75,17 +75,12 @@ class CsvStream:
     header: bool | None = None
     delimiter: str = ","
     n_examples: int | None = None
-    chunk_bytes: int = 4 << 20
+    chunk_bytes: int = 2 << 20
 
     @property
     def restartable(self) -> bool:
         """Whether the text can be read again; standard input cannot."""
         return STDIN not in self.paths
-
-    @property
-    def dense(self) -> bool:
-        """CSV rows are dense."""
-        return True
 
     @property
     def n_features(self) -> int | None:
