@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ddol.measure import theorems
+from ddol.measure import bounds, theorems
 from ddol.measure.theorems import Bound, Setting, applicable, on_mistakes
 
 VOTE = "weighted-majority"
@@ -57,14 +57,16 @@ def test_all_that_is_missing_is_named():
 
 def test_best_expert_changes_over_a_run():
     counts = np.array([[0, 2], [5, 3]])
-    value = on_mistakes(theorems.DWM_I, counts, [], 2, 3, 0.5).value
-    np.testing.assert_allclose(value, theorems.dwm_i([0, 3], 2, 3, 0.5))
+    value = on_mistakes(theorems.DWM_I, counts * np.log(0.5) / 3, 2, 3, 0.5).value
+    np.testing.assert_allclose(value, bounds.dwm_i([0, 3], 2, 3, 0.5))
+    value = on_mistakes(theorems.DRWM, counts * np.log(0.5) / 3, 2, 3, 0.5).value
+    np.testing.assert_allclose(value, bounds.drwm([0, 3], 2, 3, 0.5))
 
 
 def test_primal_average_uses_the_log_weights():
     kept = np.array([[-0.1, -0.4], [-2.0, -0.9]])
-    for theorem, formula in ((theorems.DWM_A, theorems.dwm_a), (theorems.DRWM_A, theorems.drwm_a)):
-        value = on_mistakes(theorem, np.zeros((2, 2)), kept, 2, 3, 0.5).value
+    for theorem, formula in ((theorems.DWM_A, bounds.dwm_a), (theorems.DRWM_A, bounds.drwm_a)):
+        value = on_mistakes(theorem, kept, 2, 3, 0.5).value
         np.testing.assert_allclose(value, formula([-0.1, -0.9], 2, 3, 0.5))
 
 
@@ -81,6 +83,6 @@ def test_not_a_number_is_a_violation():
 
 
 def test_luck_is_no_violation_of_an_expectation():
-    bound = on_mistakes(theorems.DRWM, [100.0], [], 2, 1, 0.5)
+    bound = on_mistakes(theorems.DRWM, [-100.0], 2, 1, 0.5)
     assert bound.exceeded(bound.value + 5) == ""
     assert "violated" in bound.exceeded(bound.value * 3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -238,7 +237,6 @@ def _missing(setting: Setting) -> list[str]:
 
 def on_mistakes(
     theorem: Theorem,
-    expert_mistakes: ArrayLike,
     expert_log_weight: ArrayLike,
     n_experts: int,
     n_agents: int,
@@ -250,25 +248,26 @@ def on_mistakes(
     ----------
     theorem : Theorem
         `WMA`, `DWM_I`, `DWM_A`, `DRWM` or `DRWM_A`.
-    expert_mistakes : array (points,) or (points, P)
-        Mistakes m_p over all agents up to each point, of each expert or of the best alone.
-    expert_log_weight : array of the same shape
-        Σ_t log(1 − (1−α) m_p^t / N) (`ddol.measure.bounds.log_weight`); only averages in the
-        primal use it.
+    expert_log_weight : array (points,) or (points, P)
+        Log-weight that all agents hold of the best expert, or of each, when it started at 0:
+        −(m_p / N) log(1/α) where they average in the dual, Σ_t log(1 − (1−α) m_p^t / N) in the
+        primal.
     n_experts, n_agents, alpha
         P, N and the penalty α.
 
     Examples
     --------
-    >>> on_mistakes(WMA, [[0, 3], [5, 4]], [], 2, 1, 0.5).value.round(2).tolist()
+    >>> on_mistakes(WMA, [0.0, 4 * np.log(0.5)], 2, 1, 0.5).value.round(2).tolist()
     [2.41, 12.05]
     """
-    formula = {"DWM-A": dwm_a, "DRWM": drwm, "DRWM-A": drwm_a}.get(theorem.name, dwm_i)
+    kept = np.asarray(expert_log_weight, dtype=np.float64)
+    kept = np.minimum(kept.max(axis=-1) if kept.ndim == 2 else kept, 0.0)
     if theorem in (DWM_A, DRWM_A):
-        best = _best(expert_log_weight, np.max)
+        formula = dwm_a if theorem == DWM_A else drwm_a
+        value = formula(kept, n_experts, n_agents, alpha)
     else:
-        best = _best(expert_mistakes, np.min)
-    value = formula(best, n_experts, n_agents, alpha)
+        mistakes = -n_agents * kept / np.log(1 / alpha)
+        value = (drwm if theorem == DRWM else dwm_i)(mistakes, n_experts, n_agents, alpha)
     return Bound(theorem, value, chance_margin(value) if theorem in (DRWM, DRWM_A) else 0.0)
 
 
@@ -287,8 +286,3 @@ def on_regret(
     [20.25, 40.5]
     """
     return Bound(DOMD, domd(divergence, gradient_sum, last_rate, n_agents, strong_convexity))
-
-
-def _best(values: ArrayLike, choose: Callable[..., FloatArray]) -> FloatArray:
-    table = np.asarray(values, dtype=np.float64)
-    return choose(table, axis=-1) if table.ndim == 2 else table
