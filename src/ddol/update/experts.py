@@ -51,12 +51,12 @@ class Stumps:
         """What every expert says about every row: dense rows of −1 and +1, one column each."""
         said = np.empty((len(rows), len(self)))
         for lo, X in _pieces(rows, self.features):
-            said[lo : lo + len(X)] = np.where(X > self.thresholds, self.signs, -self.signs)
+            said[lo : lo + len(X)] = np.where(self.thresholds < X, self.signs, -self.signs)
         return Rows.from_dense(said, rows.y, rows.weight if len(rows.weight) else None)
 
     def stream(self, stream: Stream) -> Stream:
         """The advice on every row of a stream, as a stream."""
-        return mapped(stream, lambda rows, where: self.advice(rows), len(self), True)
+        return mapped(stream, lambda rows, where: self.advice(rows), len(self))
 
 
 def fit_stumps(
@@ -127,7 +127,7 @@ def advice_of(models: Sequence[Any], X: Any, classes: ArrayLike | None = None) -
     place = np.searchsorted(known, said).clip(0, len(known) - 1)
     strange = said[known[place] != said]
     if strange.size:
-        raise DataError(f"found advice {strange[0]!r}, expected one of {known.tolist()}")
+        raise DataError(f"found advice {strange[0]}, expected one of {known.tolist()}")
     return 2.0 * place - 1.0 if len(known) == 2 else place.astype(np.float64)
 
 

@@ -1,0 +1,219 @@
+"""Checkpoints: all that a run must remember, so that one that was killed goes on to the bit."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ddol.engines.session import Session
+from ddol.engines.state import State
+from ddol.storage import Warn, damaged, read_arrays, write_arrays
+from ddol.streams.errors import DataError
+from ddol.streams.rows import Block, Rows
+from ddol.streams.stream import Position
+
+KIND = "checkpoint"
+KEPT = 2
+"""Generations kept: should the newest be damaged, the one before serves."""
+
+_NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
+_ROWS = ("data", "indices", "indptr", "y", "weight")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a run stood between two blocks of rounds.
+
+    Parameters
+    ----------
+    state : State
+        Of all agents.
+    position : Position
+        Of the streams, as `Session` yields it.
+    recorder : dict of arrays
+        The curves so far (`Recorder.to_dict`).
+    seconds : float
+        Time spent so far.
+    run : dict
+        Options and data of the run, as plain values: another run is refused.
+    facts : dict
+        What was found out about the data before round 1, as plain values.
+    arrays : dict of arrays
+        The same in arrays, such as the experts.
+    """
+
+    state: State
+    position: Position
+    recorder: Mapping[str, np.ndarray]
+    seconds: float = 0.0
+    run: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds played."""
+        return self.state.rounds
+
+
+def take(session: Session, **known: Any) -> Checkpoint:
+    """Checkpoint of a session, between two of its blocks.
+
+    Parameters
+    ----------
+    session : Session
+    **known
+        ``run``, ``facts`` and ``arrays`` of `Checkpoint`.
+    """
+    assert session.engine is not None
+    return Checkpoint(
+        session.engine.state(),
+        session.position,
+        session.recorder.to_dict(),
+        session.seconds,
+        **known,
+    )
+
+
+def resume(session: Session, saved: Checkpoint) -> None:
+    """Give a session that was opened with a checkpoint's state its past back."""
+    session.recorder.restore(dict(saved.recorder))
+    session.seconds = saved.seconds
+
+
+def save_checkpoint(folder: str | Path, checkpoint: Checkpoint) -> Path:
+    """Write ``checkpoint-<rounds>.safetensors`` and remove all but the last two.
+
+    Returns
+    -------
+    Path
+        The new file.
+    """
+    path = Path(folder, f"checkpoint-{checkpoint.rounds}.safetensors")
+    arrays, header = _pack(checkpoint)
+    write_arrays(path, KIND, arrays, header)
+    for _, old in saved_in(folder)[:-KEPT]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+def load_checkpoint(
+    folder: str | Path, run: Mapping[str, Any] | None = None, warn: Warn = warnings.warn
+) -> Checkpoint | None:
+    """The newest checkpoint that is whole, or None where there is none at all.
+
+    Parameters
+    ----------
+    folder : directory
+    run : dict, optional
+        Options and data of the present run; a checkpoint of another run is refused.
+    warn : function of one line
+        Told about damaged files.
+    """
+    found = saved_in(folder)
+    for _, path in reversed(found):
+        try:
+            checkpoint = read_checkpoint(path)
+        except DataError as error:
+            warn(f"{error}; trying the one before")
+            continue
+        if run is not None:
+            _check_same_run(path, checkpoint.run, run)
+        return checkpoint
+    if found:
+        raise DataError(
+            f"{folder}: found {len(found)} checkpoints, none of them whole; start the run anew"
+        )
+    return None
+
+
+def read_checkpoint(path: str | Path) -> Checkpoint:
+    """Read one checkpoint file."""
+    arrays, header = read_arrays(path, KIND)
+    with damaged(path, KIND):
+        return _unpack(arrays, header)
+
+
+def saved_in(folder: str | Path) -> list[tuple[int, Path]]:
+    """Rounds and path of every checkpoint in a folder, the oldest first."""
+    if not Path(folder).is_dir():
+        return []
+    named = [(_NAME.fullmatch(path.name), path) for path in Path(folder).iterdir()]
+    return sorted((int(match[1]), path) for match, path in named if match)
+
+
+def set_aside(folder: str | Path) -> int:
+    """Rename the checkpoints of an earlier run to ``….old``; the number of them."""
+    found = saved_in(folder)
+    for _, path in found:
+        path.replace(path.with_suffix(".old"))
+    return len(found)
+
+
+def _check_same_run(path: Path, saved: Mapping[str, Any], present: Mapping[str, Any]) -> None:
+    for name in sorted({*saved, *present}):
+        before, now = saved.get(name), present.get(name)
+        if before != now:
+            raise DataError(
+                f"{path}: this checkpoint is of another run: {name} was {_shown(before)}, now it is "
+                f"{_shown(now)}; resume with the same options and data, or use another folder"
+            )
+
+
+def _shown(value: Any) -> str:
+    return "not given" if value is None else str(value)
+
+
+def _pack(checkpoint: Checkpoint) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    from ddol import __version__
+
+    state = checkpoint.state
+    values = {f.name: getattr(state, f.name) for f in fields(state)}
+    waiting = values.pop("waiting")
+    arrays = {f"state.{k}": v for k, v in values.items() if isinstance(v, np.ndarray)}
+    plain = {k: int(v) for k, v in values.items() if not isinstance(v, np.ndarray)}
+    if waiting is not None:
+        arrays |= {f"waiting.{name}": getattr(waiting.rows, name) for name in _ROWS}
+        arrays["waiting.table"] = waiting.table
+        plain["waiting_features"] = waiting.rows.n_features
+    arrays |= {f"recorder.{k}": np.asarray(v) for k, v in checkpoint.recorder.items()}
+    arrays |= {f"arrays.{k}": v for k, v in checkpoint.arrays.items()}
+    header = {
+        "version": __version__,
+        "state": plain,
+        "position": checkpoint.position,
+        "seconds": checkpoint.seconds,
+        "run": dict(checkpoint.run),
+        "facts": dict(checkpoint.facts),
+    }
+    return arrays, header
+
+
+def _unpack(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Checkpoint:
+    plain = dict(header["state"])
+    width = plain.pop("waiting_features", None)
+    state = State(**_below("state", arrays), **plain)
+    if width is not None:
+        parts = _below("waiting", arrays)
+        table = parts.pop("table")
+        state = replace(state, waiting=Block(Rows(**parts, n_features=int(width)), table))
+    return Checkpoint(
+        state=state,
+        position=header["position"],
+        recorder=_below("recorder", arrays),
+        seconds=float(header["seconds"]),
+        run=dict(header["run"]),
+        facts=dict(header["facts"]),
+        arrays=_below("arrays", arrays),
+    )
+
+
+def _below(prefix: str, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    start = f"{prefix}."
+    return {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}

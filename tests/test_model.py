@@ -1,0 +1,198 @@
+"""Model files: what comes back, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import struct
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import ddol
+from ddol.model import Model, Reading, load, model_of
+from ddol.streams import DataError, Rows
+from ddol.update.experts import Stumps
+from ddol.update.losses import logistic
+
+
+@pytest.fixture
+def model() -> Model:
+    weights = np.array([[0.5, 1.0, -2.0, 0.25]])
+    return Model(weights, (1.0, 2.0), Reading(3, intercept=True), "logistic", version="0.1.0")
+
+
+X = np.array([[1.0, 0.0, 3.0], [0.0, 2.0, 0.0], [0.0, 0.0, -2.0]])
+
+
+def test_what_is_saved_comes_back(model, tmp_path):
+    model.save(tmp_path / "m.ddol")
+    again = load(tmp_path / "m.ddol")
+    assert np.array_equal(again.weights, model.weights)
+    assert replace(again, weights=model.weights) == model
+    assert [p.name for p in tmp_path.iterdir()] == ["m.ddol"]
+
+
+def test_all_kinds_of_features_give_the_same_scores(model):
+    expected = X @ [1.0, -2.0, 0.25] + 0.5
+    narrow = sp.csr_matrix(X[:, :3])
+    for features in (X, X.tolist(), sp.csr_matrix(X), narrow, Rows.from_dense(X, np.zeros(3))):
+        assert np.allclose(model.decision_function(features), expected)
+    assert model.predict(X).tolist() == [2, 1, 2]  # score 0 is the positive class
+
+
+def test_sparse_rows_may_be_narrower_and_none_may_be_wider(model):
+    assert model.predict(sp.csr_matrix(X[:, :2])).shape == (3,)
+    with pytest.raises(DataError, match="found 4 columns, expected the model's 3"):
+        model.predict(sp.csr_matrix((1, 4)))
+    with pytest.raises(DataError, match="found 2 columns"):
+        model.predict(X[:, :2])
+
+
+def test_probabilities_need_a_loss_that_has_them(model):
+    chances = model.predict_proba(X)
+    z = model.decision_function(X)
+    assert np.allclose(chances[:, 1], 1 / (1 + np.exp(-z)))
+    assert np.allclose(chances.sum(axis=1), 1.0)
+    with pytest.raises(DataError, match="hinge gives no probabilities"):
+        replace(model, loss="hinge").predict_proba(X)
+    with pytest.raises(DataError, match="regression"):
+        replace(model, classes=None).predict_proba(X)
+
+
+def test_several_classes_take_the_largest_score():
+    model = Model(np.eye(3), (4.0, 5.0, 9.0), Reading(3), loss="logistic")
+    assert model.predict(np.eye(3)[[2, 0, 1]]).tolist() == [9, 4, 5]
+    assert np.allclose(model.predict_proba(np.eye(3)).sum(axis=1), 1.0)
+
+
+def test_experts_are_kept_and_a_tied_vote_is_positive(tmp_path):
+    stumps = Stumps(np.array([0, 2]), np.array([0.5, 0.5]), np.array([1.0, -1.0]))
+    model = Model(np.array([[0.5, 0.5]]), (-1.0, 1.0), Reading(3), "zero_one", stumps=stumps)
+    model.save(tmp_path / "m.ddol")
+    again = load(tmp_path / "m.ddol")
+    assert again.predict([[1.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]).tolist() == [1, -1, 1]
+    assert np.array_equal(again.stumps.features, stumps.features)
+
+
+def test_hashed_columns_are_hashed_again(tmp_path):
+    rng = np.random.default_rng(0)
+    model = Model(rng.standard_normal((1, 17)), (0.0, 1.0), Reading(3, True, bits=4))
+    model.save(tmp_path / "m.ddol")
+    wide = sp.csr_matrix(([1.0], ([0], [100_000])), shape=(1, 100_001))
+    assert load(tmp_path / "m.ddol").decision_function(wide).shape == (1,)
+
+
+def test_a_run_becomes_a_model_that_predicts_as_the_agents_do():
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((400, 3))
+    y = np.where(A @ [1.0, -1.0, 0.5] > 0, 1.0, 0.0)
+    trace = ddol.run(ddol.dogd(loss=logistic, l2=0.0), (A, y), ddol.ring(4))
+    model = model_of(trace, (0.0, 1.0), Reading(3))
+    assert np.allclose(model.weights, trace.weights.mean(axis=0))
+    assert np.mean(model.predict(A) == y) > 0.9
+    assert model.training["examples"] == 400
+
+
+def _header_of(path):
+    blob = path.read_bytes()
+    (size,) = struct.unpack("<Q", blob[:8])
+    return json.loads(blob[8 : 8 + size]), blob[8 + size :]
+
+
+def _rewrite(path, header, data):
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def _truncated(path):
+    path.write_bytes(path.read_bytes()[:-4])
+
+
+def _pickled(path):
+    path.write_bytes(pickle.dumps({"weights": [1, 2, 3]}))
+
+
+def _absurd(path):
+    header, data = _header_of(path)
+    header["weights"]["shape"] = [1, 1 << 60]
+    header["weights"]["data_offsets"] = [0, 1 << 63]
+    _rewrite(path, header, data)
+
+
+def _other_shape(path):
+    header, data = _header_of(path)
+    header["weights"]["shape"] = [4, 1]
+    _rewrite(path, header, data)
+
+
+def _changed(path, **changes):
+    header, data = _header_of(path)
+    inner = json.loads(header["__metadata__"]["ddol"]) | changes
+    header["__metadata__"]["ddol"] = json.dumps(inner)
+    _rewrite(path, header, data)
+
+
+def _newer(path):
+    _changed(path, format=99, version="9.0")
+
+
+def _checkpoint(path):
+    _changed(path, kind="checkpoint")
+
+
+def _no_reading(path):
+    _changed(path, reading={"columns": 3})
+
+
+def _no_header(path):
+    header, data = _header_of(path)
+    header.pop("__metadata__")
+    _rewrite(path, header, data)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (_truncated, "not a whole model file"),
+        (_pickled, "not a whole model file"),
+        (_absurd, "not a whole model file"),
+        (_other_shape, "weights, expected the shape"),
+        (_newer, "format 99 of ddol 9.0"),
+        (_checkpoint, "found a checkpoint, expected a model"),
+        (_no_reading, "header that is not that of a model"),
+        (_no_header, "header that is not that of a model"),
+        (lambda path: path.write_bytes(b""), "not a whole model file"),
+    ],
+)
+def test_damaged_files_are_refused_in_one_line(model, tmp_path, damage, message):
+    path = tmp_path / "m.ddol"
+    model.save(path)
+    damage(path)
+    with pytest.raises(DataError, match=message) as caught:
+        load(path)
+    assert "\n" not in str(caught.value) and str(path) in str(caught.value)
+
+
+def test_missing_files_are_refused(tmp_path):
+    with pytest.raises(DataError, match="no such file"):
+        load(tmp_path / "none")
+    with pytest.raises(DataError, match="a directory"):
+        load(tmp_path)
+
+
+def test_a_failed_write_leaves_the_old_model(model, tmp_path, monkeypatch):
+    path = tmp_path / "m.ddol"
+    model.save(path)
+    before = path.read_bytes()
+
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("safetensors.numpy.save_file", full)
+    with pytest.raises(OSError, match="No space left"):
+        replace(model, loss="hinge").save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["m.ddol"]
