@@ -6,45 +6,68 @@ its neighbours and averages.
 
 from __future__ import annotations
 
-from ddol.algorithm import Algorithm, play_round
-from ddol.communicate.mixing import changing, metropolis, uniform
-from ddol.communicate.topologies import (
-    complete,
-    erdos_renyi,
-    exponential,
-    from_adjacency,
-    from_edges,
-    from_networkx,
-    grid,
-    hypercube,
-    path,
-    random_regular,
-    ring,
-    star,
-    torus,
-)
-from ddol.engines.local import advance
-from ddol.engines.session import run
-from ddol.engines.state import start_state
-from ddol.measure.trace import Trace
-from ddol.presets import (
-    doeg,
-    dogd,
-    drwm,
-    dwm_a,
-    dwm_i,
-    oeg,
-    ogd,
-    p_norm,
-    rwma,
-    winnow,
-    wma,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ddol.algorithm import Algorithm, play_round
+    from ddol.communicate.mixing import changing, metropolis, uniform
+    from ddol.communicate.topologies import (
+        complete,
+        erdos_renyi,
+        exponential,
+        from_adjacency,
+        from_edges,
+        from_networkx,
+        grid,
+        hypercube,
+        path,
+        random_regular,
+        ring,
+        star,
+        torus,
+    )
+    from ddol.engines.local import advance
+    from ddol.engines.session import run
+    from ddol.engines.state import start_state
+    from ddol.measure.trace import Trace
+    from ddol.model import Model, load
+    from ddol.presets import (
+        doeg,
+        dogd,
+        drwm,
+        dwm_a,
+        dwm_i,
+        oeg,
+        ogd,
+        p_norm,
+        rwma,
+        winnow,
+        wma,
+    )
 
 __version__ = "0.1.0"
 
+# Modules are imported when one of their names is first used: `ddol --help` waits for no compiler.
+_HOMES = {
+    "ddol.algorithm": "Algorithm play_round",
+    "ddol.communicate.mixing": "changing metropolis uniform",
+    "ddol.communicate.topologies": (
+        "complete erdos_renyi exponential from_adjacency from_edges from_networkx grid "
+        "hypercube path random_regular ring star torus"
+    ),
+    "ddol.engines.local": "advance",
+    "ddol.engines.session": "run",
+    "ddol.engines.state": "start_state",
+    "ddol.measure.trace": "Trace",
+    "ddol.model": "Model load",
+    "ddol.presets": "doeg dogd drwm dwm_a dwm_i oeg ogd p_norm rwma winnow wma",
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+
 __all__ = [
     "Algorithm",
+    "Model",
     "Trace",
     "advance",
     "changing",
@@ -61,6 +84,7 @@ __all__ = [
     "from_networkx",
     "grid",
     "hypercube",
+    "load",
     "metropolis",
     "oeg",
     "ogd",
@@ -78,3 +102,14 @@ __all__ = [
     "winnow",
     "wma",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'ddol' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
