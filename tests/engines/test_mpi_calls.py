@@ -15,7 +15,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from ddol.engines import mpi_calls
-from ddol.engines.atomics import ABORTED, SENT
+from ddol.engines.atomics import ABORTED, SENT, TOO_LONG
 
 with_mpi = pytest.mark.skipif(
     numba.config.DISABLE_JIT or importlib.util.find_spec("mpi4py") is None,
@@ -36,6 +36,11 @@ def call_at(typing, address, args):
 
 
 @numba.njit(nogil=True)
+def call(address, words, buffer, count):
+    return call_at(address, (words.ctypes.data, buffer.ctypes.data, count))
+
+
+@numba.njit(nogil=True)
 def reduce(address, words, buffer, times):
     for _ in range(times):
         status = call_at(
@@ -44,11 +49,6 @@ def reduce(address, words, buffer, times):
         if status != 0:
             return status
     return 0
-
-
-@numba.njit(nogil=True)
-def exchange(address, words, packed, ghosts, row_length):
-    return call_at(address, (words.ctypes.data, packed.ctypes.data, ghosts.ctypes.data, row_length))
 
 
 # --- What the ranks do --------------------------------------------------------------------
@@ -68,20 +68,22 @@ def check_reduce(comm):
 
 
 def check_exchange(comm):
-    """On a path 0 - 1 - 2, neighbours swap; rank 1 sends one row to 0 and two rows to 2."""
-    rows_to = [{1: 1}, {0: 1, 2: 2}, {1: 1}][comm.rank]
+    """On a path 0 - 1 - 2, neighbours swap; rank 1 sends its row 0 to 0 and rows 1 and 2 to 2."""
+    rows_to = [{1: [2]}, {0: [0], 2: [1, 2]}, {1: [0]}][comm.rank]
     rows_from = [{1: 1}, {0: 1, 2: 1}, {1: 2}][comm.rank]
-    context = mpi_calls.open_context(comm, rows_to, rows_from)
+    context = mpi_calls.open_context(comm, rows_to, rows_from, ghosts=3, row_length=5000)
     address = mpi_calls.mpi_addresses().exchange
-    packed_rows, ghost_rows = sum(rows_to.values()), sum(rows_from.values())
-    for row_length in (2, 5000):  # the same context serves rows of any length
-        packed = np.repeat(10.0 * comm.rank + np.arange(packed_rows), row_length)
-        ghosts = np.zeros(ghost_rows * row_length)
+    ghosts = sum(rows_from.values())
+    for count in (2, 5000):  # the same context serves shorter rows
+        packed = np.zeros((3 + ghosts, count))
+        packed[:3] = 10.0 * comm.rank + np.arange(3).reshape(-1, 1)
         before = context.words[SENT]
-        assert exchange(address, context.words, packed, ghosts, row_length) == 0
-        expected = [[10.0], [0.0, 20.0], [11.0, 12.0]][comm.rank]
-        np.testing.assert_array_equal(ghosts, np.repeat(expected, row_length))
-        assert context.words[SENT] - before == packed_rows * row_length
+        assert call(address, context.words, packed, count) == 0
+        expected = [[10.0], [2.0, 20.0], [11.0, 12.0]][comm.rank]
+        np.testing.assert_array_equal(packed[3:], np.repeat(expected, count).reshape(-1, count))
+        np.testing.assert_array_equal(packed[:3, 0], 10.0 * comm.rank + np.arange(3))
+        assert context.words[SENT] - before == sum(map(len, rows_to.values())) * count
+    assert call(address, context.words, packed, 5001) == TOO_LONG
     context.free()
 
 

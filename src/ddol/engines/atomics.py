@@ -13,7 +13,6 @@ does not notice edits in other files.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -239,15 +238,15 @@ def barrier(control, n_workers):  # type: ignore[no-untyped-def]
 # --- Communication by shared memory -------------------------------------------------------
 #
 # Words of a worker's context; SENT has the same place in an MPI context.
-CONTROL, N_WORKERS, WORKER, SLOTS, STRIDE, PARITY, SENT, GHOSTS, N_GHOSTS, N_PACKED = range(10)
+CONTROL, N_WORKERS, WORKER, SLOTS, STRIDE, PARITY, SENT = range(7)
 
 
 class Addresses(NamedTuple):
     """Addresses of a communicator's C functions, for a kernel that calls by address.
 
-    `reduce` and `reduce_max` are `int64 f(int64 *context, double *buffer, int64 count)`,
-    `exchange` is `int64 f(int64 *context, double *packed, double *ghosts, int64 row_length)`.
-    All return 0 when done.
+    All three are `int64 f(int64 *context, double *buffer, int64 count)` and return 0 when done.
+    `reduce` and `reduce_max` replace `count` numbers by their sum and maximum over the workers.
+    `exchange` brings rows of `count` numbers to the workers that need them.
     """
 
     reduce: int
@@ -267,22 +266,14 @@ class SharedMemory:
         What the workers offer to each other, in two copies used in turn.
     contexts : int64 array (workers, words)
         Row w is the context of worker w.
-    ghosts : tuple of int64 arrays
-        For each worker, the slot row of every ghost.
     """
 
     control: NDArray[np.int64]
     slots: NDArray[np.float64]
     contexts: NDArray[np.int64]
-    ghosts: tuple[NDArray[np.int64], ...]
 
 
-def share(
-    n_workers: int,
-    capacity: int,
-    packed_rows: Sequence[int] = (),
-    ghost_rows: Sequence[Sequence[tuple[int, int]]] = (),
-) -> SharedMemory:
+def share(n_workers: int, capacity: int) -> SharedMemory:
     """Allocate the memory by which `n_workers` threads reduce and exchange.
 
     Parameters
@@ -290,12 +281,7 @@ def share(
     n_workers : int
         How many threads meet.
     capacity : int
-        The largest number of doubles that a worker offers in one call.
-    packed_rows : sequence of int, optional
-        For each worker, how many rows it packs for the others.
-    ghost_rows : sequence of sequences of (int, int), optional
-        For each worker and each of its ghosts, the worker it comes from and the
-        place among the rows packed there.
+        The largest number of doubles that a worker reduces in one call.
 
     Examples
     --------
@@ -308,15 +294,10 @@ def share(
             f"got {n_workers} and {capacity}"
         )
     stride = -(-max(capacity, 1) // _LINE) * _LINE
-    ghosts = tuple(
-        np.array(ghost_rows[w] if ghost_rows else (), dtype=np.int64).reshape(-1, 2)
-        for w in range(n_workers)
-    )
     memory = SharedMemory(
         control=new_control(),
         slots=np.zeros((2, n_workers, stride)),
         contexts=np.zeros((n_workers, 2 * _LINE), dtype=np.int64),
-        ghosts=ghosts,
     )
     for w, words in enumerate(memory.contexts):
         words[CONTROL] = memory.control.ctypes.data
@@ -324,9 +305,6 @@ def share(
         words[WORKER] = w
         words[SLOTS] = memory.slots.ctypes.data
         words[STRIDE] = stride
-        words[GHOSTS] = ghosts[w].ctypes.data
-        words[N_GHOSTS] = len(ghosts[w])
-        words[N_PACKED] = packed_rows[w] if packed_rows else 0
     return memory
 
 
@@ -380,23 +358,16 @@ def threads_reduce_max(context, buffer, count):  # type: ignore[no-untyped-def]
     return DONE
 
 
-def threads_exchange(context, packed, ghosts, row_length):  # type: ignore[no-untyped-def]
-    """Offer the packed rows and fetch the ghosts, the rows that this worker needs of others."""
-    status, slots = _offer(context, packed, context[N_PACKED] * row_length)
-    if status != DONE:
-        return status
-    sources = _words_at(context[GHOSTS])
-    for g in range(context[N_GHOSTS]):
-        start = context[STRIDE] * sources[2 * g] + row_length * sources[2 * g + 1]
-        row = _floats_at(slots + 8 * start)
-        for k in range(row_length):
-            ghosts[g * row_length + k] = row[k]
-    return DONE
+def threads_exchange(context, packed, count):  # type: ignore[no-untyped-def]
+    """Wait until every worker has written its rows of `packed`, which all of them read.
+
+    `packed` has two copies used in turn, for the reason given in `_offer`.
+    """
+    return barrier(_words_at(context[CONTROL]), context[N_WORKERS])
 
 
 _WORDS, _FLOATS = types.CPointer(types.int64), types.CPointer(types.float64)
-_REDUCE = types.int64(_WORDS, _FLOATS, types.int64)
-_EXCHANGE = types.int64(_WORDS, _FLOATS, _FLOATS, types.int64)
+_CALL = types.int64(_WORDS, _FLOATS, types.int64)
 
 
 def compile_calls(reduce: Any, reduce_max: Any, exchange: Any) -> tuple[Any, Any, Any]:
@@ -406,10 +377,10 @@ def compile_calls(reduce: Any, reduce_max: Any, exchange: Any) -> tuple[Any, Any
             "parallel engines run compiled code only; unset NUMBA_DISABLE_JIT or use engine='local'"
         )
 
-    def compiled(signature: Any, function: Any) -> Any:
-        return numba.cfunc(signature, cache=True, error_model="numpy")(function)
+    def compiled(function: Any) -> Any:
+        return numba.cfunc(_CALL, cache=True, error_model="numpy")(function)
 
-    return compiled(_REDUCE, reduce), compiled(_REDUCE, reduce_max), compiled(_EXCHANGE, exchange)
+    return compiled(reduce), compiled(reduce_max), compiled(exchange)
 
 
 @functools.cache

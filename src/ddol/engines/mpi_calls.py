@@ -15,7 +15,7 @@ import functools
 import os
 import shutil
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,10 +40,11 @@ from ddol.engines.atomics import (
 # Words of a context; SENT (6) has the same place in a context of threads.
 ALLREDUCE, ALLTOALLV, IN_PLACE, DOUBLE, SUM, MAX = range(6)
 COMM, GRAPH, ABORT, N_DESTINATIONS, N_SOURCES, N_RANKS = range(SENT + 1, SENT + 7)
+SENT_ROWS, N_SENT_ROWS, OUTBOX, ROOM, GHOSTS = range(SENT + 7, SENT + 12)
 
 # Six tables follow, each of the number of destinations or sources in words: rows to each
 # destination, rows from each source, then the four int32 tables that MPI reads.
-_TABLES = 16
+_TABLES = 32
 
 # MPI counts in C's int.
 _MOST = 2**31 - 1
@@ -101,11 +102,14 @@ class MpiContext:
     comm, graph : mpi4py communicators
         Private copies of the user's communicator, of all ranks and of the neighbours only;
         `graph` is None where no neighbours were named.
+    memory : arrays
+        What the words point to.
     """
 
     words: NDArray[np.int64]
     comm: Any
     graph: Any
+    memory: tuple[NDArray[Any], ...] = ()
 
     def revoke(self) -> None:
         """Wake every rank that waits in a call on this context; needs `mpiexec --with-ft ulfm`."""
@@ -121,7 +125,11 @@ class MpiContext:
 
 
 def open_context(
-    comm: Any, rows_to: Mapping[int, int] | None = None, rows_from: Mapping[int, int] | None = None
+    comm: Any,
+    rows_to: Mapping[int, Sequence[int]] | None = None,
+    rows_from: Mapping[int, int] | None = None,
+    ghosts: int = 0,
+    row_length: int = 0,
 ) -> MpiContext:
     """Make the context by which this rank reduces and exchanges; all ranks must call it.
 
@@ -129,16 +137,19 @@ def open_context(
     ----------
     comm : mpi4py.MPI.Intracomm
         The ranks that work together; it is copied and not changed.
-    rows_to : mapping of int to int, optional
-        How many rows go to which rank; the packed rows are in this order. If one rank gives
-        it all must, also those that send nothing.
+    rows_to : mapping of rank to rows, optional
+        Which rows go to which rank. If one rank gives it all must, also those that send nothing.
     rows_from : mapping of int to int, optional
-        How many rows come from which rank; the ghosts are in this order.
+        How many rows come from which rank.
+    ghosts : int
+        Row at which they are put, one after the other in the order of `rows_from`.
+    row_length : int
+        Most numbers in a row.
 
     Examples
     --------
     >>> from mpi4py import MPI  # doctest: +SKIP
-    >>> open_context(MPI.COMM_WORLD, rows_to={1: 2}, rows_from={1: 2})  # doctest: +SKIP
+    >>> open_context(MPI.COMM_WORLD, {1: [0]}, {1: 2}, ghosts=4, row_length=54)  # doctest: +SKIP
     """
     MPI = load()
     copy, graph = comm.Dup(), None
@@ -154,6 +165,8 @@ def open_context(
     def address(name: str) -> int:
         return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
 
+    sent = np.array([row for rows in rows_to.values() for row in rows], dtype=np.int64)
+    outbox = np.empty(len(sent) * row_length)
     words = np.zeros(_TABLES + 3 * (len(rows_to) + len(rows_from)), dtype=np.int64)
     words[ALLREDUCE] = address("MPI_Allreduce")
     words[ALLTOALLV] = address("MPI_Neighbor_alltoallv")
@@ -163,9 +176,11 @@ def open_context(
         words[word] = 0 if thing is None else MPI._handleof(thing)
     words[N_DESTINATIONS], words[N_SOURCES] = len(rows_to), len(rows_from)
     words[N_RANKS] = copy.size
-    counts = [*rows_to.values(), *rows_from.values()]
+    words[SENT_ROWS], words[N_SENT_ROWS] = sent.ctypes.data, len(sent)
+    words[OUTBOX], words[ROOM], words[GHOSTS] = outbox.ctypes.data, row_length, ghosts
+    counts = [*map(len, rows_to.values()), *rows_from.values()]
     words[_TABLES : _TABLES + len(counts)] = counts
-    return MpiContext(words, copy, graph)
+    return MpiContext(words, copy, graph, (sent, outbox))
 
 
 @intrinsic
@@ -193,6 +208,7 @@ def _address(typing, pointer):  # type: ignore[no-untyped-def]
 
 _words_at = pointer_to(types.int64)
 _ints_at = pointer_to(types.int32)
+_floats_at = pointer_to(types.float64)
 
 
 @numba.njit(nogil=True, cache=True, error_model="numpy")
@@ -231,12 +247,24 @@ def mpi_reduce_max(context, buffer, count):  # type: ignore[no-untyped-def]
     return _allreduce(context, buffer, count, context[MAX])
 
 
-def mpi_exchange(context, packed, ghosts, row_length):  # type: ignore[no-untyped-def]
-    """Send the packed rows to the neighbours and fetch the ghosts; return 0 or MPI's error code."""
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def _fill_outbox(context, packed, count):  # type: ignore[no-untyped-def]
+    """Copy the rows that others need one after the other, and return where they are."""
+    rows, outbox = _words_at(context[SENT_ROWS]), _floats_at(context[OUTBOX])
+    for j in range(context[N_SENT_ROWS]):
+        for k in range(count):
+            outbox[j * count + k] = packed[rows[j] * count + k]
+    return context[OUTBOX]
+
+
+def mpi_exchange(context, packed, count):  # type: ignore[no-untyped-def]
+    """Send rows of `packed` to the ranks that need them and fetch the ghosts; 0 or MPI's error."""
     if context[ABORT] != 0:
         return ABORTED
     if context[GRAPH] == 0:  # no rank has neighbours
         return DONE
+    if count > context[ROOM]:
+        return TOO_LONG
     n_to, n_from = context[N_DESTINATIONS], context[N_SOURCES]
     rows_to = _address(context) + 8 * _TABLES
     rows_from = rows_to + 8 * n_to
@@ -244,16 +272,17 @@ def mpi_exchange(context, packed, ghosts, row_length):  # type: ignore[no-untype
     to_starts = to_counts + 8 * n_to
     from_counts = to_starts + 8 * n_to
     from_starts = from_counts + 8 * n_from
-    sent = _scale(_words_at(rows_to), n_to, row_length, _ints_at(to_counts), _ints_at(to_starts))
+    sent = _scale(_words_at(rows_to), n_to, count, _ints_at(to_counts), _ints_at(to_starts))
     received = _scale(
-        _words_at(rows_from), n_from, row_length, _ints_at(from_counts), _ints_at(from_starts)
+        _words_at(rows_from), n_from, count, _ints_at(from_counts), _ints_at(from_starts)
     )
     if max(sent, received) > _MOST:
         return TOO_LONG
     context[SENT] += sent
     double = context[DOUBLE]
-    outgoing = (_address(packed), to_counts, to_starts, double)
-    incoming = (_address(ghosts), from_counts, from_starts, double)
+    ghosts = _address(packed) + 8 * context[GHOSTS] * count
+    outgoing = (_fill_outbox(context, packed, count), to_counts, to_starts, double)
+    incoming = (ghosts, from_counts, from_starts, double)
     return _call(context[ALLTOALLV], outgoing + incoming + (context[GRAPH],))
 
 

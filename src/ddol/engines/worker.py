@@ -12,6 +12,7 @@ from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
 from ddol.engines import kernels
 from ddol.engines.kernels import COPIES, Examples, Worker
+from ddol.engines.shares import apart
 from ddol.engines.state import State, averages_in_one_sum, n_states, numbers_sent, sharing
 from ddol.streams.rows import Block, Rows, concatenate
 from ddol.update.losses import REGRESSION
@@ -58,6 +59,14 @@ def split(n_agents: int, workers: int) -> list[tuple[int, int]]:
     return [(a, b - a) for a, b in pairwise(bounds)]
 
 
+def most_reduced(algorithm: Algorithm, n_features: int) -> int:
+    """Most numbers that workers sum at a time: collected steps, or what an agent sends."""
+    layout = algorithm.update.layout(algorithm.average)
+    rows, scalars = max(layout.delta, layout.peak), max(layout.sums, layout.peaks)
+    collected = n_states(algorithm) * (rows * n_features + scalars) + 1
+    return max(collected, numbers_sent(algorithm, n_features))
+
+
 class Bench:
     """A worker with the memory that its addresses point to.
 
@@ -88,12 +97,13 @@ class Bench:
         copies = self.share.agents if self.sharing == COPIES else 0
         merges = not self.algorithm.update.additive and self.algorithm.batch > 1
         layout = self.layout
-        self.scores = np.empty(self.algorithm.outputs)
-        self.delta = np.zeros(outputs * (layout.delta * D + layout.sums) + 1)
-        self.peak = np.zeros(outputs * (layout.peak * D + layout.peaks))
+        # Every worker writes these all the time.
+        self.scores = apart(np.empty(self.algorithm.outputs))
+        self.delta = apart(np.zeros(outputs * (layout.delta * D + layout.sums) + 1))
+        self.peak = apart(np.zeros(outputs * (layout.peak * D + layout.peaks)))
         numbers = numbers_sent(self.algorithm, D)
-        self.mixed = np.empty(numbers)
-        self.merged = np.zeros((2, D if merges else 0))
+        self.mixed = apart(np.empty(numbers))
+        self.merged = apart(np.zeros((2, D if merges else 0)))
         self.touched = np.empty(D if merges else 0, np.uint32)
         own = np.empty((1, copies, numbers))
         self.packed = own if self.share.packed is None else self.share.packed
@@ -249,7 +259,8 @@ class Bench:
         copies, outputs, _, D = self.state.theta.shape
         out = np.empty((copies, outputs, D))
         empty = Matrices(np.empty((1, 1), np.int64), np.empty(0, np.int64), np.empty(0))
-        kernels.read_weights(self._worker(True, empty), out.ctypes.data)
+        worker = next(iter(self._workers.values()), None) or self._worker(True, empty)
+        kernels.read_weights(worker, out.ctypes.data)
         return out
 
 

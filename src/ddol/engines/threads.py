@@ -1,0 +1,204 @@
+"""The threads engine: every worker hosts some of the agents, and they meet in shared memory."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.engines import atomics
+from ddol.engines.kernels import COPIES
+from ddol.engines.local import check_block
+from ddol.engines.shares import joined, joined_counters, part_of
+from ddol.engines.state import State, grow, numbers_sent, sharing
+from ddol.engines.worker import Bench, Share, most_reduced, split, with_waiting
+from ddol.streams.rows import Block
+
+
+class Threads:
+    """Rounds of all agents in several threads, without the interpreter's lock.
+
+    Mistakes are those of the local engine; weights differ by the order of summation.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    state : State
+        Copied; `state` gives the present one back at any time.
+    workers : int, optional
+        Threads, at most one per agent; one per core by default.
+
+    Examples
+    --------
+    >>> from ddol.engines.state import start_state
+    >>> from ddol.presets import dogd
+    >>> from ddol.streams.rows import Rows
+    >>> algorithm = dogd(l2=0.0).on(2)
+    >>> engine = Threads(algorithm, start_state(algorithm, 2), workers=2)
+    >>> rows = Rows.from_dense([[1.0, 0.0], [0.0, 2.0]], [1.0, -1.0])
+    >>> engine.play(Block(rows, np.array([[[0], [1]]])))
+    >>> engine.counters().mistakes.tolist(), engine.weights().tolist()
+    ([0, 1], [[[0.5, -1.0]]])
+    >>> engine.close()
+    """
+
+    name = "threads"
+
+    def __init__(self, algorithm: Algorithm, state: State, workers: int | None = None) -> None:
+        self.algorithm = algorithm
+        self.workers = min(checked_workers(workers), algorithm.n_agents)
+        self._shared = sharing(algorithm) != COPIES
+        shares = split(algorithm.n_agents, self.workers)
+        self._seat([part_of(state, first, agents) for first, agents in shares])
+        self._crew = Crew(self.workers)
+        self._failed = False
+
+    def _seat(self, parts: list[State]) -> None:
+        """Give every worker its part of the state, and all of them memory to meet in."""
+        algorithm, D = self.algorithm, parts[0].n_features
+        self._memory = atomics.share(self.workers, most_reduced(algorithm, D))
+        rows = 0 if self._shared else algorithm.n_agents
+        packed = np.empty((2, rows, numbers_sent(algorithm, D)))
+        calls = atomics.threads_addresses()
+        self.benches = []
+        for w, (first, agents) in enumerate(split(algorithm.n_agents, self.workers)):
+            context = self._memory.contexts[w].ctypes.data
+            share = Share(
+                first, agents, self.workers, column=first, packed=packed, own=first,
+                **calls._asdict(), context=context,
+            )  # fmt: skip
+            self.benches.append(Bench(algorithm, parts[w], share))
+
+    def play(self, block: Block) -> None:
+        """Play the rounds of a block."""
+        check_block(self.algorithm, block)
+        if self._failed:
+            raise RuntimeError("this engine was stopped by an earlier error; open another one")
+        if block.rows.n_features > self.benches[0].state.n_features:
+            wide = block.rows.n_features
+            self._seat([grow(self.algorithm, bench.state, wide) for bench in self.benches])
+        state = self.benches[0].state
+        rows, predicted, learned, waiting = with_waiting(state, block)
+        rows = rows if rows.dense else rows.widen(state.n_features)
+
+        def work(w: int) -> None:
+            if self.benches[w].play(rows, predicted, learned, state.t) != atomics.DONE:
+                raise StoppedError
+
+        try:
+            self._crew.work(work, lambda: atomics.abort(self._memory.control))
+        except BaseException:
+            self._failed = True
+            raise
+        for bench in self.benches:
+            bench.state = replace(bench.state, t=state.t + len(predicted), waiting=waiting)
+
+    def state(self) -> State:
+        """The state of all agents, in memory of its own."""
+        return joined([bench.state for bench in self.benches], self._shared)
+
+    def counters(self) -> State:
+        """Counters of all agents, to be read only; the weights are those of the first worker."""
+        parts = [bench.state for bench in self.benches]
+        return replace(parts[0], **joined_counters(parts))
+
+    def weights(self) -> np.ndarray:
+        """Primal weights of the copies: (copies, outputs, D)."""
+        benches = self.benches[:1] if self._shared else self.benches
+        return np.concatenate([bench.weights() for bench in benches])
+
+    def close(self) -> None:
+        """End the threads."""
+        self._crew.close()
+
+
+class StoppedError(Exception):
+    """A worker left its rounds because another one failed."""
+
+
+class Crew:
+    """Threads that work together again and again, and sleep in between.
+
+    The calling thread is the first of them.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._orders: list[SimpleQueue] = [SimpleQueue() for _ in range(workers - 1)]
+        self._reports: SimpleQueue = SimpleQueue()
+        for w, orders in enumerate(self._orders, start=1):
+            thread = threading.Thread(
+                target=_serve, args=(w, orders, self._reports), name=f"ddol-{w}", daemon=True
+            )
+            thread.start()
+        self.close: Callable[[], Any] = weakref.finalize(self, _dismiss, self._orders)
+
+    def work(self, work: Callable[[int], None], stop: Callable[[], None]) -> None:
+        """Call ``work(w)`` in every thread; the first error calls `stop` and is raised.
+
+        Parameters
+        ----------
+        work
+            What thread w does.
+        stop
+            Makes the others leave early, by raising `StoppedError`.
+        """
+        for orders in self._orders:
+            orders.put((work, stop))
+        errors = [_attempt(work, stop, 0)]
+        while len(errors) <= len(self._orders):
+            try:
+                errors.append(self._reports.get())
+            except BaseException as error:  # Ctrl-C, while the others are still at work
+                stop()
+                errors[0] = errors[0] or error
+        failed = [error for error in errors if error is not None]
+        causes = [error for error in failed if not isinstance(error, StoppedError)]
+        if failed:
+            raise (causes or failed)[0]
+
+
+def _attempt(work: Callable[[int], None], stop: Callable[[], None], w: int) -> BaseException | None:
+    try:
+        work(w)
+    except BaseException as error:  # raised again by the calling thread
+        stop()
+        return error
+    return None
+
+
+def _serve(w: int, orders: SimpleQueue, reports: SimpleQueue) -> None:
+    while True:
+        order = orders.get()
+        if order is None:
+            return
+        work, stop = order
+        reports.put(_attempt(work, stop, w))
+        del order, work, stop  # what it refers to must not live until the next one
+
+
+def _dismiss(orders: list[SimpleQueue]) -> None:
+    for each in orders:
+        each.put(None)
+
+
+def checked_workers(workers: int | None) -> int:
+    """Return the number of workers: as many as cores, unless said otherwise.
+
+    Examples
+    --------
+    >>> checked_workers(3)
+    3
+    """
+    if workers is None:
+        cores = getattr(os, "sched_getaffinity", None)
+        return len(cores(0)) if cores is not None else (os.cpu_count() or 1)
+    if workers < 1:
+        raise ValueError(f"`workers` must be at least 1, it is {workers}")
+    return workers

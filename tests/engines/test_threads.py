@@ -1,0 +1,142 @@
+"""The threads engine against the local one, and when something goes wrong in a thread."""
+
+import itertools
+import threading
+
+import numba
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_matrix
+
+import ddol
+from ddol import presets
+from ddol.engines.local import Local
+from ddol.engines.state import start_state
+from ddol.engines.threads import Threads, checked_workers
+from ddol.streams.dealing import table_round_robin
+from ddol.streams.rows import Block, Rows
+from ddol.testing import check_engine, examples_for
+
+pytestmark = pytest.mark.skipif(
+    numba.config.DISABLE_JIT, reason="parallel engines run compiled code only"
+)
+
+ALGORITHMS = {
+    "dogd": ddol.dogd(l2=0.5),
+    "dogd in the primal": ddol.dogd(l2=0.1, radius=0.5, average="primal"),
+    "dogd of 3 classes": ddol.dogd(l2=0.0, outputs=3),
+    "regression": ddol.dogd("squared", l2=0.0, rate=0.05),
+    "adaptive": presets.adaptive(),
+    "doeg": ddol.doeg(radius=3.0),
+    "doeg in the primal": ddol.doeg(radius=3.0, average="primal"),
+    "winnow": ddol.winnow(),
+    "p-norm": ddol.p_norm(1.5),
+    "dwm_i": ddol.dwm_i(0.5),
+    "dwm_a": ddol.dwm_a(0.5),
+    "dwm_a of 3 classes": ddol.dwm_a(0.7, n_classes=3),
+    "drwm": ddol.drwm(0.7),
+    "averaged iterates": ddol.dogd(l2=0.1, average_iterates=True),
+}
+TOPOLOGIES = (ddol.complete(4), ddol.ring(5), ddol.star(4))
+PLACES = (
+    {},
+    {"batch": 3},
+    {"period": 3},
+    {"delay": 2},
+    {"batch": 2, "period": 2, "delay": 1},
+)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_threads_play_as_one_worker_does(name):
+    for topology, places, workers in itertools.product(TOPOLOGIES, PLACES, (2, 3)):
+        algorithm = ALGORITHMS[name].on(topology, **places)
+        sparse = not algorithm.update.experts and workers == 3
+        check_engine(algorithm, "threads", workers, sparse=sparse)
+
+
+def test_a_mixing_that_changes_by_round():
+    graphs = [ddol.metropolis(ddol.ring(6)), ddol.metropolis(ddol.star(6))]
+    mixing = ddol.changing(lambda t: graphs[t % 2])
+    check_engine(ddol.dogd().on(ddol.ring(6), mixing), "threads", 3, n_examples=2000)
+
+
+def test_one_agent_and_more_workers_than_agents():
+    check_engine(ddol.dogd().on(1), "threads", 4)
+    algorithm = ddol.dogd().on(ddol.ring(3))
+    engine = Threads(algorithm, start_state(algorithm, 2), workers=64)
+    assert engine.workers == 3
+    engine.close()
+
+
+def played(engine, algorithm, n_features=5, n=120, seed=0):
+    X, y = examples_for(algorithm, n, n_features, np.random.default_rng(seed))
+    table = table_round_robin(n, algorithm.n_agents, algorithm.batch)
+    engine.play(Block(Rows.from_dense(X, y), table))
+    return engine
+
+
+@pytest.mark.parametrize("topology", [ddol.complete(4), ddol.ring(4)])
+def test_the_state_can_go_on_anywhere(topology):
+    algorithm = ddol.dogd().on(topology, delay=1)
+    start = start_state(algorithm, 5)
+    engine = played(Threads(algorithm, start, 2), algorithm)
+    middle = engine.state()
+    engine.close()
+    there = played(Local(algorithm, middle), algorithm, seed=1).state()
+    whole = played(played(Local(algorithm, start), algorithm), algorithm, seed=1).state()
+    assert_array_equal(there.mistakes, whole.mistakes)
+    assert_allclose(there.theta, whole.theta, rtol=1e-9)
+    assert middle.t == 31
+    assert start.t == 1 and not start.theta.any()
+
+
+def test_features_that_appear_later():
+    algorithm = ddol.dogd(l2=0.0).on(ddol.ring(4))
+    engines = [
+        Local(algorithm, start_state(algorithm, 2)),
+        Threads(algorithm, start_state(algorithm, 2), 2),
+    ]
+    for width in (2, 5, 9):
+        X, y = examples_for(algorithm, 40, width, np.random.default_rng(width))
+        block = Block(Rows.from_csr(csr_matrix(X), y), table_round_robin(40, 4))
+        for engine in engines:
+            engine.play(block)
+    local, threads = engines
+    assert threads.weights().shape == (4, 1, 9)
+    assert_allclose(threads.weights(), local.weights(), atol=1e-12)
+    threads.close()
+
+
+def test_the_error_of_one_thread_is_the_error_of_the_run():
+    def rate(t):
+        if threading.current_thread() is not threading.main_thread():
+            raise ZeroDivisionError("no rate in round 1")
+        return 1.0 / t
+
+    algorithm = ddol.dogd(rate=rate).on(ddol.ring(4))
+    engine = Threads(algorithm, start_state(algorithm, 5), workers=3)
+    with pytest.raises(ZeroDivisionError, match="no rate in round 1"):
+        played(engine, algorithm)
+    with pytest.raises(RuntimeError, match="stopped by an earlier error"):
+        played(engine, algorithm)
+    engine.close()
+
+
+def test_threads_end_with_their_engine():
+    algorithm = ddol.dogd().on(4)
+    before = set(threading.enumerate())
+    engine = Threads(algorithm, start_state(algorithm, 5), workers=4)
+    helpers = [thread for thread in threading.enumerate() if thread not in before]
+    assert len(helpers) == 3
+    engine.close()
+    for thread in helpers:
+        thread.join(5)
+    assert not any(thread.is_alive() for thread in helpers)
+
+
+def test_workers_must_be_some():
+    assert checked_workers(None) >= 1
+    with pytest.raises(ValueError, match="`workers` must be at least 1"):
+        checked_workers(0)
