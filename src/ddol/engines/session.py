@@ -19,6 +19,7 @@ from ddol.measure.trace import Recorder, Trace
 from ddol.streams.dealing import deal
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position, Stream
+from ddol.version import __version__
 
 
 class Engine(Protocol):
@@ -174,8 +175,12 @@ class Session:
         counters = self.engine.counters()
         points = len(self.recorder.points)
         # The consensus distance costs O(N·D), so a curve of many points has it at some of them only.
-        far = points % 16 == 0 or counters.theta.size < 1 << 14
-        distance = consensus(self.engine.weights()) if far else math.nan
+        numbers = self.algorithm.n_agents * counters.theta[0].size
+        distance = math.nan
+        if sharing(self.algorithm) != COPIES:
+            distance = 0.0
+        elif points % 16 == 0 or numbers < 1 << 14:
+            distance = consensus(self.engine.weights())
         self.recorder.record(counters.rounds, counters, distance, best_log_weight(self))
 
     def finish(self) -> Trace:
@@ -199,8 +204,6 @@ class Session:
             self.engine.play(Block(late.rows.slice(0, 0), np.full_like(late.table, -1)))
 
     def _trace(self, rounds: int, curves: Any) -> Trace:
-        from ddol import __version__
-
         assert self.engine is not None
         state, weights = self.engine.state(), self.engine.weights()
         if not (np.isfinite(weights).all() and np.isfinite(state.loss).all()):
