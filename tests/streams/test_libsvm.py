@@ -332,6 +332,12 @@ def test_truncated_and_damaged_archives(tmp_path, example_text, ending):
         read(stream_of(tmp_path, example_text, "not" + ending))
 
 
+def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(DataError, match=r"pip install ddol\[zstd\]"):
+        read(stream_of(tmp_path, "x", "a.zst"))
+
+
 def test_a_position_beyond_the_end_is_refused(tmp_path, example_text):
     stream = stream_of(tmp_path, example_text, chunk_bytes=100_000)
     *_, (_, position) = stream.read()

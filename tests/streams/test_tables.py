@@ -119,6 +119,13 @@ def test_standard_input(monkeypatch):
         next(stream.read(position))
 
 
+def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch):
+    stream = csv_of(tmp_path, "y,a\n1,2\n")
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(DataError, match=r"pip install ddol\[tables\]"):
+        read(stream)
+
+
 def test_a_row_is_located_by_its_line(tmp_path):
     stream = csv_of(tmp_path, "y,a\n" + "1,2\n\n" * 3)
     assert stream.locate(None, 1).endswith("a.csv:4")

@@ -263,10 +263,9 @@ def _parse_part(
     indices, data = np.empty(colons, dtype=np.uint32), np.empty(colons)
     slow_at, slow_slot = np.empty((2, lines + colons), dtype=np.int64)
     bad = np.empty((5, 2), dtype=np.int64)
-    n, nnz, slow, n_bad = kernel.parse(
-        text, first_row, keep, rules, y, starts, indptr, indices, data, slow_at, slow_slot, bad
-    )
-    for at, slot in zip(slow_at[:slow].tolist(), slow_slot[:slow].tolist(), strict=True):
+    out, slow = (y, starts, indptr, indices, data), (slow_at, slow_slot)
+    n, nnz, n_slow, n_bad = kernel.parse(text, first_row, keep, rules, out, slow, bad)
+    for at, slot in zip(slow_at[:n_slow].tolist(), slow_slot[:n_slow].tolist(), strict=True):
         value = _exact(text, at)
         if slot < 0:
             y[-1 - slot] = value

@@ -76,6 +76,8 @@ class ShuffledStream:
                     end = {"block": after, "window": number + 1, "done": 0}
                 yield rows.take(order[lo:hi]), end
             number, done = number + 1, 0
+            # The next window is gathered now; two at once would double the memory.
+            del rows
 
     def describe(self) -> str:
         """Name of the stream below."""
@@ -94,16 +96,21 @@ class ShuffledStream:
         self, block: Position | None, pass_number: int
     ) -> Iterator[tuple[Position | None, Position, Rows]]:
         """Yield windows with the positions before and after them."""
-        start, pieces, size = block, [], 0
-        after = block
+        pieces: list[Rows] = []
+        start, after = block, block
         for rows, after in self.stream.read(block, pass_number):
             pieces.append(rows)
-            size += rows.nbytes
-            if size >= self.memory:
-                yield start, after, concatenate(pieces)
-                start, pieces, size = after, [], 0
+            if sum(piece.nbytes for piece in pieces) >= self.memory:
+                yield start, after, _joined(pieces)
+                start = after
         if pieces:
-            yield start, after, concatenate(pieces)
+            yield start, after, _joined(pieces)
 
     def _order(self, n: int, pass_number: int, window: int) -> np.ndarray:
         return np.random.default_rng([self.seed, pass_number, window]).permutation(n)
+
+
+def _joined(pieces: list[Rows]) -> Rows:
+    rows = concatenate(pieces)
+    pieces.clear()
+    return rows
