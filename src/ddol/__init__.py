@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ddol.version import __version__
+
 if TYPE_CHECKING:
     from ddol.algorithm import Algorithm, play_round
     from ddol.communicate.mixing import changing, metropolis, uniform
@@ -33,11 +35,15 @@ if TYPE_CHECKING:
     from ddol.measure.trace import Trace
     from ddol.model import Model, load
     from ddol.presets import (
+        adaptive,
+        coin,
         doeg,
         dogd,
         drwm,
+        dual_averaging,
         dwm_a,
         dwm_i,
+        newton,
         oeg,
         ogd,
         p_norm,
@@ -45,8 +51,6 @@ if TYPE_CHECKING:
         winnow,
         wma,
     )
-
-__version__ = "0.1.0"
 
 # Modules are imported when one of their names is first used: `ddol --help` waits for no compiler.
 _HOMES = {
@@ -61,7 +65,9 @@ _HOMES = {
     "ddol.engines.state": "start_state",
     "ddol.measure.trace": "Trace",
     "ddol.model": "Model load",
-    "ddol.presets": "doeg dogd drwm dwm_a dwm_i oeg ogd p_norm rwma winnow wma",
+    "ddol.presets": (
+        "adaptive coin doeg dogd drwm dual_averaging dwm_a dwm_i newton oeg ogd p_norm rwma winnow wma"
+    ),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
@@ -69,12 +75,16 @@ __all__ = [
     "Algorithm",
     "Model",
     "Trace",
+    "__version__",
+    "adaptive",
     "advance",
     "changing",
+    "coin",
     "complete",
     "doeg",
     "dogd",
     "drwm",
+    "dual_averaging",
     "dwm_a",
     "dwm_i",
     "erdos_renyi",
@@ -86,6 +96,7 @@ __all__ = [
     "hypercube",
     "load",
     "metropolis",
+    "newton",
     "oeg",
     "ogd",
     "p_norm",

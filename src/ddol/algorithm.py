@@ -217,6 +217,8 @@ def play_round(
         if algorithm.period > 1:
             updated = _each(updated, lambda s: update.project(s, agents.t, rate))
         updated = _average(algorithm, updated, agents.t)
+    else:
+        updated = _each(updated, lambda s: update.settle(s, rate))
     projected = _each(updated, lambda s: update.project(s, agents.t, rate))
     return Agents(agents.t + 1, projected, answers[:-1]), outcome
 
@@ -235,9 +237,7 @@ def _learn(
     for state, gradient in zip(states, answer.gradients, strict=True):
         if update.l2 > 0.0:
             gradient = gradient + update.l2 * update.weights(state)
-        for x, y in zip(*answer.example, strict=True):
-            state = update.observe(state, x, y)
-        learned.append(update.learn(state, gradient, rate))
+        learned.append(update.learn(update.observe(state, *answer.example), gradient, rate))
     return learned
 
 
@@ -249,7 +249,7 @@ def _average(
     mixing = algorithm.mixing.at(t)
     shared = np.array([[update.share(state, space) for state in outputs] for outputs in states])
     averaged = np.empty_like(shared)
-    for row, mode in enumerate(update.layout(space).numbers):
+    for row, mode in enumerate(update.layout(space, shared.shape[-1]).numbers):
         kind = {LINEAR: average.linear, LOG: average.log_mean_exp}.get(mode, average.largest)
         averaged[:, :, row] = kind(mixing, shared[:, :, row])
     return [[update.adopt(own, space) for own in outputs] for outputs in averaged]
@@ -273,7 +273,8 @@ def _predict(
                 cost, slopes = float(wrong), [(x != answer).astype(float)]
                 outcome.expected[i] += expected
             else:
-                wrong, cost, derivatives = _score(algorithm, weights, x, answer)
+                scores = [algorithm.update.score(state, x) for state in agents.states[i]]
+                wrong, cost, derivatives = _compare(algorithm, np.array(scores), answer)
                 slopes = [derivative * x for derivative in derivatives]
             outcome.mistakes[i] += wrong
             outcome.loss[i] += algorithm.C * cost + penalty
@@ -282,12 +283,11 @@ def _predict(
     return outcome, answers
 
 
-def _score(
-    algorithm: Algorithm, weights: list[np.ndarray], x: np.ndarray, answer: float
+def _compare(
+    algorithm: Algorithm, scores: np.ndarray, answer: float
 ) -> tuple[bool, float, list[float]]:
     """Whether the prediction is wrong, its loss, and the loss's slope per output."""
     loss = algorithm.loss
-    scores = np.array([w @ x for w in weights])
     if algorithm.outputs == 1:
         answers = [answer]
         wrong = algorithm.classification and (scores[0] >= 0) != (answer > 0)

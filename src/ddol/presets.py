@@ -2,18 +2,84 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ddol.algorithm import Algorithm
+from ddol.update.adaptive import Adaptive, Coin
+from ddol.update.averaging import DualAveraging
 from ddol.update.domains import Domain, everywhere, l1_ball, l2_ball, norm_ball, simplex
-from ddol.update.losses import Loss, hinge, loss_named, perceptron, zero_one
+from ddol.update.losses import REGRESSION, Loss, hinge, loss_named, perceptron, zero_one
 from ddol.update.majority import Majority
 from ddol.update.mirrors import MirrorDescent, entropy, euclidean, p_norm_mirror, signed_entropy
+from ddol.update.newton import Newton
 from ddol.update.rates import Rate, constant, inverse_sqrt
+
+
+def _constant(rate: float | Rate) -> Rate:
+    return rate if callable(rate) else constant(rate)
 
 
 def _rate(rate: float | Rate) -> Rate:
     return rate if callable(rate) else inverse_sqrt(rate)
+
+
+def adaptive(
+    loss: Loss | str = hinge, rate: float | Rate | None = None, C: float = 1.0, **places: Any
+) -> Algorithm:
+    """Scale-free adaptive mirror descent (normalised AdaGrad): nothing to choose in practice.
+
+    Multiplying a feature by a constant changes nothing, and neither does the unit of a regression's
+    answers. ``rate`` scales all steps; None is 3 for classes and 1/4 for numbers.
+
+    Examples
+    --------
+    >>> adaptive("logistic").update.regression
+    False
+    """
+    chosen = loss_named(loss)
+    regression = chosen.task == REGRESSION
+    steps = (0.25 if regression else 3.0) if rate is None else rate
+    return Algorithm("adaptive", Adaptive(regression), chosen, _constant(steps), C, **places)
+
+
+def coin(loss: Loss | str = "logistic", C: float = 1.0, **places: Any) -> Algorithm:
+    """Parameter-free coin betting per feature: no rate at all."""
+    chosen = loss_named(loss)
+    update = Coin(chosen.task == REGRESSION)
+    return Algorithm("coin", update, chosen, constant(1.0), C, **places)
+
+
+def newton(
+    loss: Loss | str = hinge, rate: float | Rate | None = None, C: float = 1.0, **places: Any
+) -> Algorithm:
+    """Online Newton step with a full matrix: for at most 1,000 features.
+
+    ``rate`` is 1/γ; None is 10 for classes and 1/2 for numbers.
+    """
+    chosen = loss_named(loss)
+    regression = chosen.task == REGRESSION
+    steps = (0.5 if regression else 10.0) if rate is None else rate
+    return Algorithm("newton", Newton(regression), chosen, _constant(steps), C, **places)
+
+
+def dual_averaging(
+    loss: Loss | str = hinge,
+    rate: float | Rate = 1.0,
+    l1: float = 0.0,
+    radius: float | None = None,
+    C: float = 1.0,
+    **places: Any,
+) -> Algorithm:
+    """Distributed dual averaging (Duchi, Agarwal and Wainwright), with L1 truncation (Xiao).
+
+    Examples
+    --------
+    >>> dual_averaging(l1=0.01).update.l1
+    0.01
+    """
+    update = DualAveraging(l1, math.inf if radius is None else radius)
+    return Algorithm("dual_averaging", update, loss_named(loss), _rate(rate), C, **places)
 
 
 def dogd(
@@ -61,8 +127,7 @@ def oeg(*args: Any, **options: Any) -> Algorithm:
 def winnow(rate: float | Rate = 1.0, radius: float = 1.0, **places: Any) -> Algorithm:
     """Multiplicative updates on mistakes, weights on the simplex (normalised Winnow)."""
     update = MirrorDescent(entropy, simplex(radius))
-    schedule = rate if callable(rate) else constant(rate)
-    return Algorithm("winnow", update, perceptron, schedule, **places)
+    return Algorithm("winnow", update, perceptron, _constant(rate), **places)
 
 
 def p_norm(
@@ -114,6 +179,10 @@ def _majority(
 
 
 PRESETS = {
+    "adaptive": adaptive,
+    "coin": coin,
+    "newton": newton,
+    "dual_averaging": dual_averaging,
     "dogd": dogd,
     "doeg": doeg,
     "ogd": ogd,

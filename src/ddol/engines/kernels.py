@@ -361,11 +361,12 @@ def _merge(worker, examples, r, a, k, size):
 @njit(forceinline=True)
 def _observe(worker, examples, rows, w, s):
     """Show one weight vector the examples that its answers belong to."""
-    for b in range(worker.batch):
-        if rows[b] >= 0:
-            x, index, n = _row(worker, examples, rows[b])
-            y = floats(examples.y)[rows[b]]
-            call_void(_part(worker, OBSERVE), (w, s, worker.p, x, index, n, worker.D, y))
+    for grow in (0.0, 1.0):
+        for b in range(worker.batch):
+            if rows[b] >= 0:
+                x, index, n = _row(worker, examples, rows[b])
+                y = floats(examples.y)[rows[b]]
+                call_void(_part(worker, OBSERVE), (w, s, worker.p, x, index, n, worker.D, y, grow))
 
 
 @njit(forceinline=True)

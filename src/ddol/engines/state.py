@@ -75,7 +75,8 @@ def sharing(algorithm: Algorithm) -> int:
     if not alone and not (algorithm.mixing.is_uniform_complete and algorithm.period == 1):
         return COPIES
     way = algorithm.update.shared_copy(algorithm.average)
-    if way is None or (way == "absorb" and algorithm.update.experts and algorithm.batch > 1):
+    merging = way == "absorb" and algorithm.batch > 1
+    if way is None or (merging and not algorithm.update.merges):
         return COPIES
     direct = way == "add" or (alone and algorithm.batch == 1)
     return SHARED_ADD if direct else SHARED_ABSORB
@@ -83,7 +84,7 @@ def sharing(algorithm: Algorithm) -> int:
 
 def averages_in_one_sum(algorithm: Algorithm) -> bool:
     """Whether copies are averaged by one sum over all agents."""
-    numbers = algorithm.update.layout(algorithm.average).numbers
+    numbers = algorithm.update.layout(algorithm.average, 1).numbers
     return algorithm.mixing.is_uniform_complete and all(mode == LINEAR for mode in numbers)
 
 
@@ -94,7 +95,7 @@ def n_states(algorithm: Algorithm) -> int:
 
 def numbers_sent(algorithm: Algorithm, n_features: int) -> int:
     """Numbers that an agent sends to a neighbour."""
-    layout = algorithm.update.layout(algorithm.average)
+    layout = algorithm.update.layout(algorithm.average, n_features)
     each = len(layout.packed) * n_features + layout.sums + layout.peaks
     return n_states(algorithm) * each
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -32,6 +33,8 @@ class Share(NamedTuple):
     """Where agents' numbers are exchanged; None for memory of its own."""
     own: int = 0
     """Row of `packed` at which the worker's agents begin."""
+    places: np.ndarray | None = None
+    """Row of `packed` of every agent; None where they are in their order."""
     reduce: int = 0
     reduce_max: int = 0
     exchange: int = 0
@@ -61,7 +64,7 @@ def split(n_agents: int, workers: int) -> list[tuple[int, int]]:
 
 def most_reduced(algorithm: Algorithm, n_features: int) -> int:
     """Most numbers that workers sum at a time: collected steps, or what an agent sends."""
-    layout = algorithm.update.layout(algorithm.average)
+    layout = algorithm.update.layout(algorithm.average, n_features)
     rows, scalars = max(layout.delta, layout.peak), max(layout.sums, layout.peaks)
     collected = n_states(algorithm) * (rows * n_features + scalars) + 1
     return max(collected, numbers_sent(algorithm, n_features))
@@ -82,8 +85,6 @@ class Bench:
         self.algorithm, self.share = algorithm, share
         self.sharing = sharing(algorithm)
         self.complete = averages_in_one_sum(algorithm)
-        self.layout = algorithm.update.layout(algorithm.average)
-        self.modes = np.array(self.layout.numbers, np.int64)
         self.parameters = np.ascontiguousarray(algorithm.update.parameters(), float)
         self.loss_parameters = np.array([*algorithm.loss.parameters, 0.0])
         self._parts: dict[bool, np.ndarray] = {}
@@ -96,7 +97,8 @@ class Bench:
         D, outputs = state.n_features, n_states(self.algorithm)
         copies = self.share.agents if self.sharing == COPIES else 0
         merges = not self.algorithm.update.additive and self.algorithm.batch > 1
-        layout = self.layout
+        layout = self.layout = self.algorithm.update.layout(self.algorithm.average, D)
+        self.modes = np.array(layout.numbers, np.int64)
         # Every worker writes these all the time.
         self.scores = apart(np.empty(self.algorithm.outputs))
         self.delta = apart(np.zeros(outputs * (layout.delta * D + layout.sums) + 1))
@@ -126,14 +128,11 @@ class Bench:
             indptr, agents, values = self.algorithm.mixing.at(t).csr()
             lo, hi = indptr[first], indptr[last]
             starts[place] = indptr[first : last + 1] - lo + before
-            columns.append(self.columns_of(agents[lo:hi]))
+            places = self.share.places
+            columns.append(agents[lo:hi] if places is None else places[agents[lo:hi]])
             weights.append(values[lo:hi])
             before += int(hi - lo)
         return Matrices(starts, np.concatenate(columns), np.concatenate(weights))
-
-    def columns_of(self, agents: np.ndarray) -> np.ndarray:
-        """Rows of `packed` in which the given agents' numbers stand."""
-        return agents
 
     def _worker(self, dense: bool, matrices: Matrices) -> Worker:
         algorithm, state, share = self.algorithm, self.state, self.share
@@ -199,6 +198,15 @@ class Bench:
             exchange=share.exchange,
             context=share.context,
         )
+
+    def play_block(self, block: Block) -> int:
+        """Play the rounds of a block that has no new features; 0, or the communicator's error."""
+        state = self.state
+        rows, predicted, learned, waiting = with_waiting(state, block)
+        rows = rows if rows.dense else rows.widen(state.n_features)
+        status = self.play(rows, predicted, learned, state.t)
+        self.state = replace(state, t=state.t + len(predicted), waiting=waiting)
+        return status
 
     def play(self, rows: Rows, predicted: np.ndarray, learned: np.ndarray, t: int) -> int:
         """Play the rounds of a table; 0, or the communicator's error."""

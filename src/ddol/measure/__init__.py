@@ -1,1 +1,1 @@
-
+"""What a run leaves: traces, regret, bounds, reports."""

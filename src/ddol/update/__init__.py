@@ -1,1 +1,1 @@
-
+"""What an agent does alone: losses, mirrors, domains, rates, experts."""

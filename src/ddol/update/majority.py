@@ -1,8 +1,8 @@
 """Weighted majority: experts in the place of features, votes in the place of scores.
 
 A wrong expert's log-weight drops by log(1/α). DWM-I (Algorithm 2) averages log-weights, a geometric mean;
-DWM-A (Algorithm 3) averages the weights. It is mirror descent with the entropy, rate log(1/α) and the experts'
-0/1 losses as the gradient.
+DWM-A (Algorithm 3) averages the weights. It is mirror descent with the entropy, rate log(1/α) and the
+experts' 0/1 losses as the gradient.
 
 Slots: the log-weight θ and v = exp(θ − ref), so that a vote needs no exponential.
 """
@@ -160,6 +160,7 @@ class Majority(Update):
     randomized: bool = False
 
     grows: bool = field(init=False, default=False)
+    merges: bool = field(init=False, default=False)
     experts: bool = field(init=False, default=True)
 
     def __post_init__(self) -> None:
@@ -189,7 +190,7 @@ class Majority(Update):
         """Log-weights."""
         return averaged
 
-    def layout(self, space: str) -> Layout:
+    def layout(self, space: str, n_features: int) -> Layout:
         """Sizes of the compiled state."""
         return Layout(slots=2, scalars=3, packed=(LOG if space == PRIMAL else LINEAR,))
 

@@ -241,7 +241,7 @@ class MirrorDescent(Update):
     def _sides(self) -> int:
         return 2 if self.mirror.kind == "signed_entropy" else 1
 
-    def layout(self, space: str) -> Layout:
+    def layout(self, space: str, n_features: int) -> Layout:
         """Sizes of the compiled state."""
         if self._logarithmic:
             return entropy_loops.layout(self._sides, logarithmic=space == PRIMAL)

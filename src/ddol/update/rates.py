@@ -34,6 +34,7 @@ class Power:
             raise ValueError(f"`rate` must be a positive number, it is {self.scale}")
 
     def __call__(self, t: np.ndarray) -> np.ndarray:
+        """Values of rounds t."""
         return self.scale / np.asarray(t, float) ** self.exponent
 
 

@@ -43,9 +43,12 @@ class Loops:
     unpack    ``(w, s, p, D, averaged)``                          its inverse
     weights   ``(w, s, p, D, out)``                               the primal weights
     squares   ``(w, s, p, D) -> float``                           ‖w‖²; optional, if O(1)
-    observe   ``(w, s, p, x, index, n, D, y)``                    an example, before its step; optional
+    observe   ``(w, s, p, x, index, n, D, y, grow)``              an example, before its step; optional
     notice    ``(w, s, p, delta, peak, x, index, n, D, y, share)`` the same, collected; optional
     ========  ==================================================  =================================
+
+    `observe` is called twice for every example of a batch, first for all with ``grow`` 0, then with 1,
+    so that no example is seen at another's scale.
 
     What is collected is summed over agents in ``delta`` (rows of D numbers, then scalars) or their
     maximum is taken in ``peak``; `Layout` says how many of each.
@@ -75,7 +78,7 @@ class Loops:
             "commit": types.void(*_STATE, _P, _P, row, _I, _I, _F),
             "finish": types.void(*_STATE, _I, _F, _F),
             "squares": _F(*_STATE, _I),
-            "observe": types.void(*_STATE, _P, row, _I, _I, _F),
+            "observe": types.void(*_STATE, _P, row, _I, _I, _F, _F),
             "notice": types.void(*_STATE, _P, _P, _P, row, _I, _I, _F, _F),
         }
         whole = types.void(*_STATE, _I, _P)
@@ -140,6 +143,8 @@ class Update(ABC):
     """Steps along several gradients in one round add up; if not, they are merged into one."""
     randomized: bool = False
     """Predictions are drawn."""
+    merges: bool = True
+    """A batch's merged gradient is as good as its examples, on a shared copy too."""
     experts: bool = False
     """Rows are advice of experts, and the update is given the answer instead of a slope."""
 
@@ -151,13 +156,21 @@ class Update(ABC):
     def weights(self, state: np.ndarray) -> np.ndarray:
         """Primal weights (D,) with which the agent predicts."""
 
-    def observe(self, state: np.ndarray, x: np.ndarray, y: float) -> np.ndarray:
-        """State after seeing an example, before any step: feature scales and the like."""
+    def score(self, state: np.ndarray, x: np.ndarray) -> float:
+        """Score of one row."""
+        return float(self.weights(state) @ x)
+
+    def observe(self, state: np.ndarray, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """State after seeing a round's examples, before any step: feature scales and the like."""
         return state
 
     @abstractmethod
     def learn(self, state: np.ndarray, gradient: np.ndarray, rate: float) -> np.ndarray:
         """State after one step along a (sub)gradient."""
+
+    def settle(self, state: np.ndarray, rate: float) -> np.ndarray:
+        """State at the end of a round without an exchange, before it is projected."""
+        return state
 
     def project(self, state: np.ndarray, t: int, rate: float) -> np.ndarray:
         """State brought back to the domain, at the end of round t."""
@@ -172,7 +185,7 @@ class Update(ABC):
         """State from averaged rows: the inverse of `share`."""
 
     @abstractmethod
-    def layout(self, space: str) -> Layout:
+    def layout(self, space: str, n_features: int) -> Layout:
         """Sizes of the compiled state."""
 
     @abstractmethod
