@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ddol.engines.local import advance
     from ddol.engines.session import run
     from ddol.engines.state import start_state
+    from ddol.estimators import DDOLClassifier, DDOLRegressor, WeightedMajorityClassifier
     from ddol.measure.trace import Trace
     from ddol.model import Model, load
     from ddol.presets import (
@@ -63,6 +64,7 @@ _HOMES = {
     "ddol.engines.local": "advance",
     "ddol.engines.session": "run",
     "ddol.engines.state": "start_state",
+    "ddol.estimators": "DDOLClassifier DDOLRegressor WeightedMajorityClassifier",
     "ddol.measure.trace": "Trace",
     "ddol.model": "Model load",
     "ddol.presets": (
@@ -73,8 +75,11 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.s
 
 __all__ = [
     "Algorithm",
+    "DDOLClassifier",
+    "DDOLRegressor",
     "Model",
     "Trace",
+    "WeightedMajorityClassifier",
     "__version__",
     "adaptive",
     "advance",

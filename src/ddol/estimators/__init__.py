@@ -1,0 +1,7 @@
+"""scikit-learn's contract over the same engine."""
+
+from ddol.estimators.classifier import DDOLClassifier
+from ddol.estimators.majority import WeightedMajorityClassifier
+from ddol.estimators.regressor import DDOLRegressor
+
+__all__ = ["DDOLClassifier", "DDOLRegressor", "WeightedMajorityClassifier"]

@@ -1,0 +1,294 @@
+"""`DDOLClassifier`: linear classification by N agents."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.utils import compute_class_weight
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
+
+from ddol.estimators.linear import LinearAgents
+from ddol.update.losses import Loss
+
+
+def _knows_chances(estimator: DDOLClassifier) -> bool:
+    try:
+        return estimator._loss().probability is not None
+    except ValueError:
+        return False
+
+
+class DDOLClassifier(ClassifierMixin, LinearAgents):
+    """Linear classifier learned by N agents on a graph, each from its own examples.
+
+    In every round each agent predicts its own example, learns from the answer and averages with its
+    neighbours (Algorithm 1). Several classes are learned one against the rest, in the same pass.
+
+    Parameters
+    ----------
+    algorithm : str or Algorithm, default="adaptive"
+        A preset of `ddol.presets` (``"adaptive"``, ``"dogd"``, ``"doeg"``, …) or an `Algorithm` of your
+        own. Parameters that are None leave what the algorithm has.
+    loss : {"hinge", "squared_hinge", "logistic", "perceptron"} or Loss, default=None
+        None is ``"hinge"``, or the loss of your own algorithm. ``"logistic"`` has `predict_proba`.
+    C : float, default=None
+        Weight of the loss in the objective C·loss + alpha·‖w‖²/2.
+    alpha : float, default=None
+        Weight of the L2 term, for algorithms that have one (``"dogd"``).
+    radius : float, default=None
+        Radius of the ball that weights are kept in, for algorithms that have one.
+    rate : float or callable of the round, default=None
+        Step size, where the algorithm has one.
+    n_agents : int, default=None
+        None is the number of agents of the topology or the algorithm, or that `agents` names in the
+        first call, or 1.
+    topology : str, Topology, adjacency matrix, list of edges, networkx graph or callable, default=None
+        The network, such as ``"ring"`` or ``ddol.torus(4, 4)``; None is the complete graph.
+    mixing : {"uniform", "metropolis"}, matrix, Mixing or callable, default=None
+        Weights of the averages; see `Algorithm.on`.
+    engine : {"local", "threads", "mpi"}, default="local"
+        Where rounds run; the result is the same.
+    workers : int, default=None
+        Threads of ``engine="threads"``; None is one per core.
+    batch, period, delay : int, default=None
+        Examples per agent and round (1), rounds between two averages (1), and rounds between a
+        prediction and its answer (0).
+    passes : int, default=5
+        Passes of `fit` over the rows.
+    shuffle : bool, default=True
+        Whether `fit` takes the rows in random order. The order then depends on the rows and on
+        `random_state` only, not on how the rows are arranged.
+    fit_intercept : bool, default=True
+    average_iterates : bool, default=False
+        Predict with the mean of the weights over all rounds (Polyak averaging).
+    class_weight : dict or "balanced", default=None
+    random_state : int, RandomState or None, default=None
+    verbose : int, default=0
+    warm_start : bool, default=False
+        Whether `fit` goes on from the present state.
+    early_stopping : bool, default=False
+        Whether `fit` holds `validation_fraction` of the rows out, and ends when their score has not
+        grown by `tol` in `n_iter_no_change` passes.
+    validation_fraction : float, default=0.1
+    n_iter_no_change : int, default=5
+    tol : float, default=1e-3
+
+    Attributes
+    ----------
+    coef_ : (1, n_features) or (n_classes, n_features)
+        Mean of the agents' weights.
+    intercept_ : (1,) or (n_classes,)
+    classes_ : (n_classes,)
+    n_iter_ : int
+        Passes that were made.
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) of str
+        Only where X has names.
+    trace_ : Trace
+        Mistakes, losses, curves and weights of every agent.
+
+    Notes
+    -----
+    A row of weight w (`sample_weight` times class weight) is learned from ⌈w⌉ times, at most 16, with
+    the weight shared among the copies.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = DDOLClassifier(n_agents=4, topology="ring", random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
+    >>> model.trace_.agents, model.coef_.shape
+    (4, (1, 30))
+    """
+
+    classes_: np.ndarray
+    _losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge", "logistic", "perceptron")
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **LinearAgents._parameter_constraints,
+        "loss": [StrOptions(set(_losses)), Loss, None],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+    }
+
+    def __init__(
+        self,
+        algorithm: Any = "adaptive",
+        *,
+        loss: Any = None,
+        C: float | None = None,
+        alpha: float | None = None,
+        radius: float | None = None,
+        rate: Any = None,
+        n_agents: int | None = None,
+        topology: Any = None,
+        mixing: Any = None,
+        engine: str = "local",
+        workers: int | None = None,
+        batch: int | None = None,
+        period: int | None = None,
+        delay: int | None = None,
+        passes: int = 5,
+        shuffle: bool = True,
+        fit_intercept: bool = True,
+        average_iterates: bool = False,
+        class_weight: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        warm_start: bool = False,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        tol: float | None = 1e-3,
+    ) -> None:
+        self.algorithm = algorithm
+        self.loss = loss
+        self.C = C
+        self.alpha = alpha
+        self.radius = radius
+        self.rate = rate
+        self.n_agents = n_agents
+        self.topology = topology
+        self.mixing = mixing
+        self.engine = engine
+        self.workers = workers
+        self.batch = batch
+        self.period = period
+        self.delay = delay
+        self.passes = passes
+        self.shuffle = shuffle
+        self.fit_intercept = fit_intercept
+        self.average_iterates = average_iterates
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, agents: Any = None) -> DDOLClassifier:
+        """Learn from all rows, in `passes` passes.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame (n, n_features)
+        y : (n,) of labels
+        sample_weight : (n,), optional
+        agents : (n,) of int or of names, optional
+            The agent that each row belongs to; rows are dealt to all agents in turn by default.
+        """
+        X, y = self._checked(X, y, reset=not self._goes_on())
+        check_classification_targets(y)
+        weight = self._weights_of(X, sample_weight)
+        self._set_classes(np.unique(y if weight is None else y[weight > 0]))
+        return self._fit(X, y, self._with_classes(weight, y), agents)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, agents: Any = None
+    ) -> DDOLClassifier:
+        """Go on learning, in one pass over these rows in their order.
+
+        The cut of a stream into calls changes nothing.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame (n, n_features)
+        y : (n,) of labels
+        classes : all labels
+            Needed in the first call.
+        sample_weight : (n,), optional
+        agents : (n,) of int or of names, optional
+            As in `fit`. A row joins the present round unless its agent has its examples already.
+        """
+        X, y = self._checked(X, y, reset=not hasattr(self, "_team"))
+        check_classification_targets(y)
+        _check_partial_fit_first_call(self, classes)
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight 'balanced' is not supported for partial_fit: the balance is not known "
+                "before the end; use compute_class_weight('balanced', classes=classes, y=y) on a sample"
+            )
+        weight = self._with_classes(self._weights_of(X, sample_weight), y)
+        return self._partial_fit(X, y, weight, agents)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores (n,) of the second class, or (n, n_classes) of more classes than two."""
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels (n,); score 0 is the second of two classes."""
+        return self._labels(self._scores(X))
+
+    @available_if(_knows_chances)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Chances (n, n_classes) by the logistic function; those of several classes are normalised."""
+        chances = expit(self._scores(X))
+        if chances.shape[1] == 1:
+            return np.hstack([1.0 - chances, chances])
+        total = chances.sum(axis=1, keepdims=True)
+        return np.where(total > 0.0, chances / np.maximum(total, 1e-300), 1.0 / chances.shape[1])
+
+    @available_if(_knows_chances)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of the chances."""
+        return np.log(self.predict_proba(X))
+
+    def _labels(self, scores: np.ndarray) -> np.ndarray:
+        second = scores[:, 0] >= 0.0 if scores.shape[1] == 1 else scores.argmax(axis=1)
+        return self.classes_[second.astype(np.intp)]
+
+    def _set_classes(self, found: np.ndarray) -> None:
+        if self._goes_on() and not np.array_equal(found, self.classes_):
+            raise ValueError(
+                f"found the classes {found.tolist()}, expected {self.classes_.tolist()} as in the "
+                "first fit; set warm_start=False to begin anew"
+            )
+        self.classes_ = found
+
+    def _with_classes(self, weight: np.ndarray | None, y: np.ndarray) -> np.ndarray | None:
+        """Row weights times class weights."""
+        if self.class_weight is None:
+            return weight
+        places = self._places(y).clip(0)
+        if self.class_weight == "balanced":
+            counts = np.bincount(places, weight, minlength=len(self.classes_))
+            of_class = counts.sum() / (len(self.classes_) * np.maximum(counts, 1e-300))
+        else:
+            of_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        return of_class[places] if weight is None else weight * of_class[places]
+
+    def _places(self, y: np.ndarray) -> np.ndarray:
+        """Number of each label's class, −1 where there is none."""
+        places = np.searchsorted(self.classes_, y).clip(0, len(self.classes_) - 1)
+        return np.where(self.classes_[places] == y, places, -1)
+
+    def _answers(self, y: np.ndarray) -> np.ndarray:
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "The number of classes has to be greater than one; got "
+                f"{len(self.classes_)} class after sample_weight trimming"
+            )
+        places = self._places(y)
+        return 2.0 * places - 1.0 if len(self.classes_) == 2 else places.astype(float)
+
+    def _n_outputs(self) -> int:
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def _default_loss(self) -> str:
+        return "hinge"
+
+    def _quality(self, X: Any, y: np.ndarray) -> float:
+        return float(np.mean(self._labels(self._scores_of(X)) == y))
+
+    def _set_weights(self, coef: np.ndarray, intercept: np.ndarray) -> None:
+        self.coef_, self.intercept_ = coef, intercept

@@ -1,0 +1,347 @@
+"""`WeightedMajorityClassifier`: agents that weigh the advice of experts."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
+from sklearn.utils.validation import (
+    _check_y,
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
+
+from ddol.algorithm import Algorithm
+from ddol.estimators.committee import (
+    ADVICE,
+    AdviceGiven,
+    Committee,
+    StumpCommittee,
+    default_experts,
+)
+from ddol.estimators.examples import Examples
+from ddol.estimators.report import WeightReport
+from ddol.estimators.team import CONSTRAINTS, Team
+from ddol.measure.trace import Trace
+from ddol.presets import drwm, dwm_a, dwm_i
+from ddol.update.majority import TIE
+
+
+class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
+    """Weighted majority of experts, learned by N agents on a graph (the paper's DWM-I and DWM-A).
+
+    Every agent keeps a weight for every expert, follows the weighted majority, multiplies the weights
+    of experts that were wrong by `alpha`, and averages its weights with its neighbours.
+
+    Parameters
+    ----------
+    experts : list, int, "advice" or None, default=None
+        A list of classifiers or pipelines of scikit-learn, functions of X that return labels, or
+        pairs (name, one of these). Unfitted classifiers are cloned and fitted on the first part of
+        the rows. An int P is that many decision stumps, fitted on all rows, for two classes.
+        ``"advice"``: X itself is the experts' advice, one column of labels each. None is a naive
+        Bayes classifier, a decision tree and nearest neighbours.
+    average : {"dual", "primal"}, default="dual"
+        Neighbours' geometric (DWM-I) or arithmetic (DWM-A) mean.
+    randomized : bool, default=False
+        Follow one expert, drawn with probability w_p/Σw, instead of the majority.
+    alpha : float in (0, 1), default=0.9
+        What the weight of a wrong expert is multiplied by.
+    holdout : float in (0, 1), default=0.3
+        First part of the rows of `fit`, or of the first `partial_fit`, on which unfitted experts are
+        fitted; the agents learn from the rest.
+    n_agents, topology, mixing, engine, workers, batch, period, delay
+        As in `DDOLClassifier`.
+    shuffle : bool, default=False
+        Whether `fit` takes the rows in random order. The order of a stream that drifts matters.
+    random_state : int, RandomState or None, default=None
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    classes_ : (n_classes,)
+    weights_ : (n_agents, n_experts)
+        Weights of the experts at each agent; each row sums to 1.
+    expert_mistakes_ : (n_agents, n_experts)
+        Wrong advice on each agent's own examples.
+    expert_names_ : list of str
+    committee_ : the experts, fitted
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) of str
+        Only where X has names.
+    trace_ : Trace
+        Mistakes and curves of the agents.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> X, y = make_classification(600, random_state=0)
+    >>> trees = [DecisionTreeClassifier(max_depth=d, random_state=0) for d in (1, 3, 9)]
+    >>> model = WeightedMajorityClassifier(trees, n_agents=2).fit(X, y)
+    >>> model.weights_.shape, model.report().heaviest[0] in model.expert_names_
+    ((2, 3), True)
+    """
+
+    classes_: np.ndarray
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **CONSTRAINTS,
+        "experts": [
+            list,
+            tuple,
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({ADVICE}),
+            None,
+        ],
+        "average": [StrOptions({"dual", "primal"})],
+        "randomized": ["boolean"],
+        "alpha": [Interval(Real, 0, 1, closed="neither")],
+        "holdout": [Interval(Real, 0, 1, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        experts: Any = None,
+        *,
+        average: str = "dual",
+        randomized: bool = False,
+        alpha: float = 0.9,
+        holdout: float = 0.3,
+        n_agents: int | None = None,
+        topology: Any = None,
+        mixing: Any = None,
+        engine: str = "local",
+        workers: int | None = None,
+        batch: int | None = None,
+        period: int | None = None,
+        delay: int | None = None,
+        shuffle: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.experts = experts
+        self.average = average
+        self.randomized = randomized
+        self.alpha = alpha
+        self.holdout = holdout
+        self.n_agents = n_agents
+        self.topology = topology
+        self.mixing = mixing
+        self.engine = engine
+        self.workers = workers
+        self.batch = batch
+        self.period = period
+        self.delay = delay
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any, agents: Any = None) -> WeightedMajorityClassifier:
+        """Fit the experts that are not fitted, and weigh them in one pass over the other rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame (n, n_features)
+            Data frames are given to the experts as they are.
+        y : (n,) of labels
+        agents : (n,) of int or of names, optional
+            The agent that each row belongs to; rows are dealt to all agents in turn by default.
+        """
+        X, y = self._checked(X, y, reset=True)
+        self.classes_ = np.unique(y)
+        agents = None if agents is None else np.asarray(agents)
+        if self.shuffle:
+            order = check_random_state(self.random_state).permutation(len(y))
+            X, y = _taken(X, order), y[order]
+            agents = None if agents is None else agents[order]
+        examples = self._begin(X, y, agents)
+        self._team.play(examples, shuffle=False)
+        return self._publish(examples)
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, agents: Any = None
+    ) -> WeightedMajorityClassifier:
+        """Go on weighing, in one pass over these rows; the cut of a stream into calls changes nothing.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame (n, n_features)
+        y : (n,) of labels
+        classes : all labels
+            Needed in the first call, which also fits the experts that are not fitted.
+        agents : (n,) of int or of names, optional
+        """
+        first = not hasattr(self, "_team")
+        X, y = self._checked(X, y, reset=first)
+        _check_partial_fit_first_call(self, classes)
+        if first:
+            examples = self._begin(X, y, agents)
+        else:
+            numbers = self._team.numbers(agents, len(y))
+            examples = Examples.of(self._advice(X), self._numbers(y), agents=numbers)
+        self._team.learn(examples)
+        return self._publish(examples)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Labels (n,) by the weighted vote of all agents, or of one drawn expert per row."""
+        check_is_fitted(self)
+        X = self._checked_rows(X)
+        if self.randomized:
+            return self._drawn(X)
+        votes = self._votes(X)
+        if votes.shape[1] == 2:
+            return self.classes_[(votes[:, 1] - votes[:, 0] >= -TIE).astype(np.intp)]
+        return self.classes_[(votes > votes.max(axis=1, keepdims=True) - TIE).argmax(axis=1)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Share of the votes (n, n_classes)."""
+        check_is_fitted(self)
+        return self._votes(self._checked_rows(X))
+
+    def report(self) -> WeightReport:
+        """Which expert won at which agent; `print` it for a table."""
+        check_is_fitted(self)
+        state, names = self.trace_.state, self._team.names.names
+        return WeightReport(
+            experts=self.expert_names_,
+            agents=[str(names[i]) if names else str(i) for i in range(len(self.weights_))],
+            weights=self.weights_,
+            expert_mistakes=self.expert_mistakes_,
+            mistakes=state.mistakes,
+            examples=state.examples,
+        )
+
+    @property
+    def trace_(self) -> Trace:
+        """Mistakes and curves of the agents, from the first example to the last."""
+        check_is_fitted(self)
+        return self._team.learner.trace()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse()
+        tags.non_deterministic = bool(self.randomized)
+        return tags
+
+    def _takes_sparse(self) -> bool:
+        if isinstance(self.experts, list | tuple):
+            return Committee.of(self.experts).takes_sparse
+        return isinstance(self.experts, Integral)
+
+    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[Any, np.ndarray]:
+        X = self._checked_rows(X, reset)
+        y = _check_y(y, estimator=self)
+        check_consistent_length(X, y)
+        check_classification_targets(y)
+        return X, y
+
+    def _checked_rows(self, X: Any, reset: bool = False) -> Any:
+        if hasattr(X, "columns") and self.experts != ADVICE:
+            # Pipelines may choose columns by name: data frames go through as they are.
+            validate_data(self, X, skip_check_array=True, reset=reset)
+            return X
+        accepts = "csr" if self._takes_sparse() else False
+        kind = None if isinstance(self.experts, str) else "numeric"
+        return validate_data(self, X, accept_sparse=accepts, dtype=kind, reset=reset)
+
+    def _begin(self, X: Any, y: np.ndarray, agents: Any) -> Examples:
+        """Make the committee and the agents; the rows that are left to learn from."""
+        if len(self.classes_) < 2:
+            raise ValueError("The number of classes has to be greater than one; got 1 class")
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        used = self._make_committee(X, y, seed)
+        self.expert_names_ = self.committee_.names
+        agents = None if agents is None else np.asarray(agents)
+        X, y = _taken(X, slice(used, None)), y[used:]
+        left = None if agents is None else agents[used:]
+        n_experts = len(self.expert_names_)
+        self._team = Team.of(self, self._algorithm(), n_experts, agents)
+        self._dealt = 0
+        self.expert_mistakes_ = np.zeros((self._team.algorithm.n_agents, n_experts), np.int64)
+        numbers = self._team.numbers(left, len(y))
+        return Examples.of(self._advice(X), self._numbers(y), agents=numbers)
+
+    def _make_committee(self, X: Any, y: np.ndarray, seed: int) -> int:
+        """Set `committee_`; the number of rows that it was fitted on, which are learned from no more."""
+        if self.experts == ADVICE:
+            self.committee_: Any = AdviceGiven([f"expert {p}" for p in range(X.shape[1])])
+            return 0
+        if isinstance(self.experts, Integral):
+            answers = self._numbers(y)
+            self.committee_ = StumpCommittee.of(int(self.experts), X, answers, self.classes_, seed)
+            return 0
+        given = default_experts(seed) if self.experts is None else self.experts
+        self.committee_ = Committee.of(given)
+        if not self.committee_.unfitted:
+            return 0
+        used = int(np.ceil(self.holdout * len(y)))
+        if used >= len(y):
+            raise ValueError(
+                f"n_samples={len(y)} leaves no row to learn from after the {used} on which experts "
+                "are fitted; give more rows, a smaller holdout or fitted experts"
+            )
+        self.committee_ = self.committee_.fitted(_taken(X, slice(0, used)), y[:used], seed)
+        return used
+
+    def _algorithm(self) -> Algorithm:
+        places = {"batch": self.batch, "period": self.period, "delay": self.delay}
+        chosen = {name: value for name, value in places.items() if value is not None}
+        n_classes = len(self.classes_)
+        if self.randomized:
+            return drwm(self.alpha, n_classes, self.average, **chosen)
+        preset = dwm_i if self.average == "dual" else dwm_a
+        return preset(self.alpha, n_classes, **chosen)
+
+    def _numbers(self, labels: np.ndarray) -> np.ndarray:
+        """Labels as algorithms want them: −1 and +1, or numbers of classes."""
+        places = np.searchsorted(self.classes_, labels).clip(0, len(self.classes_) - 1)
+        strange = labels[self.classes_[places] != labels]
+        if strange.size:
+            raise ValueError(
+                f"found the label {strange.flat[0]!r}, expected one of the classes "
+                f"{self.classes_.tolist()}"
+            )
+        return 2.0 * places - 1.0 if len(self.classes_) == 2 else places.astype(float)
+
+    def _advice(self, X: Any) -> np.ndarray:
+        return self._numbers(self.committee_.labels(X))
+
+    def _publish(self, examples: Examples) -> WeightedMajorityClassifier:
+        """Show weights, and count the experts' mistakes at the agents that saw them."""
+        learner, n = self._team.learner, self._team.algorithm.n_agents
+        weights = learner.weights()[:, 0, :]
+        self.weights_ = np.tile(weights, (n, 1)) if len(weights) == 1 else weights
+        numbers = examples.agents
+        if numbers is None:
+            numbers = (self._dealt + np.arange(len(examples.rows))) % n
+            self._dealt += len(numbers)
+        advice = examples.rows.data.reshape(len(examples.rows), -1)
+        np.add.at(self.expert_mistakes_, numbers, advice != examples.rows.y[:, None])
+        if self.verbose:
+            print(self.report())
+        return self
+
+    def _votes(self, X: Any) -> np.ndarray:
+        """Share of the votes (n, n_classes), with the mean of the agents' weights."""
+        said = self.committee_.labels(X)
+        weights = self.weights_.mean(axis=0)
+        return np.stack([(said == label) @ weights for label in self.classes_], axis=1)
+
+    def _drawn(self, X: Any) -> np.ndarray:
+        said = self.committee_.labels(X)
+        rng = np.random.default_rng(self._team.seed)
+        followed = rng.choice(said.shape[1], size=len(said), p=self.weights_.mean(axis=0))
+        return said[np.arange(len(said)), followed]
+
+
+def _taken(X: Any, rows: Any) -> Any:
+    """Some rows of an array, a sparse matrix or a data frame."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]

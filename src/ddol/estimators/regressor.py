@@ -1,0 +1,152 @@
+"""`DDOLRegressor`: linear regression by N agents."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import RegressorMixin, _fit_context
+from sklearn.metrics import r2_score
+from sklearn.utils._param_validation import StrOptions
+
+from ddol.estimators.linear import LinearAgents
+from ddol.update.losses import Loss
+
+
+class DDOLRegressor(RegressorMixin, LinearAgents):
+    """Linear regression learned by N agents on a graph, each from its own examples.
+
+    Parameters
+    ----------
+    algorithm : str or Algorithm, default="adaptive"
+        A preset of `ddol.presets`, or an `Algorithm` of your own.
+    loss : {"squared", "absolute", "huber", "epsilon_insensitive", "quantile"} or Loss, default=None
+        None is ``"squared"``, or the loss of your own algorithm. A loss with another parameter is
+        given by itself: ``ddol.update.losses.quantile(0.9)``.
+    C, alpha, radius, rate, n_agents, topology, mixing, engine, workers, batch, period, delay, passes
+        As in `DDOLClassifier`.
+    shuffle, fit_intercept, average_iterates, random_state, verbose, warm_start
+        As in `DDOLClassifier`.
+    early_stopping, validation_fraction, n_iter_no_change, tol
+        As in `DDOLClassifier`; the score is R².
+
+    Attributes
+    ----------
+    coef_ : (n_features,)
+        Mean of the agents' weights.
+    intercept_ : (1,)
+    n_iter_ : int
+        Passes that were made.
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) of str
+        Only where X has names.
+    trace_ : Trace
+        Losses, curves and weights of every agent.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> DDOLRegressor(n_agents=4, random_state=0).fit(X, y).score(X, y) > 0.4
+    True
+    """
+
+    _losses: ClassVar[tuple[str, ...]] = (
+        "squared",
+        "absolute",
+        "huber",
+        "epsilon_insensitive",
+        "quantile",
+    )
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **LinearAgents._parameter_constraints,
+        "loss": [StrOptions(set(_losses)), Loss, None],
+    }
+
+    def __init__(
+        self,
+        algorithm: Any = "adaptive",
+        *,
+        loss: Any = None,
+        C: float | None = None,
+        alpha: float | None = None,
+        radius: float | None = None,
+        rate: Any = None,
+        n_agents: int | None = None,
+        topology: Any = None,
+        mixing: Any = None,
+        engine: str = "local",
+        workers: int | None = None,
+        batch: int | None = None,
+        period: int | None = None,
+        delay: int | None = None,
+        passes: int = 5,
+        shuffle: bool = True,
+        fit_intercept: bool = True,
+        average_iterates: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+        warm_start: bool = False,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        tol: float | None = 1e-3,
+    ) -> None:
+        self.algorithm = algorithm
+        self.loss = loss
+        self.C = C
+        self.alpha = alpha
+        self.radius = radius
+        self.rate = rate
+        self.n_agents = n_agents
+        self.topology = topology
+        self.mixing = mixing
+        self.engine = engine
+        self.workers = workers
+        self.batch = batch
+        self.period = period
+        self.delay = delay
+        self.passes = passes
+        self.shuffle = shuffle
+        self.fit_intercept = fit_intercept
+        self.average_iterates = average_iterates
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, agents: Any = None) -> DDOLRegressor:
+        """Learn from all rows, in `passes` passes; see `DDOLClassifier.fit`."""
+        X, y = self._checked(X, y, reset=not self._goes_on(), y_numeric=True)
+        return self._fit(X, y, self._weights_of(X, sample_weight), agents)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: Any, y: Any, sample_weight: Any = None, agents: Any = None
+    ) -> DDOLRegressor:
+        """Go on learning, in one pass over these rows; see `DDOLClassifier.partial_fit`."""
+        X, y = self._checked(X, y, reset=not hasattr(self, "_team"), y_numeric=True)
+        return self._partial_fit(X, y, self._weights_of(X, sample_weight), agents)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predictions (n,)."""
+        return self._scores(X)[:, 0]
+
+    def _answers(self, y: np.ndarray) -> np.ndarray:
+        return y.astype(np.float64)
+
+    def _n_outputs(self) -> int:
+        return 1
+
+    def _default_loss(self) -> str:
+        return "squared"
+
+    def _quality(self, X: Any, y: np.ndarray) -> float:
+        return float(r2_score(y, self._scores_of(X)[:, 0]))
+
+    def _set_weights(self, coef: np.ndarray, intercept: np.ndarray) -> None:
+        self.coef_, self.intercept_ = coef[0], intercept

@@ -1,0 +1,104 @@
+"""From the parameters of an estimator to an algorithm on its network."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ddol.algorithm import Algorithm
+from ddol.communicate.topologies import topology
+from ddol.presets import PRESETS
+from ddol.update.losses import Loss, loss_named
+
+OF_EXPERTS = {"dwm_i", "dwm_a", "drwm", "wma", "rwma"}
+LINEAR_PRESETS = sorted(set(PRESETS) - OF_EXPERTS)
+
+
+@dataclass(frozen=True)
+class Network:
+    """Where the agents are: their number, their graph and its weights; None leaves it open."""
+
+    n_agents: int | None = None
+    topology: Any = None
+    mixing: Any = None
+
+    def place(self, algorithm: Algorithm, named: int | None = None, seed: int = 0) -> Algorithm:
+        """The algorithm on this network.
+
+        Parameters
+        ----------
+        algorithm : Algorithm
+            Stays where it is if nothing is said about the network.
+        named : int, optional
+            Number of agents that the rows name, where the network leaves it open.
+        seed : int
+            Of random graphs.
+
+        Examples
+        --------
+        >>> from ddol.presets import dogd
+        >>> Network(topology="ring").place(dogd(), named=5).mixing.name
+        'metropolis'
+        """
+        n = self.n_agents
+        if n is None:
+            n = getattr(self.topology, "n_agents", None)
+        if n is None and algorithm.n_agents == 1:
+            n = named
+        if n is None and self.topology is None and self.mixing is None:
+            return algorithm
+        if n is None:
+            n = algorithm.n_agents
+        graph = topology("complete" if self.topology is None else self.topology, n, seed)
+        return algorithm.on(graph, self.mixing)
+
+
+def linear_algorithm(algorithm: str | Algorithm, loss: str | Loss | None, **choices: Any) -> Any:
+    """A linear algorithm by name or by itself, with what is chosen for it; None chooses nothing.
+
+    Examples
+    --------
+    >>> linear_algorithm("dogd", "logistic", C=0.1, l2=None, batch=4).batch
+    4
+    """
+    chosen = {name: value for name, value in choices.items() if value is not None}
+    if loss is not None:
+        chosen["loss"] = loss_named(loss)
+    if isinstance(algorithm, Algorithm):
+        return _changed(algorithm, chosen)
+    preset: Any = PRESETS[algorithm]
+    known, open_ended = _parameters(preset)
+    for name in [n for n in chosen if n not in known and n not in open_ended]:
+        _warn(name, chosen.pop(name), algorithm)
+    return preset(**chosen)
+
+
+def _parameters(preset: Callable) -> tuple[set[str], set[str]]:
+    """Parameters that a preset names, and fields of the algorithm that any preset passes on."""
+    parameters = inspect.signature(preset).parameters.values()
+    named = {p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
+    passed_on = {"batch", "period", "delay", "outputs", "average_iterates"}
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return {"loss", "C", "l2", "rate", "radius"}, passed_on
+    return named, passed_on
+
+
+def _changed(algorithm: Algorithm, chosen: dict[str, Any]) -> Algorithm:
+    if "l2" in chosen or "radius" in chosen:
+        name = "l2" if "l2" in chosen else "radius"
+        _warn(name, chosen.pop(name), algorithm.name)
+        return _changed(algorithm, chosen)
+    return replace(algorithm, **chosen)
+
+
+def _warn(name: str, value: Any, algorithm: str) -> None:
+    # The estimators call the L2 weight `alpha`, as scikit-learn does.
+    shown = "alpha" if name == "l2" else name
+    warnings.warn(
+        f"{shown}={value!r} has no effect on the algorithm {algorithm!r}; leave it None",
+        UserWarning,
+        stacklevel=4,
+    )
