@@ -20,6 +20,17 @@ from ddol.update.losses import Loss, loss_named
 from ddol.update.majority import TIE
 
 KIND = "model"
+_FIGURES = (
+    "engine",
+    "workers",
+    "mixing",
+    "examples",
+    "rounds",
+    "seconds",
+    "bytes_sent",
+    "consensus",
+    "seed",
+)
 
 
 @dataclass(frozen=True)
@@ -130,7 +141,7 @@ class Model:
 
         Several classes have one chance each (one against all), scaled to sum to 1.
         """
-        chance = self._probability()
+        chance = self.probability()
         scores = np.asarray(self.decision_function(X))
         each = np.vectorize(chance, otypes=[float])(scores) if scores.size else scores
         if each.ndim == 1:
@@ -154,7 +165,8 @@ class Model:
         }
         write_arrays(path, KIND, arrays, header)
 
-    def _probability(self) -> Any:
+    def probability(self) -> Any:
+        """The function from score to chance, or an error where the loss has none."""
         loss: Loss = loss_named(self.loss)
         if self.classes is None or loss.probability is None:
             what = "a regression model" if self.classes is None else f"the loss {self.loss}"
@@ -230,10 +242,10 @@ def model_of(
     weights = trace.weights.mean(axis=0)
     if stumps is None and not reading.bits:
         reading = Reading(weights.shape[1] - reading.intercept, reading.intercept)
-    figures = {k: v for k, v in trace.to_dict().items() if k not in ("mistakes", "loss", "bounds")}
-    figures |= {"mistakes": int(trace.mistakes.sum()), "mean_loss": trace.mean_loss}
+    figures = {k: v for k, v in trace.to_dict().items() if k in _FIGURES}
+    figures["mean_loss"] = trace.mean_loss
     if trace.classification:
-        figures["error"] = trace.error
+        figures |= {"mistakes": int(trace.mistakes.sum()), "error": trace.error}
     return Model(
         weights=weights,
         classes=classes,

@@ -1,0 +1,1 @@
+"""The command line: ``ddol train``, ``ddol predict``, ``ddol inspect`` and the rest."""

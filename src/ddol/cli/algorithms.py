@@ -1,0 +1,120 @@
+"""From options to an algorithm; an option that the algorithm has no use for is an error."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, cast
+
+from ddol.algorithm import Algorithm
+from ddol.cli.options import LearnOptions
+from ddol.communicate.topologies import topology
+from ddol.presets import PRESETS
+from ddol.streams.errors import DataError
+from ddol.update.losses import REGRESSION, loss_named
+
+Preset = Callable[..., Algorithm]
+PARAMETERS = ("loss", "C", "radius", "rate", "alpha", "l1", "l2", "p")
+_SAME_AS = {"ogd": "dogd", "oeg": "doeg", "wma": "dwm_i", "rwma": "drwm"}
+_AVERAGE_IN_THE_NAME = ("dwm_i", "dwm_a", "wma")
+_TWO_CLASSES_ONLY = ("winnow",)
+
+
+def build(options: LearnOptions, seed: int, n_classes: int = 2) -> Algorithm:
+    """The algorithm that the options describe, placed on its network.
+
+    Parameters
+    ----------
+    options : LearnOptions
+    seed : int
+        Of random graphs.
+    n_classes : int
+        More than 2: one against all.
+
+    Examples
+    --------
+    >>> build(LearnOptions(algorithm="dogd", agents=3, C=0.5), seed=0).C
+    0.5
+    """
+    name = preset_name(options.algorithm)
+    preset = cast(Preset, PRESETS[name])
+    algorithm = preset(**_parameters(options, name))
+    places: dict[str, Any] = {
+        "batch": options.batch,
+        "period": options.period,
+        "delay": options.delay,
+    }
+    if options.average is not None:
+        places["average"] = _average(options, name, algorithm)
+    if n_classes > 2:
+        check_two_classes(options, algorithm, n_classes)
+        places["outputs"] = n_classes
+    graph = topology(options.topology, options.agents, seed)
+    return algorithm.on(graph, options.mixing, **places)
+
+
+def preset_name(name: str) -> str:
+    """Name of a preset, dashes or underscores."""
+    plain = name.replace("-", "_")
+    if plain not in PRESETS:
+        known = ", ".join(sorted(p.replace("_", "-") for p in PRESETS))
+        raise DataError(f"--algorithm: found {name!r}, expected one of {known}")
+    return plain
+
+
+def two_classes_only(algorithm: Algorithm) -> bool:
+    """Whether the algorithm knows two classes only: stumps vote −1 or +1, Winnow is one-sided."""
+    return algorithm.update.experts or algorithm.name in _TWO_CLASSES_ONLY
+
+
+def check_two_classes(options: LearnOptions, algorithm: Algorithm, found: int) -> None:
+    """Refuse several classes where there can be two only."""
+    if two_classes_only(algorithm):
+        raise DataError(
+            f"found {found} classes, expected two for --algorithm {options.algorithm}; "
+            "use another algorithm, such as adaptive, which learns one against all"
+        )
+
+
+def _parameters(options: LearnOptions, name: str) -> dict[str, Any]:
+    """Parameters for the preset: those that the user gave, and a loss where the task needs one."""
+    preset = cast(Preset, PRESETS[_SAME_AS.get(name, name)])
+    known = set(inspect.signature(preset).parameters) & set(PARAMETERS)
+    given = {p: getattr(options, p) for p in PARAMETERS if getattr(options, p) is not None}
+    strange = sorted(set(given) - known)
+    if strange:
+        own = ", ".join(f"--{p}" for p in PARAMETERS if p in known) or "none of these"
+        raise DataError(
+            f"--{strange[0]} does not go with --algorithm {options.algorithm}, which has {own}; "
+            "leave it out"
+        )
+    if options.task == REGRESSION and "loss" not in given:
+        if "loss" not in known:
+            raise DataError(
+                f"--task regression does not go with --algorithm {options.algorithm}, which tells "
+                "classes apart; use another algorithm, such as adaptive"
+            )
+        given["loss"] = "squared"
+    if "loss" in given:
+        given["loss"] = _loss(given["loss"], options.task)
+    return given
+
+
+def _loss(name: str, task: str | None) -> Any:
+    loss = loss_named(name)
+    if loss.name == "zero_one":
+        raise DataError("--loss zero-one is that of weighted majority; use --algorithm dwm-i")
+    if task is not None and (task == REGRESSION) != (loss.task == REGRESSION):
+        kind = "regression" if loss.task == REGRESSION else "classification"
+        raise DataError(f"--loss {name} is for {kind}, but --task says {task}; leave one out")
+    return loss
+
+
+def _average(options: LearnOptions, name: str, algorithm: Algorithm) -> str:
+    asked = str(options.average)
+    if name in _AVERAGE_IN_THE_NAME and asked != algorithm.average:
+        raise DataError(
+            f"--average {asked} does not go with --algorithm {options.algorithm}, which averages in "
+            f"the {algorithm.average}; use dwm-i for dual and dwm-a for primal"
+        )
+    return asked

@@ -1,0 +1,90 @@
+"""``ddol inspect``: what a model is."""
+
+from __future__ import annotations
+
+import json as json_format
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ddol.model import Model, load
+
+
+def inspect(path: str, top: int, json: bool) -> None:
+    """Print what a model is, as text or as JSON.
+
+    Parameters
+    ----------
+    path : str
+    top : int
+        Largest weights to show, of each output.
+    json : bool
+    """
+    found = described(load(path), Path(path), top)
+    if json:
+        print(json_format.dumps(found, indent=2, ensure_ascii=False))
+        return
+    for name, value in found.items():
+        if isinstance(value, dict):
+            print(f"\n{name}")
+            for part, figure in value.items():
+                print(f"  {part:<20} {_shown(figure)}")
+        elif name != "largest":
+            print(f"{name:<22} {_shown(value)}")
+    for output in found["largest"]:
+        print(f"\nlargest weights{output['of']}")
+        for name, weight in output["weights"]:
+            print(f"  {weight:>+14.6g}  {name}")
+
+
+def described(model: Model, path: Path, top: int) -> dict[str, Any]:
+    """Plain values that describe a model."""
+    classes = None if model.classes is None else model.labels.tolist()
+    return {
+        "file": f"{path} ({path.stat().st_size:,} bytes)",
+        "version": model.version,
+        "task": "regression" if classes is None else f"{len(classes)} classes",
+        "classes": classes,
+        "loss": model.loss,
+        "features": model.n_features,
+        "intercept": model.reading.intercept,
+        "bits": model.reading.bits,
+        "experts": 0 if model.stumps is None else len(model.stumps),
+        "weights": list(model.weights.shape),
+        "non_zero": int(np.count_nonzero(model.weights)),
+        "norm": float(np.linalg.norm(model.weights)),
+        "algorithm": model.algorithm,
+        "training": model.training,
+        "largest": [_largest(model, k, top) for k in range(len(model.weights))],
+    }
+
+
+def _largest(model: Model, output: int, top: int) -> dict[str, Any]:
+    weights = model.weights[output]
+    order = np.argsort(-np.abs(weights), kind="stable")[:top]
+    several = len(model.weights) > 1 and model.classes is not None
+    return {
+        "of": f" of class {model.labels[output]}" if several else "",
+        "weights": [[_name(model, int(d)), float(weights[d])] for d in order],
+    }
+
+
+def _name(model: Model, place: int) -> str:
+    """What a weight belongs to; columns count from 1, as in LIBSVM text."""
+    if model.stumps is not None:
+        stumps = model.stumps
+        side = ">" if stumps.signs[place] > 0 else "≤"
+        return f"column {stumps.features[place] + 1} {side} {stumps.thresholds[place]:g}"
+    if model.reading.intercept and place == 0:
+        return "intercept"
+    column = place - model.reading.intercept
+    return f"hashed column {column}" if model.reading.bits else f"column {column + 1}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "–" if value is None else str(value)

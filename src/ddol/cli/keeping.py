@@ -1,0 +1,58 @@
+"""Writing checkpoints now and then."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from ddol.checkpoint import save_checkpoint, take
+from ddol.cli.options import RunOptions
+from ddol.cli.prepare import Facts
+from ddol.engines.session import Session
+
+EVERY = 1_000_000
+"""Examples between two checkpoints, unless --every says otherwise."""
+
+
+class Keeper:
+    """Keeps the checkpoints of a run.
+
+    Parameters
+    ----------
+    run : RunOptions
+    identity : dict
+        Options and data that make the run what it is.
+    """
+
+    def __init__(self, run: RunOptions, identity: dict[str, Any]) -> None:
+        self.folder = run.checkpoint
+        self.every = run.every or EVERY
+        self.identity = identity
+        self.kept = 0
+        self.last: Path | None = None
+
+    def after(self, session: Session, facts: Facts, writes: bool) -> None:
+        """Save after a block, if enough examples have passed since the last time."""
+        assert session.engine is not None
+        examples = int(session.engine.counters().examples.sum())
+        if examples // self.every > self.kept:
+            self.save(session, facts, writes)
+            self.kept = examples // self.every
+
+    def save(self, session: Session, facts: Facts, writes: bool) -> None:
+        """Save now; all processes of a run take part, one of them writes."""
+        if self.folder is None:
+            return
+        plain, arrays = facts.saved()
+        checkpoint = take(session, run=self.identity, facts=plain, arrays=arrays)
+        if writes:
+            self.last = save_checkpoint(self.folder, checkpoint)
+
+    def advice(self) -> str:
+        """How to go on after a stop."""
+        if self.folder is None:
+            return "nothing was written; use --checkpoint DIR to be able to go on"
+        again = [a for a in sys.argv[1:] if a != "--resume"]
+        return f"go on with: {shlex.join(['ddol', *again, '--resume'])}"

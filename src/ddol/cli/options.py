@@ -1,0 +1,91 @@
+"""What ``ddol train`` was asked for, as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+STDIN = "-"
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """Which examples, and how they are read. None is "not given"."""
+
+    data: tuple[str, ...] = ()
+    format: str | None = None
+    label: str | None = None
+    labels: tuple[float, ...] | None = None
+    features: int | None = None
+    zero_based: bool = False
+    bits: int | None = None
+    on_bad_line: str = "error"
+    shuffle: bool = False
+    limit: int | None = None
+    intercept: bool = True
+    experts: int | None = None
+
+    @property
+    def from_stdin(self) -> bool:
+        """Whether examples come through a pipe, which can be read once only."""
+        return STDIN in self.data
+
+
+@dataclass(frozen=True)
+class LearnOptions:
+    """The algorithm and its network. None is "not given": the algorithm's own default."""
+
+    algorithm: str = "adaptive"
+    agents: int = 4
+    topology: str = "complete"
+    mixing: str | None = None
+    loss: str | None = None
+    task: str | None = None
+    C: float | None = None
+    radius: float | None = None
+    rate: float | None = None
+    alpha: float | None = None
+    l1: float | None = None
+    l2: float | None = None
+    p: float | None = None
+    average: str | None = None
+    batch: int = 1
+    period: int = 1
+    delay: int = 0
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How the run is carried out and what it leaves."""
+
+    passes: int = 1
+    seed: int = 0
+    engine: str = "local"
+    workers: int | None = None
+    model: str | None = None
+    checkpoint: str | None = None
+    every: int | None = None
+    resume: bool = False
+    json: str | None = None
+    report: str | None = None
+    quiet: bool = False
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """All options of ``ddol train``."""
+
+    data: DataOptions
+    learn: LearnOptions
+    run: RunOptions
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the result of a run: a checkpoint with another one is of another run.
+
+        Where the run takes place (engine, workers) and what it leaves does not.
+        """
+        chosen = {f"--{name}": value for name, value in vars(self.learn).items()}
+        chosen |= {f"--{name}": value for name, value in vars(self.data).items() if name != "data"}
+        chosen |= {"--passes": self.run.passes, "--seed": self.run.seed}
+        plain = {name: list(v) if isinstance(v, tuple) else v for name, v in chosen.items()}
+        return {name.replace("_", "-"): value for name, value in plain.items()}

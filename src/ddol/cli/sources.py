@@ -1,0 +1,107 @@
+"""The files, the pipe or the built-in data set that a command reads."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import zlib
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from ddol.cli.options import STDIN, DataOptions
+from ddol.streams.arrays import RowsStream, array_stream
+from ddol.streams.errors import DataError
+from ddol.streams.open import ReadOptions, expand, open_streams
+from ddol.streams.stream import Stream
+
+_END_BYTES = 1 << 16
+
+
+def read_options(options: DataOptions) -> ReadOptions:
+    """How files are read."""
+    return ReadOptions(
+        format=options.format,
+        index_base=0 if options.zero_based else 1,
+        n_features=options.features,
+        on_bad_line=cast('Literal["error", "skip"]', options.on_bad_line),
+        label=options.label,
+    )
+
+
+def open_sources(options: DataOptions, n_agents: int, regression: bool) -> list[Stream]:
+    """One stream to deal round-robin, or one for each agent; a built-in data set without files.
+
+    Parameters
+    ----------
+    options : DataOptions
+    n_agents : int
+    regression : bool
+        Which built-in data set to take.
+    """
+    if not options.data:
+        return [built_in(regression)]
+    paths = expand(options.data)
+    if STDIN in paths and len(paths) > 1:
+        raise DataError("found standard input (-) among files, expected it alone; use cat a b | …")
+    if len(paths) not in (1, n_agents):
+        raise DataError(
+            f"found {len(paths)} files for {n_agents} agents, expected one file, which is dealt "
+            f"round-robin, or one for each agent; use --agents {len(paths)}, or join the files "
+            "and read standard input (-)"
+        )
+    return open_streams(paths, n_agents, read_options(options))
+
+
+def spooled(options: DataOptions, stack: ExitStack) -> DataOptions:
+    """Copy standard input to a temporary file, which can be read more than once."""
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ddol-"))
+    path = Path(folder, f"standard-input.{options.format or 'libsvm'}")
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+    return replace(options, data=(str(path),))
+
+
+def built_in(regression: bool) -> RowsStream:
+    """A real data set that is always there, its features scaled to [−1, 1].
+
+    Examples
+    --------
+    >>> built_in(regression=False).n_examples
+    569
+    """
+    from sklearn.datasets import load_breast_cancer, load_diabetes
+
+    X, y = (load_diabetes if regression else load_breast_cancer)(return_X_y=True)
+    least, largest = X.min(axis=0), X.max(axis=0)
+    name = "diabetes" if regression else "breast cancer"
+    return array_stream(2.0 * (X - least) / (largest - least) - 1.0, y, name=f"built-in {name}")
+
+
+def fingerprint(options: DataOptions) -> list[Any]:
+    """What tells the data of one run from those of another: sizes, and both ends of every file.
+
+    Names and dates are left out: a copy of the files is as good.
+    """
+    return [_ends(Path(path)) for path in expand(options.data)] if options.data else ["built-in"]
+
+
+def _ends(path: Path) -> list[Any]:
+    if not path.is_file():
+        return [path.name]
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        checksum = zlib.crc32(file.read(_END_BYTES))
+        file.seek(max(0, size - _END_BYTES))
+        return [path.name, f"{size} bytes", f"checksum {zlib.crc32(file.read(), checksum):08x}"]
+
+
+def own_seed(seed: int, stream: int, n_streams: int) -> int:
+    """Seed of one of several streams, so that they are not all shuffled alike."""
+    if n_streams == 1:
+        return seed
+    return int(np.random.SeedSequence([seed, stream]).generate_state(1)[0])

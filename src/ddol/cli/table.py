@@ -1,0 +1,199 @@
+"""The table that grows while a run goes on: a row whenever the examples have doubled."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from ddol.cli.bound import MistakeBound
+from ddol.engines.session import Progress, Session, consensus, traffic
+from ddol.measure.trace import Trace
+from ddol.streams.dealing import progress as work_done
+
+_COLUMNS = (
+    ("examples", 12),
+    ("mean loss", 11),
+    ("since last", 11),
+    ("error %", 8),
+    ("worst %", 8),
+    ("bound", 9),
+    ("consensus", 10),
+    ("MB sent", 10),
+    ("examples/s", 12),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Where a run stands, over all agents."""
+
+    examples: int
+    loss: float
+    mistakes: int
+    worst: float
+    bound: float | None
+    consensus: float
+    megabytes: float
+    speed: float
+
+
+def measured(session: Session, bound: MistakeBound | None) -> Row:
+    """Row of a session as it stands."""
+    assert session.engine is not None
+    counters = session.engine.counters()
+    examples = int(counters.examples.sum())
+    shares = counters.mistakes / counters.examples.clip(1)
+    _, sent = traffic(session.algorithm, counters.rounds, counters.n_features)
+    return Row(
+        examples=examples,
+        loss=float(counters.loss.sum()),
+        mistakes=int(counters.mistakes.sum()),
+        worst=float(shares.max()),
+        bound=None if bound is None else bound.now(session),
+        consensus=consensus(session.engine.weights()),
+        megabytes=sent / 1e6,
+        speed=examples / max(session.seconds, 1e-9),
+    )
+
+
+class Table:
+    """Prints rows at powers of two, and a bar below them in a terminal.
+
+    Parameters
+    ----------
+    session : Session
+    bound : MistakeBound or None
+    out : file or None
+        Standard error; None to measure without showing, as all but one process of a run do.
+    """
+
+    def __init__(self, session: Session, bound: MistakeBound | None, out: TextIO | None) -> None:
+        self.session, self.bound = session, bound
+        self.regression = not session.algorithm.classification
+        self.next = 1
+        self.last: Row | None = None
+        self.bar = Bar(session, out)
+        self._line(" ".join(f"{name:>{width}}" for name, width in _COLUMNS))
+
+    def show(self, progress: Progress) -> None:
+        """Add a row if the examples have doubled, and move the bar."""
+        if progress.examples >= self.next:
+            self._add(measured(self.session, self.bound))
+            self.next = 1 << progress.examples.bit_length()
+        if progress.position is not None:
+            self.bar.move(progress.position)
+
+    def end(self) -> None:
+        """Add a last row."""
+        row = measured(self.session, self.bound)
+        if self.last is None or row.examples > self.last.examples:
+            self._add(row)
+
+    def _add(self, row: Row) -> None:
+        before = self.last or Row(0, 0.0, 0, 0.0, None, 0.0, 0.0, 0.0)
+        recent = (row.loss - before.loss) / max(row.examples - before.examples, 1)
+        error = 100 * row.mistakes / max(row.examples, 1)
+        cells = (
+            f"{row.examples:,}",
+            f"{row.loss / max(row.examples, 1):.5g}",
+            f"{recent:.5g}",
+            "–" if self.regression else f"{error:.2f}",
+            "–" if self.regression else f"{100 * row.worst:.2f}",
+            "–" if row.bound is None else f"{row.bound:,.0f}",
+            f"{row.consensus:.3g}",
+            f"{row.megabytes:,.2f}",
+            f"{row.speed:,.0f}",
+        )
+        widths = [width for _, width in _COLUMNS]
+        self._line(" ".join(f"{c:>{w}}" for c, w in zip(cells, widths, strict=True)))
+        self.last = row
+
+    def _line(self, text: str) -> None:
+        self.bar.above(text)
+
+
+class Bar:
+    """A progress bar, where a terminal is attached and the amount of work is known.
+
+    Parameters
+    ----------
+    session : Session
+    out : file or None
+    """
+
+    def __init__(self, session: Session, out: TextIO | None) -> None:
+        self.session, self.out = session, out
+        self._bar: Any = None
+        self._task: Any = None
+        done = work_done(session.streams, session.position)
+        if done is not None and out is not None and out.isatty():
+            self._begin(done[1])
+
+    def _begin(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        console = Console(file=self.out, highlight=False, markup=False, soft_wrap=True)
+        columns = (
+            TextColumn("{task.percentage:>3.0f} %"),
+            BarColumn(bar_width=40),
+            TimeRemainingColumn(),
+        )
+        self._bar = Progress(*columns, console=console, transient=True)
+        self._task = self._bar.add_task("", total=total * self.session.setup.passes)
+        self._bar.start()
+
+    def above(self, text: str) -> None:
+        """Print a line that stays."""
+        if self._bar is not None:
+            self._bar.console.print(text)
+        elif self.out is not None:
+            print(text, file=self.out, flush=True)
+
+    def move(self, position: Any) -> None:
+        """Show how far the streams have been read."""
+        if self._bar is None:
+            return
+        done = work_done(self.session.streams, position)
+        if done is not None:
+            self._bar.update(self._task, completed=position["pass"] * done[1] + done[0])
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def summary(trace: Trace, bounds: dict[str, Any]) -> list[str]:
+    """What a run came to, in a few lines."""
+    speed = trace.examples / max(trace.seconds, 1e-9)
+    network = f"{trace.topology}, {trace.mixing} mixing" if trace.agents > 1 else "alone"
+    lines = [
+        f"{trace.algorithm.replace('_', '-')}, {trace.agents} "
+        f"agent{'s' if trace.agents > 1 else ''} ({network}), engine {trace.engine}: "
+        f"{trace.examples:,} examples in {trace.rounds:,} rounds, {trace.seconds:.2f} s "
+        f"({speed:,.0f}/s)"
+    ]
+    told = [f"mean loss {trace.mean_loss:.5g}"]
+    if trace.classification:
+        told.insert(0, f"{int(trace.mistakes.sum()):,} mistakes ({100 * trace.error:.2f} %)")
+    if trace.agents > 1:
+        told.append(f"consensus distance {trace.consensus:.3g}")
+        told.append(f"{trace.bytes_sent / 1e6:,.2f} MB sent")
+    lines.append(", ".join(told))
+    for name, bound in bounds.items():
+        verdict = "kept" if bound["holds"] else "VIOLATED"
+        lines.append(f"bound {name}: {bound['value']:,.1f} mistakes of all agents, {verdict}")
+    return lines
+
+
+def say(text: str) -> None:
+    """Print a line on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def warn(text: str) -> None:
+    """Print a warning on standard error."""
+    say(f"warning: {text}")

@@ -1,0 +1,261 @@
+"""``ddol train``: from options to a run, and from a run to the files it leaves."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TextIO
+
+from ddol.algorithm import Algorithm
+from ddol.checkpoint import Checkpoint, load_checkpoint, resume, set_aside
+from ddol.cli.algorithms import build
+from ddol.cli.bound import MistakeBound, mistake_bound
+from ddol.cli.keeping import Keeper
+from ddol.cli.options import RunOptions, TrainOptions
+from ddol.cli.prepare import Facts, Prepared, Preparing
+from ddol.cli.sources import fingerprint
+from ddol.cli.stopping import Signals, StoppedError
+from ddol.cli.table import Table, say, summary, warn
+from ddol.engines.session import Session, Setup
+from ddol.measure.trace import Trace
+from ddol.model import model_of
+from ddol.storage import check_writable, write_text
+from ddol.streams.errors import DataError
+
+STDOUT = "-"
+_MOST_ROUNDS = 8192
+_MOST_PLACES = 1 << 18
+
+
+class RunError(Exception):
+    """The run could not be finished, for a reason that is not the input's."""
+
+
+def train(options: TrainOptions) -> Trace:
+    """Learn from data, show how it goes, and write what was asked for.
+
+    Parameters
+    ----------
+    options : TrainOptions
+    """
+    crew = _Crew(options.run)
+    check(options, crew.leads)
+    run = {**options.identity(), "the data": fingerprint(options.data)}
+    algorithm = build(options.learn, options.run.seed)
+    saved = _saved(options.run, run, crew)
+    with ExitStack() as stack:
+        preparing = Preparing(
+            options.data, algorithm, options.run.passes, options.run.seed, crew.warn
+        )
+        known = None if saved is None else Facts.restored(saved.facts, saved.arrays)
+        prepared = preparing.prepare(stack, known)
+        n_classes = len(prepared.facts.classes or (0, 1))
+        if n_classes > 2:
+            algorithm = build(options.learn, options.run.seed, n_classes)
+        session = _session(options.run, algorithm, prepared, saved)
+        stack.callback(session.close)
+        with _in_mid_run():
+            return _carry_out(options, session, prepared, Keeper(options.run, run), crew)
+
+
+def check(options: TrainOptions, leads: bool = True) -> None:
+    """Refuse what cannot end well, before any work is done."""
+    run, data = options.run, options.data
+    if run.resume and run.checkpoint is None:
+        raise DataError("--resume needs --checkpoint DIR, the folder of the earlier run")
+    if run.every is not None and run.checkpoint is None:
+        raise DataError("--every needs --checkpoint DIR, the folder to write to")
+    if run.checkpoint is not None and data.from_stdin:
+        raise DataError("--checkpoint does not go with standard input; save it to a file first")
+    if run.report is not None:
+        _report_writer()
+    if not leads:
+        return
+    for path in (run.model, run.json, run.report):
+        if path is not None and path != STDOUT:
+            check_writable(path)
+    if run.checkpoint is not None:
+        try:
+            Path(run.checkpoint).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataError(f"--checkpoint {run.checkpoint}: {error.strerror}") from None
+        check_writable(Path(run.checkpoint, "checkpoint"))
+
+
+class _Crew:
+    """The processes of a run: one, or the ranks of MPI, of which the first talks and writes."""
+
+    def __init__(self, run: RunOptions) -> None:
+        self.comm: Any = None
+        if run.engine == "mpi":
+            try:
+                from mpi4py import MPI
+            except ImportError:
+                raise DataError("--engine mpi needs mpi4py; pip install ddol[mpi]") from None
+            self.comm = MPI.COMM_WORLD
+
+    @property
+    def leads(self) -> bool:
+        return self.comm is None or self.comm.Get_rank() == 0
+
+    @property
+    def screen(self) -> TextIO | None:
+        return sys.stderr if self.leads else None
+
+    def warn(self, text: str) -> None:
+        if self.leads:
+            warn(text)
+
+    def agreed(self, caught: int | None) -> int:
+        """The signal that any of the processes has caught, or 0."""
+        number = caught or 0
+        return number if self.comm is None else max(self.comm.allgather(number))
+
+
+def _saved(run: RunOptions, identity: dict[str, Any], crew: _Crew) -> Checkpoint | None:
+    """The checkpoint to go on from, if there is one and it is wanted."""
+    if run.checkpoint is None:
+        return None
+    if run.resume:
+        found = load_checkpoint(run.checkpoint, identity, crew.warn)
+        if crew.leads and not run.quiet:
+            examples = "the beginning" if found is None else f"{found.state.examples.sum():,}"
+            unit = "; no checkpoint was found" if found is None else " examples"
+            say(f"resuming {run.checkpoint} from {examples}{unit}")
+        return found
+    if crew.leads and (count := set_aside(run.checkpoint)):
+        crew.warn(
+            f"{run.checkpoint}: {count} checkpoints of an earlier run are renamed to *.old; "
+            "use --resume to go on from them instead"
+        )
+    return None
+
+
+def _session(
+    run: RunOptions, algorithm: Algorithm, prepared: Prepared, saved: Checkpoint | None
+) -> Session:
+    block_rounds = None
+    if run.every is not None:
+        # Checkpoints are written between blocks, so no block may be longer than this.
+        per_round = algorithm.n_agents * algorithm.batch
+        block_rounds = max(1, min(_MOST_ROUNDS, min(run.every, _MOST_PLACES) // per_round))
+    setup = Setup(run.engine, run.workers, run.passes, run.seed, prepared.n_weights, block_rounds)
+    if saved is None:
+        return Session(algorithm, prepared.streams, setup)
+    session = Session(algorithm, prepared.streams, setup, saved.state, saved.position)
+    resume(session, saved)
+    return session
+
+
+def _carry_out(
+    options: TrainOptions, session: Session, prepared: Prepared, keeper: Keeper, crew: _Crew
+) -> Trace:
+    bound = mistake_bound(session.algorithm, prepared.n_weights)
+    table = None if options.run.quiet else Table(session, bound, crew.screen)
+    with ExitStack() as stack:
+        if table is not None:
+            stack.callback(table.bar.close)
+        signals = stack.enter_context(Signals(at_once=options.data.from_stdin))
+        for progress in session:
+            if table is not None:
+                table.show(progress)
+            if progress.position is None:
+                continue
+            keeper.after(session, prepared.facts, crew.leads)
+            if number := crew.agreed(signals.caught):
+                keeper.save(session, prepared.facts, crew.leads)
+                raise StoppedError(number, keeper.advice())
+        trace = session.finish()
+        if table is not None:
+            table.end()
+    if crew.leads:
+        _leave(options, trace, prepared, bound)
+    return trace
+
+
+@contextmanager
+def _in_mid_run() -> Iterator[None]:
+    """What goes wrong from here on is not the fault of the options; bad data still are."""
+    try:
+        yield
+    except (DataError, StoppedError):
+        raise
+    except (OSError, ValueError, ArithmeticError, RuntimeError, MemoryError) as error:
+        raise RunError(str(error) or type(error).__name__) from error
+
+
+def _leave(
+    options: TrainOptions, trace: Trace, prepared: Prepared, bound: MistakeBound | None
+) -> None:
+    """Write the model, the figures and the report, and say what happened."""
+    run = options.run
+    bounds = trace.bounds or ({} if bound is None else bound.kept(trace))
+    skipped = _skipped(prepared)
+    if run.model is not None:
+        facts = prepared.facts
+        settings = {k: v for k, v in vars(options.learn).items() if v is not None}
+        settings.pop("algorithm")
+        model_of(trace, facts.classes, prepared.reading, facts.stumps, settings).save(run.model)
+    if run.json is not None:
+        name = options.learn.algorithm.replace("_", "-")
+        own = {"algorithm": name, "bounds": bounds, "skipped_lines": skipped}
+        _write_json(run.json, {**trace.to_dict(), **own})
+    if run.report is not None:
+        _report_writer()(trace, run.report, command=command())
+    if not run.quiet:
+        say("")
+        for line in summary(trace, bounds):
+            say(line)
+        for what, path in (("model", run.model), ("figures", run.json), ("report", run.report)):
+            if path is not None and path != STDOUT:
+                say(f"{what}: {path}")
+
+
+def _skipped(prepared: Prepared) -> int:
+    """Lines that were skipped, after telling about the first of them."""
+    count = 0
+    for source in prepared.sources:
+        bad = getattr(source, "bad_lines", None)
+        if bad is not None and bad.count:
+            count += bad.count
+            first = f"; the first: {bad.messages[0]}" if bad.messages else ""
+            warn(f"{source.describe()}: skipped {bad.count} bad lines{first}")
+    return count
+
+
+def _write_json(path: str, figures: dict[str, Any]) -> None:
+    text = json.dumps(_plain(figures), indent=2, ensure_ascii=False) + "\n"
+    if path == STDOUT:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    else:
+        write_text(path, text)
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN and no infinity: null stands for them."""
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _report_writer() -> Any:
+    try:
+        return import_module("ddol.measure.report").write_report
+    except ImportError as error:
+        raise DataError(f"--report cannot be written here ({error})") from None
+
+
+def command() -> str:
+    """The command line as it was given."""
+    return shlex.join(["ddol", *sys.argv[1:]])
