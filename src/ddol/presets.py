@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from ddol.algorithm import Algorithm
@@ -178,7 +179,7 @@ def _majority(
     )
 
 
-PRESETS = {
+PRESETS: dict[str, Callable[..., Algorithm]] = {
     "adaptive": adaptive,
     "coin": coin,
     "newton": newton,
