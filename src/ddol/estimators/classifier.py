@@ -19,7 +19,7 @@ from ddol.update.losses import Loss
 def _knows_chances(estimator: DDOLClassifier) -> bool:
     try:
         return estimator._loss().probability is not None
-    except ValueError:
+    except (KeyError, ValueError):
         return False
 
 
@@ -35,7 +35,7 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         A preset of `ddol.presets` (``"adaptive"``, ``"dogd"``, ``"doeg"``, …) or an `Algorithm` of your
         own. Parameters that are None leave what the algorithm has.
     loss : {"hinge", "squared_hinge", "logistic", "perceptron"} or Loss, default=None
-        None is ``"hinge"``, or the loss of your own algorithm. ``"logistic"`` has `predict_proba`.
+        None is the algorithm's own (``"hinge"`` for most). ``"logistic"`` has `predict_proba`.
     C : float, default=None
         Weight of the loss in the objective C·loss + alpha·‖w‖²/2.
     alpha : float, default=None
@@ -283,9 +283,6 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
 
     def _n_outputs(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)
-
-    def _default_loss(self) -> str:
-        return "hinge"
 
     def _quality(self, X: Any, y: np.ndarray) -> float:
         return float(np.mean(self._labels(self._scores_of(X)) == y))

@@ -17,6 +17,7 @@ from ddol.estimators.examples import Examples
 from ddol.estimators.setting import LINEAR_PRESETS, linear_algorithm
 from ddol.estimators.team import CONSTRAINTS, COUNT, Team
 from ddol.measure.trace import Trace
+from ddol.presets import PRESETS
 from ddol.update.losses import Loss, loss_named
 
 _POSITIVE = Interval(Real, 0, None, closed="neither")
@@ -26,6 +27,8 @@ class LinearAgents(BaseEstimator):
     """N agents that learn one linear model together."""
 
     _losses: ClassVar[tuple[str, ...]]
+    _default_loss: ClassVar[str | None] = None
+    """Loss where none is named; None is that of the preset."""
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CONSTRAINTS,
         "algorithm": [StrOptions(set(LINEAR_PRESETS)), Algorithm],
@@ -52,10 +55,6 @@ class LinearAgents(BaseEstimator):
     @abstractmethod
     def _n_outputs(self) -> int:
         """Weight vectors of the model."""
-
-    @abstractmethod
-    def _default_loss(self) -> str:
-        """Loss where none is named."""
 
     @abstractmethod
     def _quality(self, X: Any, y: np.ndarray) -> float:
@@ -102,8 +101,8 @@ class LinearAgents(BaseEstimator):
     def _learns_with(self) -> Algorithm:
         """The algorithm, not placed on a network yet."""
         loss = self.loss
-        if loss is None and self.algorithm in LINEAR_PRESETS and self.algorithm != "winnow":
-            loss = self._default_loss()
+        if loss is None and not isinstance(self.algorithm, Algorithm):
+            loss = self._default_loss
         algorithm = linear_algorithm(
             self.algorithm,
             loss,
@@ -188,9 +187,11 @@ class LinearAgents(BaseEstimator):
 
     def _loss(self) -> Loss:
         """The loss that is learned with."""
-        if self.loss is None and isinstance(self.algorithm, Algorithm):
-            return self.algorithm.loss
-        return loss_named(self._default_loss() if self.loss is None else self.loss)
+        loss = self._default_loss if self.loss is None else self.loss
+        if loss is not None:
+            return loss_named(loss)
+        own = isinstance(self.algorithm, Algorithm)
+        return (self.algorithm if own else PRESETS[self.algorithm]()).loss
 
 
 class Patience:

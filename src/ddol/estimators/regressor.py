@@ -51,6 +51,7 @@ class DDOLRegressor(RegressorMixin, LinearAgents):
     True
     """
 
+    _default_loss: ClassVar[str | None] = "squared"
     _losses: ClassVar[tuple[str, ...]] = (
         "squared",
         "absolute",
@@ -141,9 +142,6 @@ class DDOLRegressor(RegressorMixin, LinearAgents):
 
     def _n_outputs(self) -> int:
         return 1
-
-    def _default_loss(self) -> str:
-        return "squared"
 
     def _quality(self, X: Any, y: np.ndarray) -> float:
         return float(r2_score(y, self._scores_of(X)[:, 0]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from ddol.update.losses import Loss, loss_named
 
 OF_EXPERTS = {"dwm_i", "dwm_a", "drwm", "wma", "rwma"}
 LINEAR_PRESETS = sorted(set(PRESETS) - OF_EXPERTS)
+_SAME_AS = {"ogd": "dogd", "oeg": "doeg"}
 
 
 @dataclass(frozen=True)
@@ -69,29 +69,26 @@ def linear_algorithm(algorithm: str | Algorithm, loss: str | Loss | None, **choi
         chosen["loss"] = loss_named(loss)
     if isinstance(algorithm, Algorithm):
         return _changed(algorithm, chosen)
-    preset: Any = PRESETS[algorithm]
-    known, open_ended = _parameters(preset)
-    for name in [n for n in chosen if n not in known and n not in open_ended]:
+    for name in chosen.keys() - _parameters(algorithm):
         _warn(name, chosen.pop(name), algorithm)
-    return preset(**chosen)
+    return PRESETS[algorithm](**chosen)
 
 
-def _parameters(preset: Callable) -> tuple[set[str], set[str]]:
-    """Parameters that a preset names, and fields of the algorithm that any preset passes on."""
-    parameters = inspect.signature(preset).parameters.values()
-    named = {p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
-    passed_on = {"batch", "period", "delay", "outputs", "average_iterates"}
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return {"loss", "C", "l2", "rate", "radius"}, passed_on
-    return named, passed_on
+def _parameters(name: str) -> set[str]:
+    """Parameters that a preset takes: its own, and fields of the algorithm that it passes on."""
+    named = inspect.signature(PRESETS[_SAME_AS.get(name, name)]).parameters
+    return {*named, "C", "batch", "period", "delay", "outputs", "average_iterates"}
 
 
 def _changed(algorithm: Algorithm, chosen: dict[str, Any]) -> Algorithm:
-    if "l2" in chosen or "radius" in chosen:
-        name = "l2" if "l2" in chosen else "radius"
+    """An algorithm of the user's own has its update already."""
+    for name in chosen.keys() & {"l2", "radius"}:
         _warn(name, chosen.pop(name), algorithm.name)
-        return _changed(algorithm, chosen)
-    return replace(algorithm, **chosen)
+    if callable(chosen.get("rate", len)):
+        return replace(algorithm, **chosen)
+    raise ValueError(
+        f"`rate` of an algorithm of your own must be a function, it is {chosen['rate']}"
+    )
 
 
 def _warn(name: str, value: Any, algorithm: str) -> None:
