@@ -315,6 +315,47 @@ def inspect(
     run_inspection(model, top, json)
 
 
+@app.command()
+def bound(
+    algorithm: Annotated[
+        str, typer.Option(metavar="dwm-i|dwm-a|drwm|dogd|doeg|…", help="What agents learn with.")
+    ] = "dwm-i",
+    agents: Annotated[int, typer.Option(min=1, help="Number of agents.")] = 4,
+    experts: Annotated[int | None, typer.Option(metavar="P", min=1, help="Experts.")] = None,
+    mistakes: Annotated[
+        float | None, typer.Option(metavar="m", min=0, help="The best expert's, at all agents.")
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Factor on a wrong expert's weight. [default: 0.9]")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(metavar="T", min=1, help="Rounds.")] = None,
+    gradient: Annotated[
+        float | None,
+        typer.Option(metavar="G", min=0, help="At least the norm of every subgradient."),
+    ] = None,
+    divergence: Annotated[
+        float | None,
+        typer.Option(metavar="D", min=0, help="At least ψ(w*, w) of all w; the domain's if known."),
+    ] = None,
+    radius: Annotated[
+        float | None, typer.Option(help="Radius of the ball that weights stay in.")
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Scale of the steps.")] = None,
+    topology: Annotated[str, typer.Option(help="Who talks to whom.")] = "complete",
+    period: Annotated[int, typer.Option(min=1, help="Rounds between two exchanges.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    debug: Debug = False,
+) -> None:
+    """How many mistakes, or how much regret, N agents can have at most."""
+    from ddol.cli.bound import Question
+    from ddol.cli.bound import bound as run_bound
+
+    learn = LearnOptions(
+        algorithm, agents, topology, radius=radius, rate=rate, alpha=alpha, period=period
+    )
+    run_bound(learn, Question(experts, mistakes, rounds, gradient, divergence), json)
+
+
 def _part(kind: Any, given: dict[str, Any]) -> dict[str, Any]:
     return {name: given[name] for name in kind.__dataclass_fields__}
 

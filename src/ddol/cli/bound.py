@@ -1,65 +1,84 @@
-"""The mistake bound beside a run of weighted majority, where its theorem's assumptions hold."""
+"""``ddol bound``: what a theorem promises, before any run."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
-from ddol.algorithm import Algorithm
-from ddol.engines.session import Session, best_log_weight
-from ddol.measure.theorems import Setting, Theorem, applicable, on_mistakes
-from ddol.measure.trace import Trace
+from ddol.cli.algorithms import build
+from ddol.cli.options import LearnOptions
+from ddol.measure.promise import entry, offer, promise, regret_before
+from ddol.measure.theorems import Bound
+from ddol.streams.errors import DataError
 
 
 @dataclass(frozen=True)
-class MistakeBound:
-    """A theorem that speaks about the run.
+class Question:
+    """What is known before a run; None is "not given".
 
     Parameters
     ----------
-    theorem : Theorem
-    n_experts : int
-    algorithm : Algorithm
+    experts : int or None
+        Number of experts P.
+    mistakes : float or None
+        Mistakes of the best of them, at all agents together.
+    rounds : int or None
+        T.
+    gradient : float or None
+        G, at least ‖g‖_* of every subgradient.
+    divergence : float or None
+        D, at least ψ(w*, w^t) in every round.
     """
 
-    theorem: Theorem
-    n_experts: int
-    algorithm: Algorithm
-
-    def value(self, log_weight: float) -> tuple[float, float]:
-        """The bound, and what luck may add to it, when the best expert has this log-weight."""
-        alpha = getattr(self.algorithm.update, "alpha", 0.5)
-        bound = on_mistakes(
-            self.theorem, log_weight, self.n_experts, self.algorithm.n_agents, alpha
-        )
-        return float(bound.value), float(bound.chance)
-
-    def now(self, session: Session) -> float:
-        """The bound at this moment of a run."""
-        return self.value(best_log_weight(session))[0]
-
-    def kept(self, trace: Trace) -> dict[str, Any]:
-        """Name → value and whether the run kept it, as ``--json`` shows them."""
-        value, chance = self.value(float(trace.curves.best_log_weight[-1]))
-        mistakes = int(trace.mistakes.sum())
-        return {self.theorem.name: {"value": value, "holds": mistakes <= value + chance}}
+    experts: int | None = None
+    mistakes: float | None = None
+    rounds: int | None = None
+    gradient: float | None = None
+    divergence: float | None = None
 
 
-def mistake_bound(algorithm: Algorithm, n_experts: int | None) -> MistakeBound | None:
-    """The bound on this algorithm's mistakes, or None where no theorem speaks about it."""
-    if not algorithm.update.experts or n_experts is None:
-        return None
-    setting = Setting(
-        family="weighted-majority",
-        n_agents=algorithm.n_agents,
-        uniform_complete=algorithm.mixing.is_uniform_complete,
-        average=algorithm.average,
-        period=algorithm.period,
-        batch=algorithm.batch,
-        delay=algorithm.delay,
-        randomized=algorithm.update.randomized,
-    )
-    offer = applicable(setting)
-    if not offer.holds or offer.theorem is None:
-        return None
-    return MistakeBound(offer.theorem, n_experts, algorithm)
+def bound(options: LearnOptions, question: Question, as_json: bool) -> None:
+    """Print the bound, what it is of, and what it needs."""
+    found = answer(options, question)
+    value = float(found.value)
+    if as_json:
+        told = entry(found.theorem, value, float("nan"), True)
+        told = {k: v for k, v in told.items() if k not in ("observed", "holds")}
+        print(json.dumps(told, indent=2, ensure_ascii=False))
+        return
+    agents = f"{options.agents} agent{'s' if options.agents > 1 else ''}"
+    each = f", {value / options.agents:,.1f} for the average agent" if options.agents > 1 else ""
+    print(f"{options.algorithm}, {agents}: at most {value:,.1f} {found.theorem.quantity}{each}")
+    print(f"theorem {found.theorem.name}: {found.theorem.formula}")
+    print("needs: " + "; ".join(found.theorem.assumptions))
+
+
+def answer(options: LearnOptions, question: Question) -> Bound:
+    """The bound that the question asks for.
+
+    Examples
+    --------
+    >>> asked = Question(experts=50, mistakes=100)
+    >>> found = answer(LearnOptions(algorithm="dwm-i", agents=8, alpha=0.5), asked)
+    >>> float(found.value.round(1))
+    349.7
+    """
+    algorithm = build(options, seed=0)
+    if not offer(algorithm).holds:
+        raise DataError(offer(algorithm).reason)
+    if algorithm.update.experts:
+        given = _needed(options, question, "experts", "mistakes")
+        made = promise(algorithm, given["experts"])
+        assert made is not None
+        return made.before(given["mistakes"])
+    given = _needed(options, question, "rounds", "gradient")
+    return regret_before(algorithm, given["rounds"], given["gradient"], question.divergence)
+
+
+def _needed(options: LearnOptions, question: Question, *names: str) -> dict[str, Any]:
+    given = {name: getattr(question, name) for name in names}
+    for name, value in given.items():
+        if value is None:
+            raise DataError(f"--{name} is needed for the bound of {options.algorithm}; give it")
+    return given

@@ -6,8 +6,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-from ddol.cli.bound import MistakeBound
-from ddol.engines.session import Progress, Session, consensus, traffic
+from ddol.engines.session import Progress, Session, best_log_weight, consensus, traffic
+from ddol.measure.promise import Promise
 from ddol.measure.trace import Trace
 from ddol.streams.dealing import progress as work_done
 
@@ -38,7 +38,7 @@ class Row:
     speed: float
 
 
-def measured(session: Session, bound: MistakeBound | None) -> Row:
+def measured(session: Session, bound: Promise | None) -> Row:
     """Row of a session as it stands."""
     assert session.engine is not None
     counters = session.engine.counters()
@@ -50,7 +50,7 @@ def measured(session: Session, bound: MistakeBound | None) -> Row:
         loss=float(counters.loss.sum()),
         mistakes=int(counters.mistakes.sum()),
         worst=float(shares.max()),
-        bound=None if bound is None else bound.now(session),
+        bound=None if bound is None else float(bound.at(best_log_weight(session)).value),
         consensus=consensus(session.engine.weights()),
         megabytes=sent / 1e6,
         speed=examples / max(session.seconds, 1e-9),
@@ -63,12 +63,12 @@ class Table:
     Parameters
     ----------
     session : Session
-    bound : MistakeBound or None
+    bound : Promise or None
     out : file or None
         Standard error; None to measure without showing, as all but one process of a run do.
     """
 
-    def __init__(self, session: Session, bound: MistakeBound | None, out: TextIO | None) -> None:
+    def __init__(self, session: Session, bound: Promise | None, out: TextIO | None) -> None:
         self.session, self.bound = session, bound
         self.regression = not session.algorithm.classification
         self.next = 1
@@ -166,7 +166,7 @@ class Bar:
             self._bar = None
 
 
-def summary(trace: Trace, bounds: dict[str, Any]) -> list[str]:
+def summary(trace: Trace) -> list[str]:
     """What a run came to, in a few lines."""
     speed = trace.examples / max(trace.seconds, 1e-9)
     network = f"{trace.topology}, {trace.mixing} mixing" if trace.agents > 1 else "alone"
@@ -183,9 +183,9 @@ def summary(trace: Trace, bounds: dict[str, Any]) -> list[str]:
         told.append(f"consensus distance {trace.consensus:.3g}")
         told.append(f"{trace.bytes_sent / 1e6:,.2f} MB sent")
     lines.append(", ".join(told))
-    for name, bound in bounds.items():
+    for name, bound in trace.bounds.items():
         verdict = "kept" if bound["holds"] else "VIOLATED"
-        lines.append(f"bound {name}: {bound['value']:,.1f} mistakes of all agents, {verdict}")
+        lines.append(f"bound {name}: {bound['value']:,.1f} {bound['quantity']}, {verdict}")
     return lines
 
 

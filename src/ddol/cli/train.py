@@ -15,7 +15,6 @@ from typing import Any, TextIO
 from ddol.algorithm import Algorithm
 from ddol.checkpoint import Checkpoint, load_checkpoint, resume, set_aside
 from ddol.cli.algorithms import build
-from ddol.cli.bound import MistakeBound, mistake_bound
 from ddol.cli.keeping import Keeper
 from ddol.cli.options import RunOptions, TrainOptions
 from ddol.cli.prepare import Facts, Prepared, Preparing
@@ -23,6 +22,7 @@ from ddol.cli.sources import fingerprint
 from ddol.cli.stopping import Signals, StoppedError
 from ddol.cli.table import Table, say, summary, warn
 from ddol.engines.session import Session, Setup
+from ddol.measure.promise import promise
 from ddol.measure.trace import Trace
 from ddol.model import model_of
 from ddol.storage import check_writable, write_text
@@ -156,7 +156,7 @@ def _session(
 def _carry_out(
     options: TrainOptions, session: Session, prepared: Prepared, keeper: Keeper, crew: _Crew
 ) -> Trace:
-    bound = mistake_bound(session.algorithm, prepared.n_weights)
+    bound = promise(session.algorithm, prepared.n_weights)
     table = None if options.run.quiet else Table(session, bound, crew.screen)
     with ExitStack() as stack:
         if table is not None:
@@ -175,7 +175,7 @@ def _carry_out(
         if table is not None:
             table.end()
     if crew.leads:
-        _leave(options, trace, prepared, bound)
+        _leave(options, trace, prepared)
     return trace
 
 
@@ -190,12 +190,9 @@ def _in_mid_run() -> Iterator[None]:
         raise RunError(str(error) or type(error).__name__) from error
 
 
-def _leave(
-    options: TrainOptions, trace: Trace, prepared: Prepared, bound: MistakeBound | None
-) -> None:
+def _leave(options: TrainOptions, trace: Trace, prepared: Prepared) -> None:
     """Write the model, the figures and the report, and say what happened."""
     run = options.run
-    bounds = trace.bounds or ({} if bound is None else bound.kept(trace))
     skipped = _skipped(prepared)
     if run.model is not None:
         facts = prepared.facts
@@ -204,13 +201,13 @@ def _leave(
         model_of(trace, facts.classes, prepared.reading, facts.stumps, settings).save(run.model)
     if run.json is not None:
         name = options.learn.algorithm.replace("_", "-")
-        own = {"algorithm": name, "bounds": bounds, "skipped_lines": skipped}
+        own = {"algorithm": name, "skipped_lines": skipped}
         _write_json(run.json, {**trace.to_dict(), **own})
     if run.report is not None:
         _report_writer()(trace, run.report, command=command())
     if not run.quiet:
         say("")
-        for line in summary(trace, bounds):
+        for line in summary(trace):
             say(line)
         for what, path in (("model", run.model), ("figures", run.json), ("report", run.report)):
             if path is not None and path != STDOUT:

@@ -15,6 +15,7 @@ from ddol.communicate.graph import Topology
 from ddol.engines.kernels import COPIES
 from ddol.engines.local import Local
 from ddol.engines.state import State, numbers_sent, sharing, start_state
+from ddol.measure.promise import kept
 from ddol.measure.trace import Recorder, Trace
 from ddol.streams.dealing import deal
 from ddol.streams.rows import Block
@@ -234,6 +235,7 @@ class Session:
             seed=self.setup.seed,
             version=__version__,
             classification=self.algorithm.classification,
+            bounds=kept(self.algorithm, curves, state.n_features, float(state.expected.sum())),
             state=state,
             setting=self.algorithm,
         )

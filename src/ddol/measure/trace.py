@@ -162,6 +162,14 @@ class Trace:
         """Final weights (outputs, D) of one agent."""
         return self.weights[agent if len(self.weights) > 1 else 0]
 
+    def bound_curves(self) -> dict[str, np.ndarray]:
+        """Name of every theorem that holds here → its bound at each point of the curves."""
+        from ddol.measure.promise import bound_curves
+
+        if self.setting is None:
+            return {}
+        return bound_curves(self.setting, self.curves, self.weights.shape[-1])
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings and lists, as ``--json`` writes them."""
         return {
