@@ -14,6 +14,7 @@ from ddol.algorithm import Algorithm
 from ddol.communicate.graph import Topology
 from ddol.engines.kernels import COPIES
 from ddol.engines.local import Local
+from ddol.engines.ranks import RankLostError
 from ddol.engines.state import State, numbers_sent, sharing, start_state
 from ddol.measure.promise import kept
 from ddol.measure.trace import Recorder, Trace
@@ -82,6 +83,55 @@ class Progress:
     position: Position | None
 
 
+class Processes(Protocol):
+    """The processes that play a session together: `Alone`, or those of an MPI job."""
+
+    def blocks(self, session: Session) -> Iterator[tuple[Block, Position]]:
+        """Deal the examples of this process's agents."""
+
+    def after_block(self, session: Session) -> None:
+        """Keep what is needed to go on without a process."""
+
+    def at_end(self, session: Session) -> None:
+        """Make sure that all processes are at the end."""
+
+    def recover(self, session: Session) -> None:
+        """Take the session back to where all processes that are left can go on."""
+
+
+class Alone:
+    """One process, which has nobody to lose."""
+
+    def blocks(self, session: Session) -> Iterator[tuple[Block, Position]]:
+        """Deal all examples."""
+        algorithm, setup = session.algorithm, session.setup
+        return deal(
+            session.streams,
+            algorithm.n_agents,
+            algorithm.batch,
+            setup.passes,
+            session.position,
+            setup.block_rounds,
+        )
+
+    def after_block(self, session: Session) -> None:
+        """Nothing to keep."""
+
+    def at_end(self, session: Session) -> None:
+        """Nobody to wait for."""
+
+    def recover(self, session: Session) -> None:
+        """Nobody was lost."""
+
+
+def _processes(engine: str) -> Processes:
+    if engine != "mpi":
+        return Alone()
+    from ddol.engines.recovery import Together
+
+    return Together()
+
+
 class Session:
     """One run, a block at a time.
 
@@ -109,6 +159,7 @@ class Session:
         self.position = position
         self.recorder = Recorder(algorithm.n_agents)
         self.seconds = 0.0
+        self.processes = _processes(self.setup.engine)
         self.engine: Engine | None = None
         self._start = state
         if state is not None:
@@ -117,22 +168,31 @@ class Session:
     def __iter__(self) -> Iterator[Progress]:
         """Play everything; yields after every piece, so that it can be watched and stopped."""
         began = time.perf_counter() - self.seconds
-        setup, algorithm = self.setup, self.algorithm
-        blocks = deal(
-            self.streams,
-            algorithm.n_agents,
-            algorithm.batch,
-            setup.passes,
-            self.position,
-            setup.block_rounds,
-        )
-        for block, position in blocks:
-            for progress in self.play(block):
-                self.seconds = time.perf_counter() - began
-                yield progress
-            self.position = position
-            yield replace(progress, position=position)
+        while True:
+            try:
+                for block, position in self.processes.blocks(self):
+                    for progress in self.play(block):
+                        self.seconds = time.perf_counter() - began
+                        yield progress
+                    self.position = position
+                    self.processes.after_block(self)
+                    yield replace(progress, position=position)
+                self.processes.at_end(self)
+                break
+            except RankLostError:
+                self.processes.recover(self)
         self.seconds = time.perf_counter() - began
+
+    def past(self) -> tuple[Position | None, dict[str, Any]]:
+        """All but the state that it takes to come back to this moment, between two blocks."""
+        return self.position, self.recorder.to_dict()
+
+    def go_back(self, state: State | None, past: tuple[Position | None, dict[str, Any]]) -> None:
+        """Take up an earlier moment; no state is the beginning."""
+        self.position, recorded = past
+        self.recorder.restore(recorded)
+        state = self._start if state is None else state
+        self.engine = None if state is None else self._open(state)
 
     def play(self, block: Block) -> Iterator[Progress]:
         """Play the rounds of one block, which somebody has dealt; yields after every piece."""
@@ -323,7 +383,8 @@ def run(
     from ddol.engines.answers import encoded
 
     if topology is not None or mixing is not None:
-        algorithm = algorithm.on(topology or algorithm.n_agents, mixing, **changes)
+        where = algorithm.n_agents if topology is None else topology
+        algorithm = algorithm.on(where, mixing, **changes)
     elif changes:
         algorithm = replace(algorithm, **changes)
     setup = Setup(engine, workers, passes, seed, n_features)

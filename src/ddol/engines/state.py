@@ -9,7 +9,7 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.engines.kernels import COPIES, LINEAR, SHARED_ABSORB, SHARED_ADD
-from ddol.streams.rows import Block, Rows
+from ddol.streams.rows import Block, no_rows
 
 
 @dataclass(frozen=True)
@@ -133,9 +133,7 @@ def start_state(algorithm: Algorithm, n_features: int, seed: int = 0) -> State:
 
 def _nothing(algorithm: Algorithm) -> Block:
     """The answers under way before round 1: none."""
-    empty = np.empty(0)
-    rows = Rows(empty, np.empty(0, np.uint32), np.zeros(1, np.int64), 0, empty, empty)
-    return Block(rows, np.full((algorithm.delay, algorithm.n_agents, algorithm.batch), -1))
+    return Block(no_rows(), np.full((algorithm.delay, algorithm.n_agents, algorithm.batch), -1))
 
 
 def grow(algorithm: Algorithm, state: State, n_features: int) -> State:

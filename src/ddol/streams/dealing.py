@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddol.streams.errors import DataError
-from ddol.streams.rows import Block, Rows, concatenate
+from ddol.streams.rows import Block, Rows, concatenate, no_rows
 from ddol.streams.stream import Position, Stream
 
 _MOST_ROUNDS = 8192
 _MOST_TABLE = 1 << 18
 _MOST_BYTES = 16 << 20
 _BEGINNING = {"block": None, "skip": 0}
+
+
+class Team(Protocol):
+    """Processes that deal together: each reads the streams of its own agents only."""
+
+    @property
+    def agents(self) -> range:
+        """Agents of this process."""
+
+    def fewest(self, rounds: int) -> int:
+        """Fewest rounds that a process can deal; 0 counts only where it is everybody's."""
+
+    def places(self, own: list[Position]) -> list[Position]:
+        """Places in the streams of all agents, from those of each process."""
 
 
 def deal(
@@ -26,6 +41,7 @@ def deal(
     passes: int = 1,
     position: Position | None = None,
     block_rounds: int | None = None,
+    team: Team | None = None,
 ) -> Iterator[tuple[Block, Position]]:
     """Yield rounds of play in blocks, each with the position right after it.
 
@@ -47,6 +63,9 @@ def deal(
         A position that an earlier call yielded; the blocks after it are the same to the bit.
     block_rounds
         Most rounds in a block; by default at most 8,192 and as many as keep a table in 2 MB.
+    team
+        Where several processes deal together: streams of other agents than one's own are not
+        read, and their places in the tables say -1. One stream for all is read by everybody.
 
     Examples
     --------
@@ -62,19 +81,46 @@ def deal(
     if block_rounds is None:
         block_rounds = max(1, min(_MOST_ROUNDS, _MOST_TABLE // (n_agents * batch)))
     plan = _Plan(n_agents, batch, block_rounds)
-    return _deal_passes(streams, plan, passes, position or {"pass": 0, "streams": None})
+    alone = _Alone(range(n_agents))
+    dealt = _deal_passes if len(streams) > 1 else _deal_one
+    start = position or {"pass": 0, "streams": [_BEGINNING] * len(streams)}
+    return dealt(streams, plan, passes, start, team or alone)
+
+
+def _deal_one(
+    streams: Sequence[Stream], plan: _Plan, passes: int, position: Position, team: Team
+) -> Iterator[tuple[Block, Position]]:
+    [place] = position["streams"]
+    for number in range(position["pass"], passes):
+        reader = _Reader(streams[0], place, number)
+        for block in _round_robin(reader, plan):
+            yield block, {"pass": number, "streams": [reader.place()]}
+        place = _BEGINNING
 
 
 def _deal_passes(
-    streams: Sequence[Stream], plan: _Plan, passes: int, position: Position
+    streams: Sequence[Stream], plan: _Plan, passes: int, position: Position, team: Team
 ) -> Iterator[tuple[Block, Position]]:
-    places = position["streams"] or [_BEGINNING] * len(streams)
+    places = position["streams"]
     for number in range(position["pass"], passes):
-        readers = [_Reader(s, at, number) for s, at in zip(streams, places, strict=True)]
-        blocks = _one_each(readers, plan) if len(readers) > 1 else _round_robin(readers[0], plan)
-        for block in blocks:
-            yield block, {"pass": number, "streams": [reader.place() for reader in readers]}
+        readers = {i: _Reader(streams[i], places[i], number) for i in team.agents}
+        for block in _one_each(readers, plan, team):
+            own = [reader.place() for reader in readers.values()]
+            yield block, {"pass": number, "streams": team.places(own)}
         places = [_BEGINNING] * len(streams)
+
+
+@dataclass(frozen=True)
+class _Alone:
+    """The only process, which deals to all agents."""
+
+    agents: range
+
+    def fewest(self, rounds: int) -> int:
+        return rounds
+
+    def places(self, own: list[Position]) -> list[Position]:
+        return own
 
 
 def progress(streams: Sequence[Stream], position: Position | None) -> tuple[int, int] | None:
@@ -227,28 +273,28 @@ def _round_robin(reader: _Reader, plan: _Plan) -> Iterator[Block]:
         yield Block(rows, table_round_robin(n, plan.n_agents, plan.batch))
 
 
-def _one_each(readers: Sequence[_Reader], plan: _Plan) -> Iterator[Block]:
+def _one_each(readers: Mapping[int, _Reader], plan: _Plan, team: Team) -> Iterator[Block]:
     batch = plan.batch
     while True:
-        for reader in readers:
+        for reader in readers.values():
             reader.fill(batch)
-        rounds = _common_rounds(readers, plan)
+        rounds = team.fewest(_common_rounds(readers.values(), plan))
         if not rounds:
             return
         table = np.full((rounds, plan.n_agents, batch), -1, dtype=np.int64)
         pieces: list[Rows] = []
         first = 0
-        for agent, reader in enumerate(readers):
+        for agent, reader in readers.items():
             n = min(reader.available, rounds * batch)
             pieces += reader.consume(n)
             own = np.full(rounds * batch, -1, dtype=np.int64)
             own[:n] = np.arange(first, first + n)
             table[:, agent] = own.reshape(rounds, batch)
             first += n
-        yield Block(concatenate(pieces), table)
+        yield Block(concatenate(pieces) if pieces else no_rows(), table)
 
 
-def _common_rounds(readers: Sequence[_Reader], plan: _Plan) -> int:
+def _common_rounds(readers: Iterable[_Reader], plan: _Plan) -> int:
     going = [reader for reader in readers if reader.available]
     if not going:
         return 0

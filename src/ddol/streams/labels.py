@@ -52,9 +52,9 @@ class Labels:
         return len(self.values) == 2
 
     def unseen(self, y: ArrayLike) -> NDArray[np.int64]:
-        """Rows whose label is none of these."""
+        """Rows whose label is none of these; one that was passed over has NaN, and none to check."""
         y = np.asarray(y, dtype=np.float64)
-        return np.flatnonzero(np.asarray(self.values)[self._nearest(y)] != y)
+        return np.flatnonzero((np.asarray(self.values)[self._nearest(y)] != y) & ~np.isnan(y))
 
     def encode(self, y: ArrayLike) -> Floats:
         """Numbers to learn from: −1 and +1 for two labels, class numbers for more."""

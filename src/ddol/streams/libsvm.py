@@ -56,7 +56,7 @@ class LibsvmStream:
     keep
         ``(first, last, n_agents)``: only rows of agents `first` to `last` (exclusive) under
         round-robin dealing are needed, so that the text of the others is passed over. They
-        stay as empty rows, which keeps blocks and positions as they are without `keep`.
+        stay as empty rows labelled NaN, which keeps blocks and positions as they are without `keep`.
     chunk_bytes
         Text that is read at a time.
 

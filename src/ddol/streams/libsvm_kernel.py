@@ -390,7 +390,7 @@ def parse(text, first_row, keep, rules, out, slow, bad):
             continue
         starts[row] = p
         if n_agents and not mine <= (first_row + row) % n_agents < end_mine:
-            y[row] = 0.0
+            y[row] = np.nan
             row += 1
             indptr[row] = nnz
             p = _skip_line(text, p)

@@ -297,6 +297,11 @@ class Block:
         return int(np.count_nonzero(self.table >= 0))
 
 
+def no_rows() -> Rows:
+    """Return a block without any row, which has no columns yet either."""
+    return Rows(_NO_FLOATS, _NO_INDICES, np.zeros(1, dtype=np.int64), 0, _NO_FLOATS, _NO_FLOATS)
+
+
 def concatenate(pieces: Sequence[Rows]) -> Rows:
     """Rows of all `pieces`, in order; sparse pieces take the largest number of columns.
 

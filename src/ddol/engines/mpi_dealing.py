@@ -1,0 +1,88 @@
+"""Dealing in an MPI job: every process reads what its own agents see, in common rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ddol.engines.ranks import Ranks
+from ddol.streams.dealing import deal
+from ddol.streams.errors import DataError
+from ddol.streams.rows import Block
+from ddol.streams.sharing import for_agents
+from ddol.streams.stream import Position, Stream
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """How a run's streams are dealt; see `ddol.streams.dealing.deal`."""
+
+    streams: list[Stream]
+    n_agents: int
+    batch: int = 1
+    passes: int = 1
+    block_rounds: int | None = None
+
+
+class _Own:
+    """The `Team` of processes that deal to their own agents each."""
+
+    def __init__(self, ranks: Ranks, n_agents: int) -> None:
+        self.ranks = ranks
+        first, agents = ranks.shares(n_agents)[ranks.rank]
+        self.agents = range(first, first + agents)
+
+    def fewest(self, rounds: int) -> int:
+        most, least = self.ranks.most([rounds, -rounds if rounds else -(1 << 62)])
+        return -least if most else 0
+
+    def places(self, own: list[Position]) -> list[Position]:
+        return [place for each in self.ranks.gather(own) for place in each]
+
+
+def deal_shares(
+    ranks: Ranks, dealt: Dealt, position: Position | None = None
+) -> Iterator[tuple[Block, Position]]:
+    """Yield blocks of the same rounds and features on every process, each with its own examples.
+
+    Parameters
+    ----------
+    ranks
+        The processes.
+    dealt
+        What is dealt. Streams of other processes' agents are never read.
+    position
+        Of all streams, as it comes with every block.
+    """
+    team, streams = _Own(ranks, dealt.n_agents), dealt.streams
+    ranks.check_same(
+        {
+            "the number of streams": len(streams),
+            "agents": dealt.n_agents,
+            "batch": dealt.batch,
+            "passes": dealt.passes,
+            "rounds in a block": dealt.block_rounds,
+        }
+    )
+    if len(streams) == 1:
+        own = team.agents
+        streams = [for_agents(streams[0], own.start, own.stop, dealt.n_agents)]
+    blocks = deal(
+        streams, dealt.n_agents, dealt.batch, dealt.passes, position, dealt.block_rounds, team
+    )
+    for block, after in blocks:
+        width = _agreed(ranks, block.n_rounds, block.rows.n_features)
+        rows = block.rows if block.rows.dense else block.rows.widen(width)
+        yield Block(rows, block.table), after
+    _agreed(ranks, 0, 0)
+
+
+def _agreed(ranks: Ranks, rounds: int, n_features: int) -> int:
+    """Features of the widest block; it is an error if the numbers of rounds differ."""
+    most, least, width = ranks.most([rounds, -rounds, n_features])
+    if most != -least:
+        raise DataError(
+            f"the ranks read different data: one has {most} rounds where another has {-least}; "
+            "give all of them the same file"
+        )
+    return width

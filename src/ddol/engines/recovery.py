@@ -1,0 +1,176 @@
+"""Going on without a lost process: copies of its agents at a neighbour, and a common way back."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ddol.algorithm import Algorithm
+from ddol.engines.kernels import COPIES
+from ddol.engines.mpi import Mpi, joined_parts
+from ddol.engines.mpi_dealing import Dealt, deal_shares
+from ddol.engines.ranks import RankLostError, Ranks, open_ranks
+from ddol.engines.state import State, sharing
+from ddol.streams.rows import Block
+from ddol.streams.stream import Position
+
+if TYPE_CHECKING:
+    from ddol.engines.session import Session
+
+SECONDS = 1.0
+"""Between two copies: what a lost process costs at most, beside the time to read it again."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The agents of one process as they were after a block."""
+
+    first: int
+    agents: int
+    state: State
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What a process needs to go back to the end of a block.
+
+    ``parts`` are its own agents, and those of the process before it. ``past`` belongs to the
+    run and is the same everywhere: the position of the streams, and the curves so far.
+    """
+
+    version: int
+    parts: tuple[Part, ...]
+    past: Any
+
+
+class Safekeeping:
+    """Copies of every process's agents, each at two processes, so that one may be lost.
+
+    Two versions are kept: a process may die while the newest is being made, and then not
+    everybody has it.
+
+    Parameters
+    ----------
+    ranks : Ranks
+    """
+
+    def __init__(self, ranks: Ranks) -> None:
+        self.ranks = ranks
+        self.copies: list[Copy] = []
+        self._made = time.monotonic()
+
+    def offer(self, engine: Mpi, past: Any) -> None:
+        """Make copies, if the last are old enough; all processes must call it."""
+        if not self.ranks.survives:
+            return
+        old = time.monotonic() - self._made > SECONDS
+        if self.ranks.most([int(old)])[0]:
+            self.make(engine, past)
+
+    def make(self, engine: Mpi, past: Any) -> None:
+        """Make copies now."""
+        ranks, state = self.ranks, engine.bench.state
+        own = Part(*engine.share, state.copy())
+        after, before = (ranks.rank + 1) % ranks.size, (ranks.rank - 1) % ranks.size
+        with ranks.watching():
+            other = ranks.comm.sendrecv(own, dest=after, source=before)
+        version = self.copies[-1].version + 1 if self.copies else 1
+        self.copies = [*self.copies[-1:], Copy(version, (own, other), past)]
+        self._made = time.monotonic()
+
+    def bring_back(self, algorithm: Algorithm) -> tuple[State, Any] | None:
+        """Put the newest state together that all processes know, or None for the beginning."""
+        ranks = self.ranks
+        newest = self.copies[-1].version if self.copies else 0
+        version = -ranks.most([-newest])[0]
+        held = [copy for copy in self.copies if copy.version == version]
+        parts = held[0].parts if held else ()
+        holders: dict[tuple[int, int], int] = {}
+        for rank, has in enumerate(ranks.gather([(part.first, part.agents) for part in parts])):
+            for share in has:
+                holders.setdefault(share, rank)
+        if version == 0:
+            return None
+        shares = sorted(holders)
+        if sum(agents for _, agents in shares) != algorithm.n_agents:
+            raise RuntimeError(
+                "too many ranks were lost at once: the agents of one of them and their copies are "
+                "gone; start again, with --resume if there is a checkpoint"
+            )
+        states = [self._fetched(share, holders[share], parts) for share in shares]
+        return joined_parts(states, shares, sharing(algorithm) != COPIES), held[0].past
+
+    def _fetched(self, share: tuple[int, int], holder: int, parts: tuple[Part, ...]) -> State:
+        """One part, from the process that holds it."""
+        own = [part.state for part in parts if (part.first, part.agents) == share]
+        with self.ranks.watching():
+            found: State = self.ranks.comm.bcast(own[0] if own else None, root=holder)
+        return found
+
+
+class Together:
+    """The processes of an MPI job, which play one session.
+
+    What `Alone` is to a session in one process.
+    """
+
+    def __init__(self) -> None:
+        self.ranks = open_ranks()
+        self.safe = Safekeeping(self.ranks)
+        self._size = self.ranks.size
+        self._beginning: Any = None
+
+    def blocks(self, session: Session) -> Iterator[tuple[Block, Position]]:
+        """Deal this process's share of the examples."""
+        algorithm, setup = session.algorithm, session.setup
+        if self._beginning is None:
+            self._beginning = session.past()
+        dealt = Dealt(
+            session.streams, algorithm.n_agents, algorithm.batch, setup.passes, setup.block_rounds
+        )
+        return deal_shares(self.ranks, dealt, session.position)
+
+    def after_block(self, session: Session) -> None:
+        """Keep copies of all agents from time to time."""
+        assert isinstance(session.engine, Mpi)
+        self.safe.offer(session.engine, session.past())
+
+    def at_end(self, session: Session) -> None:
+        """Make sure that nobody was lost on the last rounds."""
+        if self.ranks.survives:
+            with self.ranks.watching():
+                self.ranks.comm.Agree(1)
+
+    def recover(self, session: Session) -> None:
+        """Go on without the processes that were lost, from the last common copy."""
+        while True:
+            try:
+                self._recover(session)
+                break
+            except RankLostError:  # one more, while the others were being brought together
+                continue
+
+    def _recover(self, session: Session) -> None:
+        ranks = self.ranks
+        if isinstance(session.engine, Mpi):
+            session.engine.abandon()
+        with ranks.watching():
+            ranks.comm.Revoke()
+            ranks.comm = ranks.comm.Shrink()
+        state, past = self.safe.bring_back(session.algorithm) or (None, self._beginning)
+        session.go_back(state, past)
+        if isinstance(session.engine, Mpi):
+            self.safe.make(session.engine, past)
+        if ranks.leads:
+            self._tell(0 if session.engine is None else session.engine.counters().rounds)
+        self._size = ranks.size
+
+    def _tell(self, rounds: int) -> None:
+        lost, left = self._size - self.ranks.size, self.ranks.size
+        who = "1 rank was" if lost == 1 else f"{lost} ranks were"
+        others = "1 rank goes" if left == 1 else f"{left} ranks go"
+        text = f"ddol: {who} lost; {others} on with all agents from round {rounds}"
+        print(text, file=sys.stderr, flush=True)

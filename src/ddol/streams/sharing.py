@@ -1,0 +1,42 @@
+"""Reading only the rows of some agents, where a stream can pass over the others."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from ddol.streams.shuffle import ShuffledStream
+from ddol.streams.stream import Stream
+
+
+def for_agents(stream: Stream, first: int, last: int, n_agents: int) -> Stream:
+    """The same stream without what only other agents would see of it.
+
+    Rows of other agents stay, so that blocks and positions are the same, but they may be empty.
+    A stream that cannot pass over rows, or whose order is another than that of the file, is
+    returned as it is.
+
+    Parameters
+    ----------
+    stream
+        To be dealt round-robin.
+    first, last
+        Agents whose rows are needed; `last` is exclusive.
+    n_agents
+        Agents in all.
+
+    Examples
+    --------
+    >>> from ddol.streams.libsvm import LibsvmStream
+    >>> for_agents(LibsvmStream(("a.libsvm",)), 0, 2, 4).keep
+    (0, 2, 4)
+    """
+    if not is_dataclass(stream) or isinstance(stream, ShuffledStream):
+        return stream
+    changeable: Any = stream
+    names = {field.name for field in fields(changeable)}
+    if "keep" in names:
+        return replace(changeable, keep=(first, last, n_agents))
+    if "stream" in names:
+        return replace(changeable, stream=for_agents(changeable.stream, first, last, n_agents))
+    return stream
