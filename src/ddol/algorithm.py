@@ -16,7 +16,7 @@ import numpy as np
 
 from ddol.communicate import average
 from ddol.communicate.consensus import spectral_gap
-from ddol.communicate.graph import Topology
+from ddol.communicate.graph import Topology, check_count
 from ddol.communicate.mixing import Changing, Mixing, metropolis, mixing_for, uniform
 from ddol.communicate.topologies import complete
 from ddol.update.losses import REGRESSION, Loss, hinge
@@ -102,7 +102,9 @@ class Algorithm:
         >>> dogd().on(ring(8), period=4).n_agents
         8
         """
-        graph = complete(topology) if isinstance(topology, int) else topology
+        graph = topology
+        if not isinstance(graph, Topology):
+            graph = complete(check_count(graph, "topology"))
         if mixing is None:
             mixing = uniform(graph) if graph.is_complete else metropolis(graph)
         matrix = mixing_for(mixing, graph)

@@ -1,8 +1,9 @@
 """How Python functions become parts of the compiled kernel.
 
-A part (a loss, one loop of an update rule, a communicator) is a plain Python function. It is compiled on its own,
-to a C function, and the kernel calls it by its address. So no combination of parts is ever compiled
-together, every part hits Numba's disk cache on its own, and a user's part is compiled exactly like ours.
+A part (a loss, one loop of an update rule, a communicator) is a plain Python function. It is
+compiled on its own, to a C function, and the kernel calls it by its address. So no combination of parts
+is ever compiled together, every part hits Numba's disk cache on its own, and a user's part is compiled
+exactly like ours.
 
 Loops over a row are written once for dense and sparse rows: the row's values are ``x[0..n)`` and
 ``column(index, j)`` says which feature the j-th value belongs to. The dense variant is compiled with
@@ -14,14 +15,15 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core.errors import NumbaError
 from numba.extending import intrinsic, overload
 
 POINTER = types.CPointer(types.float64)
@@ -48,41 +50,69 @@ class CompileError(TypeError):
     """A user's function does not fit the kernel: the message says which and what was expected."""
 
 
+def check_arguments(function: Any, expected: str) -> None:
+    """Refuse what cannot be called as ``expected`` says.
+
+    Examples
+    --------
+    >>> check_arguments(lambda z, y: z - y, "value(z, y, p)")
+    Traceback (most recent call last):
+    ddol.compiled.CompileError: `<lambda>(z, y)` takes 2 arguments, expected 3: value(z, y, p)
+    """
+    if not inspect.isfunction(function):
+        raise CompileError(f"found {function!r}, expected a Python function {expected}")
+    signature = inspect.signature(function)
+    wanted, found = expected.count(",") + 1, len(signature.parameters)
+    if found != wanted:
+        shown = f"{function.__name__}{signature}"
+        raise CompileError(f"`{shown}` takes {found} arguments, expected {wanted}: {expected}")
+
+
 @functools.cache
-def compile_part(function: Callable, signature: Any) -> Any:
-    """Compile ``function`` to a C function of the given Numba ``signature``; ``.address`` calls it."""
-    expected = len(signature.args)
-    found = len(inspect.signature(function).parameters)
-    name = getattr(function, "__qualname__", repr(function))
-    if found != expected:
-        raise CompileError(f"`{name}` takes {found} arguments, expected {expected}")
+def compile_part(function: Callable, signature: Any, expected: str) -> Any:
+    """Compile ``function`` to a C function of the given Numba ``signature``; ``.address`` calls it.
+
+    ``expected`` says how the kernel calls it, such as "value(z, y, p)", for messages.
+    """
+    check_arguments(function, expected)
     options: dict[str, Any] = {"error_model": "numpy", "fastmath": REORDER}
     try:
         return numba.cfunc(signature, cache=_cacheable(function), **options)(function)
-    except NumbaError as error:
-        reason = " ".join(str(error).split())[:300]
+    except Exception as error:
         raise CompileError(
-            f"`{name}` does not compile to {signature}: {reason}; "
-            "use numbers, loops and functions of `math` only"
-        ) from error
+            f"`{function.__name__}` does not compile as {expected}: {_reason(error)}; use numbers, "
+            "loops and functions of `math`, and put numba.njit on functions that it calls"
+        ) from None
+
+
+def _reason(error: Exception) -> str:
+    """The one line of a compiler's message that says what is wrong, and where."""
+    text = str(error)
+    said = [line.strip() for line in text.splitlines()]
+    telling = [line for line in said if line and not line.startswith(("Failed in", "During:"))]
+    found = telling[0].split(", defined at ")[0] if telling else type(error).__name__
+    if found.endswith("signature:"):
+        found = f"no compiled form of {telling[1].removeprefix('>>> ')}"
+    place = re.search(r"line (\d+)", text)
+    return f"{found[:200]} (line {place[1]})" if place else found[:200]
 
 
 def _cacheable(function: Callable) -> bool:
     """Numba caches beside the source file: functions typed into an interpreter have none."""
-    if function.__closure__:
-        return False
-    try:
-        return inspect.getsourcefile(function) is not None and not function.__module__ == "__main__"
-    except TypeError:
-        return False
+    code: Any = function.__code__
+    in_file = Path(code.co_filename).is_file()
+    return in_file and not function.__closure__ and function.__module__ != "__main__"
 
 
-def scalar(function: Callable | None, arguments: int = 2) -> int:
-    """Address of ``double f(double…, const double *parameters)``: losses and link functions."""
+def scalar(function: Callable | None, expected: str) -> int:
+    """Address of ``double f(double…, const double *parameters)``: losses and link functions.
+
+    ``expected`` names the arguments, such as "value(z, y, p)".
+    """
     if function is None:
         return 0
-    signature = types.float64(*[types.float64] * arguments, POINTER)
-    return int(compile_part(function, signature).address)
+    numbers = [types.float64] * expected.count(",")
+    return int(compile_part(function, types.float64(*numbers, POINTER), expected).address)
 
 
 def _call(result: Any, llvm_result: Any) -> Any:
@@ -107,7 +137,7 @@ def _call_through_ctypes(result: Any) -> Callable:
 
     def call(address: int, arguments: tuple) -> Any:
         types_ = [kinds.get(type(a), ctypes.c_int64) for a in arguments]
-        plain = [float(a) if k is ctypes.c_double else int(a) for a, k in zip(arguments, types_)]
+        plain = [float(a) if k is ctypes.c_double else int(a) for a, k in zip(arguments, types_, strict=True)]
         return ctypes.CFUNCTYPE(result, *types_)(int(address))(*plain)
 
     return call

@@ -17,17 +17,20 @@ from ddol.streams.stream import Position, Stream
 
 @dataclass(frozen=True)
 class Encoded:
-    """A stream whose labels are encoded: −1 and +1 for two classes, 0, 1, … for more.
+    """A stream whose labels are encoded: as −1 and +1, or as 0, 1, ….
 
     Parameters
     ----------
     stream : Stream
     classes : tuple of float
         In rising order.
+    signed : bool
+        Two classes are −1 and +1.
     """
 
     stream: Stream
     classes: tuple[float, ...]
+    signed: bool = True
 
     @property
     def n_features(self) -> int | None:
@@ -59,7 +62,7 @@ class Encoded:
             before = after
 
     def _encode(self, y: np.ndarray, position: Position | None) -> np.ndarray:
-        if self.classes == (-1.0, 1.0) and np.all(np.abs(y) == 1.0):
+        if self.signed and self.classes == (-1.0, 1.0) and np.all(np.abs(y) == 1.0):
             return y
         classes = np.array(self.classes)
         place = np.searchsorted(classes, y).clip(0, len(classes) - 1)
@@ -71,7 +74,7 @@ class Encoded:
                 f"{where}: found label {y[strange[0]]:g}, expected one of {known}; "
                 "correct the label, or name all classes beforehand"
             )
-        return 2.0 * place - 1.0 if len(classes) == 2 else place.astype(float)
+        return 2.0 * place - 1.0 if self.signed else place.astype(float)
 
     def describe(self) -> str:
         """Name of the stream."""
@@ -105,6 +108,8 @@ def check_classes(algorithm: Algorithm, classes: Sequence[float]) -> tuple[float
         return found
     if n_classes is not None and len(found) < expected and set(found) <= set(range(expected)):
         return tuple(float(k) for k in range(expected))
+    if not found:
+        raise DataError("found no example; expected at least one")
     names = ", ".join(f"{c:g}" for c in found[:10]) + (", …" if len(found) > 10 else "")
     noun = "class" if len(found) == 1 else "classes"
     hint = (
@@ -124,6 +129,11 @@ def as_streams(streams: Any) -> list[Stream]:
         return [streams]
     if isinstance(streams, tuple) and len(streams) in (2, 3) and not isinstance(streams[0], Stream):
         return [array_stream(*streams)]
+    if not isinstance(streams, list | tuple) or not streams:
+        raise TypeError(
+            f"found {type(streams).__name__} as `streams`, expected (X, y), a stream, or a list of "
+            "either, one for each agent"
+        )
     return [as_streams(one)[0] for one in streams]
 
 
@@ -153,4 +163,23 @@ def encoded(algorithm: Algorithm, streams: Any, classes: Sequence[float] | None 
         else:
             classes = (-1.0, 1.0) if algorithm.outputs == 1 else range(algorithm.outputs)
     checked = check_classes(algorithm, classes)
-    return [Encoded(stream, checked) for stream in found]
+    _check_advice(algorithm, found)
+    return [Encoded(stream, checked, signed=algorithm.outputs == 1) for stream in found]
+
+
+def _check_advice(algorithm: Algorithm, streams: list[Stream]) -> None:
+    """Refuse features in the place of experts' advice, where that can be seen."""
+    n_classes = getattr(algorithm.update, "n_classes", 2)
+    advice = [-1.0, 1.0] if n_classes == 2 else list(range(n_classes))
+    for stream in streams:
+        if not algorithm.update.experts or not isinstance(stream, RowsStream):
+            continue
+        values = stream.rows.data
+        strange = np.flatnonzero(~np.isin(values, advice))
+        if strange.size or not stream.rows.dense:
+            found = f"{values[strange[0]]:g}" if strange.size else "sparse rows"
+            known = ", ".join(f"{c:g}" for c in advice[:10])
+            raise DataError(
+                f"{stream.describe()}: found {found}, expected the advice of experts, which is one of "
+                f"{known}; make it with ddol.update.experts"
+            )

@@ -30,6 +30,8 @@ BINARY, CLASSES, REGRESSION = 0, 1, 2
 SHARED_ADD, SHARED_ABSORB, COPIES = 0, 1, 2
 LINEAR, LOG = 0, 1
 TIE = 1e-12  # as in ddol.update.majority: rounding must not decide between equal votes
+LISTED = 1e-300
+"""Marks a feature that is listed already, where its gradient happens to be 0."""
 
 
 class Worker(NamedTuple):
@@ -349,11 +351,12 @@ def _merge(worker, examples, r, a, k, size):
             if sums[d] == 0.0:
                 touched[n] = index[j]
                 n += 1
-                sums[d] = 1e-300  # marks the feature as listed
             sums[d] += weight * x[j]
+            if sums[d] == 0.0:
+                sums[d] = LISTED
     for j in range(n):
         d = j if examples.indptr == 0 else np.int64(touched[j])
-        values[j] = sums[d]
+        values[j] = sums[d] if sums[d] != LISTED else 0.0
         sums[d] = 0.0
     return worker.merged, worker.touched, n
 

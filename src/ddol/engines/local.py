@@ -70,6 +70,7 @@ def advance(algorithm: Algorithm, state: State, block: Block) -> State:
     >>> state.t, state.mistakes.tolist()
     (2, [0, 1])
     """
+    check_examples(algorithm, block)
     engine = Local(algorithm, state)
     engine.play(block)
     return engine.state()
@@ -82,4 +83,23 @@ def check_block(algorithm: Algorithm, block: Block) -> None:
         raise ValueError(
             f"the block was dealt to {found[0]} agents in batches of {found[1]}, expected "
             f"{expected[0]} agents and batches of {expected[1]}"
+        )
+
+
+def check_examples(algorithm: Algorithm, block: Block) -> None:
+    """Refuse rows that do not exist and labels that are not encoded: the kernel trusts both."""
+    rows, table = block.rows, block.table
+    if table.size and not (table.min() >= -1 and table.max() < len(rows)):
+        raise ValueError(
+            f"the block's table names rows {table.min()} to {table.max()}, expected 0 to "
+            f"{len(rows) - 1}, or -1 for none"
+        )
+    if not algorithm.classification:
+        return
+    classes = [-1.0, 1.0] if algorithm.outputs == 1 else list(range(algorithm.outputs))
+    strange = np.flatnonzero(~np.isin(rows.y, classes))
+    if strange.size:
+        raise ValueError(
+            f"found label {rows.y[strange[0]]:g} in row {strange[0]} of the block, expected one of "
+            f"{', '.join(f'{c:g}' for c in classes[:10])}; ddol.run encodes labels by itself"
         )

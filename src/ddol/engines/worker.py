@@ -203,7 +203,7 @@ class Bench:
         """Play the rounds of a block that has no new features; 0, or the communicator's error."""
         state = self.state
         rows, predicted, learned, waiting = with_waiting(state, block)
-        rows = rows if rows.dense else rows.widen(state.n_features)
+        rows = rows.widen(state.n_features)
         status = self.play(rows, predicted, learned, state.t)
         self.state = replace(state, t=state.t + len(predicted), waiting=waiting)
         return status

@@ -15,9 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ddol.compiled import scalar
+from ddol.compiled import check_arguments, scalar
 
 BINARY, REGRESSION = "binary", "regression"
+_VALUE, _DERIVATIVE = "value(z, y, p)", "derivative(z, y, p)"
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,12 @@ class Loss:
             raise ValueError(
                 f"`task` of loss {self.name} is {self.task!r}, use binary or regression"
             )
+        check_arguments(self.value, _VALUE)
+        check_arguments(self.derivative, _DERIVATIVE)
 
     def addresses(self) -> tuple[int, int]:
         """Compiled value and derivative, by address."""
-        return scalar(self.value), scalar(self.derivative)
+        return scalar(self.value, _VALUE), scalar(self.derivative, _DERIVATIVE)
 
 
 def _hinge_value(z, y, p):

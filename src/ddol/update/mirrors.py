@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ddol.compiled import scalar
+from ddol.compiled import check_arguments, scalar
 from ddol.update import entropy as entropy_loops
 from ddol.update import linear, pnorm, separable
 from ddol.update.domains import EVERYWHERE, L1_BALL, L2_BALL, NORM_BALL, SIMPLEX, Domain, everywhere
 from ddol.update.rule import DUAL, PRIMAL, Layout, Loops, Update
+
+_TO_PRIMAL, _TO_DUAL = "to_primal(theta, p)", "to_dual(w, p)"
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,8 @@ def separable_mirror(
     >>> sinh.primal(np.zeros((1, 2)))
     array([0., 0.])
     """
+    check_arguments(to_primal, _TO_PRIMAL)
+    check_arguments(to_dual, _TO_DUAL)
     return Mirror(name, "separable", to_primal=to_primal, to_dual=to_dual, own=tuple(parameters))
 
 
@@ -269,7 +273,8 @@ class MirrorDescent(Update):
         if self.mirror.kind == "p_norm":
             q = self.mirror.p / (self.mirror.p - 1.0)
             return np.array([self.l2, pnorm.KINDS[self.domain.kind], radius, q, self.mirror.p])
-        links = [scalar(f, arguments=1) for f in (self.mirror.to_primal, self.mirror.to_dual)]
+        to_primal = scalar(self.mirror.to_primal, _TO_PRIMAL)
+        links = to_primal, scalar(self.mirror.to_dual, _TO_DUAL)
         return np.array([self.l2, *map(separable.as_number, links), *self.mirror.own, 0.0])
 
     def begin_state(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,10 @@ class Power:
     exponent: float
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.scale < math.inf:
-            raise ValueError(f"`rate` must be a positive number, it is {self.scale}")
+        if not isinstance(self.scale, Real) or not 0.0 < self.scale < math.inf:
+            raise ValueError(
+                f"`rate` must be a positive number or a function of the round, it is {self.scale!r}"
+            )
 
     def __call__(self, t: np.ndarray) -> np.ndarray:
         """Values of rounds t."""
@@ -62,15 +65,34 @@ def evaluate(rate: Rate, first: int, rounds: int) -> np.ndarray:
     array([2.        , 0.5       , 0.33333333])
     """
     t = np.arange(first, first + rounds)
-    try:
-        values = np.asarray(rate(t), float)
-    except (TypeError, ValueError):
-        values = np.array([rate(int(round_)) for round_ in t], float)
-    if values.shape != t.shape:
-        values = np.array([rate(int(round_)) for round_ in t], float).reshape(t.shape)
+    values = _on_array(rate, t)
+    if values is None:
+        values = np.array([_on_round(rate, int(round_)) for round_ in t], float)
     bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0.0)))
     if bad.size:
         raise ValueError(
             f"`rate` gave {values[bad[0]]} in round {t[bad[0]]}, expected a finite number ≥ 0"
         )
     return values
+
+
+def _on_array(rate: Rate, t: np.ndarray) -> np.ndarray | None:
+    """All rounds in one call, or None where the rate takes one round at a time."""
+    # One round more than asked for: a function of one number would take an array of one.
+    more = np.append(t, t[-1:] + 1)
+    try:
+        values = np.asarray(rate(more), float)
+    except Exception:  # whatever a function of one number raises when it is given many
+        return None
+    return values[: len(t)] if values.shape == more.shape else None
+
+
+def _on_round(rate: Rate, t: int) -> float:
+    try:
+        return float(rate(t))
+    except TypeError as error:
+        name = getattr(rate, "__name__", repr(rate))
+        raise TypeError(
+            f"`rate` function {name} failed in round {t}: {error}; expected a function of the "
+            "round t = 1, 2, … that returns a number"
+        ) from error

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import types
@@ -21,7 +22,8 @@ DUAL, PRIMAL = "dual", "primal"
 LINEAR, LOG, MAX = 0, 1, 2
 """How neighbours' numbers are averaged: Σ A v, log Σ A exp v, or the largest."""
 
-_P, _I, _F = POINTER, types.int64, types.float64
+_P, _I, _F, _V = POINTER, types.int64, types.float64, types.void
+_NUMBERS = ("which", "g", "eta", "share", "exchanging", "t", "y", "grow")
 _STATE = (_P, _P, _P)  # w: slots × D numbers of one output; s: its scalars; p: the parameters
 
 
@@ -70,22 +72,33 @@ class Loops:
     def addresses(self, dense: bool) -> np.ndarray:
         """Compile what is not compiled yet; the order is that of the fields."""
         row = DENSE if dense else SPARSE
-        signatures = {
-            "score": _F(*_STATE, _P, row, _I, _I, _F),
-            "begin": types.void(*_STATE, _I, _F, _F, _F),
-            "step": types.void(*_STATE, _P, row, _I, _I, _F, _F, _F),
-            "absorb": types.void(*_STATE, _P, _P, row, _I, _I, _F, _F, _F),
-            "commit": types.void(*_STATE, _P, _P, row, _I, _I, _F),
-            "finish": types.void(*_STATE, _I, _F, _F),
-            "squares": _F(*_STATE, _I),
-            "observe": types.void(*_STATE, _P, row, _I, _I, _F, _F),
-            "notice": types.void(*_STATE, _P, _P, _P, row, _I, _I, _F, _F),
+        calls = {
+            "score": (_F, "x, index, n, D, which"),
+            "begin": (_V, "D, eta, share, exchanging"),
+            "step": (_V, "x, index, n, D, g, eta, share"),
+            "absorb": (_V, "delta, x, index, n, D, g, eta, share"),
+            "commit": (_V, "delta, peak, index, n, D, eta"),
+            "finish": (_V, "D, t, eta"),
+            "pack": (_V, "D, out"),
+            "unpack": (_V, "D, averaged"),
+            "weights": (_V, "D, out"),
+            "squares": (_F, "D"),
+            "observe": (_V, "x, index, n, D, y, grow"),
+            "notice": (_V, "delta, peak, x, index, n, D, y, share"),
         }
-        whole = types.void(*_STATE, _I, _P)
-        parts = [(getattr(self, f.name), signatures.get(f.name, whole)) for f in fields(self)]
+        parts = [(getattr(self, name), name, *call, row) for name, call in calls.items()]
         # What a worker collected is dense, whatever its rows were.
-        parts.append((self.commit, types.void(*_STATE, _P, _P, DENSE, _I, _I, _F)))
-        return np.array([compile_part(*part).address if part[0] else 0 for part in parts], np.int64)
+        parts.append((self.commit, "commit", *calls["commit"], DENSE))
+        return np.array([_address(*part) for part in parts], np.int64)
+
+
+def _address(function: Callable | None, name: str, result: Any, arguments: str, row: Any) -> int:
+    """Address of one loop, compiled for dense or sparse rows; 0 where an update has none."""
+    if function is None:
+        return 0
+    kinds = {"index": row, "n": _I, "D": _I, **dict.fromkeys(_NUMBERS, _F)}
+    signature = result(*_STATE, *[kinds.get(argument, _P) for argument in arguments.split(", ")])
+    return int(compile_part(function, signature, f"{name}(w, s, p, {arguments})").address)
 
 
 @dataclass(frozen=True)
