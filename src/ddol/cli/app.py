@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import traceback
 from typing import Annotated, Any
 
@@ -29,10 +30,17 @@ class _Commands(TyperGroup):
         except Exception as error:
             if hasattr(error, "format_message"):
                 raise  # wrong usage: the parser prints it itself, with the usage line
+            _let_the_first_speak()
             if ctx.meta.get("debug"):
                 traceback.print_exc()
             print(f"{_prefix(error)}{_one_line(error)}", file=sys.stderr)
             raise typer.Exit(_exit_code(error)) from None
+
+
+def _let_the_first_speak() -> None:
+    """Ranks of an MPI job often fail alike; the first one's line is enough, and ends the others."""
+    if os.environ.get("OMPI_COMM_WORLD_RANK", "0") != "0":
+        time.sleep(0.5)
 
 
 def _prefix(error: Exception) -> str:

@@ -89,3 +89,8 @@ class TrainOptions:
         chosen |= {"--passes": self.run.passes, "--seed": self.run.seed}
         plain = {name: list(v) if isinstance(v, tuple) else v for name, v in chosen.items()}
         return {name.replace("_", "-"): value for name, value in plain.items()}
+
+    def progress(self) -> dict[str, Any]:
+        """What decides when a run shows, saves or stops, which all of its processes must share."""
+        names = ("checkpoint", "every", "resume", "quiet")
+        return {f"--{name}": getattr(self.run, name) for name in names}

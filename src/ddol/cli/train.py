@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
@@ -21,6 +22,7 @@ from ddol.cli.prepare import Facts, Prepared, Preparing
 from ddol.cli.sources import fingerprint
 from ddol.cli.stopping import Signals, StoppedError
 from ddol.cli.table import Table, say, summary, warn
+from ddol.engines.ranks import RankLostError
 from ddol.engines.session import Session, Setup
 from ddol.measure.promise import promise
 from ddol.measure.trace import Trace
@@ -45,6 +47,7 @@ def train(options: TrainOptions) -> Trace:
     options : TrainOptions
     """
     crew = _Crew(options.run)
+    crew.check_same(options.identity() | options.progress())
     check(options, crew.leads)
     run = {**options.identity(), "the data": fingerprint(options.data)}
     algorithm = build(options.learn, options.run.seed)
@@ -92,30 +95,50 @@ class _Crew:
     """The processes of a run: one, or the ranks of MPI, of which the first talks and writes."""
 
     def __init__(self, run: RunOptions) -> None:
-        self.comm: Any = None
+        self.ranks: Any = None
         if run.engine == "mpi":
-            try:
-                from mpi4py import MPI
-            except ImportError:
-                raise DataError("--engine mpi needs mpi4py; pip install ddol[mpi]") from None
-            self.comm = MPI.COMM_WORLD
+            from ddol.engines.ranks import open_ranks
+
+            self.ranks = open_ranks()
+        else:
+            _check_alone(run.engine)
 
     @property
     def leads(self) -> bool:
-        return self.comm is None or self.comm.Get_rank() == 0
+        return self.ranks is None or bool(self.ranks.leads)
 
     @property
     def screen(self) -> TextIO | None:
+        """Where the table is shown: by one process only."""
         return sys.stderr if self.leads else None
 
     def warn(self, text: str) -> None:
         if self.leads:
             warn(text)
 
+    def check_same(self, options: dict[str, Any]) -> None:
+        """Refuse to go on where the processes were given different options."""
+        if self.ranks is not None:
+            self.ranks.check_same(options)
+
+    def from_leader(self, make: Callable[[], Any]) -> Any:
+        """What one process makes, for all."""
+        return make() if self.ranks is None else self.ranks.from_leader(make)
+
     def agreed(self, caught: int | None) -> int:
         """The signal that any of the processes has caught, or 0."""
         number = caught or 0
-        return number if self.comm is None else max(self.comm.allgather(number))
+        return number if self.ranks is None else int(self.ranks.most([number])[0])
+
+
+def _check_alone(engine: str) -> None:
+    """Refuse to run N separate copies under mpiexec."""
+    size = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
+    if size > 1:
+        raise DataError(
+            f"mpiexec started {size} ranks, but --engine is {engine}, which would run {size} copies; "
+            "add --engine mpi"
+        )
 
 
 def _saved(run: RunOptions, identity: dict[str, Any], crew: _Crew) -> Checkpoint | None:
@@ -123,7 +146,8 @@ def _saved(run: RunOptions, identity: dict[str, Any], crew: _Crew) -> Checkpoint
     if run.checkpoint is None:
         return None
     if run.resume:
-        found = load_checkpoint(run.checkpoint, identity, crew.warn)
+        folder = run.checkpoint
+        found = crew.from_leader(lambda: load_checkpoint(folder, identity, warn))
         if crew.leads and not run.quiet:
             examples = "the beginning" if found is None else f"{found.state.examples.sum():,}"
             unit = "; no checkpoint was found" if found is None else " examples"
@@ -163,14 +187,16 @@ def _carry_out(
             stack.callback(table.bar.close)
         signals = stack.enter_context(Signals(at_once=options.data.from_stdin))
         for progress in session:
-            if table is not None:
-                table.show(progress)
-            if progress.position is None:
-                continue
-            keeper.after(session, prepared.facts, crew.leads)
-            if number := crew.agreed(signals.caught):
-                keeper.save(session, prepared.facts, crew.leads)
-                raise StoppedError(number, keeper.advice())
+            # A process that is lost here is noticed again, and made up for, by the session.
+            with suppress(RankLostError):
+                if table is not None:
+                    table.show(progress)
+                if progress.position is None:
+                    continue
+                keeper.after(session, prepared.facts, crew.leads)
+                if number := crew.agreed(signals.caught):
+                    keeper.save(session, prepared.facts, crew.leads)
+                    raise StoppedError(number, keeper.advice())
         trace = session.finish()
         if table is not None:
             table.end()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -80,6 +80,12 @@ class Ranks:
         with self.watching():
             self.comm.Allreduce(MPI.IN_PLACE, here, MPI.MAX)
         return [int(number) for number in here]
+
+    def from_leader(self, make: Callable[[], Any]) -> Any:
+        """What one process makes, on every process."""
+        value = make() if self.leads else None
+        with self.watching():
+            return self.comm.bcast(value)
 
     def check_same(self, facts: Mapping[str, Any]) -> None:
         """Refuse to go on where processes were started with different options."""
