@@ -120,7 +120,8 @@ def _network(mixing: Mixing | Changing) -> Network:
     if first.is_uniform_complete:
         return Network(first.n_agents, 1.0, 1.0 / first.n_agents)
     _, _, weights = first.csr()
-    spread = float(np.sum(weights**2)) / first.n_agents
+    # Where nobody listens to two agents their gradients cannot be told apart, and count as equal.
+    spread = min(float(np.sum(weights**2)) / first.n_agents, 0.999)
     return Network(first.n_agents, spectral_gap(first), spread)
 
 

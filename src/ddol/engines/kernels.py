@@ -630,6 +630,8 @@ def _mix(worker, packed, mode, place, D, lo, hi):
         out[d] = 0.0 if mode == LINEAR else -math.inf
     for j in range(lo, hi):
         sent, share = floats(first + columns[j] * stride), shares[j]
+        if share == 0.0:
+            continue
         if mode == LINEAR:
             for d in range(D):
                 out[d] += share * sent[d]
@@ -641,7 +643,8 @@ def _mix(worker, packed, mode, place, D, lo, hi):
     for d in range(D):
         total = 0.0
         for j in range(lo, hi):
-            total += shares[j] * math.exp(floats(first + columns[j] * stride)[d] - out[d])
+            if shares[j] > 0.0:
+                total += shares[j] * math.exp(floats(first + columns[j] * stride)[d] - out[d])
         out[d] += math.log(total)
 
 

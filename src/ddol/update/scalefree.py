@@ -42,6 +42,8 @@ UNSEEN = 1e300
 """Inverse scale of a feature never seen: finite, because infinity times zero is not a number."""
 TINY = 1e-300
 """P before any gradient: 0/√P is 0 in dense rows without a branch."""
+NOTHING = 1e-299
+"""P up to here has seen no gradient: an average of TINY may be a little more than TINY."""
 PACKED = (LINEAR, LINEAR, LINEAR, LINEAR, LINEAR, MAX)
 
 
@@ -60,7 +62,7 @@ def spread_of_scores(s):
 @register_jitable
 def correlation(w, p, d, D):
     """κ² of the agents' gradients of one feature."""
-    if p[AGENTS] == 1.0 or w[P * D + d] <= TINY:
+    if p[AGENTS] == 1.0 or w[P * D + d] <= NOTHING:
         return 1.0
     kappa = min(max(w[X * D + d] / w[P * D + d], 0.0), 1.0)
     return 1.0 if kappa > 1.0 - 1e-9 else kappa * kappa
@@ -131,7 +133,7 @@ def keep_alone(w, p, d, D, gradient):
     square = gradient * gradient
     if p[AGENTS] > 1.0:
         place = P * D + d
-        kappa = min(max(w[X * D + d] / w[place], 0.0), 1.0) if w[place] > TINY else 1.0
+        kappa = min(max(w[X * D + d] / w[place], 0.0), 1.0) if w[place] > NOTHING else 1.0
         w[X * D + d] += kappa * square
     w[P * D + d] += square
 
