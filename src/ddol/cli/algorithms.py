@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from ddol.algorithm import Algorithm
 from ddol.cli.options import LearnOptions
@@ -13,7 +12,6 @@ from ddol.presets import PRESETS
 from ddol.streams.errors import DataError
 from ddol.update.losses import REGRESSION, loss_named
 
-Preset = Callable[..., Algorithm]
 PARAMETERS = ("loss", "C", "radius", "rate", "alpha", "l1", "l2", "p")
 _SAME_AS = {"ogd": "dogd", "oeg": "doeg", "wma": "dwm_i", "rwma": "drwm"}
 _AVERAGE_IN_THE_NAME = ("dwm_i", "dwm_a", "wma")
@@ -37,7 +35,7 @@ def build(options: LearnOptions, seed: int, n_classes: int = 2) -> Algorithm:
     0.5
     """
     name = preset_name(options.algorithm)
-    preset = cast(Preset, PRESETS[name])
+    preset = PRESETS[name]
     algorithm = preset(**_parameters(options, name))
     places: dict[str, Any] = {
         "batch": options.batch,
@@ -78,7 +76,7 @@ def check_two_classes(options: LearnOptions, algorithm: Algorithm, found: int) -
 
 def _parameters(options: LearnOptions, name: str) -> dict[str, Any]:
     """Parameters for the preset: those that the user gave, and a loss where the task needs one."""
-    preset = cast(Preset, PRESETS[_SAME_AS.get(name, name)])
+    preset = PRESETS[_SAME_AS.get(name, name)]
     known = set(inspect.signature(preset).parameters) & set(PARAMETERS)
     given = {p: getattr(options, p) for p in PARAMETERS if getattr(options, p) is not None}
     strange = sorted(set(given) - known)

@@ -30,6 +30,7 @@ class Signals:
     ----------
     at_once : bool
         Whether to stop without waiting for the end of a block: reading a pipe may never end.
+        May be changed at any time.
 
     Examples
     --------

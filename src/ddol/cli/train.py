@@ -53,6 +53,7 @@ def train(options: TrainOptions) -> Trace:
     algorithm = build(options.learn, options.run.seed)
     saved = _saved(options.run, run, crew)
     with ExitStack() as stack:
+        signals = stack.enter_context(Signals(at_once=True))
         preparing = Preparing(
             options.data, algorithm, options.run.passes, options.run.seed, crew.warn
         )
@@ -63,8 +64,10 @@ def train(options: TrainOptions) -> Trace:
             algorithm = build(options.learn, options.run.seed, n_classes)
         session = _session(options.run, algorithm, prepared, saved)
         stack.callback(session.close)
+        signals.at_once = options.data.from_stdin
         with _in_mid_run():
-            return _carry_out(options, session, prepared, Keeper(options.run, run), crew)
+            keeper = Keeper(options.run, run)
+            return _carry_out(options, session, prepared, keeper, crew, signals)
 
 
 def check(options: TrainOptions, leads: bool = True) -> None:
@@ -76,8 +79,6 @@ def check(options: TrainOptions, leads: bool = True) -> None:
         raise DataError("--every needs --checkpoint DIR, the folder to write to")
     if run.checkpoint is not None and data.from_stdin:
         raise DataError("--checkpoint does not go with standard input; save it to a file first")
-    if run.report is not None:
-        _report_writer()
     if not leads:
         return
     for path in (run.model, run.json, run.report):
@@ -89,6 +90,10 @@ def check(options: TrainOptions, leads: bool = True) -> None:
         except OSError as error:
             raise DataError(f"--checkpoint {run.checkpoint}: {error.strerror}") from None
         check_writable(Path(run.checkpoint, "checkpoint"))
+    if run.engine == "mpi" and data.from_stdin:
+        raise DataError("standard input reaches one rank only; with --engine mpi give a file")
+    if run.report is not None:
+        _report_writer()
 
 
 class _Crew:
@@ -178,14 +183,18 @@ def _session(
 
 
 def _carry_out(
-    options: TrainOptions, session: Session, prepared: Prepared, keeper: Keeper, crew: _Crew
+    options: TrainOptions,
+    session: Session,
+    prepared: Prepared,
+    keeper: Keeper,
+    crew: _Crew,
+    signals: Signals,
 ) -> Trace:
     bound = promise(session.algorithm, prepared.n_weights)
     table = None if options.run.quiet else Table(session, bound, crew.screen)
     with ExitStack() as stack:
         if table is not None:
             stack.callback(table.bar.close)
-        signals = stack.enter_context(Signals(at_once=options.data.from_stdin))
         for progress in session:
             # A process that is lost here is noticed again, and made up for, by the session.
             with suppress(RankLostError):

@@ -1,0 +1,184 @@
+"""Whatever is wrong with the input: one line that says where, exit code 2, nothing half-written."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import os
+import pickle
+
+import pytest
+
+
+def binary_junk(path):
+    path.write_bytes(bytes(range(256)) * 40)
+
+
+def truncated_bz2(path):
+    path.write_bytes(bz2.compress(b"1 1:1\n-1 1:2\n" * 5000)[:-20])
+
+
+def truncated_gz(path):
+    path.write_bytes(gzip.compress(b"1 1:1\n-1 1:2\n" * 5000)[:-20])
+
+
+GOOD = "1 1:0.5 2:1\n-1 1:-1\n"
+
+# name of the file, its text (or what writes it), and what the message says
+CASES = {
+    "empty file": ("e.libsvm", "", "e.libsvm: found an empty file"),
+    "only comments": ("c.libsvm", "# a\n\n# b\n", "c.libsvm: found only comments"),
+    "binary junk": ("b.libsvm", binary_junk, "b.libsvm:1:1: found"),
+    "truncated bz2": ("t.bz2", truncated_bz2, "t.bz2: compressed data end before"),
+    "truncated gz": ("t.gz", truncated_gz, "t.gz: compressed data end before"),
+    "not bz2 at all": ("n.bz2", GOOD, "n.bz2: cannot be read"),
+    "cut line": ("cut.libsvm", GOOD + "1 1:0.5 2:", "cut.libsvm:3:"),
+    "no number": ("a.libsvm", GOOD + "1 3:abc\n", "a.libsvm:3:"),
+    "no index": ("i.libsvm", GOOD + "1 :5\n", "i.libsvm:3:"),
+    "index 0": ("z.libsvm", GOOD + "1 0:1\n", "z.libsvm:3:"),
+    "descending": ("d.libsvm", GOOD + "1 2:1 1:1\n", "d.libsvm:3:"),
+    "repeated": ("r.libsvm", GOOD + "1 2:1 2:1\n", "r.libsvm:3:"),
+    "huge index": ("h.libsvm", GOOD + "1 2147483649:1\n", "h.libsvm:3:"),
+    "nan": ("nan.libsvm", GOOD + "1 1:nan\n", "nan.libsvm:3:"),
+    "inf": ("inf.libsvm", GOOD + "1 1:inf\n", "inf.libsvm:3:"),
+    "nan label": ("nl.libsvm", GOOD + "nan 1:1\n", "nl.libsvm:3:"),
+    "one class": ("one.libsvm", "1 1:1\n" * 20, "one.libsvm: found one class only (label 1)"),
+    "few examples": ("few.libsvm", GOOD, "found 2 examples for 4 agents"),
+    "text column": ("t.csv", "label,x\n1,red\n0,blue\n1,red\n0,red\n", "t.csv:2: column 'x'"),
+    "missing label": ("m.csv", "label,x\n1,2\n,3\n0,1\n1,2\n", "m.csv:3: column 'label'"),
+    "ragged table": ("g.csv", "label,x\n1,2\n0,3,4\n0,1\n1,2\n", "g.csv:3: found 3 cells"),
+    "quantities": ("q.libsvm", "0.5 1:1\n1.5 1:2\n2.25 1:1\n3 1:2\n", "use a regression loss"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_bad_data(ddol, tmp_path, case):
+    name, content, message = CASES[case]
+    path = tmp_path / name
+    if callable(content):
+        content(path)
+    else:
+        path.write_text(content)
+    if name.endswith(".csv"):
+        pytest.importorskip("polars")
+    outputs = ("--model", tmp_path / "model", "--json", tmp_path / "figures.json")
+    result = ddol("train", path, "--quiet", *outputs)
+    check_refused(result, message, exit_code=2)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [name]
+
+
+def check_refused(result, message, exit_code):
+    assert result.exit_code == exit_code, (result.stdout, result.stderr, result.exception)
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in result.stderr
+
+
+def test_missing_files_and_directories(ddol, tmp_path):
+    check_refused(ddol("train", tmp_path / "none", "-q"), "no such file", 2)
+    check_refused(ddol("train", tmp_path, "-q"), "found a directory", 2)
+    check_refused(ddol("train", tmp_path / "no-*.libsvm", "-q"), "no such file", 2)
+
+
+def test_a_bad_line_far_into_the_file(ddol, tmp_path, text_of):
+    path = tmp_path / "late.libsvm"
+    path.write_text(text_of(60_000, d=8) + "1 1:oops\n")
+    check_refused(ddol("train", path, "-q", "--model", tmp_path / "m"), "late.libsvm:60001:5", 2)
+    assert not (tmp_path / "m").exists()
+
+
+def test_three_classes_for_a_binary_algorithm(ddol, tmp_path, text_of):
+    path = tmp_path / "three.libsvm"
+    path.write_text(text_of(60, labels=(1, 2, 3)))
+    for algorithm in ("dwm-i", "dwm-a", "drwm", "winnow"):
+        result = ddol("train", path, "-q", "--algorithm", algorithm)
+        check_refused(result, "found 3 labels (1, 2, 3), expected two classes", 2)
+
+
+def test_a_third_label_that_appears_late(ddol, tmp_path, text_of):
+    path = tmp_path / "late.libsvm"
+    path.write_text(text_of(60_000, d=8, labels=(1, 2)) + "3 1:1\n")
+    check_refused(ddol("train", path, "-q"), "late.libsvm:60001", 2)
+    assert ddol("train", path, "-q", "--labels", "1,2,3").exit_code == 0
+
+
+def test_neither_one_file_nor_one_for_each_agent(ddol, examples):
+    result = ddol("train", examples, examples, examples, "-q")
+    check_refused(result, "found 3 files for 4 agents", 2)
+    assert "--agents 3" in result.stderr
+
+
+def test_outputs_are_tried_before_training(ddol, tmp_path, examples):
+    for option in ("--model", "--json", "--report"):
+        bad = tmp_path / "no" / "such" / "folder"
+        result = ddol("train", examples, option, bad)
+        check_refused(result, "there is no folder", 2)
+        check_refused(ddol("train", examples, option, tmp_path), "found a directory", 2)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write anywhere")
+def test_a_folder_without_permission(ddol, tmp_path, examples):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    check_refused(ddol("train", examples, "-q", "--model", closed / "m"), "cannot be written", 2)
+
+
+def test_a_checkpoint_folder_that_is_a_file(ddol, examples):
+    result = ddol("train", examples, "-q", "--checkpoint", examples)
+    check_refused(result, "--checkpoint", 2)
+
+
+def test_standard_input_cannot_be_resumed(ddol, tmp_path, examples):
+    options = ("--checkpoint", tmp_path / "c", "-q")
+    result = ddol("train", "-", *options, stdin=examples.read_text())
+    check_refused(result, "save it to a file first", 2)
+
+
+@pytest.fixture
+def model(ddol, tmp_path, examples):
+    path = tmp_path / "model"
+    assert ddol("train", examples, "-q", "--model", path).exit_code == 0
+    return path
+
+
+def test_more_columns_than_the_model(ddol, tmp_path, model):
+    path = tmp_path / "wide.libsvm"
+    path.write_text("1 1:1\n1 1:1 9:2\n")
+    result = ddol("predict", model, path, "--out", tmp_path / "out")
+    check_refused(result, "wide.libsvm:2:1: found column 9, expected at most the model's 4", 2)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["predict", "inspect"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda blob: blob[:-8],
+        lambda blob: blob[:20],
+        lambda blob: b"",
+        lambda blob: pickle.dumps(list(range(1000))),
+        lambda blob: (1 << 62).to_bytes(8, "little") + blob[8:],
+        lambda blob: blob.replace(b'\\"format\\": 1', b'\\"format\\": 7'),
+    ],
+    ids=["truncated", "stump", "empty", "pickle", "absurd size", "newer version"],
+)
+def test_damaged_models(ddol, model, examples, command, damage):
+    before = model.read_bytes()
+    model.write_bytes(damage(before))
+    assert model.read_bytes() != before
+    result = ddol("predict", model, examples) if command == "predict" else ddol("inspect", model)
+    check_refused(result, str(model), 2)
+
+
+def test_checkpoints_of_another_run_are_refused(ddol, tmp_path, examples, text_of):
+    folder = tmp_path / "c"
+    options = ("--checkpoint", folder, "--every", 50, "-q")
+    assert ddol("train", examples, *options).exit_code == 0
+    result = ddol("train", examples, *options, "--resume", "--agents", 2)
+    check_refused(result, "--agents was 4, now it is 2", 2)
+    examples.write_text(text_of(300, seed=9))
+    check_refused(ddol("train", examples, *options, "--resume"), "the data was", 2)
+
+
+def test_debug_shows_the_traceback(ddol, tmp_path):
+    assert "Traceback" in ddol("train", tmp_path / "none", "--debug").stderr

@@ -1,0 +1,86 @@
+"""``ddol predict`` and ``ddol inspect``."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import ddol as library
+from ddol.streams import open_stream
+
+
+@pytest.fixture
+def model(ddol, tmp_path, examples):
+    path = tmp_path / "model"
+    options = ("--loss", "logistic", "--model", path, "--quiet")
+    assert ddol("train", examples, *options).exit_code == 0
+    return path
+
+
+@pytest.fixture
+def rows(examples):
+    [(rows, _)] = open_stream(examples).read()
+    return rows
+
+
+def test_labels_scores_and_probabilities_are_the_library_s(ddol, model, examples, rows):
+    loaded = library.load(model)
+    labels = ddol("predict", model, examples).stdout.split()
+    assert [int(label) for label in labels] == loaded.predict(rows).tolist()
+    assert set(labels) == {"-1", "1"}
+    scores = ddol("predict", model, examples, "--scores").stdout.split()
+    assert np.array_equal([float(s) for s in scores], loaded.decision_function(rows))
+    lines = ddol("predict", model, examples, "--probabilities").stdout.splitlines()
+    found = np.array([line.split() for line in lines], dtype=float)
+    assert np.array_equal(found, loaded.predict_proba(rows))
+
+
+def test_most_predictions_are_right(ddol, model, examples, rows):
+    labels = np.array(ddol("predict", model, examples).stdout.split(), dtype=float)
+    assert np.mean(labels == rows.y) > 0.85
+
+
+def test_predictions_go_to_a_file_whole(ddol, model, examples, tmp_path):
+    result = ddol("predict", model, examples, "--out", tmp_path / "out")
+    assert result.exit_code == 0 and result.stdout == ""
+    assert (tmp_path / "out").read_text() == ddol("predict", model, examples).stdout
+
+
+def test_standard_input_can_be_predicted(ddol, model, examples):
+    piped = ddol("predict", model, "-", stdin=examples.read_text())
+    assert piped.stdout == ddol("predict", model, examples).stdout
+
+
+def test_a_hinge_model_has_no_probabilities(ddol, examples, tmp_path):
+    ddol("train", examples, "--loss", "hinge", "--model", tmp_path / "h", "-q")
+    result = ddol("predict", tmp_path / "h", examples, "--probabilities")
+    assert result.exit_code == 2 and "train with the loss logistic" in result.stderr
+
+
+def test_experts_predict_again(ddol, examples, tmp_path, rows):
+    ddol("train", examples, "--algorithm", "dwm-a", "--model", tmp_path / "w", "-q")
+    labels = np.array(ddol("predict", tmp_path / "w", examples).stdout.split(), dtype=float)
+    assert np.mean(labels == rows.y) > 0.7
+    assert "column 4 >" in ddol("inspect", tmp_path / "w").stdout
+
+
+def test_numbers_are_predicted_by_a_regression(ddol, tmp_path):
+    path = tmp_path / "line.libsvm"
+    path.write_text("".join(f"{3 * x + 1:g} 1:{x:g}\n" for x in np.linspace(-1, 1, 400)[::-1]))
+    options = ("--task", "regression", "--passes", 20, "--model", tmp_path / "r", "-q")
+    assert ddol("train", path, *options, "--shuffle").exit_code == 0
+    found = [float(v) for v in ddol("predict", tmp_path / "r", path).stdout.split()]
+    wanted = [float(line.split()[0]) for line in path.read_text().splitlines()]
+    assert np.corrcoef(found, wanted)[0, 1] > 0.99
+
+
+def test_inspect_tells_what_a_model_is(ddol, model):
+    text = ddol("inspect", model).stdout
+    for word in ("2 classes", "logistic", "adaptive", "intercept", "largest weights", "column 1"):
+        assert word in text
+    found = json.loads(ddol("inspect", model, "--json").stdout)
+    assert found["features"] == 4 and found["classes"] == [-1, 1]
+    assert found["training"]["examples"] == 300
+    assert len(found["largest"][0]["weights"]) == 5

@@ -1,0 +1,223 @@
+"""``ddol train`` from the outside: what it computes, prints and leaves."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import ddol as library
+from ddol.cli.algorithms import build
+from ddol.cli.options import LearnOptions
+from ddol.presets import PRESETS
+from ddol.streams import array_stream, open_stream, with_intercept
+
+KEYS = {
+    *("algorithm", "engine", "workers", "agents", "topology", "examples", "rounds", "mistakes"),
+    *("loss", "seconds", "examples_per_second", "bytes_sent", "consensus", "bounds"),
+    *("final_weights_norm", "seed", "version"),
+}
+
+
+def figures(result):
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_without_data_a_built_in_set_is_learned(ddol):
+    found = figures(ddol("train", "--json", "-"))
+    assert set(found) >= KEYS
+    assert found["examples"] == 569 and found["agents"] == 4
+    assert sum(found["mistakes"]) / 569 < 0.1
+
+
+def test_a_regression_loss_has_a_built_in_set_too(ddol):
+    found = figures(ddol("train", "--loss", "squared", "--json", "-"))
+    assert found["examples"] == 442 and found["mistakes"] == [0, 0, 0, 0]
+
+
+def test_the_figures_are_those_of_the_library(ddol, examples):
+    options = (
+        "--algorithm",
+        "dogd",
+        "--agents",
+        3,
+        "--topology",
+        "ring",
+        "--C",
+        0.5,
+        "--json",
+        "-",
+    )
+    found = figures(ddol("train", examples, *options))
+    [(rows, _)] = with_intercept(open_stream(examples)).read()
+    X = rows.to_scipy()
+    trace = library.run(library.dogd(C=0.5), (X, rows.y), library.ring(3))
+    assert found["mistakes"] == trace.mistakes.tolist()
+    assert np.allclose(found["loss"], trace.loss)
+    assert found["topology"] == "ring" and found["rounds"] == 100
+
+
+def test_order_is_kept_unless_asked_for(ddol, examples):
+    first = ("train", examples, "--algorithm", "dogd", "--json", "-")
+    kept, again = figures(ddol(*first)), figures(ddol(*first, "--no-shuffle"))
+    shuffled = [figures(ddol(*first, "--shuffle", "--seed", seed)) for seed in (1, 1, 2)]
+    assert kept["loss"] == again["loss"] != shuffled[0]["loss"]
+    assert shuffled[0]["loss"] == shuffled[1]["loss"] != shuffled[2]["loss"]
+
+
+def test_one_file_for_each_agent(ddol, tmp_path, text_of):
+    for k, n in enumerate((40, 60, 50)):
+        (tmp_path / f"part-{k}.libsvm").write_text(text_of(n, seed=k))
+    named = [tmp_path / f"part-{k}.libsvm" for k in range(3)]
+    by_name = figures(ddol("train", *named, "--agents", 3, "--json", "-"))
+    by_pattern = figures(ddol("train", tmp_path / "part-*.libsvm", "--agents", 3, "--json", "-"))
+    assert by_name["examples"] == 150 and by_name["rounds"] == 60
+    assert by_name["loss"] == by_pattern["loss"]
+
+
+def test_passes_limit_batch_and_intercept(ddol, examples):
+    found = figures(ddol("train", examples, "--passes", 2, "--limit", 100, "--json", "-"))
+    assert found["examples"] == 200 and found["rounds"] == 50
+    found = figures(ddol("train", examples, "--batch", 5, "--agents", 2, "--json", "-"))
+    assert found["rounds"] == 30
+    bare = figures(ddol("train", examples, "--no-intercept", "--json", "-"))
+    assert bare["bytes_sent"] < figures(ddol("train", examples, "--json", "-"))["bytes_sent"]
+
+
+def test_standard_input_gives_the_same_as_the_file(ddol, examples):
+    text = examples.read_text()
+    for options in ((), ("--passes", 2), ("--algorithm", "doeg"), ("--algorithm", "dwm-a")):
+        piped = figures(ddol("train", "-", *options, "--json", "-", stdin=text))
+        assert piped["loss"] == figures(ddol("train", examples, *options, "--json", "-"))["loss"]
+
+
+def test_the_table_has_a_header_and_rows_at_powers_of_two(ddol, examples):
+    result = ddol("train", examples, "--agents", 2)
+    header, *lines = result.stderr.splitlines()
+    assert header.split()[:3] == ["examples", "mean", "loss"]
+    rows = [int(line.split()[0].replace(",", "")) for line in lines[: lines.index("")]]
+    assert rows == [2, 4, 8, 16, 32, 64, 128, 256, 300]
+    assert result.stdout == ""
+    assert ddol("train", examples, "--quiet").stderr == ""
+
+
+@pytest.mark.parametrize("algorithm", ["dwm-i", "dwm-a", "drwm"])
+def test_experts_have_a_bound_that_holds(ddol, examples, algorithm):
+    found = figures(ddol("train", examples, "--algorithm", algorithm, "--json", "-"))
+    [bound] = found["bounds"].values()
+    assert bound["holds"] and bound["value"] >= sum(found["mistakes"])
+    ring = ("--topology", "ring", "--agents", 5)
+    assert (
+        figures(ddol("train", examples, "--algorithm", algorithm, *ring, "--json", "-"))["bounds"]
+        == {}
+    )
+
+
+def test_the_paper_on_svmguide1(ddol, svmguide1):
+    for algorithm, agents in (("dwm-i", 1), ("dwm-i", 4), ("dwm-a", 4)):
+        options = ("--algorithm", algorithm, "--agents", agents, "--experts", 4, "--json", "-")
+        found = figures(ddol("train", svmguide1, *options))
+        assert 200 <= sum(found["mistakes"]) <= 210
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_every_algorithm_runs(ddol, examples, name):
+    agents = 1 if name in ("ogd", "oeg", "wma", "rwma") else 2
+    found = figures(ddol("train", examples, "--algorithm", name, "--agents", agents, "--json", "-"))
+    assert found["algorithm"] == name.replace("_", "-")
+    assert found["examples"] == 300
+
+
+def test_several_classes_are_learned_one_against_all(ddol, tmp_path, text_of):
+    path, model = tmp_path / "three.libsvm", tmp_path / "m"
+    path.write_text(text_of(600, labels=(3, 5, 9)))
+    found = figures(ddol("train", path, "--model", model, "--json", "-"))
+    assert sum(found["mistakes"]) < 200
+    loaded = library.load(model)
+    assert loaded.weights.shape == (3, 5) and loaded.classes == (3.0, 5.0, 9.0)
+
+
+def test_hashing_bounds_the_features(ddol, examples, tmp_path):
+    assert ddol("train", examples, "--bits", 3, "--model", tmp_path / "m").exit_code == 0
+    assert library.load(tmp_path / "m").weights.shape == (1, 9)
+
+
+def test_tables_are_read_by_their_ending(ddol, tmp_path):
+    pytest.importorskip("polars")
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 2))
+    y = (X[:, 0] > 0).astype(int)
+    path = tmp_path / "t.csv"
+    lines = [f"{a:.4f},{c},{b:.4f}" for (a, b), c in zip(X, y, strict=True)]
+    path.write_text("one,answer,two\n" + "\n".join(lines) + "\n")
+    found = figures(ddol("train", path, "--label", "answer", "--json", "-"))
+    assert sum(found["mistakes"]) < 30
+
+
+def test_a_sorted_stream_gets_a_warning(ddol, tmp_path, text_of):
+    lines = sorted(text_of(3000).splitlines(keepends=True))
+    path = tmp_path / "sorted.libsvm"
+    path.write_text("".join(lines))
+    assert "rows have the label" in ddol("train", path, "-q").stderr
+    assert ddol("train", path, "-q", "--shuffle").stderr == ""
+
+
+def test_bad_lines_can_be_skipped_and_are_counted(ddol, tmp_path, text_of):
+    path = tmp_path / "bad.libsvm"
+    path.write_text("1 1:0.5\nrubbish\n-1 1:1 2:x\n" + text_of(50))
+    result = ddol("train", path, "--on-bad-line", "skip", "--json", "-")
+    assert figures(result)["examples"] == 51 and figures(result)["skipped_lines"] == 2
+    assert "skipped 2 bad lines" in result.stderr and "bad.libsvm:2" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--alpha", 0.5), "--alpha does not go with --algorithm adaptive"),
+        (("--algorithm", "dwm-i", "--C", 1), "--C does not go with --algorithm dwm-i"),
+        (("--algorithm", "dwm-i", "--average", "primal"), "averages in the dual"),
+        (("--algorithm", "dwm-i", "--task", "regression"), "tells classes apart"),
+        (("--algorithm", "sgd"), "found 'sgd', expected one of adaptive"),
+        (("--loss", "cubic"), "unknown loss 'cubic'"),
+        (("--loss", "squared", "--task", "classification"), "is for regression"),
+        (("--topology", "moebius"), "`topology` must be one of"),
+        (("--algorithm", "dwm-i", "--experts", 9), "4 features for 9 experts"),
+        (("--engine", "carrier-pigeon"), "expected one of local, threads, mpi"),
+        (("--mixing", "none"), "expected one of uniform, metropolis"),
+        (("--resume",), "--resume needs --checkpoint"),
+        (("--every", 10), "--every needs --checkpoint"),
+        (("--labels", "a,b"), "expected numbers such as"),
+        (("--algorithm", "dogd", "--C", -1), "`C` must be a positive number"),
+        (("--agents", 0), "--agents"),
+    ],
+)
+def test_wrong_options_are_named(ddol, examples, options, message):
+    result = ddol("train", examples, *options)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+
+
+def test_parameters_reach_the_algorithm():
+    algorithm = build(LearnOptions("dogd", 8, "ring", C=0.25, l2=0.5, batch=3, period=2), seed=0)
+    assert (algorithm.C, algorithm.update.l2, algorithm.batch, algorithm.period) == (
+        0.25,
+        0.5,
+        3,
+        2,
+    )
+    assert algorithm.n_agents == 8 and algorithm.mixing.name == "metropolis"
+
+
+def test_the_library_and_the_command_agree_on_arrays(ddol, tmp_path):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((100, 3))
+    y = np.where(X[:, 0] > 0, 2.0, 1.0)
+    np.savez(tmp_path / "a.npz", X=X, y=y)
+    found = figures(
+        ddol("train", tmp_path / "a.npz", "--algorithm", "dogd", "--no-intercept", "--json", "-")
+    )
+    trace = library.run(library.dogd(), array_stream(X, np.where(y > 1, 1.0, -1.0)), 4)
+    assert found["mistakes"] == trace.mistakes.tolist()
