@@ -24,6 +24,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 POINTER = types.CPointer(types.float64)
@@ -137,7 +138,10 @@ def _call_through_ctypes(result: Any) -> Callable:
 
     def call(address: int, arguments: tuple) -> Any:
         types_ = [kinds.get(type(a), ctypes.c_int64) for a in arguments]
-        plain = [float(a) if k is ctypes.c_double else int(a) for a, k in zip(arguments, types_, strict=True)]
+        plain = [
+            float(a) if k is ctypes.c_double else int(a)
+            for a, k in zip(arguments, types_, strict=True)
+        ]
         return ctypes.CFUNCTYPE(result, *types_)(int(address))(*plain)
 
     return call
@@ -163,7 +167,27 @@ def _pointer_through_ctypes(kind: Any) -> Callable:
     return pointer
 
 
+@intrinsic
+def _prefetch(typing_context: Any, address: Any) -> Any:
+    """Ask for the cache line behind an address, to be read soon."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        name = "llvm.prefetch.p0i8" if "i8*" in str(byte) else "llvm.prefetch.p0"
+        function = cgutils.get_or_insert_function(builder.module, kind, name)
+        read, near, data = (ir.Constant(word, k) for k in (0, 3, 1))
+        builder.call(function, [builder.inttoptr(values[0], byte), read, near, data])
+        return context.get_dummy_value()
+
+    return types.void(address), generate
+
+
 if numba.config.DISABLE_JIT:
+
+    def prefetch(address: int) -> None:
+        """Nothing: the interpreter is slower than any memory."""
+
     floats = _pointer_through_ctypes(ctypes.c_double)
     integers = _pointer_through_ctypes(ctypes.c_int64)
     indices = _pointer_through_ctypes(ctypes.c_uint32)
@@ -171,6 +195,7 @@ if numba.config.DISABLE_JIT:
     call_int = _call_through_ctypes(ctypes.c_int64)
     call_void = _call_through_ctypes(None)
 else:
+    prefetch = _prefetch
     floats = _pointer(types.float64)
     integers = _pointer(types.int64)
     indices = _pointer(types.uint32)

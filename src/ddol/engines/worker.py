@@ -147,6 +147,7 @@ class Bench:
             sharing=self.sharing,
             additive=bool(algorithm.update.additive),
             experts=bool(algorithm.update.experts),
+            cheap=algorithm.update.loops(algorithm.average).cheap,
             randomized=bool(algorithm.update.randomized),
             period=int(algorithm.period),
             delay=int(algorithm.delay),

@@ -37,10 +37,6 @@ def score(w, s, p, x, index, n, D, which):
     return total
 
 
-def begin(w, s, p, D, eta, share, exchanging):
-    return
-
-
 def step(w, s, p, x, index, n, D, g, eta, share):
     for j in range(n):
         w[column(index, j)] += share * g * x[j]
@@ -86,7 +82,7 @@ def weights(w, s, p, D, out):
         out[d] = _weight(w, s, p, d)
 
 
-LOOPS = Loops(score, begin, step, absorb, commit, finish, pack, unpack, weights)
+LOOPS = Loops(score, None, step, absorb, commit, finish, pack, unpack, weights)
 
 
 @dataclass(frozen=True)

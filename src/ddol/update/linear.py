@@ -141,4 +141,23 @@ def squares(w, s, p, D):
     return s[SCALE] * s[SCALE] * max(s[SQUARES], 0.0)
 
 
-LOOPS = Loops(score, begin, step, absorb, commit, finish, pack, unpack, pack, squares)
+# Without an L2 term and a domain the factor is 1, and there is nothing to begin or to finish.
+
+
+def free_score(w, s, p, x, index, n, D, which):
+    total = 0.0
+    for j in range(n):
+        total += w[column(index, j)] * x[j]
+    return total
+
+
+def free_step(w, s, p, x, index, n, D, g, eta, share):
+    move = -eta * share * g
+    for j in range(n):
+        w[column(index, j)] += move * x[j]
+
+
+LOOPS = Loops(score, begin, step, absorb, commit, finish, pack, unpack, pack, squares, cheap=True)
+FREE = Loops(
+    free_score, None, free_step, absorb, commit, None, pack, unpack, pack, squares, cheap=True
+)

@@ -42,10 +42,6 @@ def score(w, s, p, x, index, n, D, which):
     return votes / total
 
 
-def begin(w, s, p, D, eta, share, exchanging):
-    return
-
-
 def step(w, s, p, x, index, n, D, g, eta, share):
     drop = p[PENALTY] * share
     factor = math.exp(-drop)
@@ -136,9 +132,9 @@ def weights(w, s, p, D, out):
         out[d] = w[D + d] / total
 
 
-DUAL_LOOPS = Loops(score, begin, step, absorb_dual, commit_dual, finish, pack, unpack, weights)
+DUAL_LOOPS = Loops(score, None, step, absorb_dual, commit_dual, finish, pack, unpack, weights)
 PRIMAL_LOOPS = Loops(
-    score, begin, step, absorb_primal, commit_primal, finish, pack, unpack, weights
+    score, None, step, absorb_primal, commit_primal, finish, pack, unpack, weights
 )
 
 

@@ -258,7 +258,8 @@ class MirrorDescent(Update):
         if self._logarithmic:
             return entropy_loops.LOOPS
         if self.mirror.kind == "euclidean":
-            return linear.LOOPS
+            free = self.l2 == 0.0 and self.domain.kind == EVERYWHERE
+            return linear.FREE if free else linear.LOOPS
         module = pnorm if self.mirror.kind == "p_norm" else separable
         return module.LOOPS if space == DUAL else module.PRIMAL_LOOPS
 

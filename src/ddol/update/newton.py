@@ -115,8 +115,9 @@ def begin(w, s, p, D, eta, share, exchanging):
 
 
 def observe(w, s, p, x, index, n, D, y, grow):
-    if grow == 0.0:
+    if grow != 1.0:
         s[NEXT] = max(s[NEXT], abs(y) if p[REGRESSION] != 0.0 else 1.0)
+    if grow == 0.0:
         return
     for j in range(n):
         d = column(index, j)

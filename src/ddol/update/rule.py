@@ -36,11 +36,11 @@ class Loops:
 
     ========  ==================================================  =================================
     score     ``(w, s, p, x, index, n, D, which) -> float``       ⟨w, x⟩, or the votes for `which`
-    begin     ``(w, s, p, D, eta, share, exchanging)``            once a round, before any step
+    begin     ``(w, s, p, D, eta, share, exchanging)``            once a round, before any step; or None
     step      ``(w, s, p, x, index, n, D, g, eta, share)``        the gradient g·x, times share
     absorb    ``(w, s, p, delta, x, index, n, D, g, eta, share)`` the same, collected in ``delta``
     commit    ``(w, s, p, delta, peak, index, n, D, eta)``        apply and clear what was collected
-    finish    ``(w, s, p, D, t, eta)``                            project, once the round is over
+    finish    ``(w, s, p, D, t, eta)``                            project, once the round is over; or None
     pack      ``(w, s, p, D, out)``                               what neighbours average
     unpack    ``(w, s, p, D, averaged)``                          its inverse
     weights   ``(w, s, p, D, out)``                               the primal weights
@@ -49,25 +49,27 @@ class Loops:
     notice    ``(w, s, p, delta, peak, x, index, n, D, y, share)`` the same, collected; optional
     ========  ==================================================  =================================
 
-    `observe` is called twice for every example of a batch, first for all with ``grow`` 0, then with 1,
-    so that no example is seen at another's scale.
+    `observe` is called with ``grow`` 2, or for a batch with 0 for all examples and then with 1 for all:
+    0 counts, 1 lets scales grow, 2 does both, so that no example is seen at another's scale.
 
     What is collected is summed over agents in ``delta`` (rows of D numbers, then scalars) or their
     maximum is taken in ``peak``; `Layout` says how many of each.
     """
 
     score: Callable
-    begin: Callable
+    begin: Callable | None
     step: Callable
     absorb: Callable
     commit: Callable
-    finish: Callable
+    finish: Callable | None
     pack: Callable
     unpack: Callable
     weights: Callable
     squares: Callable | None = None
     observe: Callable | None = None
     notice: Callable | None = None
+    cheap: bool = False
+    """A step along a short row costs less than a wrong guess whether there is a slope."""
 
     def addresses(self, dense: bool) -> np.ndarray:
         """Compile what is not compiled yet; the order is that of the fields."""

@@ -76,19 +76,23 @@ def worth(w, p, d, D):
 
 
 def observe(w, s, p, x, index, n, D, y, grow):
-    if grow != 0.0:
+    norm, unclipped = 0.0, math.inf
+    if grow != 1.0:
+        unclipped = 0.0
+        for j in range(n):
+            scaled = x[j] * w[column(index, j)]
+            unclipped += scaled * scaled
+            scaled = clipped(scaled)
+            norm += scaled * scaled
+        s[SEEN] += 1.0
+        s[NORMS] += norm
+        s[LARGEST] = max(s[LARGEST], abs(y)) if p[REGRESSION] != 0.0 else 1.0
+    # Sums differ if any value left its range: a maximum would not use vector registers.
+    if grow != 0.0 and unclipped > norm:
         for j in range(n):
             d = column(index, j)
             if abs(x[j]) * w[d] > 1.0:
                 w[d] = 1.0 / abs(x[j])
-        return
-    norm = 0.0
-    for j in range(n):
-        scaled = clipped(x[j] * w[column(index, j)])
-        norm += scaled * scaled
-    s[SEEN] += 1.0
-    s[NORMS] += norm
-    s[LARGEST] = max(s[LARGEST], abs(y)) if p[REGRESSION] != 0.0 else 1.0
 
 
 def notice(w, s, p, delta, peak, x, index, n, D, y, share):

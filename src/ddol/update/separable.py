@@ -85,10 +85,6 @@ def commit(w, s, p, delta, peak, index, n, D, eta):
         delta[d] = 0.0
 
 
-def finish(w, s, p, D, t, eta):
-    return
-
-
 def pack(w, s, p, D, out):
     for d in range(D):
         out[d] = w[d]
@@ -111,5 +107,5 @@ def unpack_primal(w, s, p, D, averaged):
         w[d] = call_float(_bits(p[TO_DUAL]), (averaged[d], _after(p, OWN)))
 
 
-LOOPS = Loops(score, begin, step, absorb, commit, finish, pack, unpack, weights)
-PRIMAL_LOOPS = Loops(score, begin, step, absorb, commit, finish, weights, unpack_primal, weights)
+LOOPS = Loops(score, begin, step, absorb, commit, None, pack, unpack, weights)
+PRIMAL_LOOPS = Loops(score, begin, step, absorb, commit, None, weights, unpack_primal, weights)
