@@ -99,10 +99,14 @@ def _reason(error: Exception) -> str:
 
 
 def _cacheable(function: Callable) -> bool:
-    """Numba caches beside the source file: functions typed into an interpreter have none."""
+    """Numba caches beside the source file: functions typed into an interpreter have none.
+
+    It tells functions apart by line, name and byte code, which does not hold the names that are
+    called: two lambdas on one line, of sinh and of asinh, would be the same to it.
+    """
     code: Any = function.__code__
-    in_file = Path(code.co_filename).is_file()
-    return in_file and not function.__closure__ and function.__module__ != "__main__"
+    named_in_file = Path(code.co_filename).is_file() and function.__name__ != "<lambda>"
+    return named_in_file and not function.__closure__ and function.__module__ != "__main__"
 
 
 def scalar(function: Callable | None, expected: str) -> int:

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 import traceback
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -362,6 +363,21 @@ def bound(
         algorithm, agents, topology, radius=radius, rate=rate, alpha=alpha, period=period
     )
     run_bound(learn, Question(experts, mistakes, rounds, gradient, divergence), json)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def launch(
+    ctx: typer.Context,
+    n: Annotated[int, typer.Option("-n", min=1, help="Processes.")] = 2,
+    hostfile: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Hosts, one per line: node1 slots=8.")
+    ] = None,
+    ft: Annotated[bool, typer.Option("--ft/--no-ft", help="Go on when a process is lost.")] = True,
+) -> None:
+    """Train in n processes: ddol launch -n 4 train DATA … (extra mpi)."""
+    from ddol.launch import launch as run_job
+
+    raise typer.Exit(run_job(n, ctx.args, hostfile, ft))
 
 
 def _part(kind: Any, given: dict[str, Any]) -> dict[str, Any]:
