@@ -36,6 +36,12 @@ def table_by_arrival(agents: Sequence[int] | np.ndarray, n_agents: int, batch: i
 class AgentNames:
     """Numbers of the agents that rows name: whole numbers from 0 are themselves, others are counted.
 
+    Parameters
+    ----------
+    by_arrival : bool
+        Number names as they come, so that the cut of a stream into calls changes nothing; by default
+        they are numbered in rising order, so that the order of the rows does not.
+
     Examples
     --------
     >>> names = AgentNames()
@@ -45,11 +51,12 @@ class AgentNames:
     ['Bern', 'Lyon']
     """
 
-    def __init__(self) -> None:
+    def __init__(self, by_arrival: bool = False) -> None:
+        self.by_arrival = by_arrival
         self.names: list[Any] = []
 
     def numbers(self, agents: Any, n_agents: int | None = None) -> np.ndarray:
-        """Agent of each row; names not met before are numbered in rising order.
+        """Agent of each row; names not met before come after the others.
 
         Parameters
         ----------
@@ -64,8 +71,9 @@ class AgentNames:
             if numbers.min(initial=0) < 0:
                 raise ValueError(f"`agents` must be numbered from 0, found {numbers.min()}")
         else:
-            distinct, inverse = np.unique(found, return_inverse=True)
-            self.names += [name for name in distinct.tolist() if name not in self.names]
+            distinct, first, inverse = np.unique(found, return_index=True, return_inverse=True)
+            met = distinct[np.argsort(first)] if self.by_arrival else distinct
+            self.names += [name for name in met.tolist() if name not in self.names]
             places = {name: number for number, name in enumerate(self.names)}
             numbers = np.array([places[name] for name in distinct.tolist()], np.int64)[inverse]
             count = len(self.names)

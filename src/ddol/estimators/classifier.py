@@ -187,8 +187,8 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         """
         X, y = self._checked(X, y, reset=not self._goes_on())
         check_classification_targets(y)
-        weight = self._weights_of(X, sample_weight)
-        self._set_classes(np.unique(y if weight is None else y[weight > 0]))
+        X, y, weight, agents = self._that_count(X, y, sample_weight, agents)
+        self._set_classes(np.unique(y))
         return self._fit(X, y, self._with_classes(weight, y), agents)
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -217,8 +217,8 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
                 "class_weight 'balanced' is not supported for partial_fit: the balance is not known "
                 "before the end; use compute_class_weight('balanced', classes=classes, y=y) on a sample"
             )
-        weight = self._with_classes(self._weights_of(X, sample_weight), y)
-        return self._partial_fit(X, y, weight, agents)
+        X, y, weight, agents = self._that_count(X, y, sample_weight, agents)
+        return self._partial_fit(X, y, self._with_classes(weight, y), agents)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores (n,) of the second class, or (n, n_classes) of more classes than two."""
@@ -253,13 +253,15 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
                 f"found the classes {found.tolist()}, expected {self.classes_.tolist()} as in the "
                 "first fit; set warm_start=False to begin anew"
             )
+        if len(found) < 2:
+            raise ValueError("The number of classes has to be greater than one; got 1 class")
         self.classes_ = found
 
     def _with_classes(self, weight: np.ndarray | None, y: np.ndarray) -> np.ndarray | None:
         """Row weights times class weights."""
         if self.class_weight is None:
             return weight
-        places = self._places(y).clip(0)
+        places = self._places(y)
         if self.class_weight == "balanced":
             counts = np.bincount(places, weight, minlength=len(self.classes_))
             of_class = counts.sum() / (len(self.classes_) * np.maximum(counts, 1e-300))
@@ -268,16 +270,17 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         return of_class[places] if weight is None else weight * of_class[places]
 
     def _places(self, y: np.ndarray) -> np.ndarray:
-        """Number of each label's class, −1 where there is none."""
+        """Number of each label's class."""
         places = np.searchsorted(self.classes_, y).clip(0, len(self.classes_) - 1)
-        return np.where(self.classes_[places] == y, places, -1)
+        strange = y[self.classes_[places] != y]
+        if len(strange):
+            raise ValueError(
+                f"found the label {strange.tolist()[0]!r}, expected one of the classes "
+                f"{self.classes_.tolist()}"
+            )
+        return places
 
     def _answers(self, y: np.ndarray) -> np.ndarray:
-        if len(self.classes_) < 2:
-            raise ValueError(
-                "The number of classes has to be greater than one; got "
-                f"{len(self.classes_)} class after sample_weight trimming"
-            )
         places = self._places(y)
         return 2.0 * places - 1.0 if len(self.classes_) == 2 else places.astype(float)
 

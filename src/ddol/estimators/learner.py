@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.engines.session import Session, Setup
+from ddol.engines.local import Local
+from ddol.engines.session import Engine, Session, Setup
 from ddol.engines.state import State, start_state
 from ddol.estimators.arrival import table_by_arrival
 from ddol.measure.trace import Recorder, Trace
@@ -50,6 +51,7 @@ class Learner:
         self.workers = 1
         self.waiting: Rows | None = None
         self.waiting_agents: np.ndarray | None = None
+        self._named: bool | None = None
         self._saved: State | None = None
         self._session: Session | None = None
 
@@ -63,6 +65,8 @@ class Learner:
             Agent of each row; row k of the stream goes to agent k mod N if it is not given.
         """
         self._check_agents(agents)
+        if len(rows) == 0:
+            return
         if agents is None:
             self._learn_by_turns(rows)
         else:
@@ -79,17 +83,12 @@ class Learner:
         self._saved = None
         assert session.engine is not None
         self.workers = session.engine.workers
-        if self.setup.engine != "local":
-            self._close()
         self.seconds += time.perf_counter() - began
 
-    @property
-    def rounds(self) -> int:
-        """Rounds played so far, without the open one."""
-        engine = self._session and self._session.engine
-        if engine:
-            return engine.counters().rounds
-        return self._saved.rounds if self._saved else 0
+    def rest(self) -> None:
+        """Give threads and communicators back until there is more to learn from."""
+        if self.setup.engine != "local":
+            self._close()
 
     def state(self) -> State:
         """The state after the last full round."""
@@ -98,15 +97,18 @@ class Learner:
             self._saved = self._session.engine.state()
         return self._saved
 
-    def adopt(self, algorithm: Algorithm, state: State) -> None:
-        """Go on with another algorithm, from a state that fits it."""
+    def grow(self, outputs: int) -> None:
+        """Make room for classes that have not been seen before; they begin now."""
+        if outputs <= self.algorithm.outputs:
+            return
         self._close()
-        self.algorithm, self._saved = algorithm, state
+        self.algorithm = replace(self.algorithm, outputs=outputs)
+        if self._saved is not None:
+            self._saved = _with_outputs(self.algorithm, self._saved)
 
     def weights(self) -> np.ndarray:
         """Weights (copies, outputs, D) with which agents predict, averaged over rounds if asked for."""
-        engine = self._ended().engine
-        assert engine is not None
+        engine = self._ended()
         counters = engine.counters()
         if counters.sums.size:
             return counters.sums / max(counters.rounds, 1)
@@ -114,24 +116,34 @@ class Learner:
 
     def trace(self) -> Trace:
         """The run so far, as if the stream ended here."""
-        trace = self._ended(with_curves=True).finish()
-        return replace(trace, engine=self.setup.engine, workers=self.workers, seconds=self.seconds)
-
-    def _ended(self, with_curves: bool = False) -> Session:
-        """A session in which the open round is played and late answers have come."""
-        untouched = self.waiting is None or len(self.waiting) == 0
-        if untouched and not self.algorithm.delay and self._session and not with_curves:
-            return self._session
-        session = Session(
-            self.algorithm, [], Setup(seed=self.setup.seed), state=self._present_state()
-        )
+        setup = Setup(seed=self.setup.seed)
+        session = Session(self.algorithm, [], setup, state=self._present_state())
         session.recorder = copy.deepcopy(self.recorder)
-        if self.waiting is not None and len(self.waiting):
-            for _ in session.play(Block(self.waiting, self._open_table())):
-                pass
-        if self.algorithm.delay and not with_curves:
-            session.finish()
-        return session
+        if self.waiting is not None:
+            list(session.play(self._open_round(self.waiting)))
+        return replace(
+            session.finish(),
+            engine=self.setup.engine,
+            workers=self.workers,
+            seconds=self.seconds,
+        )
+
+    def _ended(self) -> Engine:
+        """An engine in which the open round is played and late answers have come."""
+        if (
+            self._session
+            and self._session.engine
+            and self.waiting is None
+            and not self.algorithm.delay
+        ):
+            return self._session.engine
+        engine = Local(self.algorithm, self._present_state())
+        if self.waiting is not None:
+            engine.play(self._open_round(self.waiting))
+        late = engine.counters().waiting
+        if late is not None:
+            engine.play(Block(late.rows.slice(0, 0), np.full_like(late.table, -1)))
+        return engine
 
     def _present_state(self) -> State:
         if self._saved is None and self._session is None:
@@ -141,17 +153,16 @@ class Learner:
     def _n_features(self, rows: Rows | None) -> int:
         return max(self.setup.n_features or 0, rows.n_features if rows is not None else 0)
 
-    def _open_table(self) -> np.ndarray:
-        assert self.waiting is not None
+    def _open_round(self, waiting: Rows) -> Block:
         n, batch = self.algorithm.n_agents, self.algorithm.batch
         if self.waiting_agents is None:
-            return table_round_robin(len(self.waiting), n, batch)
-        return table_by_arrival(self.waiting_agents, n, batch)
+            return Block(waiting, table_round_robin(len(waiting), n, batch))
+        return Block(waiting, table_by_arrival(self.waiting_agents, n, batch))
 
     def _learn_by_turns(self, rows: Rows) -> None:
         n, batch = self.algorithm.n_agents, self.algorithm.batch
         size = n * batch
-        if self.waiting is not None and len(self.waiting):
+        if self.waiting is not None:
             missing = size - len(self.waiting)
             joined = concatenate([_like(self.waiting, rows), rows.slice(0, missing)])
             rows = rows.slice(missing, len(rows))
@@ -161,7 +172,7 @@ class Learner:
             self.play(Block(joined, table_round_robin(size, n, batch)))
         whole = len(rows) // size * size
         self.play(Block(rows, table_round_robin(whole, n, batch)))
-        self.waiting = rows.take(np.arange(whole, len(rows)))
+        self.waiting = rows.take(np.arange(whole, len(rows))) if whole < len(rows) else None
 
     def _learn_by_arrival(self, rows: Rows, agents: np.ndarray) -> None:
         n, batch = self.algorithm.n_agents, self.algorithm.batch
@@ -171,16 +182,19 @@ class Learner:
         table = table_by_arrival(agents, n, batch)
         last = table[-1]
         full = len(table) if np.all(last >= 0) else len(table) - 1
-        left = np.sort(last[last >= 0]) if full < len(table) else np.empty(0, np.int64)
         self.play(Block(rows, table[:full]))
-        self.waiting, self.waiting_agents = rows.take(left), agents[left]
+        self.waiting = self.waiting_agents = None
+        if full < len(table):
+            left = np.sort(last[last >= 0])
+            self.waiting, self.waiting_agents = rows.take(left), agents[left]
 
     def _check_agents(self, agents: np.ndarray | None) -> None:
-        if self.waiting is not None and (self.waiting_agents is None) != (agents is None):
+        if self._named is not None and self._named != (agents is not None):
             raise ValueError(
                 "`agents` must be given in every call or in none: rows go to the agents that they "
                 "name, or to all agents in turn"
             )
+        self._named = agents is not None
 
     def _open(self, block: Block) -> Session:
         if self._session is None:
@@ -204,6 +218,24 @@ class Learner:
             kept["_saved"] = self.state()
         kept["_session"] = None
         return kept
+
+
+def _with_outputs(algorithm: Algorithm, state: State) -> State:
+    """The state with fresh weights for the outputs that it has not yet."""
+    fresh = start_state(algorithm, state.n_features, state.seed)
+
+    def extended(name: str, axis: int) -> np.ndarray:
+        old, new = getattr(state, name), getattr(fresh, name)
+        more = np.arange(old.shape[axis], new.shape[axis])
+        return np.concatenate([old, np.take(new, more, axis)], axis)
+
+    return replace(
+        state,
+        theta=extended("theta", 1),
+        scalars=extended("scalars", 1),
+        sums=extended("sums", 1),
+        slopes=extended("slopes", 3),
+    )
 
 
 def _like(rows: Rows, model: Rows) -> Rows:

@@ -93,10 +93,20 @@ class LinearAgents(BaseEstimator):
             self, X, y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset, **options
         )
 
-    def _weights_of(self, X: Any, sample_weight: Any) -> np.ndarray | None:
+    def _that_count(
+        self, X: Any, y: np.ndarray, sample_weight: Any, agents: Any
+    ) -> tuple[Any, np.ndarray, np.ndarray | None, Any]:
+        """Rows, answers, weights and agents without the rows of weight 0, which are no rows."""
         if sample_weight is None:
-            return None
-        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            return X, y, None, agents
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        kept = weight > 0.0
+        if kept.all():
+            return X, y, weight, agents
+        if not kept.any():
+            raise ValueError("Sample weights must contain at least one non-zero number.")
+        left = None if agents is None else np.asarray(agents)[kept]
+        return X[kept], y[kept], weight[kept], left
 
     def _learns_with(self) -> Algorithm:
         """The algorithm, not placed on a network yet."""
@@ -123,20 +133,21 @@ class LinearAgents(BaseEstimator):
             )
         return algorithm
 
-    def _examples(
-        self, X: Any, y: np.ndarray, weight: np.ndarray | None, agents: Any, fresh: bool
-    ) -> Examples:
-        """Rows with answers, weights and agents; the agents know nothing yet if they are fresh."""
-        answers = self._answers(y)
-        if fresh:
-            n_features = X.shape[1] + self.fit_intercept
-            self._team = Team.of(self, self._learns_with(), n_features, agents)
-        numbers = self._team.numbers(agents, len(answers))
-        return Examples.of(X, answers, weight, numbers, self.fit_intercept)
+    def _begin(self, n_features: int, agents: Any, stream: bool) -> None:
+        """Agents that know nothing yet."""
+        n_seen = n_features + self.fit_intercept
+        self._team = Team.of(self, self._learns_with(), n_seen, agents, stream)
+
+    def _examples(self, X: Any, y: np.ndarray, weight: np.ndarray | None, agents: Any) -> Examples:
+        """Rows with answers, weights and agents."""
+        numbers = self._team.numbers(agents, len(y))
+        return Examples.of(X, self._answers(y), weight, numbers, self.fit_intercept)
 
     def _fit(self, X: Any, y: np.ndarray, weight: np.ndarray | None, agents: Any) -> Any:
         """Make the passes."""
-        examples = self._examples(X, y, weight, agents, fresh=not self._goes_on())
+        if not self._goes_on():
+            self._begin(X.shape[1], agents, stream=False)
+        examples = self._examples(X, y, weight, agents)
         if self.shuffle:
             examples = examples.canonical()
         patience = None
@@ -156,8 +167,9 @@ class LinearAgents(BaseEstimator):
         """Go on with the next rows of the stream."""
         if self.early_stopping:
             raise ValueError("early_stopping should be False with partial_fit")
-        examples = self._examples(X, y, weight, agents, fresh=not hasattr(self, "_team"))
-        self._team.learn(examples)
+        if not hasattr(self, "_team"):
+            self._begin(X.shape[1], agents, stream=True)
+        self._team.learn(self._examples(X, y, weight, agents))
         self.n_iter_ = 1
         self._publish()
         return self

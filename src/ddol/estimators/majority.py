@@ -161,7 +161,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
             order = check_random_state(self.random_state).permutation(len(y))
             X, y = _taken(X, order), y[order]
             agents = None if agents is None else agents[order]
-        examples = self._begin(X, y, agents)
+        examples = self._begin(X, y, agents, stream=False)
         self._team.play(examples, shuffle=False)
         return self._publish(examples)
 
@@ -183,7 +183,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         X, y = self._checked(X, y, reset=first)
         _check_partial_fit_first_call(self, classes)
         if first:
-            examples = self._begin(X, y, agents)
+            examples = self._begin(X, y, agents, stream=True)
         else:
             numbers = self._team.numbers(agents, len(y))
             examples = Examples.of(self._advice(X), self._numbers(y), agents=numbers)
@@ -252,7 +252,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         kind = None if isinstance(self.experts, str) else "numeric"
         return validate_data(self, X, accept_sparse=accepts, dtype=kind, reset=reset)
 
-    def _begin(self, X: Any, y: np.ndarray, agents: Any) -> Examples:
+    def _begin(self, X: Any, y: np.ndarray, agents: Any, stream: bool) -> Examples:
         """Make the committee and the agents; the rows that are left to learn from."""
         if len(self.classes_) < 2:
             raise ValueError("The number of classes has to be greater than one; got 1 class")
@@ -263,7 +263,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         X, y = _taken(X, slice(used, None)), y[used:]
         left = None if agents is None else agents[used:]
         n_experts = len(self.expert_names_)
-        self._team = Team.of(self, self._algorithm(), n_experts, agents)
+        self._team = Team.of(self, self._algorithm(), n_experts, agents, stream)
         self._dealt = 0
         self.expert_mistakes_ = np.zeros((self._team.algorithm.n_agents, n_experts), np.int64)
         numbers = self._team.numbers(left, len(y))
@@ -306,7 +306,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         strange = labels[self.classes_[places] != labels]
         if strange.size:
             raise ValueError(
-                f"found the label {strange.flat[0]!r}, expected one of the classes "
+                f"found the label {strange.tolist()[0]!r}, expected one of the classes "
                 f"{self.classes_.tolist()}"
             )
         return 2.0 * places - 1.0 if len(self.classes_) == 2 else places.astype(float)

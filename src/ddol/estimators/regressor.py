@@ -123,7 +123,7 @@ class DDOLRegressor(RegressorMixin, LinearAgents):
     def fit(self, X: Any, y: Any, sample_weight: Any = None, agents: Any = None) -> DDOLRegressor:
         """Learn from all rows, in `passes` passes; see `DDOLClassifier.fit`."""
         X, y = self._checked(X, y, reset=not self._goes_on(), y_numeric=True)
-        return self._fit(X, y, self._weights_of(X, sample_weight), agents)
+        return self._fit(*self._that_count(X, y, sample_weight, agents))
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
@@ -131,7 +131,7 @@ class DDOLRegressor(RegressorMixin, LinearAgents):
     ) -> DDOLRegressor:
         """Go on learning, in one pass over these rows; see `DDOLClassifier.partial_fit`."""
         X, y = self._checked(X, y, reset=not hasattr(self, "_team"), y_numeric=True)
-        return self._partial_fit(X, y, self._weights_of(X, sample_weight), agents)
+        return self._partial_fit(*self._that_count(X, y, sample_weight, agents))
 
     def predict(self, X: Any) -> np.ndarray:
         """Predictions (n,)."""

@@ -61,7 +61,14 @@ class Team:
     rng: np.random.Generator
 
     @classmethod
-    def of(cls, estimator: Any, algorithm: Algorithm, n_features: int, agents: Any = None) -> Team:
+    def of(
+        cls,
+        estimator: Any,
+        algorithm: Algorithm,
+        n_features: int,
+        agents: Any = None,
+        stream: bool = False,
+    ) -> Team:
         """Agents as the parameters of an estimator say; they know nothing yet.
 
         Parameters
@@ -73,9 +80,11 @@ class Team:
             Features that agents see.
         agents : (n,), optional
             Agents of the first rows, where nothing else says how many there are.
+        stream : bool
+            Whether more rows are to come, which may name other agents.
         """
         seed = int(check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max))
-        names = AgentNames()
+        names = AgentNames(by_arrival=stream)
         named = None if agents is None else int(names.numbers(agents).max()) + 1
         network = Network(estimator.n_agents, estimator.topology, estimator.mixing)
         setup = Setup(estimator.engine, estimator.workers, seed=seed, n_features=n_features)
@@ -109,9 +118,9 @@ class Team:
         order = self.rng if shuffle else None
         for block in examples.deal(self.algorithm.n_agents, self.algorithm.batch, order):
             self.learner.play(block)
+        self.learner.rest()
 
     def learn(self, examples: Examples) -> None:
         """The next rows of a stream, in their order."""
-        rows, numbers = examples.in_sequence()
-        if len(rows):
-            self.learner.learn(rows, numbers)
+        self.learner.learn(*examples.in_sequence())
+        self.learner.rest()

@@ -1,0 +1,199 @@
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_classification
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import ddol
+from ddol import DDOLClassifier
+
+X, Y = make_classification(300, 8, n_informative=5, n_classes=2, random_state=0)
+LETTERS = np.array(["a", "b", "c"])
+X3, Y3 = make_classification(300, 8, n_informative=5, n_classes=3, random_state=1)
+Y3 = LETTERS[Y3]
+
+
+def same(one, other):
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+    np.testing.assert_array_equal(one.intercept_, other.intercept_)
+
+
+@pytest.mark.parametrize("options", [{}, {"n_agents": 4, "batch": 3}, {"n_agents": 3, "delay": 2}])
+def test_one_pass_in_order_is_the_run_of_the_library(options):
+    model = DDOLClassifier("dogd", passes=1, shuffle=False, **options).fit(X, Y)
+    changes = {k: v for k, v in options.items() if k != "n_agents"}
+    rows = np.hstack([np.ones((300, 1)), X])
+    trace = ddol.run(ddol.dogd(), (rows, Y), options.get("n_agents", 1), **changes)
+    weights = trace.weights.mean(axis=0)
+    np.testing.assert_allclose(model.coef_, weights[:, 1:], rtol=1e-12)
+    np.testing.assert_allclose(model.intercept_, weights[:, 0], rtol=1e-12)
+    np.testing.assert_array_equal(model.trace_.mistakes, trace.mistakes)
+
+
+@pytest.mark.parametrize("sizes", [(300,), (1, 299), (7, 100, 193), (50,) * 6])
+@pytest.mark.parametrize("topology", ["complete", "ring"])
+def test_partial_fit_knows_no_blocks(sizes, topology):
+    whole = DDOLClassifier(n_agents=4, topology=topology, passes=1, shuffle=False, random_state=0)
+    parts = clone(whole)
+    for lo, size in zip(np.cumsum([0, *sizes]), sizes, strict=False):
+        parts.partial_fit(X3[lo : lo + size], Y3[lo : lo + size], classes=LETTERS)
+    same(whole.fit(X3, Y3), parts)
+
+
+def test_rows_in_another_order_give_the_same_model():
+    order = np.random.default_rng(0).permutation(300)
+    model = DDOLClassifier(n_agents=4, random_state=0)
+    same(clone(model).fit(X3, Y3), clone(model).fit(X3[order], Y3[order]))
+
+
+def test_dense_sparse_and_single_precision_agree():
+    model = DDOLClassifier(n_agents=3, random_state=0).fit(X, Y)
+    for container in (sp.csr_matrix, sp.csr_array, sp.csc_array, sp.coo_array):
+        sparse = clone(model).fit(container(X), Y)
+        np.testing.assert_allclose(sparse.coef_, model.coef_, rtol=1e-9)
+        np.testing.assert_array_equal(sparse.predict(container(X)), model.predict(X))
+    single = clone(model).fit(X.astype(np.float32), Y)
+    same(single, clone(model).fit(X.astype(np.float32).astype(np.float64), Y))
+
+
+def test_units_do_not_matter():
+    units = 10.0 ** np.random.default_rng(0).uniform(-6, 6, 8)
+    model = DDOLClassifier(n_agents=3, random_state=0)
+    plain, scaled = clone(model).fit(X, Y), clone(model).fit(X * units, Y)
+    np.testing.assert_allclose(scaled.coef_ * units, plain.coef_, rtol=1e-6)
+
+
+def test_columns_and_attributes():
+    two, three = DDOLClassifier().fit(X, Y), DDOLClassifier().fit(X3, Y3)
+    assert (two.coef_.shape, two.intercept_.shape) == ((1, 8), (1,))
+    assert (three.coef_.shape, three.intercept_.shape) == ((3, 8), (3,))
+    assert three.classes_.tolist() == ["a", "b", "c"]
+    assert two.decision_function(X).shape == (300,)
+    assert three.decision_function(X3).shape == (300, 3)
+    assert three.trace_.examples == 5 * 300
+
+
+def test_a_score_of_zero_is_the_second_class():
+    model = DDOLClassifier(fit_intercept=False).fit(X, Y)
+    assert model.predict(np.zeros((1, 8))) == [1]
+
+
+def test_chances_come_with_the_logistic_loss_only():
+    assert not hasattr(DDOLClassifier(), "predict_proba")
+    assert not hasattr(DDOLClassifier(loss="hinge").fit(X, Y), "predict_proba")
+    assert hasattr(DDOLClassifier("coin"), "predict_proba")
+    assert hasattr(DDOLClassifier(ddol.dogd("logistic")), "predict_proba")
+    chances = DDOLClassifier(loss="logistic").fit(X3, Y3).predict_proba(X3)
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+
+
+def test_intercepts_can_be_left_out():
+    model = DDOLClassifier(fit_intercept=False).fit(X, Y)
+    assert model.intercept_.tolist() == [0.0]
+
+
+def test_a_user_gives_an_algorithm_of_their_own():
+    own = ddol.dogd("logistic", l2=0.0, rate=0.5).on(ddol.ring(4), period=2)
+    model = DDOLClassifier(own, random_state=0).fit(X, Y)
+    assert model.trace_.topology == "ring"
+    assert model.trace_.setting.period == 2
+
+
+def test_experts_and_regression_losses_are_refused():
+    with pytest.raises(ValueError, match="'dwm_i' with the loss 'zero_one' is not for a DDOLClass"):
+        DDOLClassifier(ddol.dwm_i()).fit(X, Y)
+    with pytest.raises(ValueError, match="'squared' is not for a DDOLClassifier"):
+        DDOLClassifier(ddol.dogd("squared")).fit(X, Y)
+
+
+def test_wrong_parameters_in_scikit_learns_words():
+    with pytest.raises(ValueError, match="The 'algorithm' parameter of DDOLClassifier must be"):
+        DDOLClassifier("adagrad").fit(X, Y)
+    with pytest.raises(ValueError, match="The 'n_agents' parameter of DDOLClassifier must be"):
+        DDOLClassifier(n_agents=0).fit(X, Y)
+
+
+def test_class_weights_are_row_weights():
+    weight = np.where(Y == 1, 3.0, 1.0)
+    model = DDOLClassifier(n_agents=2, random_state=0)
+    by_class = clone(model).set_params(class_weight={1: 3.0}).fit(X, Y)
+    same(by_class, clone(model).fit(X, Y, sample_weight=weight))
+
+
+def test_balanced_classes_weigh_the_same():
+    rare = np.r_[np.flatnonzero(Y == 0), np.flatnonzero(Y == 1)[:15]]
+    plain = DDOLClassifier(random_state=0).fit(X[rare], Y[rare])
+    balanced = DDOLClassifier(class_weight="balanced", random_state=0).fit(X[rare], Y[rare])
+    assert balanced.predict(X[Y == 1]).mean() > plain.predict(X[Y == 1]).mean()
+    with pytest.raises(ValueError, match="not supported for partial_fit"):
+        DDOLClassifier(class_weight="balanced").partial_fit(X, Y, classes=[0, 1])
+
+
+def test_warm_start_goes_on():
+    once = DDOLClassifier(passes=4, shuffle=False, warm_start=True).fit(X, Y)
+    twice = DDOLClassifier(passes=2, shuffle=False, warm_start=True).fit(X, Y).fit(X, Y)
+    same(once, twice)
+    with pytest.raises(ValueError, match="expected \\[0, 1\\] as in the first fit"):
+        twice.fit(X, Y + 1)
+
+
+def test_partial_fit_goes_on_from_fit():
+    model = DDOLClassifier(n_agents=3, random_state=0).fit(X, Y)
+    rounds = model.trace_.rounds
+    model.partial_fit(X[:30], Y[:30])
+    assert model.trace_.rounds == rounds + 10
+
+
+def test_unknown_labels_are_refused_in_partial_fit():
+    model = DDOLClassifier().partial_fit(X, Y, classes=[0, 1])
+    with pytest.raises(ValueError, match="found the label 7, expected one of the classes"):
+        model.partial_fit(X[:2], [0, 7])
+
+
+def test_early_stopping_ends_before_all_passes_are_made():
+    model = DDOLClassifier(passes=200, early_stopping=True, n_iter_no_change=2, random_state=0)
+    assert 3 <= model.fit(X, Y).n_iter_ < 200
+    with pytest.raises(ValueError, match="early_stopping should be False"):
+        model.partial_fit(X, Y)
+
+
+def test_verbose_says_how_passes_went(capsys):
+    DDOLClassifier(passes=2, verbose=1).fit(X, Y)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["-- pass 1 of 2", "-- pass 2 of 2"]
+
+
+def test_weights_out_of_range_are_an_error_that_says_what_to_do():
+    with pytest.raises(ValueError, match="left the range of numbers; scale the features"):
+        DDOLClassifier("dogd", loss="squared_hinge", alpha=0.0).fit(X * 1e120, Y)
+
+
+def test_a_grid_of_processes():
+    grid = GridSearchCV(
+        make_pipeline(StandardScaler(), DDOLClassifier(random_state=0)),
+        {"ddolclassifier__n_agents": [1, 4], "ddolclassifier__loss": ["hinge", "logistic"]},
+        cv=3,
+        n_jobs=2,
+    ).fit(X, Y)
+    assert grid.best_score_ > 0.75
+
+
+def test_pickles_predict_and_go_on():
+    model = DDOLClassifier(n_agents=4, topology="ring", random_state=0).fit(X3, Y3)
+    thawed = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(thawed.predict(X3), model.predict(X3))
+    same(thawed.partial_fit(X3[:9], Y3[:9]), model.partial_fit(X3[:9], Y3[:9]))
+
+
+def test_threads_give_the_same_model():
+    digits, answers = load_digits(return_X_y=True)
+    model = DDOLClassifier(n_agents=4, passes=1, random_state=0)
+    local = clone(model).fit(digits, answers)
+    threads = clone(model).set_params(engine="threads", workers=2).fit(digits, answers)
+    np.testing.assert_allclose(threads.coef_, local.coef_, rtol=1e-9, atol=1e-12)
+    assert (threads.trace_.engine, threads.trace_.workers) == ("threads", 2)

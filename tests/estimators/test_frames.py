@@ -1,0 +1,61 @@
+"""Data frames of pandas and polars."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from ddol import DDOLClassifier, WeightedMajorityClassifier
+
+X, Y = load_breast_cancer(return_X_y=True)
+NAMES = [f"f{k}" for k in range(X.shape[1])]
+FRAMES = {"pandas": pd.DataFrame(X, columns=NAMES), "polars": pl.DataFrame(X, schema=NAMES)}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_frames_are_as_good_as_arrays(kind):
+    frame = FRAMES[kind]
+    answers = pd.Series(Y) if kind == "pandas" else pl.Series(Y)
+    model = DDOLClassifier(n_agents=2, random_state=0)
+    framed = model.fit(frame, answers)
+    coef = framed.coef_.copy()
+    np.testing.assert_array_equal(framed.feature_names_in_, NAMES)
+    np.testing.assert_array_equal(framed.predict(frame), model.fit(X, Y).predict(X))
+    np.testing.assert_array_equal(coef, model.coef_)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", FRAMES)
+def test_names_go_through_a_pipeline_without_a_warning(kind):
+    scaler = StandardScaler().set_output(transform=kind)
+    stopping = {"early_stopping": True, "passes": 8}
+    model = make_pipeline(scaler, DDOLClassifier(random_state=0, **stopping)).fit(FRAMES[kind], Y)
+    assert model.score(FRAMES[kind], Y) > 0.9
+    assert model[-1].feature_names_in_.tolist() == NAMES
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_wrong_columns_are_refused(kind):
+    model = DDOLClassifier().fit(FRAMES[kind], Y)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(FRAMES[kind][NAMES[::-1]])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", FRAMES)
+def test_experts_may_choose_columns_by_name(kind):
+    experts = [
+        make_pipeline(
+            ColumnTransformer([("some", StandardScaler(), NAMES[lo : lo + 10])]),
+            LogisticRegression(),
+        )
+        for lo in (0, 10, 20)
+    ]
+    model = WeightedMajorityClassifier(experts, n_agents=2, shuffle=True, random_state=0)
+    assert model.fit(FRAMES[kind], Y).score(FRAMES[kind], Y) > 0.9
+    assert model.feature_names_in_.tolist() == NAMES

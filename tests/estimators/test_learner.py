@@ -1,0 +1,108 @@
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ddol
+from ddol.engines.session import Setup
+from ddol.estimators.learner import Learner
+from ddol.streams.rows import Rows
+
+RNG = np.random.default_rng(3)
+X = RNG.standard_normal((60, 5))
+Y = np.sign(X @ RNG.standard_normal(5))
+ROWS = Rows.from_dense(X, Y)
+AGENTS = RNG.integers(0, 3, 60)
+PLACED = {
+    "alone": ddol.dogd().on(1),
+    "complete": ddol.dogd().on(3, batch=2),
+    "ring": ddol.adaptive().on(ddol.ring(3), period=2),
+    "late": ddol.dogd().on(3, delay=2),
+    "polyak": ddol.dogd(average_iterates=True).on(3),
+}
+
+
+def learned(algorithm, cuts=(), agents=None):
+    learner = Learner(algorithm, Setup())
+    for lo, hi in zip([0, *cuts], [*cuts, 60], strict=True):
+        learner.learn(ROWS.slice(lo, hi), None if agents is None else agents[lo:hi])
+    return learner
+
+
+@pytest.mark.parametrize("name", PLACED)
+@pytest.mark.parametrize("agents", [None, AGENTS])
+@settings(max_examples=15, deadline=None)
+@given(cuts=st.lists(st.integers(0, 60), max_size=5))
+def test_cuts_change_nothing(name, agents, cuts):
+    if name == "alone" and agents is not None:
+        agents = np.zeros(60, int)
+    whole = learned(PLACED[name], (), agents)
+    parts = learned(PLACED[name], [c for c in sorted(cuts) if 0 < c < 60], agents)
+    np.testing.assert_array_equal(whole.weights(), parts.weights())
+    np.testing.assert_array_equal(whole.trace().mistakes, parts.trace().mistakes)
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_the_trace_is_that_of_a_run(name):
+    learner, run = learned(PLACED[name], [7, 8, 31]), ddol.run(PLACED[name], (X, Y))
+    trace = learner.trace()
+    np.testing.assert_array_equal(trace.mistakes, run.mistakes)
+    np.testing.assert_allclose(trace.loss, run.loss, rtol=1e-12)
+    np.testing.assert_allclose(trace.weights, run.weights, rtol=1e-12)
+    assert trace.examples == 60
+
+
+def test_rows_of_an_open_round_count_already():
+    learner = Learner(PLACED["complete"], Setup())
+    learner.learn(ROWS.slice(0, 1))
+    assert np.any(learner.weights() != 0.0)
+    assert learner.trace().examples == 1
+
+
+def test_learning_goes_on_after_pickling():
+    learner = learned(PLACED["ring"], [20])
+    half = Learner(PLACED["ring"], Setup())
+    half.learn(ROWS.slice(0, 31))
+    thawed = pickle.loads(pickle.dumps(half))
+    thawed.learn(ROWS.slice(31, 60))
+    np.testing.assert_array_equal(thawed.weights(), learner.weights())
+
+
+def test_dense_and_sparse_calls_may_alternate():
+    learner = Learner(PLACED["complete"], Setup())
+    learner.learn(ROWS.slice(0, 4))
+    sparse = ROWS.slice(4, 45)
+    learner.learn(Rows.from_csr(sparse.to_scipy(), sparse.y))
+    learner.learn(ROWS.slice(45, 60))
+    expected = learned(PLACED["complete"]).weights()
+    np.testing.assert_allclose(learner.weights(), expected, rtol=1e-12)
+
+
+def test_agents_are_named_always_or_never():
+    learner = Learner(PLACED["complete"], Setup())
+    learner.learn(ROWS.slice(0, 6))
+    with pytest.raises(ValueError, match="in every call or in none"):
+        learner.learn(ROWS.slice(6, 9), np.zeros(3, int))
+
+
+def test_a_new_class_leaves_the_others_as_they_are():
+    algorithm = ddol.adaptive("logistic", outputs=2).on(2)
+    learner = Learner(algorithm, Setup())
+    learner.learn(Rows.from_dense(X, (Y > 0).astype(float)))
+    before = learner.weights()
+    learner.grow(3)
+    after = learner.weights()
+    np.testing.assert_array_equal(after[:, :2], before)
+    np.testing.assert_array_equal(after[:, 2], 0.0)
+
+
+def test_weights_can_be_those_of_the_mean_round():
+    iterates = []
+    for t in range(1, 21):
+        learner = Learner(ddol.dogd().on(3), Setup())
+        learner.learn(ROWS.slice(0, 3 * t))
+        iterates.append(learner.weights())
+    averaged = learned(PLACED["polyak"]).weights()
+    np.testing.assert_allclose(averaged, np.mean(iterates, axis=0), rtol=1e-10)

@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+
+import ddol
+from ddol.estimators.setting import LINEAR_PRESETS, Network, linear_algorithm
+from ddol.update.losses import hinge, squared
+
+
+@pytest.mark.parametrize("name", LINEAR_PRESETS)
+def test_every_linear_preset_can_be_named(name):
+    assert linear_algorithm(name, None, C=0.5, batch=2, outputs=3).outputs == 3
+
+
+def test_experts_are_not_linear():
+    assert not {"dwm_i", "dwm_a", "drwm", "wma", "rwma"} & set(LINEAR_PRESETS)
+
+
+def test_what_a_preset_has_not_is_said():
+    with pytest.warns(UserWarning, match=r"alpha=0.1 has no effect on the algorithm 'adaptive'"):
+        linear_algorithm("adaptive", None, l2=0.1)
+
+
+def test_what_is_none_is_left_to_the_algorithm():
+    own = ddol.dogd("logistic", C=0.25, batch=3)
+    assert linear_algorithm(own, None, C=None, batch=None) == own
+    changed = linear_algorithm(own, hinge, C=2.0, batch=1)
+    assert (changed.loss, changed.C, changed.batch) == (hinge, 2.0, 1)
+
+
+def test_own_algorithms_take_rates_as_functions_only():
+    with pytest.raises(ValueError, match=r"must be a function, it is 0\.1"):
+        linear_algorithm(ddol.dogd(), None, rate=0.1)
+
+
+@pytest.mark.parametrize(
+    ("network", "named", "expected"),
+    [
+        (Network(), None, 1),
+        (Network(), 5, 5),
+        (Network(3), 2, 3),
+        (Network(topology=ddol.ring(6)), None, 6),
+        (Network(4, "star", "uniform"), None, 4),
+    ],
+)
+def test_the_number_of_agents(network, named, expected):
+    assert network.place(ddol.dogd(squared), named).n_agents == expected
+
+
+def test_a_placed_algorithm_stays_where_it_is():
+    placed = ddol.dogd().on(ddol.ring(5))
+    assert Network().place(placed, named=2) == placed
+
+
+def test_contradictions_are_refused():
+    with pytest.raises(ValueError, match="has 6 agents, the run has 4"):
+        Network(4, ddol.ring(6)).place(ddol.dogd())
+    with pytest.raises(ValueError, match="must be one of"):
+        Network(4, "rnig").place(ddol.dogd())
+
+
+def test_a_matrix_says_how_agents_average():
+    lazy = np.array([[0.9, 0.1], [0.1, 0.9]])
+    mixing = Network(2, None, lazy).place(ddol.dogd()).mixing
+    np.testing.assert_array_equal(mixing.csr()[2].reshape(2, 2), lazy)
