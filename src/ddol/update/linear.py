@@ -26,15 +26,21 @@ def score(w, s, p, x, index, n, D, which):
     return s[SCALE] * total
 
 
-def begin(w, s, p, D, eta, share, exchanging):
-    if p[L2] == 0.0:
-        return
-    s[SCALE] *= 1.0 - eta * p[L2] * share
-    if abs(s[SCALE]) < 1e-9:
+@register_jitable
+def _keep_in_range(w, s, D):
+    """Multiply the factor out before it leaves the range of numbers, so rarely that O(D) is nothing."""
+    if abs(s[SCALE]) < 1e-100:
         for d in range(D):
             w[d] *= s[SCALE]
         s[SQUARES] *= s[SCALE] * s[SCALE]
         s[SCALE] = 1.0
+
+
+def begin(w, s, p, D, eta, share, exchanging):
+    if p[L2] == 0.0:
+        return
+    s[SCALE] *= 1.0 - eta * p[L2] * share
+    _keep_in_range(w, s, D)
 
 
 def step(w, s, p, x, index, n, D, g, eta, share):
@@ -85,6 +91,7 @@ def finish(w, s, p, D, t, eta):
         norm = abs(s[SCALE]) * max(s[SQUARES], 0.0) ** 0.5
         if norm > p[RADIUS]:
             s[SCALE] *= p[RADIUS] / norm
+            _keep_in_range(w, s, D)
     elif kind != _FREE:
         _project_onto_l1(w, s, p, D, kind == _SIMPLEX)
 

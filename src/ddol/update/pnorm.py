@@ -91,6 +91,12 @@ def finish(w, s, p, D, t, eta):
         norm = abs(s[SCALE]) * s[POWERS] ** (1.0 / p[Q])
         if norm > p[RADIUS]:
             s[SCALE] *= p[RADIUS] / norm
+            # Multiplied out before |θ|^q leaves the range of numbers.
+            if abs(s[SCALE]) ** p[Q] < 1e-100:
+                for d in range(D):
+                    w[d] *= s[SCALE]
+                s[SCALE] = 1.0
+                _sum_anew(w, s, p, D)
 
 
 def pack(w, s, p, D, out):
