@@ -1,0 +1,217 @@
+"""Regret: how much more the agents paid than one who had known everything beforehand.
+
+R_i = Σ_t f_i^t(w_i^t) − Σ_t f_i^t(w*). The individual regret is R_i, the social regret Σ_i R_i. The
+comparator w* is the best expert of weighted majority, counted, and the best weights of the domain for
+everything else, found by a solver (`ddol.measure.comparator`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.engines.answers import encoded
+from ddol.measure.comparator import Comparator, best_expert, best_weights
+from ddol.measure.problem import Problem, features, loss_values
+from ddol.measure.promise import BoundExceededWarning, entry
+from ddol.measure.replay import bound_on_regret, replay, why_no_bound
+from ddol.measure.theorems import DOMD
+from ddol.measure.trace import Trace
+from ddol.streams.dealing import deal
+from ddol.streams.rows import Block, Rows, concatenate
+from ddol.update.domains import Domain, everywhere
+
+MOST_REPLAYED = 200_000
+"""Rounds up to which a run is played again for its regret bound."""
+
+
+@dataclass(frozen=True)
+class Regret:
+    """How much more than the comparator the agents paid.
+
+    Parameters
+    ----------
+    individual : (N,)
+        R_i of every agent.
+    comparator : Comparator
+        The one that all agents are compared with; where each has its own, that of the first.
+    rounds : (points,)
+        Rounds at which the trace has points.
+    social_curve : (points,)
+        Σ_i R_i up to those rounds; empty where each agent has a comparator of its own.
+    bound_curve : (points,)
+        The regret theorem at those rounds; empty where it does not apply.
+    bounds : dict
+        As in a trace.
+    why_no_bound : str
+        Why there is none.
+    """
+
+    individual: np.ndarray
+    comparator: Comparator
+    rounds: np.ndarray
+    social_curve: np.ndarray
+    bound_curve: np.ndarray
+    bounds: dict[str, Any]
+    why_no_bound: str = ""
+
+    @property
+    def social(self) -> float:
+        """Σ_i R_i, at most the comparator's gap below the regret against the true optimum."""
+        return float(self.individual.sum())
+
+
+def regret(
+    trace: Trace,
+    data: Any,
+    *,
+    passes: int = 1,
+    weights: np.ndarray | None = None,
+    own: bool = False,
+    bound: bool = True,
+) -> Regret:
+    """Regret of a run over the data that it was given.
+
+    Parameters
+    ----------
+    trace : Trace
+    data : (X, y), one stream, or one for each agent
+        The same, in the same order, as the run's.
+    passes : int
+        Times that the run read them.
+    weights : (D,), optional
+        The comparator; by default the best in hindsight.
+    own : bool
+        Compare every agent with the best for its own examples, as the paper defines it. The
+        theorem does not cover this.
+    bound : bool
+        Whether to play mirror descent again for its regret bound, where there is one and the run
+        has at most 200,000 rounds.
+
+    Examples
+    --------
+    >>> import ddol
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((400, 3)); y = np.sign(X @ [1.0, -2.0, 0.5])
+    >>> trace = ddol.run(ddol.dogd(), (X, y), 4)
+    >>> found = regret(trace, (X, y))
+    >>> found.individual.shape, found.social > 0, found.bounds["DOMD"]["holds"]
+    ((4,), True, True)
+    """
+    algorithm: Algorithm = trace.setting
+    dealt = _Dealt(algorithm, encoded(algorithm, data), passes)
+    if dealt.examples != trace.examples:
+        raise ValueError(
+            f"the trace is of {trace.examples} examples, the data have {dealt.examples} in {passes} "
+            "passes; give the data and `passes` of that run"
+        )
+    if own:
+        return _against_own(trace, dealt)
+    if weights is None:
+        best = _best(algorithm, dealt.rows, passes)
+    else:
+        best = Comparator(np.asarray(weights, float), np.nan, np.inf, "given")
+    costs = [_costs(algorithm, block, best.weights) for block in dealt.blocks()]
+    by_agent = np.sum([cost.sum(axis=0) for cost in costs], axis=0)
+    by_round = np.cumsum(np.concatenate([cost.sum(axis=1) for cost in costs]))
+    if weights is not None:
+        best = Comparator(best.weights, float(by_agent.sum()), np.inf, "given")
+    rounds = trace.curves.rounds
+    curve = trace.curves.loss - by_round[rounds - 1]
+    found = Regret(trace.loss - by_agent, best, rounds, curve, np.empty(0), {})
+    return _with_bound(trace, dealt, found, by_round, bound)
+
+
+class _Dealt:
+    """The rounds of a run, dealt again."""
+
+    def __init__(self, algorithm: Algorithm, streams: list, passes: int) -> None:
+        self.algorithm, self.streams, self.passes = algorithm, streams, passes
+        once = [block for block, _ in deal(streams, algorithm.n_agents, algorithm.batch)]
+        if not once:
+            raise ValueError("the data have no example; expected at least one")
+        self._once = once
+        self.rows = concatenate([block.rows for block in once])
+        self.examples = passes * sum(block.n_examples for block in once)
+
+    def blocks(self) -> Iterator[Block]:
+        """All rounds of all passes; a shuffle has another order in each."""
+        if self.passes == 1:
+            return iter(self._once)
+        algorithm = self.algorithm
+        dealt = deal(self.streams, algorithm.n_agents, algorithm.batch, self.passes)
+        return (block for block, _ in dealt)
+
+    def of_agent(self, agent: int) -> Rows:
+        """The examples of one agent in one pass."""
+        taken = [block.table[:, agent][block.table[:, agent] >= 0] for block in self._once]
+        pairs = zip(self._once, taken, strict=True)
+        return concatenate([block.rows.take(order) for block, order in pairs])
+
+
+def _best(algorithm: Algorithm, rows: Rows, passes: int) -> Comparator:
+    if algorithm.update.experts:
+        found = best_expert(features(rows), rows.y)
+    else:
+        found = best_weights(problem_of(algorithm, rows))
+    times = passes * found.objective, passes * found.gap
+    return Comparator(found.weights, *times, found.method)
+
+
+def problem_of(algorithm: Algorithm, rows: Rows) -> Problem:
+    """What the best weights in hindsight minimise: the algorithm's objective over all rows."""
+    if algorithm.outputs > 1:
+        raise ValueError("the regret of one-against-all classification has no comparator here")
+    cost = np.full(len(rows), float(algorithm.C))
+    if len(rows.weight):
+        cost = cost * rows.weight
+    domain: Domain = getattr(algorithm.update, "domain", everywhere)
+    ridge = algorithm.update.l2 * len(rows)
+    return Problem(features(rows), rows.y, cost, algorithm.loss, ridge, domain)
+
+
+def _costs(algorithm: Algorithm, block: Block, weights: np.ndarray) -> np.ndarray:
+    """What the comparator would have paid in every round at every agent."""
+    X, y = features(block.rows), block.rows.y
+    if algorithm.update.experts:
+        each = (X[:, int(weights.argmax())] != y).astype(float)
+    else:
+        cost = algorithm.C * (block.rows.weight if len(block.rows.weight) else 1.0)
+        each = cost * loss_values(algorithm.loss, X @ weights[: X.shape[1]], y)
+        each = each + 0.5 * algorithm.update.l2 * float(weights @ weights)
+    return np.where(block.table >= 0, each[block.table], 0.0).sum(axis=2)
+
+
+def _against_own(trace: Trace, dealt: _Dealt) -> Regret:
+    """Every agent against the best for its own examples."""
+    agents = range(trace.agents)
+    found = [_best(trace.setting, dealt.of_agent(i), dealt.passes) for i in agents]
+    individual = trace.loss - np.array([best.objective for best in found])
+    nothing = np.empty(0)
+    why = "no bound: the theorem compares all agents with one common w*"
+    return Regret(individual, found[0], trace.curves.rounds, nothing, nothing, {}, why)
+
+
+def _with_bound(
+    trace: Trace, dealt: _Dealt, found: Regret, by_round: np.ndarray, wanted: bool
+) -> Regret:
+    """Add the regret theorem where it applies; exceeding it is a `BoundExceededWarning`."""
+    why = why_no_bound(trace.setting)
+    if not why and trace.rounds > MOST_REPLAYED:
+        why = f"no bound: {trace.rounds:,} rounds are too many to be played again"
+    if why or not wanted:
+        return replace(found, why_no_bound=why or "no bound: not asked for")
+    seen = replay(trace.setting, dealt.blocks(), found.comparator.weights)
+    bound = bound_on_regret(trace.setting, seen)
+    social = seen.loss - by_round
+    problem = bound.exceeded(social, np.arange(1, len(social) + 1))
+    if problem:
+        warnings.warn(problem, BoundExceededWarning, stacklevel=3)
+    told = entry(DOMD, float(bound.value[-1]), float(social[-1]), not problem)
+    curve = bound.value[found.rounds - 1]
+    return replace(found, bound_curve=curve, bounds={"DOMD": told})
