@@ -18,9 +18,17 @@ def pyplot() -> Any:
     return plt
 
 
-def plot_trace(trace: Any, ax: Any = None, what: str = "mistakes") -> Any:
-    """Error rate, mean loss or consensus distance against the examples seen."""
+def plot_trace(
+    trace: Any, ax: Any = None, what: str = "mistakes", against: str = "examples"
+) -> Any:
+    """Error rate, mean loss or consensus distance against the examples seen, or the rounds."""
     curves = trace.curves
+    places = {
+        "examples": (curves.examples, "examples seen by all agents"),
+        "rounds": (curves.rounds, "rounds (examples seen by each agent)"),
+    }
+    if against not in places:
+        raise ValueError(f"`against` is {against!r}; use one of {', '.join(places)}")
     seen = np.maximum(curves.examples, 1)
     choices = {
         "mistakes": (100 * curves.mistakes / seen, "mistakes so far, %"),
@@ -33,9 +41,9 @@ def plot_trace(trace: Any, ax: Any = None, what: str = "mistakes") -> Any:
     if ax is None:
         _, ax = pyplot().subplots(figsize=(6, 3.6), layout="constrained")
     agents = "1 agent" if trace.agents == 1 else f"{trace.agents} agents, {trace.topology}"
-    ax.plot(curves.examples, values, label=f"{trace.algorithm}, {agents}")
+    ax.plot(places[against][0], values, label=f"{trace.algorithm}, {agents}")
     ax.set_xscale("log")
-    ax.set_xlabel("examples seen by all agents")
+    ax.set_xlabel(places[against][1])
     ax.set_ylabel(label)
     ax.grid(alpha=0.25)
     ax.legend(frameon=False)

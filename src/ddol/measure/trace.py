@@ -207,17 +207,18 @@ class Trace:
         lines.append(_line("all", self.examples, total, self.loss.sum(), self.classification))
         return "\n".join(lines)
 
-    def plot(self, ax: Any = None, what: str = "mistakes") -> Any:
-        """Draw a curve against examples seen (extra ``plot``); returns the axes.
+    def plot(self, ax: Any = None, what: str = "mistakes", against: str = "examples") -> Any:
+        """Draw a curve (extra ``plot``); returns the axes.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
         what : "mistakes" (error rate so far), "loss" (mean loss so far) or "consensus"
+        against : "examples" seen by all agents, or "rounds"
         """
         from ddol.measure.plot import plot_trace
 
-        return plot_trace(self, ax, what)
+        return plot_trace(self, ax, what, against)
 
 
 def _line(name: str, n: int, mistakes: Any, loss: Any, classification: bool) -> str:
