@@ -17,6 +17,8 @@ from ddol.cli.options import DataOptions
 from ddol.cli.sources import open_sources, own_seed, spooled
 from ddol.model import Reading
 from ddol.storage import Warn
+from ddol.streams.arrays import RowsStream
+from ddol.streams.background import PrefetchedStream
 from ddol.streams.errors import DataError
 from ddol.streams.hashing import hashed
 from ddol.streams.labels import Labels, binary_labels, class_labels, labelled
@@ -232,6 +234,9 @@ class Preparing:
 
     def _assembled(self, part: Stream, number: int, n_parts: int, known: Facts) -> Stream:
         stream = part
+        if n_parts == 1 and part.restartable and not isinstance(part, RowsStream):
+            # Text is parsed in one thread while another learns.
+            stream = PrefetchedStream(part)
         if known.classes is not None:
             stream = labelled(stream, Labels(known.classes))
         if self.options.shuffle:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from ddol.streams.rows import Rows
+from ddol.streams.stream import Position, Stream
 
 T = TypeVar("T")
 
@@ -54,3 +58,58 @@ def _work(items: Iterator[T], ready: queue.Queue, stopped: threading.Event) -> N
         ready.put(("end", None))
     except BaseException as error:  # handed to the reading thread, which raises it
         ready.put(("error", error))
+
+
+@dataclass(frozen=True)
+class PrefetchedStream:
+    """Another stream, read ahead in a thread while what it gave is learned from.
+
+    Blocks and positions are those of the stream below. Standard input is better left alone: a
+    thread that waits for it cannot be ended.
+
+    Parameters
+    ----------
+    stream
+        Where the rows come from.
+
+    Examples
+    --------
+    >>> from ddol.streams.arrays import array_stream
+    >>> [len(rows) for rows, _ in PrefetchedStream(array_stream([[1.0]], [1])).read()]
+    [1]
+    """
+
+    stream: Stream
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of columns, as in the stream below."""
+        return self.stream.n_features
+
+    @property
+    def n_examples(self) -> int | None:
+        """Number of rows, as in the stream below."""
+        return self.stream.n_examples
+
+    @property
+    def restartable(self) -> bool:
+        """Whether the stream below can be read again."""
+        return self.stream.restartable
+
+    def read(
+        self, position: Position | None = None, pass_number: int = 0
+    ) -> Iterator[tuple[Rows, Position]]:
+        """Yield rows that have been read ahead."""
+        return prefetch(self.stream.read(position, pass_number))
+
+    def describe(self) -> str:
+        """Name of the stream below."""
+        return self.stream.describe()
+
+    def progress(self, position: Position | None) -> tuple[int, int] | None:
+        """Progress of the stream below."""
+        return self.stream.progress(position)
+
+    def locate(self, position: Position | None, row: int) -> str:
+        """Place of a row in the stream below."""
+        return self.stream.locate(position, row)
