@@ -17,6 +17,8 @@ from ddol.update.rule import LINEAR, LOG, Layout, Loops
 SHIFT, REF, TOTAL, AT_REFRESH, TOUCHED = 0, 1, 2, 3, 4
 L2, KIND, RADIUS, SIDES = 0, 1, 2, 3
 KINDS = {"everywhere": 0.0, "l1_ball": 1.0, "simplex": 2.0}
+LEAST = -690.0
+"""Smallest logarithm whose exponential has all its digits."""
 # Beyond this the exponential of a difference would leave the range of numbers.
 _FAR = 300.0
 
@@ -36,7 +38,8 @@ def score(w, s, p, x, index, n, D, which):
         for j in range(n):
             d = column(index, j)
             total += (w[2 * D + d] - w[3 * D + d]) * x[j]
-    return total * math.exp(s[REF] + s[SHIFT])
+    # Weights may be smaller than any number; the sign of the score, the prediction, must not be lost.
+    return total * math.exp(max(s[REF] + s[SHIFT], LEAST))
 
 
 @register_jitable

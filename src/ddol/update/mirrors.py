@@ -218,6 +218,14 @@ class MirrorDescent(Update):
         """w = (∇ω)⁻¹(θ)."""
         return self.mirror.primal(state)
 
+    def score(self, state: np.ndarray, x: np.ndarray) -> float:
+        """⟨w, x⟩; entropies exponentiate relative to the largest logarithm, so the sign is never lost."""
+        if not self._logarithmic:
+            return super().score(state, x)
+        largest = float(state.max())
+        total = self.mirror.primal(state - largest) @ x
+        return float(total * math.exp(max(largest, entropy_loops.LEAST)))
+
     def learn(self, state: np.ndarray, gradient: np.ndarray, rate: float) -> np.ndarray:
         """θ − η g; the two sides of a signed map move in opposite directions."""
         moved = rate * gradient
