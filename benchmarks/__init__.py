@@ -1,0 +1,1 @@
+"""Side by side with the peers: the same data, the same pass, one run, one machine."""

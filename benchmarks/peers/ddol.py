@@ -1,0 +1,85 @@
+"""ddol: through its public door, with all its checks."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import ddol
+from benchmarks.contest import Contestant, Outcome
+from benchmarks.data import KEPT, Advice, Arrays, Text
+from benchmarks.programs import call
+from benchmarks.workloads import Data, Workload
+
+VERSION = ddol.__version__
+
+
+def contestants(workload: Workload, data: Data) -> list[Contestant]:
+    """The rule of the workload, and what users get who choose nothing."""
+    if isinstance(data, Text):
+        return [_trained(data, "adaptive"), _trained(data, "dogd", "--l2", "0", "--rate", "3")]
+    if isinstance(data, Advice):
+        return [_run(workload, (data.said, data.y), "dwm_i", alpha=0.9)]
+    shape = workload.network
+    if shape != "alone":
+        return [
+            _run(workload, (data.X, data.y), "dogd", rate=workload.rate, l2=workload.l2),
+            _run(workload, (data.X, data.y), "adaptive"),
+        ]
+    outputs = len(data.classes) if len(data.classes) > 2 else 1
+    return [
+        _run(
+            workload, (data.X, data.y), "dogd", rate=workload.rate, l2=workload.l2, outputs=outputs
+        ),
+        _run(workload, (data.X, data.y), "adaptive", outputs=outputs),
+        *([_run(workload, (data.X, data.y), "coin")] if outputs == 1 else []),
+        _estimator(data),
+    ]
+
+
+def network(shape: str) -> ddol.communicate.graph.Topology | None:
+    """The graph that a workload names, None for one agent."""
+    if shape == "alone":
+        return None
+    number, kind = shape.split()
+    n = int(number)
+    return ddol.torus(round(n**0.5), round(n**0.5)) if kind == "torus" else getattr(ddol, kind)(n)
+
+
+def _run(workload: Workload, examples: tuple, preset: str, **choices: Any) -> Contestant:
+    topology = network(workload.network)
+    make: Callable[..., ddol.Algorithm] = getattr(ddol, preset)
+
+    def run() -> Outcome:
+        return Outcome(ddol.run(make(**choices), examples, topology).error)
+
+    given = ", ".join(f"{k}={v:g}" for k, v in choices.items())
+    placed = "" if topology is None else f", ddol.{topology.name}"
+    return Contestant(f"ddol {preset}", f"ddol.run(ddol.{preset}({given}), (X, y){placed})", run)
+
+
+def _estimator(data: Arrays) -> Contestant:
+    def run() -> Outcome:
+        model = ddol.DDOLClassifier(n_agents=1, fit_intercept=False)
+        model.partial_fit(data.X, data.y, classes=data.classes)
+        return Outcome(model.trace_.error)
+
+    settings = "DDOLClassifier(n_agents=1, fit_intercept=False).partial_fit"
+    return Contestant("ddol estimator", settings, run)
+
+
+def _trained(data: Text, algorithm: str, *options: str) -> Contestant:
+    model = KEPT / f"{data.path.stem}.{algorithm}.ddol"
+    figures = KEPT / f"{data.path.stem}.{algorithm}.json"
+    asked = ["train", data.path, "--algorithm", algorithm, *options, "--model", model, "--quiet"]
+    command = [sys.executable, "-m", "ddol", *asked]
+
+    def error() -> float:
+        call([*command, "--json", figures])
+        found = json.loads(figures.read_text())
+        return sum(found["mistakes"]) / found["examples"]
+
+    shown = " ".join(["ddol train FILE --algorithm", algorithm, *options, "--model MODEL --quiet"])
+    return Contestant(f"ddol train {algorithm}", shown, lambda: call(command)[0], error)
