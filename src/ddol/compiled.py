@@ -37,7 +37,7 @@ REORDER = {"reassoc", "contract", "nsz"}
 
 def column(index: Any, j: int) -> int:
     """Feature of the j-th value of a row: ``j`` in a dense row, ``index[j]`` in a sparse one."""
-    return j if index is None else int(index[j])
+    return j if isinstance(index, int) else int(index[j])
 
 
 @overload(column, inline="always")
@@ -76,6 +76,8 @@ def compile_part(function: Callable, signature: Any, expected: str) -> Any:
     ``expected`` says how the kernel calls it, such as "value(z, y, p)", for messages.
     """
     check_arguments(function, expected)
+    if numba.config.DISABLE_JIT:
+        return _Interpreted(function, signature)
     options: dict[str, Any] = {"error_model": "numpy", "fastmath": REORDER}
     try:
         return numba.cfunc(signature, cache=_cacheable(function), **options)(function)
@@ -84,6 +86,22 @@ def compile_part(function: Callable, signature: Any, expected: str) -> Any:
             f"`{function.__name__}` does not compile as {expected}: {_reason(error)}; use numbers, "
             "loops and functions of `math`, and put numba.njit on functions that it calls"
         ) from None
+
+
+class _Interpreted:
+    """The function as it is, behind the address of a callback: for runs with NUMBA_DISABLE_JIT=1."""
+
+    def __init__(self, function: Callable, signature: Any) -> None:
+        kinds: dict[Any, Any] = {
+            types.void: None,
+            types.float64: ctypes.c_double,
+            types.int64: ctypes.c_int64,
+            POINTER: ctypes.POINTER(ctypes.c_double),
+            SPARSE: ctypes.POINTER(ctypes.c_uint32),
+        }
+        arguments = [kinds[kind] for kind in signature.args]
+        self.callback = ctypes.CFUNCTYPE(kinds[signature.return_type], *arguments)(function)
+        self.address = ctypes.cast(self.callback, ctypes.c_void_p).value
 
 
 def _reason(error: Exception) -> str:

@@ -14,7 +14,7 @@ from numba.extending import register_jitable
 from ddol.compiled import column
 from ddol.update.rule import LINEAR, LOG, Layout, Loops
 
-SHIFT, REF, TOTAL, AT_REFRESH, TOUCHED = 0, 1, 2, 3, 4
+SHIFT, REF, TOTAL, PEAK, TOUCHED = 0, 1, 2, 3, 4
 L2, KIND, RADIUS, SIDES = 0, 1, 2, 3
 KINDS = {"everywhere": 0.0, "l1_ball": 1.0, "simplex": 2.0}
 LEAST = -690.0
@@ -51,6 +51,7 @@ def _move(w, s, theta, v, change):
         return
     fresh = math.exp(w[theta] - s[REF])
     s[TOTAL] += fresh - w[v]
+    s[PEAK] = max(s[PEAK], s[TOTAL])
     w[v] = fresh
 
 
@@ -76,7 +77,7 @@ def _recentre(w, s, p, D):
         total += w[n + d]
     s[REF] = largest
     s[TOTAL] = total
-    s[AT_REFRESH] = total
+    s[PEAK] = total
     s[TOUCHED] = 0.0
 
 
@@ -116,7 +117,8 @@ def commit(w, s, p, delta, peak, index, n, D, eta):
 
 
 def finish(w, s, p, D, t, eta):
-    if s[TOUCHED] > 16.0 * D or not s[TOTAL] > 1e-3 * s[AT_REFRESH]:
+    # A sum that was much larger before has lost the digits of what is left.
+    if s[TOUCHED] > 16.0 * D or not s[TOTAL] > 1e-3 * s[PEAK]:
         _recentre(w, s, p, D)
     if p[KIND] == 0.0:
         return

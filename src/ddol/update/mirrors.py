@@ -297,7 +297,8 @@ class MirrorDescent(Update):
         if self.mirror.kind == "euclidean":
             return theta, np.array([1.0, float(np.sum(theta * theta)), 0.0])
         second = self.mirror.primal(theta)[None]
-        scalars = np.array([1.0, 0.0, 0.0]) if self.mirror.kind == "p_norm" else np.zeros(1)
+        zeros = np.zeros(3 if self.mirror.kind == "p_norm" else 0)
+        scalars = np.concatenate([[1.0], zeros])
         return np.concatenate([theta, second]), scalars
 
     def shared_copy(self, space: str) -> str | None:

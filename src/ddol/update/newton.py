@@ -142,7 +142,7 @@ def step(w, s, p, x, index, n, D, g, eta, share):
         w[NOW * D + d] = g * x[j] * w[d] / s[UNIT]
     if s[PHASE] == ALONE:
         _rank_one(w, D)
-        _follow(w, D, eta * s[UNIT])
+        _follow(w, D, eta * s[NEXT])
         for d in range(D):
             w[NOW * D + d] = 0.0
 
@@ -287,7 +287,7 @@ class Newton(Update):
         """Follow the own gradient in a round without an exchange."""
         after, gradient = state.copy(), state[self._NOW]
         after[self._A :] += np.outer(gradient, gradient)
-        size = rate * state[self._UNIT]
+        size = rate * state[self._NEXT]
         after[self._U] -= size * np.linalg.solve(after[self._A :], gradient)
         after[self._NOW] = 0.0
         after[self._UNIT] = after[self._NEXT]

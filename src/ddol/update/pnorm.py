@@ -12,11 +12,11 @@ from numba.extending import register_jitable
 from ddol.compiled import column
 from ddol.update.rule import LINEAR, Layout, Loops
 
-SCALE, POWERS, TOUCHED = 0, 1, 2
+SCALE, POWERS, TOUCHED, PEAK = 0, 1, 2, 3
 L2, KIND, RADIUS, Q, INVERSE = 0, 1, 2, 3, 4
 KINDS = {"everywhere": 0.0, "norm_ball": 1.0}
 
-LAYOUT = Layout(slots=2, scalars=3, packed=(LINEAR,))
+LAYOUT = Layout(slots=2, scalars=4, packed=(LINEAR,))
 
 
 @register_jitable
@@ -32,6 +32,7 @@ def _put(w, s, p, d, D, theta):
     size = abs(theta)
     power = size ** (p[Q] - 1.0) if size > 0.0 else 0.0
     s[POWERS] += power * size - abs(w[D + d] * w[d])
+    s[PEAK] = max(s[PEAK], s[POWERS])
     w[d] = theta
     w[D + d] = power if theta >= 0.0 else -power
 
@@ -41,6 +42,7 @@ def _sum_anew(w, s, p, D):
     for d in range(D):
         w[D + d] = 0.0
     s[POWERS] = 0.0
+    s[PEAK] = 0.0
     for d in range(D):
         _put(w, s, p, d, D, w[d])
     s[TOUCHED] = 0.0
@@ -85,7 +87,8 @@ def commit(w, s, p, delta, peak, index, n, D, eta):
 
 
 def finish(w, s, p, D, t, eta):
-    if s[TOUCHED] > 16.0 * D:
+    # A sum that was much larger before has lost the digits of what is left.
+    if s[TOUCHED] > 16.0 * D or not s[POWERS] >= 1e-3 * s[PEAK]:
         _sum_anew(w, s, p, D)
     if p[KIND] == 1.0 and s[POWERS] > 0.0:
         norm = abs(s[SCALE]) * s[POWERS] ** (1.0 / p[Q])

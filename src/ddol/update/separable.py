@@ -6,11 +6,12 @@ parameters, as the bits of two numbers, and the loops call them from there.
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import config, types
 from numba.extending import intrinsic, register_jitable
 
 from ddol.compiled import call_float, column
@@ -38,6 +39,15 @@ def _after(typing_context: Any, pointer: Any, places: Any) -> Any:
         return builder.ptrtoint(builder.gep(values[0], [values[1]]), ir.IntType(64))
 
     return types.int64(pointer, places), generate
+
+
+if config.DISABLE_JIT:
+
+    def _bits(number: float) -> int:
+        return int(np.float64(number).view(np.int64))
+
+    def _after(pointer: Any, places: int) -> int:
+        return ctypes.addressof(pointer.contents) + 8 * places
 
 
 def as_number(address: int) -> float:
