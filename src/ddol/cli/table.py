@@ -78,9 +78,11 @@ class Table:
 
     def show(self, progress: Progress) -> None:
         """Add a row if the examples have doubled, and move the bar."""
-        if progress.examples >= self.next:
+        # The last round of a pass may be short, so that a power is missed by a few examples.
+        reached = progress.examples + progress.examples // 100
+        if reached >= self.next:
             self._add(measured(self.session, self.bound))
-            self.next = 1 << progress.examples.bit_length()
+            self.next = 1 << reached.bit_length()
         if progress.position is not None:
             self.bar.move(progress.position)
 
