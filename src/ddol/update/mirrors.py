@@ -2,14 +2,17 @@
 
 A mirror map is the gradient of the distance-generating function ω: it takes weights w to their dual
 θ = ∇ω(w), where steps are taken and neighbours average (Eq. DOGD and DOEG of the paper are the
-Euclidean and the entropy map of the same formula).
+Euclidean and the entropy map of the same formula). θ is an array (rows, D): one row, or two for the
+signed entropy.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,100 +25,296 @@ from ddol.update.rule import DUAL, PRIMAL, Layout, Loops, Update
 _TO_PRIMAL, _TO_DUAL = "to_primal(theta, p)", "to_dual(w, p)"
 
 
-@dataclass(frozen=True)
-class Mirror:
-    """A mirror map; make your own with `separable_mirror`.
+class Mirror(ABC):
+    """A mirror map: its mathematics on whole vectors, and the loops that do the same on rows."""
 
-    Parameters
-    ----------
-    name : str
-    kind : "euclidean", "entropy", "signed_entropy", "p_norm" or "separable"
-    p : float
-        Exponent of the p-norm map.
-    to_primal, to_dual : functions ``f(value, p)`` of one number and the parameters
-        Of a separable map.
-    """
+    kind: ClassVar[str]
+    domains: ClassVar[tuple[str, ...]]
+    """Sets that it has a projection onto."""
+    zero: ClassVar[bool] = True
+    """Weights start at 0, whatever the number of features."""
+    logarithmic: ClassVar[bool] = False
+    """Neighbours' weights are averaged behind their logarithms, which are never exponentiated bare."""
+    self_dual: ClassVar[bool] = False
+    """Weights are their own dual, so both averages are one."""
 
-    name: str
-    kind: str
-    p: float = 2.0
-    to_primal: Callable | None = None
-    to_dual: Callable | None = None
-    own: tuple[float, ...] = ()
-    domains: tuple[str, ...] = (EVERYWHERE,)
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self.kind
 
+    @abstractmethod
     def primal(self, theta: np.ndarray) -> np.ndarray:
-        """w = (∇ω)⁻¹(θ); the signed entropy's θ has two rows, the others' one."""
-        if self.kind == "euclidean":
-            return theta[0]
-        if self.kind == "entropy":
-            return np.exp(theta[0])
-        if self.kind == "signed_entropy":
-            return np.exp(theta[0]) - np.exp(theta[1])
-        if self.kind == "p_norm":
-            return _norm_gradient(theta[0], self.p / (self.p - 1.0))
-        assert self.to_primal is not None
-        return np.array([self.to_primal(value, self.own) for value in theta[0]])
+        """w = (∇ω)⁻¹(θ)."""
 
+    @abstractmethod
     def dual(self, w: np.ndarray) -> np.ndarray:
-        """θ = ∇ω(w), for the maps whose dual is a function of the weights."""
-        if self.kind == "euclidean":
-            return w[None]
-        if self.kind == "entropy":
-            return np.log(w)[None]
-        if self.kind == "p_norm":
-            return _norm_gradient(w, self.p)[None]
-        if self.kind == "separable":
-            assert self.to_dual is not None
-            return np.array([self.to_dual(value, self.own) for value in w])[None]
-        raise ValueError("a signed weight w⁺ − w⁻ does not determine its two logarithms")
+        """θ = ∇ω(w)."""
 
     def start(self, n_features: int, domain: Domain) -> np.ndarray:
-        """Dual of the first weights: 0, or the same positive share for every feature."""
-        if self.kind == "entropy":
-            total = domain.radius if domain.kind != EVERYWHERE else 1.0
-            return np.full((1, n_features), math.log(total / n_features))
-        if self.kind == "signed_entropy":
-            total = domain.radius if domain.kind != EVERYWHERE else 1.0
-            return np.full((2, n_features), math.log(total / (2 * n_features)))
+        """Dual of the first weights."""
+        return np.zeros((1, n_features))
+
+    def divergence(self, u: np.ndarray, theta: np.ndarray) -> float:
+        """ψ(u, v) with v given by its dual: how far v is from the comparator u."""
+        raise ValueError(f"no divergence is known for the mirror {self.name}")
+
+    def project(self, theta: np.ndarray, domain: Domain) -> np.ndarray:
+        """Bregman projection onto a domain, in the dual."""
+        return theta
+
+    @abstractmethod
+    def layout(self, space: str) -> Layout:
+        """Sizes of the compiled state."""
+
+    @abstractmethod
+    def loops(self, space: str, plain: bool) -> Loops:
+        """The compiled form; ``plain`` where there is neither an L2 term nor a domain."""
+
+    @abstractmethod
+    def parameters(self, l2: float, domain: Domain) -> list[float]:
+        """Numbers that the loops find in ``p``."""
+
+    @abstractmethod
+    def begin_state(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Compiled state and scalars at a dual."""
+
+
+@dataclass(frozen=True)
+class Euclidean(Mirror):
+    """ω(w) = ½‖w‖₂²: weights are their own dual."""
+
+    kind = "euclidean"
+    domains = (EVERYWHERE, L2_BALL, L1_BALL, SIMPLEX)
+    self_dual = True
+
+    def primal(self, theta: np.ndarray) -> np.ndarray:
+        """w = θ."""
+        return theta[0]
+
+    def dual(self, w: np.ndarray) -> np.ndarray:
+        """θ = w."""
+        return w[None]
+
+    def start(self, n_features: int, domain: Domain) -> np.ndarray:
+        """0, or the middle of the simplex."""
         share = domain.radius / n_features if domain.kind == SIMPLEX else 0.0
         return np.full((1, n_features), share)
 
     def divergence(self, u: np.ndarray, theta: np.ndarray) -> float:
-        """ψ(u, v) with v given by its dual: how far v is from the comparator u.
-
-        For the signed entropy, u is split into its positive and negative part.
-        """
-        if self.kind == "euclidean":
-            return float(0.5 * np.sum((u - theta[0]) ** 2))
-        if self.kind == "entropy":
-            return _relative_entropy(u, theta[0])
-        if self.kind == "signed_entropy":
-            return _relative_entropy(np.maximum(u, 0), theta[0]) + _relative_entropy(
-                np.maximum(-u, 0), theta[1]
-            )
-        if self.kind == "p_norm":
-            v = self.primal(theta)
-            half = (np.linalg.norm(u, self.p) ** 2 - np.linalg.norm(v, self.p) ** 2) / 2
-            return float(half - theta[0] @ (u - v))
-        raise ValueError(f"no divergence is known for the mirror {self.name}")
+        """½‖u − v‖²."""
+        return float(0.5 * np.sum((u - theta[0]) ** 2))
 
     def project(self, theta: np.ndarray, domain: Domain) -> np.ndarray:
-        """Bregman projection onto the domain, in the dual."""
-        radius = domain.radius
+        """Scale onto the L2 ball, or threshold onto the L1 ball or the simplex."""
         if domain.kind == EVERYWHERE:
             return theta
-        if self.kind in ("entropy", "signed_entropy"):
-            largest = theta.max()
-            log_sum = largest + math.log(np.exp(theta - largest).sum())
-            outside = log_sum > math.log(radius) or domain.kind == SIMPLEX
-            return theta + (math.log(radius) - log_sum) if outside else theta
         if domain.kind == L2_BALL:
-            return theta * min(1.0, radius / max(float(np.linalg.norm(theta)), 1e-300))
-        if domain.kind == NORM_BALL:
-            q = self.p / (self.p - 1.0)
-            return theta * min(1.0, radius / max(float(np.linalg.norm(theta[0], q)), 1e-300))
-        return _soft_threshold(theta[0], radius, domain.kind == SIMPLEX)[None]
+            return theta * min(1.0, domain.radius / max(float(np.linalg.norm(theta)), 1e-300))
+        return _soft_threshold(theta[0], domain.radius, domain.kind == SIMPLEX)[None]
+
+    def layout(self, space: str) -> Layout:
+        """See `ddol.update.linear`."""
+        return linear.LAYOUT
+
+    def loops(self, space: str, plain: bool) -> Loops:
+        """See `ddol.update.linear`."""
+        return linear.FREE if plain else linear.LOOPS
+
+    def parameters(self, l2: float, domain: Domain) -> list[float]:
+        """L2 weight, domain, and whether the norm has to be kept."""
+        track = float(l2 > 0.0 or domain.kind != EVERYWHERE)
+        return [l2, linear.KINDS[domain.kind], domain.radius, track]
+
+    def begin_state(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The weights, factor 1, and their squared norm."""
+        return theta, np.array([1.0, float(np.sum(theta * theta)), 0.0])
+
+
+@dataclass(frozen=True)
+class Entropy(Mirror):
+    """ω(w) = Σ w log w on positive weights: the dual is the logarithm."""
+
+    kind = "entropy"
+    domains: ClassVar[tuple[str, ...]] = (EVERYWHERE, L1_BALL, SIMPLEX)
+    zero = False
+    logarithmic = True
+    sides: ClassVar[int] = 1
+
+    def primal(self, theta: np.ndarray) -> np.ndarray:
+        """w = exp θ."""
+        return np.exp(theta[0])
+
+    def dual(self, w: np.ndarray) -> np.ndarray:
+        """θ = log w."""
+        return np.log(w)[None]
+
+    def start(self, n_features: int, domain: Domain) -> np.ndarray:
+        """The same share of the radius for every weight."""
+        total = domain.radius if domain.kind != EVERYWHERE else 1.0
+        share = total / (self.sides * n_features)
+        return np.full((self.sides, n_features), math.log(share))
+
+    def divergence(self, u: np.ndarray, theta: np.ndarray) -> float:
+        """Σ u log(u/v) − u + v."""
+        return _relative_entropy(u, theta[0])
+
+    def project(self, theta: np.ndarray, domain: Domain) -> np.ndarray:
+        """Rescale: only if the sum exceeds the radius of a ball, always onto a simplex."""
+        if domain.kind == EVERYWHERE:
+            return theta
+        largest = theta.max()
+        log_sum = largest + math.log(np.exp(theta - largest).sum())
+        outside = log_sum > math.log(domain.radius) or domain.kind == SIMPLEX
+        return theta + (math.log(domain.radius) - log_sum) if outside else theta
+
+    def layout(self, space: str) -> Layout:
+        """See `ddol.update.entropy`."""
+        return entropy_loops.layout(self.sides, logarithmic=space == PRIMAL)
+
+    def loops(self, space: str, plain: bool) -> Loops:
+        """See `ddol.update.entropy`."""
+        return entropy_loops.LOOPS
+
+    def parameters(self, l2: float, domain: Domain) -> list[float]:
+        """L2 weight, domain, sides."""
+        return [l2, entropy_loops.KINDS[domain.kind], domain.radius, float(self.sides)]
+
+    def begin_state(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Logarithms, and exponentials relative to the largest."""
+        largest = float(theta.max())
+        relative = np.exp(theta - largest)
+        total = float(relative.sum())
+        return np.concatenate([theta, relative]), np.array([0.0, largest, total, total, 0.0])
+
+
+@dataclass(frozen=True)
+class SignedEntropy(Entropy):
+    """Entropy of w⁺ and w⁻ with w = w⁺ − w⁻ (EG±): two rows of logarithms."""
+
+    kind = "signed_entropy"
+    domains = (EVERYWHERE, L1_BALL)
+    sides: ClassVar[int] = 2
+
+    def primal(self, theta: np.ndarray) -> np.ndarray:
+        """w = exp θ⁺ − exp θ⁻."""
+        return np.exp(theta[0]) - np.exp(theta[1])
+
+    def dual(self, w: np.ndarray) -> np.ndarray:
+        """Not a function of the weights."""
+        raise ValueError("a signed weight w⁺ − w⁻ does not determine its two logarithms")
+
+    def divergence(self, u: np.ndarray, theta: np.ndarray) -> float:
+        """Of the positive and the negative part of u."""
+        parts = np.maximum(u, 0.0), np.maximum(-u, 0.0)
+        return sum(_relative_entropy(part, row) for part, row in zip(parts, theta, strict=True))
+
+
+@dataclass(frozen=True)
+class PNorm(Mirror):
+    """ω(w) = ½‖w‖_p² with 1 < p ≤ 2: between Euclidean (p = 2) and entropy-like (p → 1)."""
+
+    p: float = 2.0
+
+    kind = "p_norm"
+    domains = (EVERYWHERE, NORM_BALL)
+
+    def __post_init__(self) -> None:
+        if not 1.0 < self.p <= 2.0:
+            raise ValueError(f"`p` of the p-norm mirror must lie in (1, 2], it is {self.p}")
+
+    @property
+    def name(self) -> str:
+        """With its exponent."""
+        return f"p_norm({self.p:g})"
+
+    @property
+    def q(self) -> float:
+        """Exponent of the dual norm."""
+        return self.p / (self.p - 1.0)
+
+    def primal(self, theta: np.ndarray) -> np.ndarray:
+        """∇ ½‖θ‖_q²."""
+        return _norm_gradient(theta[0], self.q)
+
+    def dual(self, w: np.ndarray) -> np.ndarray:
+        """∇ ½‖w‖_p²."""
+        return _norm_gradient(w, self.p)[None]
+
+    def divergence(self, u: np.ndarray, theta: np.ndarray) -> float:
+        """½‖u‖_p² − ½‖v‖_p² − ⟨θ, u − v⟩."""
+        v = self.primal(theta)
+        half = (np.linalg.norm(u, self.p) ** 2 - np.linalg.norm(v, self.p) ** 2) / 2
+        return float(half - theta[0] @ (u - v))
+
+    def project(self, theta: np.ndarray, domain: Domain) -> np.ndarray:
+        """Scale: ‖w‖_p = ‖θ‖_q."""
+        if domain.kind == EVERYWHERE:
+            return theta
+        return theta * min(
+            1.0, domain.radius / max(float(np.linalg.norm(theta[0], self.q)), 1e-300)
+        )
+
+    def layout(self, space: str) -> Layout:
+        """See `ddol.update.pnorm`."""
+        return pnorm.LAYOUT
+
+    def loops(self, space: str, plain: bool) -> Loops:
+        """See `ddol.update.pnorm`."""
+        return pnorm.LOOPS if space == DUAL else pnorm.PRIMAL_LOOPS
+
+    def parameters(self, l2: float, domain: Domain) -> list[float]:
+        """L2 weight, domain, both exponents."""
+        return [l2, pnorm.KINDS[domain.kind], domain.radius, self.q, self.p]
+
+    def begin_state(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Zero, factor 1."""
+        scalars = np.zeros(pnorm.LAYOUT.scalars)
+        scalars[pnorm.SCALE] = 1.0
+        return np.zeros((2, theta.shape[1])), scalars
+
+
+@dataclass(frozen=True)
+class Separable(Mirror):
+    """Any map that works feature by feature; made by `separable_mirror`."""
+
+    label: str
+    to_primal: Callable
+    to_dual: Callable
+    own: tuple[float, ...] = ()
+
+    kind = "separable"
+    domains = (EVERYWHERE,)
+
+    @property
+    def name(self) -> str:
+        """The user's."""
+        return self.label
+
+    def primal(self, theta: np.ndarray) -> np.ndarray:
+        """w_d = f(θ_d)."""
+        return np.array([self.to_primal(value, self.own) for value in theta[0]])
+
+    def dual(self, w: np.ndarray) -> np.ndarray:
+        """θ_d = f⁻¹(w_d)."""
+        return np.array([self.to_dual(value, self.own) for value in w])[None]
+
+    def layout(self, space: str) -> Layout:
+        """See `ddol.update.separable`."""
+        return separable.LAYOUT
+
+    def loops(self, space: str, plain: bool) -> Loops:
+        """See `ddol.update.separable`."""
+        return separable.LOOPS if space == DUAL else separable.PRIMAL_LOOPS
+
+    def parameters(self, l2: float, domain: Domain) -> list[float]:
+        """L2 weight, addresses of the two functions, the user's numbers."""
+        links = scalar(self.to_primal, _TO_PRIMAL), scalar(self.to_dual, _TO_DUAL)
+        return [l2, *map(separable.as_number, links), *self.own, 0.0]
+
+    def begin_state(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Dual and weights."""
+        return np.concatenate([theta, self.primal(theta)[None]]), np.zeros(1)
 
 
 def _norm_gradient(v: np.ndarray, p: float) -> np.ndarray:
@@ -144,13 +343,13 @@ def _soft_threshold(v: np.ndarray, radius: float, nonnegative: bool) -> np.ndarr
     return kept if nonnegative else np.sign(v) * kept
 
 
-euclidean = Mirror("euclidean", "euclidean", domains=(EVERYWHERE, L2_BALL, L1_BALL, SIMPLEX))
-entropy = Mirror("entropy", "entropy", domains=(EVERYWHERE, L1_BALL, SIMPLEX))
-signed_entropy = Mirror("signed_entropy", "signed_entropy", domains=(EVERYWHERE, L1_BALL))
+euclidean = Euclidean()
+entropy = Entropy()
+signed_entropy = SignedEntropy()
 
 
-def p_norm_mirror(p: float = 2.0) -> Mirror:
-    """ω(w) = ½‖w‖_p² with 1 < p ≤ 2: between Euclidean (p = 2) and entropy-like (p → 1).
+def p_norm_mirror(p: float = 2.0) -> PNorm:
+    """ω(w) = ½‖w‖_p² with 1 < p ≤ 2.
 
     Examples
     --------
@@ -158,14 +357,12 @@ def p_norm_mirror(p: float = 2.0) -> Mirror:
     >>> half.primal(half.dual(np.array([1.0, -2.0]))).round(12)
     array([ 1., -2.])
     """
-    if not 1.0 < p <= 2.0:
-        raise ValueError(f"`p` of the p-norm mirror must lie in (1, 2], it is {p}")
-    return Mirror(f"p_norm({p:g})", "p_norm", p=float(p), domains=(EVERYWHERE, NORM_BALL))
+    return PNorm(float(p))
 
 
 def separable_mirror(
     name: str, to_primal: Callable, to_dual: Callable, parameters: tuple[float, ...] = ()
-) -> Mirror:
+) -> Separable:
     """Make a mirror map from two functions of one number, w = f(θ, p) and θ = f⁻¹(w, p).
 
     Weights start at θ = 0. Plain Python on numbers; compiled when first used.
@@ -179,7 +376,7 @@ def separable_mirror(
     """
     check_arguments(to_primal, _TO_PRIMAL)
     check_arguments(to_dual, _TO_DUAL)
-    return Mirror(name, "separable", to_primal=to_primal, to_dual=to_dual, own=tuple(parameters))
+    return Separable(name, to_primal, to_dual, tuple(parameters))
 
 
 @dataclass(frozen=True)
@@ -207,8 +404,7 @@ class MirrorDescent(Update):
             )
         if not 0.0 <= self.l2 < math.inf:
             raise ValueError(f"`l2` must be at least 0, it is {self.l2}")
-        starts_at_zero = self.mirror.kind not in ("entropy", "signed_entropy")
-        object.__setattr__(self, "grows", starts_at_zero and self.domain.kind != SIMPLEX)
+        object.__setattr__(self, "grows", self.mirror.zero and self.domain.kind != SIMPLEX)
 
     def start(self, n_features: int) -> np.ndarray:
         """Dual of the first weights."""
@@ -220,7 +416,7 @@ class MirrorDescent(Update):
 
     def score(self, state: np.ndarray, x: np.ndarray) -> float:
         """⟨w, x⟩; entropies exponentiate relative to the largest logarithm, so the sign is never lost."""
-        if not self._logarithmic:
+        if not self.mirror.logarithmic:
             return super().score(state, x)
         largest = float(state.max())
         total = self.mirror.primal(state - largest) @ x
@@ -237,70 +433,32 @@ class MirrorDescent(Update):
 
     def share(self, state: np.ndarray, space: str) -> np.ndarray:
         """θ, or w; entropies stay in logarithms and are averaged behind them."""
-        if space == DUAL or self._logarithmic:
+        if space == DUAL or self.mirror.logarithmic:
             return state
         return self.mirror.primal(state)[None]
 
     def adopt(self, averaged: np.ndarray, space: str) -> np.ndarray:
         """The dual again."""
-        return averaged if space == DUAL or self._logarithmic else self.mirror.dual(averaged[0])
-
-    @property
-    def _logarithmic(self) -> bool:
-        return self.mirror.kind in ("entropy", "signed_entropy")
-
-    @property
-    def _sides(self) -> int:
-        return 2 if self.mirror.kind == "signed_entropy" else 1
+        return (
+            averaged if space == DUAL or self.mirror.logarithmic else self.mirror.dual(averaged[0])
+        )
 
     def layout(self, space: str, n_features: int) -> Layout:
         """Sizes of the compiled state."""
-        if self._logarithmic:
-            return entropy_loops.layout(self._sides, logarithmic=space == PRIMAL)
-        if self.mirror.kind == "p_norm":
-            return pnorm.LAYOUT
-        return linear.LAYOUT if self.mirror.kind == "euclidean" else separable.LAYOUT
+        return self.mirror.layout(space)
 
     def loops(self, space: str) -> Loops:
         """The compiled form."""
-        if self._logarithmic:
-            return entropy_loops.LOOPS
-        if self.mirror.kind == "euclidean":
-            free = self.l2 == 0.0 and self.domain.kind == EVERYWHERE
-            return linear.FREE if free else linear.LOOPS
-        module = pnorm if self.mirror.kind == "p_norm" else separable
-        return module.LOOPS if space == DUAL else module.PRIMAL_LOOPS
+        return self.mirror.loops(space, self.l2 == 0.0 and self.domain.kind == EVERYWHERE)
 
     def parameters(self) -> np.ndarray:
         """L2 weight, kind and radius of the domain, then what the mirror needs."""
-        radius = self.domain.radius
-        if self.mirror.kind == "euclidean":
-            track = float(self.l2 > 0.0 or self.domain.kind != EVERYWHERE)
-            return np.array([self.l2, linear.KINDS[self.domain.kind], radius, track])
-        if self._logarithmic:
-            return np.array([self.l2, entropy_loops.KINDS[self.domain.kind], radius, self._sides])
-        if self.mirror.kind == "p_norm":
-            q = self.mirror.p / (self.mirror.p - 1.0)
-            return np.array([self.l2, pnorm.KINDS[self.domain.kind], radius, q, self.mirror.p])
-        to_primal = scalar(self.mirror.to_primal, _TO_PRIMAL)
-        links = to_primal, scalar(self.mirror.to_dual, _TO_DUAL)
-        return np.array([self.l2, *map(separable.as_number, links), *self.mirror.own, 0.0])
+        return np.array(self.mirror.parameters(self.l2, self.domain))
 
     def begin_state(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
         """Compiled state and scalars before the first round."""
-        theta = self.start(n_features)
-        if self._logarithmic:
-            ref = float(theta.max())
-            ones = np.ones_like(theta)
-            total = float(ones.sum())
-            return np.concatenate([theta, ones]), np.array([0.0, ref, total, total, 0.0])
-        if self.mirror.kind == "euclidean":
-            return theta, np.array([1.0, float(np.sum(theta * theta)), 0.0])
-        second = self.mirror.primal(theta)[None]
-        zeros = np.zeros(3 if self.mirror.kind == "p_norm" else 0)
-        scalars = np.concatenate([[1.0], zeros])
-        return np.concatenate([theta, second]), scalars
+        return self.mirror.begin_state(self.start(n_features))
 
     def shared_copy(self, space: str) -> str | None:
         """Steps add up in the dual; Euclidean weights are their own dual."""
-        return "add" if space == DUAL or self.mirror.kind == "euclidean" else None
+        return "add" if space == DUAL or self.mirror.self_dual else None
