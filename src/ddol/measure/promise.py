@@ -22,9 +22,9 @@ from ddol.measure.theorems import (
     applicable,
     on_mistakes,
 )
-from ddol.update.domains import L1_BALL, L2_BALL, NORM_BALL, SIMPLEX
+from ddol.update.domains import EVERYWHERE, L1_BALL, SIMPLEX
 from ddol.update.majority import Majority
-from ddol.update.mirrors import MirrorDescent
+from ddol.update.mirrors import MirrorDescent, PNorm
 from ddol.update.rates import evaluate
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _family(update: Any) -> str:
 
 
 def _same_in_both(update: Any) -> bool:
-    return isinstance(update, MirrorDescent) and update.mirror.kind == "euclidean"
+    return isinstance(update, MirrorDescent) and update.mirror.self_dual
 
 
 def offer(algorithm: Algorithm) -> Offer:
@@ -215,13 +215,13 @@ def strong_convexity(update: Any) -> float | None:
     >>> strong_convexity(doeg(radius=4.0).update)
     0.25
     """
-    kind = update.mirror.kind
-    if kind == "p_norm":
-        return float(update.mirror.p - 1.0)
-    if kind in ("entropy", "signed_entropy"):
+    mirror = update.mirror
+    if isinstance(mirror, PNorm):
+        return float(mirror.p - 1.0)
+    if mirror.logarithmic:
         bounded = update.domain.kind in (L1_BALL, SIMPLEX)
         return 1.0 / update.domain.radius if bounded else None
-    return 1.0 if kind == "euclidean" else None
+    return 1.0 if mirror.self_dual else None
 
 
 def widest(update: Any) -> float | None:
@@ -236,12 +236,7 @@ def widest(update: Any) -> float | None:
     >>> widest(dogd(radius=3.0).update)
     18.0
     """
-    if update.mirror.kind != "euclidean" or update.domain.kind not in (
-        L2_BALL,
-        L1_BALL,
-        SIMPLEX,
-        NORM_BALL,
-    ):
+    if not update.mirror.self_dual or update.domain.kind == EVERYWHERE:
         return None
     return float(2.0 * update.domain.radius**2)
 

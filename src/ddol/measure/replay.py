@@ -19,7 +19,7 @@ from ddol.measure.problem import features
 from ddol.measure.promise import offer, strong_convexity
 from ddol.measure.theorems import DOMD, Bound, on_regret
 from ddol.streams.rows import Block
-from ddol.update.mirrors import Mirror, MirrorDescent
+from ddol.update.mirrors import Mirror, MirrorDescent, PNorm, SignedEntropy
 from ddol.update.rates import evaluate
 
 _MOST_ROUNDS = 1024
@@ -136,7 +136,7 @@ def _gradient_sums(algorithm: Algorithm, piece: Block, weights: np.ndarray) -> n
 def _dual(engine: Local, weights: np.ndarray) -> np.ndarray:
     """θ = ∇ω(w) of the shared copy."""
     mirror = engine.algorithm.update.mirror  # type: ignore[attr-defined]
-    if mirror.kind != "signed_entropy":
+    if not isinstance(mirror, SignedEntropy):
         return mirror.dual(weights)
     # Signed weights do not determine their two logarithms, which are kept up to a common shift.
     state = engine.counters()
@@ -145,6 +145,6 @@ def _dual(engine: Local, weights: np.ndarray) -> np.ndarray:
 
 def _dual_exponent(mirror: Mirror) -> float:
     """q of the dual norm ‖·‖_q."""
-    if mirror.kind in ("entropy", "signed_entropy"):
+    if mirror.logarithmic:
         return np.inf
-    return mirror.p / (mirror.p - 1.0) if mirror.kind == "p_norm" else 2.0
+    return mirror.p / (mirror.p - 1.0) if isinstance(mirror, PNorm) else 2.0

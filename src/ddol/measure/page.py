@@ -1,0 +1,171 @@
+"""One self-contained HTML page: no network, no scripts, light and dark, wide and narrow."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from ddol.measure.chart import COLOURS, DARK_COLOURS, STYLE, Chart, draw
+from ddol.storage import write_text
+from ddol.version import __version__
+
+_CSS = """
+:root{color-scheme:light dark;COLOURS --raised:#f6f8fa;--good:#1a7f37;--bad:#b3282d;--fair:#8a5a00}
+@media (prefers-color-scheme:dark){:root{DARK --raised:#1c2229;--good:#57c878;--bad:#ff918b;
+--fair:#e3b341}}
+*{box-sizing:border-box}
+html{-webkit-text-size-adjust:100%}
+body{margin:0;background:var(--paper);color:var(--ink);
+font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",sans-serif}
+main{max-width:66rem;margin:0 auto;padding:2.2rem 1.1rem 4rem}
+h1{font-size:clamp(1.5rem,4.5vw,2.1rem);line-height:1.15;letter-spacing:-.015em;margin:0 0 .4rem;
+text-wrap:balance}
+h2{font-size:1.25rem;line-height:1.25;letter-spacing:-.01em;margin:2.8rem 0 .8rem}
+h3{font-size:1rem;margin:0 0 .15rem}
+p{margin:.4rem 0 .8rem;max-width:44rem}
+.lead{color:var(--soft);font-size:1.05rem}
+.soft{color:var(--soft)}
+.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(9.5rem,1fr));gap:.7rem;margin:1.5rem 0}
+.fact{background:var(--raised);border-radius:.6rem;padding:.75rem .9rem}
+.fact b{display:block;font-size:1.4rem;line-height:1.2;font-weight:650;letter-spacing:-.01em;
+font-variant-numeric:tabular-nums}
+.fact span{color:var(--soft);font-size:.85rem}
+.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,25rem),1fr));
+gap:2rem 2.2rem}
+figure{margin:0;min-width:0}
+figure svg{display:block;width:100%;height:auto;margin:.3rem 0}
+figcaption{color:var(--soft);font-size:.9rem;line-height:1.45}
+.beside{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr));gap:0 2.5rem}
+.net{max-width:24rem}
+.scroll{overflow-x:auto}
+table{border-collapse:collapse;width:100%;font-size:.93rem}
+th,td{text-align:left;vertical-align:top;padding:.5rem .8rem .5rem 0;
+border-bottom:1px solid var(--grid)}
+th{color:var(--soft);font-weight:600;font-size:.85rem}
+.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+td:last-child,th:last-child{padding-right:0}
+.good,.fair,.bad{font-weight:650;white-space:nowrap}
+.good{color:var(--good)} .fair{color:var(--fair)} .bad{color:var(--bad)}
+blockquote{margin:0;font-style:italic}
+code,pre{font:.88rem/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
+pre{background:var(--raised);border-radius:.6rem;padding:.8rem 1rem;margin:.5rem 0;
+white-space:pre-wrap;overflow-wrap:anywhere}
+.net line{stroke:var(--soft);stroke-width:.008;opacity:.55}
+.net circle{fill:var(--s0);stroke:var(--paper);stroke-width:.02}
+.net text{font:600 .1px system-ui,sans-serif;fill:var(--paper);text-anchor:middle}
+@media (max-width:40rem){table.wide,table.wide tbody,table.wide tr,table.wide td{display:block}
+table.wide thead{display:none} table.wide tr{border-bottom:1px solid var(--grid);padding:.7rem 0}
+table.wide td{border:0;padding:.12rem 0;text-align:left}
+th,td{padding-right:.5rem} table{font-size:.88rem}}
+@media print{main{padding:0}}
+""".replace("COLOURS", COLOURS).replace("DARK", DARK_COLOURS)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Text of a table cell, escaped; ``style`` is n (a number), good, fair, bad or empty."""
+
+    text: str
+    style: str = ""
+    quote: bool = False
+
+
+def page(title: str, body: Sequence[str]) -> str:
+    """A whole HTML document."""
+    head = (
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
+        '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
+        f'<meta name="generator" content="ddol {__version__}"><title>{escape(title)}</title>'
+        f"<style>{_CSS}{STYLE}</style>"
+    )
+    inside = "\n".join(body)
+    return (
+        f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body><main>\n{inside}\n'
+        "</main></body></html>\n"
+    )
+
+
+def write_page(path: str | os.PathLike[str], title: str, body: Sequence[str]) -> None:
+    """Write a document beside its place and rename it, so that nobody reads half of one."""
+    write_text(Path(path), page(title, body))
+
+
+def figure(chart: Chart, caption: str = "") -> str:
+    """A chart with its title above and its caption below."""
+    text = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    return f"<figure><h3>{escape(chart.title)}</h3>{draw(chart)}{text}</figure>"
+
+
+def figures(parts: Sequence[str]) -> str:
+    """Figures side by side where there is room."""
+    return f'<div class="figures">{"".join(parts)}</div>'
+
+
+def facts(pairs: Sequence[tuple[str, str]]) -> str:
+    """Large numbers with what they are."""
+    inside = "".join(
+        f'<div class="fact"><b>{escape(value)}</b><span>{escape(name)}</span></div>'
+        for value, name in pairs
+    )
+    return f'<div class="facts">{inside}</div>'
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[Cell]], wide: bool = False) -> str:
+    """A table; ``wide`` ones become a list on a phone."""
+    styles = [cell.style for cell in rows[0]] if rows else [""] * len(header)
+    top = "".join(
+        f'<th scope="col"{_class("n" if style == "n" else "")}>{escape(name)}</th>'
+        for name, style in zip(header, styles, strict=True)
+    )
+    lines = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    kind = ' class="wide"' if wide else ""
+    return (
+        f'<div class="scroll"><table{kind}><thead><tr>{top}</tr></thead>'
+        f"<tbody>{lines}</tbody></table></div>"
+    )
+
+
+def _cell(cell: Cell) -> str:
+    text = escape(cell.text)
+    return (
+        f"<td{_class(cell.style)}>{f'<blockquote>{text}</blockquote>' if cell.quote else text}</td>"
+    )
+
+
+def _class(name: str) -> str:
+    return f' class="{name}"' if name else ""
+
+
+def paragraph(text: str, style: str = "") -> str:
+    """Running text."""
+    return f"<p{_class(style)}>{escape(text)}</p>"
+
+
+def heading(text: str) -> str:
+    """The title of a section."""
+    return f"<h2>{escape(text)}</h2>"
+
+
+def origin(command: str | None) -> list[str]:
+    """The exact command and the versions that made the page."""
+    rows = [[Cell("Python"), Cell(platform.python_version())]]
+    rows += [[Cell(name), Cell(found)] for name, found in versions().items()]
+    rows.append([Cell("machine"), Cell(f"{platform.machine()}, {os.cpu_count()} cores")])
+    shown = [f"<pre>{escape(command)}</pre>"] if command else []
+    return [heading("How it was made"), *shown, table(("what", "version"), rows)]
+
+
+def versions() -> dict[str, str]:
+    """Versions of this library and of those that its numbers depend on."""
+    found = {"ddol": __version__}
+    for name in ("numpy", "scipy", "numba", "scikit-learn"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found

@@ -1,0 +1,145 @@
+"""The report: its parts, nothing from elsewhere, and no complaint of a browser."""
+
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import ddol
+from ddol.measure.regret import regret
+from ddol.measure.report import write_report
+
+HALVES = np.full((2, 2), 0.5)
+VOID = {"meta", "link", "br", "img", "hr", "input"}
+
+
+class Parts(HTMLParser):
+    """Headings, images' names and unbalanced tags of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.headings, self.images, self.wrong = [], [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in VOID:
+            self.open.append(tag)
+        if dict(attrs).get("role") == "img":
+            self.images.append(dict(attrs)["aria-label"])
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in ("h1", "h2", "h3"):
+            self.headings.append(data)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 3))
+    return X, np.sign(X @ [1.0, -2.0, 0.5] + 0.3 * rng.standard_normal(600))
+
+
+def written(tmp_path, trace, **options):
+    path = tmp_path / "run.html"
+    write_report(trace, path, **options)
+    return path.read_text(encoding="utf-8")
+
+
+def test_it_has_its_parts(data, tmp_path):
+    trace = ddol.run(ddol.dogd(), data, ddol.ring(5))
+    text = written(tmp_path, trace, command="ddol train 'a & b' --agents 5")
+    page = Parts(text)
+    assert page.wrong == []
+    assert page.open == []
+    for part in (
+        "dogd, 5 agents, ring network",
+        "Wrong predictions so far",
+        "Objective per example so far",
+        "Consensus over rounds",
+        "Sent between agents",
+        "Bound",
+        "Network",
+        "Agents",
+        "How it was made",
+    ):
+        assert part in page.headings
+    assert "ring network" in page.images
+    assert "ddol train &#x27;a &amp; b&#x27; --agents 5" in text
+    assert "not that of the complete graph" in text
+    assert f"{trace.messages:,}" in text
+    assert text.count("<tr>") >= 5 + 5
+
+
+def test_curves_stand_against_the_bound(tmp_path):
+    rng = np.random.default_rng(1)
+    y = rng.choice([-1.0, 1.0], 200)
+    advice = np.where(rng.random((200, 3)) < 0.2, -y[:, None], y[:, None])
+    trace = ddol.run(ddol.dwm_i(), (advice, y), 4)
+    text = written(tmp_path, trace)
+    assert "Mistakes against the DWM-I bound" in text
+    assert f"{trace.bounds['DWM-I']['value']:,.1f} allowed" in text
+    assert ">kept<" in text
+
+
+def test_regret_is_shown_beside_its_bound(data, tmp_path):
+    trace = ddol.run(ddol.dogd(), data, 3)
+    text = written(tmp_path, trace, regret=regret(trace, data))
+    assert "Social regret" in text
+    assert "optimality gap at most" in text
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda X, y: ddol.run(ddol.adaptive("squared"), (X, X[:, 0]), 1),
+        lambda X, y: ddol.run(ddol.dogd(), (X, y), ddol.complete(100)),
+        lambda X, y: ddol.run(ddol.dogd(), (X, y), 2, mixing=ddol.changing(lambda t: HALVES)),
+    ],
+    ids=["regression", "many agents", "changing network"],
+)
+def test_every_run_has_a_report(data, tmp_path, run):
+    assert Parts(written(tmp_path, run(*data))).wrong == []
+
+
+def test_nothing_comes_from_elsewhere(data, tmp_path):
+    text = written(tmp_path, ddol.run(ddol.dogd(), data, 3), command="ddol train")
+    assert not re.search(r"""(src|href)\s*=\s*["'](?!data:)""", text)
+    assert not re.search(r"url\(|@import|https?://|<script", text)
+
+
+def test_an_older_file_stays_until_the_new_one_is_whole(data, tmp_path):
+    path = tmp_path / "run.html"
+    path.write_text("old")
+    trace = ddol.run(ddol.dogd(), data, 3)
+    write_report(trace, path)
+    assert path.read_text().startswith("<!doctype html>")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_browser_shows_it_without_complaint(data, tmp_path):
+    browser = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None
+    )
+    if browser is None:
+        pytest.skip("no Chromium is installed; install the package chromium to run this test")
+    path = tmp_path / "run.html"
+    write_report(ddol.run(ddol.dogd(), data, ddol.ring(6)), path, command="ddol train")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
+    where = [f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", path.as_uri()]
+    shown = subprocess.run(
+        [browser, *options, *where], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert "CONSOLE" not in shown.stderr
+    assert Parts(shown.stdout).headings == Parts(path.read_text(encoding="utf-8")).headings
