@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,82 +10,8 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.streams.arrays import RowsStream, array_stream
 from ddol.streams.errors import DataError
-from ddol.streams.rows import Rows
-from ddol.streams.stream import Position, Stream
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """A stream whose labels are encoded: as −1 and +1, or as 0, 1, ….
-
-    Parameters
-    ----------
-    stream : Stream
-    classes : tuple of float
-        In rising order.
-    signed : bool
-        Two classes are −1 and +1.
-    """
-
-    stream: Stream
-    classes: tuple[float, ...]
-    signed: bool = True
-
-    @property
-    def n_features(self) -> int | None:
-        """Number of columns, if known."""
-        return self.stream.n_features
-
-    @property
-    def n_examples(self) -> int | None:
-        """Number of rows in one pass, if known."""
-        return self.stream.n_examples
-
-    @property
-    def dense(self) -> bool:
-        """Whether the rows are dense."""
-        return self.stream.dense
-
-    @property
-    def restartable(self) -> bool:
-        """Whether the stream below can be read again."""
-        return self.stream.restartable
-
-    def read(
-        self, position: Position | None = None, pass_number: int = 0
-    ) -> Iterator[tuple[Rows, Position]]:
-        """Yield rows with encoded labels."""
-        before = position
-        for rows, after in self.stream.read(position, pass_number):
-            yield replace(rows, y=self._encode(rows.y, before)), after
-            before = after
-
-    def _encode(self, y: np.ndarray, position: Position | None) -> np.ndarray:
-        if self.signed and self.classes == (-1.0, 1.0) and np.all(np.abs(y) == 1.0):
-            return y
-        classes = np.array(self.classes)
-        place = np.searchsorted(classes, y).clip(0, len(classes) - 1)
-        strange = np.flatnonzero(classes[place] != y)
-        if strange.size:
-            where = self.stream.locate(position, int(strange[0]))
-            known = ", ".join(f"{c:g}" for c in classes[:10])
-            raise DataError(
-                f"{where}: found label {y[strange[0]]:g}, expected one of {known}; "
-                "correct the label, or name all classes beforehand"
-            )
-        return 2.0 * place - 1.0 if self.signed else place.astype(float)
-
-    def describe(self) -> str:
-        """Name of the stream."""
-        return self.stream.describe()
-
-    def progress(self, position: Position | None) -> tuple[int, int] | None:
-        """Work done and in total."""
-        return self.stream.progress(position)
-
-    def locate(self, position: Position | None, row: int) -> str:
-        """Where a row is, for messages."""
-        return self.stream.locate(position, row)
+from ddol.streams.labels import Labels, labelled
+from ddol.streams.stream import Stream
 
 
 def check_classes(algorithm: Algorithm, classes: Sequence[float]) -> tuple[float, ...]:
@@ -164,7 +89,8 @@ def encoded(algorithm: Algorithm, streams: Any, classes: Sequence[float] | None 
             classes = (-1.0, 1.0) if algorithm.outputs == 1 else range(algorithm.outputs)
     checked = check_classes(algorithm, classes)
     _check_advice(algorithm, found)
-    return [Encoded(stream, checked, signed=algorithm.outputs == 1) for stream in found]
+    labels = Labels(checked, numbered=algorithm.outputs > 1)
+    return [labelled(stream, labels) for stream in found]
 
 
 def _check_advice(algorithm: Algorithm, streams: list[Stream]) -> None:

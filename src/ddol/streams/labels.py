@@ -26,6 +26,8 @@ class Labels:
     values
         Two or more distinct labels, ascending. `binary_labels` and `class_labels` make
         them from what a scan has found.
+    numbered
+        Learn class numbers even where there are just two.
 
     Examples
     --------
@@ -37,6 +39,7 @@ class Labels:
     """
 
     values: tuple[float, ...]
+    numbered: bool = False
 
     def __post_init__(self) -> None:
         ascending = all(a < b for a, b in zip(self.values, self.values[1:], strict=False))
@@ -48,17 +51,23 @@ class Labels:
 
     @property
     def binary(self) -> bool:
-        """Whether there are just two."""
-        return len(self.values) == 2
+        """Whether there are just two, learned as −1 and +1."""
+        return len(self.values) == 2 and not self.numbered
 
     def unseen(self, y: ArrayLike) -> NDArray[np.int64]:
         """Rows whose label is none of these; one that was passed over has NaN, and none to check."""
         y = np.asarray(y, dtype=np.float64)
         return np.flatnonzero((np.asarray(self.values)[self._nearest(y)] != y) & ~np.isnan(y))
 
+    def encoded(self, y: Floats) -> bool:
+        """Whether labels are −1 and +1 already, as they often are."""
+        return self.binary and self.values == (-1.0, 1.0) and bool(np.all(np.abs(y) == 1.0))
+
     def encode(self, y: ArrayLike) -> Floats:
         """Numbers to learn from: −1 and +1 for two labels, class numbers for more."""
         y = np.asarray(y, dtype=np.float64)
+        if self.encoded(y):
+            return y
         bad = self.unseen(y)
         if len(bad):
             raise DataError(f"row {bad[0]}: {self._complain(y[bad[0]])}")
@@ -140,6 +149,8 @@ def labelled(stream: Stream, labels: Labels) -> Stream:
 
 
 def _encode_rows(labels: Labels, rows: Rows, where: Callable[[int], str]) -> Rows:
+    if labels.encoded(rows.y):
+        return rows
     bad = labels.unseen(rows.y)
     if len(bad):
         row = int(bad[0])
