@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.engines.state import State, grow
-from ddol.engines.worker import Bench, Share, with_waiting
+from ddol.engines.worker import Bench, Share
 from ddol.streams.rows import Block
 
 
@@ -34,11 +32,7 @@ class Local:
         check_block(self.algorithm, block)
         if block.rows.n_features > self.bench.state.n_features:
             self.bench.adopt(grow(self.algorithm, self.bench.state, block.rows.n_features))
-        state = self.bench.state
-        rows, predicted, learned, waiting = with_waiting(state, block)
-        rows = rows if rows.dense else rows.widen(state.n_features)
-        self.bench.play(rows, predicted, learned, state.t)
-        self.bench.state = replace(state, t=state.t + len(predicted), waiting=waiting)
+        self.bench.play_block(block)
 
     def state(self) -> State:
         """The state as it is now, in memory of its own."""

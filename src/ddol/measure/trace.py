@@ -158,6 +158,11 @@ class Trace:
         """Objective per example, over all agents."""
         return float(self.loss.sum() / max(self.examples, 1))
 
+    @property
+    def nonzero_weights(self) -> int:
+        """Weights that are not zero at some agent: with L1, the size of the model."""
+        return int(np.count_nonzero(self.weights.any(axis=0)))
+
     def agent_weights(self, agent: int) -> np.ndarray:
         """Final weights (outputs, D) of one agent."""
         return self.weights[agent if len(self.weights) > 1 else 0]
@@ -189,13 +194,14 @@ class Trace:
             "bytes_sent": self.bytes_sent,
             "consensus": self.consensus,
             "bounds": self.bounds,
+            "nonzero_weights": self.nonzero_weights,
             "final_weights_norm": float(np.linalg.norm(self.weights.mean(axis=0))),
             "seed": self.seed,
             "version": self.version,
         }
 
     def table(self) -> str:
-        """A row per agent (the first ten, and the total) as text."""
+        """A row per agent (the first ten, and the total) as text, and the size of the model."""
         lines = [f"{'agent':>7} {'examples':>10} {'mistakes':>10} {'error %':>8} {'mean loss':>11}"]
         seen = self.state.examples if self.state is not None else None
         for i in range(min(self.agents, 10)):
@@ -205,6 +211,7 @@ class Trace:
             lines.append(f"{'…':>7}")
         total = self.mistakes.sum()
         lines.append(_line("all", self.examples, total, self.loss.sum(), self.classification))
+        lines.append(f"{self.nonzero_weights} of {self.weights[0].size} weights are not zero")
         return "\n".join(lines)
 
     def plot(self, ax: Any = None, what: str = "mistakes", against: str = "examples") -> Any:
