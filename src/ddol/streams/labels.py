@@ -102,8 +102,8 @@ def binary_labels(found: Sequence[float] | None, where: str = "y") -> Labels:
 
     Examples
     --------
-    >>> binary_labels((0.0, 1.0))
-    Labels(values=(0.0, 1.0))
+    >>> binary_labels((0.0, 1.0)).values
+    (0.0, 1.0)
     >>> binary_labels((0.0, 1.0, 2.0), "a.csv")
     Traceback (most recent call last):
     ...
