@@ -35,6 +35,13 @@ def test_what_is_saved_comes_back(model, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["m.ddol"]
 
 
+def test_the_safetensors_package_reads_it(model, tmp_path):
+    from safetensors.numpy import load_file
+
+    model.save(tmp_path / "m.ddol")
+    assert np.array_equal(load_file(tmp_path / "m.ddol")["weights"], model.weights)
+
+
 def test_all_kinds_of_features_give_the_same_scores(model):
     expected = X @ [1.0, -2.0, 0.25] + 0.5
     narrow = sp.csr_matrix(X[:, :3])
@@ -191,7 +198,7 @@ def test_a_failed_write_leaves_the_old_model(model, tmp_path, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("safetensors.numpy.save_file", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         replace(model, loss="hinge").save(path)
     assert path.read_bytes() == before

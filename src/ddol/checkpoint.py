@@ -100,6 +100,8 @@ def save_checkpoint(folder: str | Path, checkpoint: Checkpoint) -> Path:
     write_arrays(path, KIND, arrays, header)
     for _, old in saved_in(folder)[:-KEPT]:
         old.unlink(missing_ok=True)
+    for unfinished in Path(folder).glob(".checkpoint-*.safetensors.*.tmp"):
+        unfinished.unlink(missing_ok=True)  # of a run that was killed while it wrote
     return path
 
 

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -17,6 +17,7 @@ FORMAT = 1
 """Version of the layout; a reader refuses files of a later one."""
 
 _HEADER = "ddol"
+_KINDS = {"<f8": "F64", "<i8": "I64", "<u4": "U32", "|u1": "U8"}
 
 
 @contextlib.contextmanager
@@ -61,16 +62,30 @@ def write_arrays(
     arrays : by name
     header : values that JSON can hold
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import save_file
-
     whole = {"format": FORMAT, "kind": kind, **header}
-    contiguous = {name: np.asarray(value, order="C") for name, value in arrays.items()}
     try:
-        with written_beside(path) as beside:
-            save_file(contiguous, beside, metadata={_HEADER: json.dumps(whole)})
-    except (OSError, SafetensorError) as error:
+        with written_beside(path) as beside, beside.open("wb") as file:
+            _write(file, arrays, {_HEADER: json.dumps(whole)})
+    except OSError as error:
         raise OSError(f"{path}: cannot write the {kind} ({_reason(error)})") from error
+
+
+def _write(file: BinaryIO, arrays: Mapping[str, np.ndarray], metadata: dict[str, str]) -> None:
+    """The safetensors layout: length of the header, header, arrays.
+
+    The package's own writer makes a temporary file of its own, which a kill would leave behind.
+    """
+    header: dict[str, Any] = {"__metadata__": metadata}
+    end = 0
+    for name, array in arrays.items():
+        places = [end, end := end + array.nbytes]
+        kind = _KINDS[array.dtype.str]
+        header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": places}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # so that arrays begin at a multiple of 8
+    file.write(len(text).to_bytes(8, "little") + text)
+    for array in arrays.values():
+        file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
 def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

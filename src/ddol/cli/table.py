@@ -173,14 +173,15 @@ def summary(trace: Trace) -> list[str]:
     speed = trace.examples / max(trace.seconds, 1e-9)
     network = f"{trace.topology}, {trace.mixing} mixing" if trace.agents > 1 else "alone"
     lines = [
-        f"{trace.algorithm.replace('_', '-')}, {trace.agents} "
-        f"agent{'s' if trace.agents > 1 else ''} ({network}), engine {trace.engine}: "
-        f"{trace.examples:,} examples in {trace.rounds:,} rounds, {trace.seconds:.2f} s "
-        f"({speed:,.0f}/s)"
+        f"{trace.algorithm.replace('_', '-')}, {_count(trace.agents, 'agent')} ({network}), "
+        f"engine {trace.engine}: {_count(trace.examples, 'example')} in "
+        f"{_count(trace.rounds, 'round')}, {trace.seconds:.2f} s ({speed:,.0f}/s)"
     ]
     told = [f"mean loss {trace.mean_loss:.5g}"]
     if trace.classification:
-        told.insert(0, f"{int(trace.mistakes.sum()):,} mistakes ({100 * trace.error:.2f} %)")
+        told.insert(
+            0, f"{_count(int(trace.mistakes.sum()), 'mistake')} ({100 * trace.error:.2f} %)"
+        )
     if trace.agents > 1:
         told.append(f"consensus distance {trace.consensus:.3g}")
         told.append(f"{trace.bytes_sent / 1e6:,.2f} MB sent")
@@ -189,6 +190,10 @@ def summary(trace: Trace) -> list[str]:
         verdict = "kept" if bound["holds"] else "VIOLATED"
         lines.append(f"bound {name}: {bound['value']:,.1f} {bound['quantity']}, {verdict}")
     return lines
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def say(text: str) -> None:
