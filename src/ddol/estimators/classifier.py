@@ -209,8 +209,10 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         agents : (n,) of int or of names, optional
             As in `fit`. A row joins the present round unless its agent has its examples already.
         """
-        X, y = self._checked(X, y, reset=not hasattr(self, "_team"))
-        check_classification_targets(y)
+        first = not hasattr(self, "_team")
+        X, y = self._checked(X, y, reset=first)
+        if first:
+            check_classification_targets(y)
         _check_partial_fit_first_call(self, classes)
         if self.class_weight == "balanced":
             raise ValueError(
