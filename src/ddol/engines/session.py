@@ -200,8 +200,8 @@ class Session:
             self.engine = self._open(self._first_state(block))
         for piece in self._pieces(block):
             self.engine.play(piece)
-            self._record()
             counters = self.engine.counters()
+            self._record(counters)
             yield Progress(counters.rounds, int(counters.examples.sum()), None)
 
     def _first_state(self, block: Block) -> State:
@@ -217,9 +217,9 @@ class Session:
     def _pieces(self, block: Block) -> Iterator[Block]:
         """Cut a block where a point is to be recorded."""
         assert self.engine is not None
-        lo = 0
+        before, lo = self.engine.counters().rounds, 0
         while lo < block.n_rounds:
-            played = self.engine.counters().rounds
+            played = before + lo
             wanted = min(self.recorder.next_round(played), self._next_power(played)) - played
             hi = min(block.n_rounds, lo + max(wanted, 1))
             yield Block(block.rows, block.table[lo:hi])
@@ -231,9 +231,10 @@ class Session:
         power = 2 ** math.floor(math.log2(max(rounds * per_round, 1)) + 1)
         return max(-(-power // per_round), rounds + 1)
 
-    def _record(self) -> None:
+    def _record(self, counters: State) -> None:
         assert self.engine is not None
-        counters = self.engine.counters()
+        if not self.recorder.wants(counters.rounds):
+            return
         points = len(self.recorder.points)
         # The consensus distance costs O(N·D), so a curve of many points has it at some of them only.
         numbers = self.algorithm.n_agents * counters.theta[0].size

@@ -89,6 +89,8 @@ class Bench:
         self.loss_parameters = np.array([*algorithm.loss.parameters, 0.0])
         self._parts: dict[bool, np.ndarray] = {}
         self._workers: dict[bool, Worker] = {}
+        self._rows: Rows | None = None
+        self._addresses: dict[str, int] = {}
         self.adopt(state)
 
     def adopt(self, state: State) -> None:
@@ -213,7 +215,9 @@ class Bench:
         """Play the rounds of a table; 0, or the communicator's error."""
         for lo, hi in self._pieces(len(predicted)):
             matrices = self.fixed_matrices or self._matrices(list(range(t + lo, t + hi)))
-            status = self._play(rows, predicted[lo:hi], learned[lo:hi], t + lo, matrices)
+            seen = predicted[lo:hi]
+            told = seen if learned is predicted else learned[lo:hi]
+            status = self._play(rows, seen, told, t + lo, matrices)
             if status != 0:
                 return status
         return 0
@@ -226,14 +230,13 @@ class Bench:
         tables = np.ascontiguousarray(predicted), np.ascontiguousarray(learned)
         chances = self._chances(t, rounds)
         rates = evaluate(self.algorithm.rate, t, rounds)
+        if rows is not self._rows:
+            self._rows, self._addresses = rows, addresses(rows)
+        first = tables[0].ctypes.data
         examples = Examples(
-            x=rows.data.ctypes.data,
-            features=rows.indices.ctypes.data,
-            indptr=0 if rows.dense else rows.indptr.ctypes.data,
-            y=rows.y.ctypes.data,
-            weight=rows.weight.ctypes.data if len(rows.weight) else 0,
-            predicted=tables[0].ctypes.data,
-            learned=tables[1].ctypes.data,
+            **self._addresses,
+            predicted=first,
+            learned=first if predicted is learned else tables[1].ctypes.data,
             columns=predicted.shape[1],
             first=self.share.column,
             chances=chances.ctypes.data,
@@ -271,6 +274,17 @@ class Bench:
         worker = next(iter(self._workers.values()), None) or self._worker(True, empty)
         kernels.read_weights(worker, out.ctypes.data)
         return out
+
+
+def addresses(rows: Rows) -> dict[str, int]:
+    """Where the arrays of a block are; 0 for those that it does not have."""
+    return {
+        "x": rows.data.ctypes.data,
+        "features": rows.indices.ctypes.data,
+        "indptr": 0 if rows.dense else rows.indptr.ctypes.data,
+        "y": rows.y.ctypes.data,
+        "weight": rows.weight.ctypes.data if len(rows.weight) else 0,
+    }
 
 
 def with_waiting(state: State, block: Block) -> tuple[Rows, np.ndarray, np.ndarray, Block | None]:

@@ -65,6 +65,8 @@ def evaluate(rate: Rate, first: int, rounds: int) -> np.ndarray:
     array([2.        , 0.5       , 0.33333333])
     """
     t = np.arange(first, first + rounds)
+    if isinstance(rate, Power):  # finite and positive for every round, and called for every piece
+        return rate(t)
     values = _on_array(rate, t)
     if values is None:
         values = np.array([_on_round(rate, int(round_)) for round_ in t], float)
