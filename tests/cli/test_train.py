@@ -184,6 +184,8 @@ def test_bad_lines_can_be_skipped_and_are_counted(ddol, tmp_path, text_of):
         (("--loss", "squared", "--task", "classification"), "is for regression"),
         (("--topology", "moebius"), "`topology` must be one of"),
         (("--algorithm", "dwm-i", "--experts", 9), "4 features for 9 experts"),
+        (("--experts", 2), "--experts does not go with --algorithm adaptive"),
+        (("--algorithm", "drwm", "--bits", 4), "--bits does not go with --algorithm drwm"),
         (("--engine", "carrier-pigeon"), "expected one of local, threads, mpi"),
         (("--mixing", "none"), "expected one of uniform, metropolis"),
         (("--resume",), "--resume needs --checkpoint"),
@@ -198,6 +200,28 @@ def test_wrong_options_are_named(ddol, examples, options, message):
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
     assert "Traceback" not in result.stderr
+
+
+def test_weights_that_leave_the_range_of_numbers(ddol, examples, tmp_path):
+    options = ("--algorithm", "dogd", "--rate", 1e200, "--model", tmp_path / "m", "-q")
+    result = ddol("train", examples, *options)
+    assert result.exit_code == 1 and "lower the rate" in result.stderr
+    assert not (tmp_path / "m").exists()
+
+
+def test_the_threads_engine_makes_the_same_mistakes(ddol, examples):
+    options = ("train", examples, "--algorithm", "dogd", "--topology", "ring", "--json", "-")
+    local = figures(ddol(*options))
+    threads = figures(ddol(*options, "--engine", "threads", "--workers", 2))
+    assert threads["workers"] == 2 and threads["engine"] == "threads"
+    assert threads["mistakes"] == local["mistakes"]
+    assert np.allclose(threads["loss"], local["loss"])
+
+
+def test_a_report_is_written(ddol, examples, tmp_path):
+    pytest.importorskip("ddol.measure.report")
+    assert ddol("train", examples, "-q", "--report", tmp_path / "r.html").exit_code == 0
+    assert "<html" in (tmp_path / "r.html").read_text().lower()
 
 
 def test_parameters_reach_the_algorithm():

@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from ddol.algorithm import Algorithm
-from ddol.cli.options import LearnOptions
+from ddol.cli.options import DataOptions, LearnOptions
 from ddol.communicate.topologies import topology
 from ddol.presets import PRESETS
 from ddol.streams.errors import DataError
@@ -71,6 +71,20 @@ def check_two_classes(options: LearnOptions, algorithm: Algorithm, found: int) -
         raise DataError(
             f"found {found} classes, expected two for --algorithm {options.algorithm}; "
             "use another algorithm, such as adaptive, which learns one against all"
+        )
+
+
+def check_data(options: LearnOptions, data: DataOptions, algorithm: Algorithm) -> None:
+    """Refuse options about data that the algorithm has no use for."""
+    if data.experts is not None and not algorithm.update.experts:
+        raise DataError(
+            f"--experts does not go with --algorithm {options.algorithm}, which has none; "
+            "leave it out, or use dwm-i, dwm-a or drwm"
+        )
+    if data.bits is not None and algorithm.update.experts:
+        raise DataError(
+            f"--bits does not go with --algorithm {options.algorithm}, whose experts look at the "
+            "columns themselves; leave it out"
         )
 
 

@@ -29,7 +29,7 @@ from ddol.streams.summary import scan
 from ddol.update.experts import Stumps, fit_stumps
 
 _MOST_DEFAULT_EXPERTS = 10_000
-_SHUFFLE_BYTES = 64 << 20
+_SHUFFLE_BYTES = 48 << 20
 
 
 @dataclass(frozen=True)

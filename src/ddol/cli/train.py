@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 from ddol.algorithm import Algorithm
 from ddol.checkpoint import Checkpoint, load_checkpoint, resume, set_aside
-from ddol.cli.algorithms import build
+from ddol.cli.algorithms import build, check_data
 from ddol.cli.keeping import Keeper
 from ddol.cli.options import RunOptions, TrainOptions
 from ddol.cli.prepare import Facts, Prepared, Preparing
@@ -51,6 +51,9 @@ def train(options: TrainOptions) -> Trace:
     check(options, crew.leads)
     run = {**options.identity(), "the data": fingerprint(options.data)}
     algorithm = build(options.learn, options.run.seed)
+    check_data(options.learn, options.data, algorithm)
+    if options.run.engine == "local" and (options.run.workers or 1) > 1:
+        crew.warn("--workers is for --engine threads; the local engine runs in one")
     saved = _saved(options.run, run, crew)
     with ExitStack() as stack:
         signals = stack.enter_context(Signals(at_once=True))
