@@ -133,9 +133,7 @@ def weights(w, s, p, D, out):
 
 
 DUAL_LOOPS = Loops(score, None, step, absorb_dual, commit_dual, finish, pack, unpack, weights)
-PRIMAL_LOOPS = Loops(
-    score, None, step, absorb_primal, commit_primal, finish, pack, unpack, weights
-)
+PRIMAL_LOOPS = Loops(score, None, step, absorb_primal, commit_primal, finish, pack, unpack, weights)
 
 
 @dataclass(frozen=True)
