@@ -59,3 +59,11 @@ def test_experts_may_choose_columns_by_name(kind):
     model = WeightedMajorityClassifier(experts, n_agents=2, shuffle=True, random_state=0)
     assert model.fit(FRAMES[kind], Y).score(FRAMES[kind], Y) > 0.9
     assert model.feature_names_in_.tolist() == NAMES
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_advice_may_be_words_in_named_columns(frame):
+    said = frame({"anna": ["yes", "no", "no", "yes"], "ben": ["yes"] * 4})
+    model = WeightedMajorityClassifier("advice").fit(said, ["yes", "no", "no", "yes"])
+    assert model.report().heaviest == ["anna"]
+    assert model.predict(said).tolist() == ["yes", "no", "no", "yes"]

@@ -124,7 +124,7 @@ class LinearAgents(BaseEstimator):
             period=self.period,
             delay=self.delay,
             outputs=self._n_outputs(),
-            average_iterates=self.average_iterates,
+            average_iterates=self.average_iterates or None,
         )
         if algorithm.update.experts or algorithm.loss.task != loss_named(self._losses[0]).task:
             raise ValueError(

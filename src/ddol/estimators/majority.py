@@ -272,7 +272,8 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
     def _make_committee(self, X: Any, y: np.ndarray, seed: int) -> int:
         """Set `committee_`; the number of rows that it was fitted on, which are learned from no more."""
         if self.experts == ADVICE:
-            self.committee_: Any = AdviceGiven([f"expert {p}" for p in range(X.shape[1])])
+            numbered = [f"expert {p}" for p in range(X.shape[1])]
+            self.committee_: Any = AdviceGiven(list(getattr(self, "feature_names_in_", numbered)))
             return 0
         if isinstance(self.experts, Integral):
             answers = self._numbers(y)
