@@ -52,6 +52,8 @@ if TYPE_CHECKING:
         winnow,
         wma,
     )
+    from ddol.update.losses import Loss
+    from ddol.update.mirrors import MirrorDescent, separable_mirror
 
 # Modules are imported when one of their names is first used: `ddol --help` waits for no compiler.
 _HOMES = {
@@ -70,6 +72,8 @@ _HOMES = {
     "ddol.presets": (
         "adaptive coin doeg dogd drwm dual_averaging dwm_a dwm_i newton oeg ogd p_norm rwma winnow wma"
     ),
+    "ddol.update.losses": "Loss",
+    "ddol.update.mirrors": "MirrorDescent separable_mirror",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
@@ -77,6 +81,8 @@ __all__ = [
     "Algorithm",
     "DDOLClassifier",
     "DDOLRegressor",
+    "Loss",
+    "MirrorDescent",
     "Model",
     "Trace",
     "WeightedMajorityClassifier",
@@ -111,6 +117,7 @@ __all__ = [
     "ring",
     "run",
     "rwma",
+    "separable_mirror",
     "star",
     "start_state",
     "torus",
