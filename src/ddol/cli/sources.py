@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
@@ -54,7 +55,15 @@ def open_sources(options: DataOptions, n_agents: int, regression: bool) -> list[
             f"round-robin, or one for each agent; use --agents {len(paths)}, or join the files "
             "and read standard input (-)"
         )
-    return open_streams(paths, n_agents, read_options(options))
+    reading = read_options(options)
+    if len(paths) == 1:
+        reading = replace(reading, threads=_parsing_threads())
+    return open_streams(paths, n_agents, reading)
+
+
+def _parsing_threads() -> int:
+    """One core learns; half of them are enough to keep it busy."""
+    return max(1, min(4, (os.cpu_count() or 1) // 2))
 
 
 def spooled(options: DataOptions, stack: ExitStack) -> DataOptions:
