@@ -117,6 +117,8 @@ def test_a_damaged_newest_checkpoint_falls_back(ddol, tmp_path, examples):
 def test_a_new_run_sets_old_checkpoints_aside(ddol, tmp_path, examples):
     options = ("train", examples, "--checkpoint", tmp_path / "c", "--every", 100, "-q")
     assert ddol(*options).exit_code == 0
+    assert ddol(*options, "--label", "x", "--format", "csv").exit_code == 2
+    assert not list((tmp_path / "c").glob("*.old"))  # a run that cannot begin leaves them alone
     again = ddol(*options)
     assert again.exit_code == 0 and "renamed to *.old" in again.stderr
     assert list((tmp_path / "c").glob("*.old"))

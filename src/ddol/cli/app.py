@@ -84,6 +84,42 @@ def inspect(
 
 
 @app.command()
+def reproduce(
+    figures: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FIGURE]...",
+            help="Names or numbers (see --list), or .toml files. All if none.",
+        ),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR", help="Folder of the data sets; else DDOL_DATA, the cache, a download."
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Orders of the examples.")] = 5,
+    out: Annotated[
+        str, typer.Option(metavar="DIR", help="Page, figures and numbers.")
+    ] = "reproduction",
+    claims: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The claims as Markdown, too.")
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="Name the figures and stop.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Run the paper's experiments again and test its claims."""
+    from ddol.cli.reproduce import list_figures
+    from ddol.cli.reproduce import reproduce as run_reproduction
+
+    if list_:
+        list_figures()
+    else:
+        run_reproduction(figures or (), data, seeds, out, claims, quiet)
+
+
+@app.command()
 def bound(
     algorithm: Annotated[
         str, typer.Option(metavar="dwm-i|dwm-a|drwm|dogd|doeg|…", help="What agents learn with.")

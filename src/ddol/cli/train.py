@@ -67,6 +67,7 @@ def train(options: TrainOptions) -> Trace:
             algorithm = build(options.learn, options.run.seed, n_classes)
         session = _session(options.run, algorithm, prepared, saved)
         stack.callback(session.close)
+        _make_room(options.run, crew)
         signals.at_once = options.data.from_stdin
         with _in_mid_run():
             keeper = Keeper(options.run, run)
@@ -151,22 +152,26 @@ def _check_alone(engine: str) -> None:
 
 def _saved(run: RunOptions, identity: dict[str, Any], crew: _Crew) -> Checkpoint | None:
     """The checkpoint to go on from, if there is one and it is wanted."""
-    if run.checkpoint is None:
+    folder = run.checkpoint
+    if folder is None or not run.resume:
         return None
-    if run.resume:
-        folder = run.checkpoint
-        found = crew.from_leader(lambda: load_checkpoint(folder, identity, warn))
-        if crew.leads and not run.quiet:
-            examples = "the beginning" if found is None else f"{found.state.examples.sum():,}"
-            unit = "; no checkpoint was found" if found is None else " examples"
-            say(f"resuming {run.checkpoint} from {examples}{unit}")
-        return found
-    if crew.leads and (count := set_aside(run.checkpoint)):
+    found = crew.from_leader(lambda: load_checkpoint(folder, identity, warn))
+    if crew.leads and not run.quiet:
+        examples = "the beginning" if found is None else f"{found.state.examples.sum():,}"
+        unit = "; no checkpoint was found" if found is None else " examples"
+        say(f"resuming {folder} from {examples}{unit}")
+    return found
+
+
+def _make_room(run: RunOptions, crew: _Crew) -> None:
+    """Set checkpoints of an earlier run aside, once it is sure that this one begins."""
+    if run.checkpoint is None or run.resume or not crew.leads:
+        return
+    if count := set_aside(run.checkpoint):
         crew.warn(
             f"{run.checkpoint}: {count} checkpoints of an earlier run are renamed to *.old; "
             "use --resume to go on from them instead"
         )
-    return None
 
 
 def _session(
