@@ -100,6 +100,12 @@ def test_blocks_and_one_call_agree():
     np.testing.assert_array_equal(parts.expert_mistakes_, whole.expert_mistakes_)
 
 
+def test_mistakes_are_counted_at_the_agent_that_made_them():
+    model = WeightedMajorityClassifier([yes], n_agents=3).fit(X[:100], Y[:100])
+    model.partial_fit(X[100:], Y[100:])
+    np.testing.assert_array_equal(model.expert_mistakes_[:, 0], model.trace_.mistakes)
+
+
 def test_the_report_says_who_won_where():
     sites = np.where(Y == 1, "north", "south")
     network = {"n_agents": 2, "mixing": np.array([[0.99, 0.01], [0.01, 0.99]])}

@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 
+from ddol.estimators.labels import answers_of, places_of
 from ddol.estimators.linear import LinearAgents
 from ddol.update.losses import Loss
 
@@ -263,7 +264,7 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         """Row weights times class weights."""
         if self.class_weight is None:
             return weight
-        places = self._places(y)
+        places = places_of(y, self.classes_)
         if self.class_weight == "balanced":
             counts = np.bincount(places, weight, minlength=len(self.classes_))
             of_class = counts.sum() / (len(self.classes_) * np.maximum(counts, 1e-300))
@@ -271,20 +272,8 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
             of_class = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
         return of_class[places] if weight is None else weight * of_class[places]
 
-    def _places(self, y: np.ndarray) -> np.ndarray:
-        """Number of each label's class."""
-        places = np.searchsorted(self.classes_, y).clip(0, len(self.classes_) - 1)
-        strange = y[self.classes_[places] != y]
-        if len(strange):
-            raise ValueError(
-                f"found the label {strange.tolist()[0]!r}, expected one of the classes "
-                f"{self.classes_.tolist()}"
-            )
-        return places
-
     def _answers(self, y: np.ndarray) -> np.ndarray:
-        places = self._places(y)
-        return 2.0 * places - 1.0 if len(self.classes_) == 2 else places.astype(float)
+        return answers_of(y, self.classes_)
 
     def _n_outputs(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)

@@ -26,6 +26,7 @@ from ddol.estimators.committee import (
     default_experts,
 )
 from ddol.estimators.examples import Examples
+from ddol.estimators.labels import answers_of
 from ddol.estimators.report import WeightReport
 from ddol.estimators.team import CONSTRAINTS, Team
 from ddol.measure.trace import Trace
@@ -163,7 +164,9 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
             agents = None if agents is None else agents[order]
         examples = self._begin(X, y, agents, stream=False)
         self._team.play(examples, shuffle=False)
-        return self._publish(examples)
+        self._publish(examples)
+        self._dealt = 0  # the last round is played: the next row is the first agent's
+        return self
 
     @_fit_context(prefer_skip_nested_validation=False)
     def partial_fit(
@@ -186,7 +189,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
             examples = self._begin(X, y, agents, stream=True)
         else:
             numbers = self._team.numbers(agents, len(y))
-            examples = Examples.of(self._advice(X), self._numbers(y), agents=numbers)
+            examples = Examples.of(self._advice(X), answers_of(y, self.classes_), agents=numbers)
         self._team.learn(examples)
         return self._publish(examples)
 
@@ -244,7 +247,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         return X, y
 
     def _checked_rows(self, X: Any, reset: bool = False) -> Any:
-        if hasattr(X, "columns") and self.experts != ADVICE:
+        if hasattr(X, "columns") and not isinstance(self.experts, str | Integral):
             # Pipelines may choose columns by name: data frames go through as they are.
             validate_data(self, X, skip_check_array=True, reset=reset)
             return X
@@ -267,7 +270,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         self._dealt = 0
         self.expert_mistakes_ = np.zeros((self._team.algorithm.n_agents, n_experts), np.int64)
         numbers = self._team.numbers(left, len(y))
-        return Examples.of(self._advice(X), self._numbers(y), agents=numbers)
+        return Examples.of(self._advice(X), answers_of(y, self.classes_), agents=numbers)
 
     def _make_committee(self, X: Any, y: np.ndarray, seed: int) -> int:
         """Set `committee_`; the number of rows that it was fitted on, which are learned from no more."""
@@ -276,7 +279,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
             self.committee_: Any = AdviceGiven(list(getattr(self, "feature_names_in_", numbered)))
             return 0
         if isinstance(self.experts, Integral):
-            answers = self._numbers(y)
+            answers = answers_of(y, self.classes_)
             self.committee_ = StumpCommittee.of(int(self.experts), X, answers, self.classes_, seed)
             return 0
         given = default_experts(seed) if self.experts is None else self.experts
@@ -301,19 +304,8 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         preset = dwm_i if self.average == "dual" else dwm_a
         return preset(self.alpha, n_classes, **chosen)
 
-    def _numbers(self, labels: np.ndarray) -> np.ndarray:
-        """Labels as algorithms want them: −1 and +1, or numbers of classes."""
-        places = np.searchsorted(self.classes_, labels).clip(0, len(self.classes_) - 1)
-        strange = labels[self.classes_[places] != labels]
-        if strange.size:
-            raise ValueError(
-                f"found the label {strange.tolist()[0]!r}, expected one of the classes "
-                f"{self.classes_.tolist()}"
-            )
-        return 2.0 * places - 1.0 if len(self.classes_) == 2 else places.astype(float)
-
     def _advice(self, X: Any) -> np.ndarray:
-        return self._numbers(self.committee_.labels(X))
+        return answers_of(self.committee_.labels(X), self.classes_)
 
     def _publish(self, examples: Examples) -> WeightedMajorityClassifier:
         """Show weights, and count the experts' mistakes at the agents that saw them."""
@@ -325,7 +317,9 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
             numbers = (self._dealt + np.arange(len(examples.rows))) % n
             self._dealt += len(numbers)
         advice = examples.rows.data.reshape(len(examples.rows), -1)
-        np.add.at(self.expert_mistakes_, numbers, advice != examples.rows.y[:, None])
+        for expert, said in enumerate(advice.T):
+            wrong = numbers[said != examples.rows.y]
+            self.expert_mistakes_[:, expert] += np.bincount(wrong, minlength=n)
         if self.verbose:
             print(self.report())
         return self
