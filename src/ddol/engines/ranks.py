@@ -7,7 +7,6 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -17,8 +16,8 @@ from ddol.engines.mpi_calls import load
 from ddol.engines.worker import split
 from ddol.streams.errors import DataError
 
-DONE_FILE = "DDOL_DONE_FILE"
-"""Variable that names the file by which a job says that it has done all it was asked for."""
+DONE = "DDOL_DONE"
+"""Variable with the word by which a job tells `ddol launch` that it has done all it should."""
 
 _STARTED_BY = ("OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE")
 
@@ -137,6 +136,10 @@ def open_ranks() -> Ranks:
                 "engine mpi was started without mpiexec; use mpiexec -n 4 ddol train … --engine mpi, "
                 "or ddol launch -n 4 train …"
             )
+        here = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", "1"))
+        if here > (os.cpu_count() or 1):
+            # A process that spins while it waits keeps the one it waits for from running.
+            os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
         try:
             MPI = load()
         except ImportError as error:
@@ -165,8 +168,8 @@ def leave(code: int) -> None:
         return
     if code != 0:
         _ranks.abort(code)
-    if _ranks.leads and DONE_FILE in os.environ:
-        Path(os.environ[DONE_FILE]).touch()
+    if _ranks.leads and DONE in os.environ:
+        print(f"\n{os.environ[DONE]}", file=sys.stderr, flush=True)
 
 
 def rank_of_job() -> int | None:

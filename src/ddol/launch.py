@@ -1,0 +1,160 @@
+"""Starting a job of several processes: ``ddol launch -n 4 train …``."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any
+
+from ddol.engines.mpi_calls import find_mpiexec
+from ddol.engines.ranks import DONE
+from ddol.streams.errors import DataError
+
+_NOISE = (
+    "is not tested for post-failure",
+    "MPI_ABORT was invoked",
+    "prterun has exited due to process rank",
+    "prterun detected that one or more processes exited with non-zero status",
+)
+_NOISY_LINES = ("help-mpi-ft.txt", "orte_base_help_aggregate", "prte_base_help_aggregate")
+
+
+def launch(n: int, arguments: Sequence[str], hostfile: Path | None = None, ft: bool = True) -> int:
+    """Run a ddol command in `n` processes and return its exit code.
+
+    The code is 0 only if the job has said that it did all it was asked for: a process that was
+    lost and made up for does not count, one that took the result with it does.
+
+    Parameters
+    ----------
+    n : int
+        Processes.
+    arguments : sequence of str
+        The command, such as ``["train", "data.libsvm"]``; ``--engine mpi`` is added.
+    hostfile : Path, optional
+        Hosts to start them on, one per line, such as ``node1 slots=8``; by default this one.
+    ft : bool
+        Go on when a process is lost (``--with-ft ulfm``).
+    """
+    command = command_line(n, arguments, hostfile, ft)
+    token = secrets.token_hex(16)
+    with subprocess.Popen(
+        command,
+        env=variables(os.environ, token),
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,  # Ctrl-C reaches it through us, once
+    ) as job:
+        assert job.stderr is not None
+        done = threading.Event()
+        reader = threading.Thread(target=_show, args=(job.stderr, token, done), daemon=True)
+        reader.start()
+        with _forwarding(job) as caught:
+            code = job.wait()
+        reader.join(5)
+    if done.is_set():
+        return 0
+    if caught:
+        return 128 + caught[-1]
+    return code if 0 < code < 256 else 128 - code if code < 0 else 1
+
+
+def command_line(
+    n: int, arguments: Sequence[str], hostfile: Path | None = None, ft: bool = True
+) -> list[str]:
+    """Return the mpiexec command that `launch` runs.
+
+    Examples
+    --------
+    >>> command_line(4, ["train", "a.libsvm"])[-5:]  # doctest: +SKIP
+    ['ddol', 'train', 'a.libsvm', '--engine', 'mpi']
+    """
+    if n < 1:
+        raise DataError(f"-n: found {n}, expected at least 1 process")
+    if not arguments or arguments[0] != "train":
+        found = arguments[0] if arguments else "no command"
+        raise DataError(f"ddol launch: found {found}, expected train and its options")
+    if hostfile is not None and not hostfile.is_file():
+        raise DataError(f"--hostfile {hostfile}: no such file; write one host per line")
+    command = [str(find_mpiexec()), "-n", str(n), "--map-by", ":OVERSUBSCRIBE"]
+    # Bound to one core, a process would read ahead on the core it computes on.
+    command += ["--bind-to", "none", "-x", DONE]
+    if ft:
+        command += ["--with-ft", "ulfm"]
+    if hostfile is not None:
+        command += ["--hostfile", str(hostfile)]
+    engine = [] if "--engine" in arguments else ["--engine", "mpi"]
+    return [*command, sys.executable, "-m", "ddol", *arguments, *engine]
+
+
+def variables(present: Mapping[str, str], token: str) -> dict[str, str]:
+    """Return the environment of a job: as it is, fit for root, with a word to say at the end."""
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return {**root, **present, DONE: token}
+
+
+@contextmanager
+def _forwarding(job: subprocess.Popen[Any]) -> Iterator[list[int]]:
+    """Pass SIGINT and SIGTERM on to the job; yields those that came."""
+    caught: list[int] = []
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        caught.append(number)
+        # A second signal does not wait for anything to be saved.
+        job.send_signal(number if len(caught) == 1 else signal.SIGKILL)
+
+    able = threading.current_thread() is threading.main_thread()
+    numbers = [signal.SIGINT, signal.SIGTERM] if able else []
+    before = {number: signal.signal(number, forward) for number in numbers}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _show(lines: IO[str], token: str, done: threading.Event) -> None:
+    """Print what the job says on standard error, and notice its last word."""
+    for line in quiet(lines):
+        if line.strip() == token:
+            done.set()
+        else:
+            sys.stderr.write(line)
+            sys.stderr.flush()
+
+
+def quiet(lines: Iterable[str]) -> Iterator[str]:
+    """Leave out what mpiexec says that is no news, in boxes between lines of dashes.
+
+    Examples
+    --------
+    >>> list(quiet(["ddol: bad line\\n", "-" * 74, "MPI_ABORT was invoked", "-" * 74]))
+    ['ddol: bad line\\n']
+    """
+    box: list[str] | None = None
+    for line in lines:
+        edge = len(line) > 60 and not line.strip("-\n")
+        if box is None and not edge:
+            if not any(noise in line for noise in _NOISY_LINES):
+                yield line
+        elif box is None:
+            box = [line]
+        else:
+            box.append(line)
+            if edge:
+                yield from _news(box)
+                box = None
+    yield from _news(box or [])
+
+
+def _news(box: list[str]) -> list[str]:
+    return [] if any(noise in line for noise in _NOISE for line in box) else box

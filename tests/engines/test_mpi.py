@@ -1,0 +1,328 @@
+"""The MPI engine in real jobs: this file is also the program that they run."""
+
+import faulthandler
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import ddol
+from ddol import presets
+from ddol.checkpoint import load_checkpoint, resume, save_checkpoint, take
+from ddol.engines import mpi_calls, recovery
+from ddol.engines.answers import encoded
+from ddol.engines.local import Local
+from ddol.engines.mpi import Mpi, neighbours_of
+from ddol.engines.ranks import leave, open_ranks
+from ddol.engines.session import Session, Setup, run
+from ddol.engines.state import start_state
+from ddol.engines.worker import split
+from ddol.streams.arrays import array_stream
+from ddol.streams.dealing import table_round_robin
+from ddol.streams.errors import DataError
+from ddol.streams.libsvm import LibsvmStream
+from ddol.streams.rows import Block, Rows
+from ddol.testing import check_engine, examples_for
+
+with_mpi = pytest.mark.skipif(
+    numba.config.DISABLE_JIT or importlib.util.find_spec("mpi4py") is None,
+    reason="needs compiled code and mpi4py: pip install ddol[mpi]",
+)
+
+# --- What the ranks do --------------------------------------------------------------------
+
+ALGORITHMS = (
+    ddol.dogd(l2=0.5),
+    ddol.dogd(l2=0.1, radius=0.5, average="primal"),
+    ddol.dogd(l2=0.0, outputs=3),
+    presets.adaptive(),
+    ddol.doeg(radius=3.0),
+    ddol.dwm_i(0.5),
+    ddol.dwm_a(0.5),
+    ddol.drwm(0.7),
+)
+PLACES = ({}, {"batch": 3}, {"period": 3}, {"batch": 2, "period": 2, "delay": 1})
+
+
+def same_as_local(folder):
+    """Every algorithm, on every topology, with every batch and period in turn."""
+    number = 0
+    for algorithm in ALGORITHMS:
+        for topology in (ddol.complete(4), ddol.ring(5), ddol.star(3)):
+            placed = algorithm.on(topology, **PLACES[number % len(PLACES)])
+            number += 1
+            sparse = number % 2 == 0 and not algorithm.update.experts
+            check_engine(placed, "mpi", sparse=sparse, n_examples=60)
+    graphs = [ddol.metropolis(ddol.ring(5)), ddol.metropolis(ddol.star(5))]
+    mixing = ddol.changing(lambda t: graphs[t % 2])
+    check_engine(ddol.dogd().on(ddol.ring(5), mixing), "mpi", n_examples=60)
+    check_files(folder)
+    if open_ranks().size == 2:
+        check_bytes()
+
+
+def check_files(folder):
+    """One file, dealt, and one file each, of different lengths; most text is passed over."""
+    algorithm = ddol.dogd(l2=0.0).on(ddol.ring(4), batch=2)
+    one = LibsvmStream((f"{folder}/0.libsvm",), chunk_bytes=700)
+    each = [LibsvmStream((f"{folder}/{k}.libsvm",), chunk_bytes=700) for k in range(4)]
+    for streams in ([one], each):
+        labelled = encoded(algorithm, streams)
+        expected = run(algorithm, labelled, passes=2)
+        found = run(algorithm, labelled, engine="mpi", passes=2)
+        assert_array_equal(found.mistakes, expected.mistakes)
+        assert_array_equal(found.state.examples, expected.state.examples)
+        assert_allclose(found.weights, expected.weights, atol=1e-9)
+
+
+def check_bytes():
+    """Over two ranks a ring of 64 sends its two boundary agents each way, and nothing else."""
+    algorithm = ddol.dogd().on(ddol.ring(64))
+    X, y = examples_for(algorithm, 640, 54, np.random.default_rng(0))
+    engine = Mpi(algorithm, start_state(algorithm, 54))
+    engine.play(Block(Rows.from_dense(X, y), table_round_robin(640, 64)))
+    assert engine.bytes_sent == 10 * 2 * 54 * 8
+
+
+def session_of(folder, engine, **more):
+    """A run over 4 agents' files in many small blocks."""
+    algorithm = ddol.dogd(l2=0.0).on(ddol.ring(4), delay=1)
+    streams = [LibsvmStream((f"{folder}/{k}.libsvm",), chunk_bytes=700) for k in range(4)]
+    setup = Setup(engine, passes=2, block_rounds=20)
+    return Session(algorithm, encoded(algorithm, streams), setup, **more)
+
+
+def finished(session, folder):
+    for _ in session:
+        pass
+    trace = session.finish()
+    if open_ranks().leads:
+        np.savez(f"{folder}/result.npz", mistakes=trace.mistakes, weights=trace.weights)
+
+
+def lose_a_rank(folder):
+    """The last rank, which is not the first, dies in mid-run; `lose_the_first` is the other way."""
+    die_in_block(folder, open_ranks().size - 1)
+
+
+def lose_the_first(folder):
+    die_in_block(folder, 0)
+
+
+def die_in_block(folder, victim):
+    recovery.SECONDS = 0.0
+    ranks, session = open_ranks(), session_of(folder, "mpi")
+    blocks = 0
+    for progress in session:
+        blocks += progress.position is not None
+        if blocks == 4 and ranks.rank == victim and ranks.size == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+    trace = session.finish()
+    if ranks.leads:
+        np.savez(f"{folder}/result.npz", mistakes=trace.mistakes, weights=trace.weights)
+
+
+def die_after_checkpoint(folder):
+    ranks, session = open_ranks(), session_of(folder, "mpi")
+    for progress in session:
+        if progress.position is None:
+            continue
+        saved = take(session)
+        if ranks.leads:
+            save_checkpoint(folder, saved)
+        if saved.rounds >= 60 and ranks.rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def go_on(folder):
+    saved = load_checkpoint(folder)
+    session = session_of(folder, "mpi", state=saved.state, position=saved.position)
+    resume(session, saved)
+    finished(session, folder)
+
+
+def fail_on_rank_1(folder):
+    def rate(t):
+        return 1 / 0 if open_ranks().rank == 1 and t > 5 else 1.0
+
+    check_engine(ddol.dogd(rate=rate).on(ddol.ring(4)), "mpi")
+
+
+def different_options(folder):
+    period = 1 + open_ranks().rank
+    algorithm = ddol.dogd().on(ddol.ring(4), period=period)
+    X, y = examples_for(algorithm, 40, 3, np.random.default_rng(0))
+    run(algorithm, [array_stream(X, y)], engine="mpi")
+
+
+# --- What pytest does ---------------------------------------------------------------------
+
+
+def job(n_ranks: int, what: str, folder: Path, *options: str) -> subprocess.CompletedProcess:
+    """Run a function of this file on `n_ranks` ranks."""
+    return mpiexec(n_ranks, [sys.executable, __file__, what, str(folder)], *options)
+
+
+def mpiexec(n_ranks: int, command: list[str], *options: str) -> subprocess.CompletedProcess:
+    # The machine of a test is shared: who waits must let others work.
+    more = {
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_mpi_yield_when_idle": "1",
+    }
+    launcher = [str(mpi_calls.find_mpiexec()), *options, "--oversubscribe", "--bind-to", "none"]
+    return subprocess.run(
+        [*launcher, "-n", str(n_ranks), *command],
+        env={**os.environ, **more},
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> Path:
+    """Four agents' files of different lengths, the last of them short."""
+    folder = tmp_path_factory.mktemp("files")
+    rng = np.random.default_rng(3)
+    for k, rows in enumerate((150, 140, 110, 30)):
+        X = rng.standard_normal((rows, 6)).round(3)
+        lines = [
+            f"{rng.choice([-1, 1])} " + " ".join(f"{j + 1}:{x}" for j, x in enumerate(row))
+            for row in X
+        ]
+        Path(folder, f"{k}.libsvm").write_text("\n".join(lines) + "\n")
+    # What is compiled once, here, is not compiled by all ranks at the same time.
+    for algorithm in ALGORITHMS:
+        check_engine(algorithm.on(2), "local", sparse=not algorithm.update.experts)
+    mpi_calls.mpi_addresses()
+    return folder
+
+
+@with_mpi
+@pytest.mark.parametrize("n_ranks", [2, 3])
+def test_ranks_play_as_one_worker_does(n_ranks, files):
+    done = job(n_ranks, "same_as_local", files)
+    assert done.returncode == 0, done.stderr
+
+
+def same_result(folder: Path) -> None:
+    session = session_of(folder, "local")
+    for _ in session:
+        pass
+    expected = session.finish()
+    with np.load(folder / "result.npz") as found:
+        assert_array_equal(found["mistakes"], expected.mistakes)
+        assert_allclose(found["weights"], expected.weights, atol=1e-9)
+    (folder / "result.npz").unlink()
+
+
+@with_mpi
+@pytest.mark.parametrize("what", ["lose_a_rank", "lose_the_first"])
+def test_the_others_take_over_a_killed_rank(what, files):
+    done = job(3, what, files, "--with-ft", "ulfm")
+    assert "ddol: 1 rank was lost; 2 ranks go on with all agents from round" in done.stderr, (
+        done.stderr
+    )
+    same_result(files)
+
+
+@with_mpi
+def test_without_ulfm_a_killed_rank_ends_the_job_and_others_resume_it(files):
+    began = time.monotonic()
+    done = job(2, "die_after_checkpoint", files)
+    assert done.returncode != 0
+    assert time.monotonic() - began < 100  # it ended by itself, and did not run into the timeout
+    done = job(3, "go_on", files)
+    assert done.returncode == 0, done.stderr
+    same_result(files)
+
+
+@with_mpi
+def test_an_exception_on_one_rank_ends_the_job(files):
+    done = job(2, "fail_on_rank_1", files)
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
+
+
+@with_mpi
+def test_ranks_with_different_options_say_which(files):
+    done = job(2, "different_options", files)
+    assert done.returncode == 1
+    assert "the ranks were started with different options: period is 1 on rank 0 and 2" in (
+        done.stderr
+    )
+
+
+TRAIN = [
+    sys.executable,
+    "-m",
+    "ddol",
+    "train",
+    "--engine",
+    "mpi",
+    "--algorithm",
+    "dogd",
+    "--agents",
+]
+
+
+@with_mpi
+@pytest.mark.parametrize(
+    ("line", "told"), [(b"1 2:x\n", "expected"), (None, "no such file; check the name")]
+)
+def test_what_is_wrong_with_one_ranks_file_ends_the_job(line, told, files, tmp_path):
+    names = [str(tmp_path / f"{k}.libsvm") for k in range(2)]
+    for k, name in enumerate(names):
+        Path(name).write_bytes((files / f"{k}.libsvm").read_bytes())
+    if line is None:
+        Path(names[1]).unlink()
+    else:
+        with Path(names[1]).open("ab") as file:
+            file.write(line)
+    done = mpiexec(2, [*TRAIN, "2", "--quiet", *names])
+    assert done.returncode == 2, done.stderr
+    assert f"ddol: {names[1]}" in done.stderr and told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@with_mpi
+def test_more_ranks_than_agents():
+    done = mpiexec(3, [*TRAIN, "2", "--quiet"])
+    assert done.returncode == 2
+    assert "found 3 ranks for 2 agents, expected at most one rank for each" in done.stderr
+
+
+def test_neighbours_of_a_star_and_of_a_mixing_that_changes():
+    star = neighbours_of(ddol.dogd().on(ddol.star(5)), split(5, 2), rank=1)
+    assert star.places.tolist() == [2, -1, -1, 0, 1]
+    assert (star.rows, star.rows_to, star.rows_from) == (3, {0: [0, 1]}, {0: 1})
+    mixing = ddol.changing(lambda t: ddol.metropolis(ddol.ring(5)))
+    anybody = neighbours_of(ddol.dogd().on(ddol.ring(5), mixing), split(5, 2), rank=0)
+    assert (anybody.rows, anybody.rows_to) == (5, {1: [0, 1, 2]})
+
+
+def test_without_mpiexec_the_error_says_how_to_start(monkeypatch):
+    for name in list(os.environ):
+        if name.startswith(("OMPI_", "PMI")):
+            monkeypatch.delenv(name)
+    with pytest.raises(DataError, match="mpiexec -n 4 ddol train … --engine mpi") as error:
+        run(ddol.dogd().on(2), (np.eye(2), [-1, 1]), engine="mpi")
+    assert "\n" not in str(error.value)
+    algorithm = ddol.dogd().on(2)
+    assert Local(algorithm, start_state(algorithm, 2)).workers == 1
+
+
+if __name__ == "__main__":
+    faulthandler.dump_traceback_later(90, exit=True)  # a job that hangs says where
+    globals()[sys.argv[1]](sys.argv[2])
+    leave(0)
