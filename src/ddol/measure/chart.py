@@ -14,8 +14,7 @@ from html import escape
 import numpy as np
 
 WIDTH, HEIGHT = 440, 290
-_LEFT, _TOP, _BOTTOM = 62, 14, 42
-_LETTER = 7.6
+_TOP, _BOTTOM = 14, 42
 _APART = 13.0
 _MOST_POINTS = 400
 
@@ -128,11 +127,12 @@ def draw(chart: Chart, standalone: bool = False) -> str:
     """
     lines = [_clean(line, chart) for line in chart.lines]
     lines = [line for line in lines if len(line.x)]
-    right = WIDTH - 10 - _LETTER * max((len(line.name) for line in lines), default=0)
-    x = _Scale(*_range([line.x for line in lines], chart.log_x, False), _LEFT, right, chart.log_x)
     values = [v for line in lines for v in (line.y, line.low, line.high) if v is not None]
     low, high = _range(values, chart.log_y, chart.from_zero and not chart.log_y)
     y = _Scale(low, high, HEIGHT - _BOTTOM, _TOP, chart.log_y)
+    left = 30 + max((_width(number(tick)) for tick in _ticks(y, 5)), default=0.0)
+    right = WIDTH - 10 - 1.06 * max((_width(line.name) for line in lines), default=0.0)
+    x = _Scale(*_range([line.x for line in lines], chart.log_x, False), left, right, chart.log_x)
     parts = [*_frame(chart, x, y), *(_curve(line, x, y) for line in lines)]
     parts += _names(lines, y, right)
     style = namespace = ""
@@ -147,6 +147,11 @@ def draw(chart: Chart, standalone: bool = False) -> str:
         + "".join(parts)
         + "</svg>"
     )
+
+
+def _width(text: str) -> float:
+    """About how wide a text is; fonts differ, so rather too wide."""
+    return sum(9.4 if letter.isupper() or letter in "÷%=" else 7.4 for letter in text)
 
 
 def _clean(line: Line, chart: Chart) -> Line:

@@ -35,13 +35,14 @@ p{margin:.4rem 0 .8rem;max-width:44rem}
 .fact b{display:block;font-size:1.4rem;line-height:1.2;font-weight:650;letter-spacing:-.01em;
 font-variant-numeric:tabular-nums}
 .fact span{color:var(--soft);font-size:.85rem}
-.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,25rem),1fr));
+.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,25rem),1fr));
 gap:2rem 2.2rem}
 figure{margin:0;min-width:0}
 figure svg{display:block;width:100%;height:auto;margin:.3rem 0}
 figcaption{color:var(--soft);font-size:.9rem;line-height:1.45}
 .beside{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr));gap:0 2.5rem}
 .net{max-width:24rem}
+.paper{margin:0 0 2.6rem} .paper>h3{font-size:1.08rem;margin:0}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-size:.93rem}
 th,td{text-align:left;vertical-align:top;padding:.5rem .8rem .5rem 0;
@@ -95,10 +96,12 @@ def write_page(path: str | os.PathLike[str], title: str, body: Sequence[str]) ->
     write_text(Path(path), page(title, body))
 
 
-def figure(chart: Chart, caption: str = "") -> str:
-    """A chart with its title above and its caption below."""
+def figure(chart: Chart, title: str | None = None, caption: str = "") -> str:
+    """A chart with a title above, by default its own, and a caption below."""
+    top = chart.title if title is None else title
+    above = f"<h3>{escape(top)}</h3>" if top else ""
     text = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
-    return f"<figure><h3>{escape(chart.title)}</h3>{draw(chart)}{text}</figure>"
+    return f"<figure>{above}{draw(chart)}{text}</figure>"
 
 
 def figures(parts: Sequence[str]) -> str:

@@ -159,7 +159,7 @@ def _error(trace: Trace) -> str:
         (Line(f"{100 * trace.error:.2f} %", curves.examples, share, low, high),),
         log_x=True,
     )
-    return figure(chart, band)
+    return figure(chart, caption=band)
 
 
 def _loss(trace: Trace) -> str:
@@ -177,7 +177,7 @@ def _loss(trace: Trace) -> str:
         log_x=True,
         log_y=steep,
     )
-    return figure(chart, "Each example is charged at the weights that predicted it.")
+    return figure(chart, caption="Each example is charged at the weights that predicted it.")
 
 
 def _against_bound(trace: Trace) -> str:
@@ -194,7 +194,7 @@ def _against_bound(trace: Trace) -> str:
             Line("observed", trace.curves.rounds, trace.curves.mistakes, colour=0),
         ),
     )
-    return figure(chart, "The bound moves with the mistakes of the best expert so far.")
+    return figure(chart, caption="The bound moves with the mistakes of the best expert so far.")
 
 
 def _regret(trace: Trace, regret: Regret) -> str:
@@ -211,7 +211,7 @@ def _regret(trace: Trace, regret: Regret) -> str:
     )
     gap = regret.comparator.gap
     known = f"optimality gap at most {gap:.2g}" if np.isfinite(gap) else "optimality gap unknown"
-    return figure(chart, f"Against weights by {regret.comparator.method}; {known}.")
+    return figure(chart, caption=f"Against weights by {regret.comparator.method}; {known}.")
 
 
 def _consensus(trace: Trace) -> str:
@@ -228,7 +228,7 @@ def _consensus(trace: Trace) -> str:
         log_x=True,
         log_y=not still and bool(np.all(distance > 0)),
     )
-    return figure(chart, words or "√(mean over agents of ‖wᵢ − w̄‖²): 0 when all agree.")
+    return figure(chart, caption=words or "√(mean over agents of ‖wᵢ − w̄‖²): 0 when all agree.")
 
 
 def _traffic(trace: Trace) -> str:
@@ -244,7 +244,7 @@ def _traffic(trace: Trace) -> str:
     )
     often = "every round" if period == 1 else f"every {period} rounds"
     return figure(
-        chart, f"{trace.messages:,} messages of {_bytes(each)}, to every neighbour {often}."
+        chart, caption=f"{trace.messages:,} messages of {_bytes(each)}, to every neighbour {often}."
     )
 
 
