@@ -74,7 +74,7 @@ def against_agents(scale: Scale) -> list[Point]:
         for shape, make in shapes.items():
             graph = make(n) if n > 2 or shape == "complete" else ddol.complete(n)
             for preset in (ddol.dogd, ddol.adaptive):
-                run = partial(ddol.run, preset(), (found.X, found.y), graph)
+                run = partial(ddol.run, preset().on(graph), (found.X, found.y))
                 runs[f"{preset.__name__}, {shape}", n] = run, found.n_examples
     return _measured("agents", runs, scale.turns)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import ddol
@@ -50,14 +49,16 @@ def network(shape: str) -> ddol.communicate.graph.Topology | None:
 
 def _run(workload: Workload, examples: tuple, preset: str, **choices: Any) -> Contestant:
     topology = network(workload.network)
-    make: Callable[..., ddol.Algorithm] = getattr(ddol, preset)
+    algorithm = getattr(ddol, preset)(**choices)
+    if topology is not None:
+        algorithm = algorithm.on(topology)
 
     def run() -> Outcome:
-        return Outcome(ddol.run(make(**choices), examples, topology).error)
+        return Outcome(ddol.run(algorithm, examples).error)
 
     given = ", ".join(f"{k}={v:g}" for k, v in choices.items())
-    placed = "" if topology is None else f", ddol.{topology.name}"
-    return Contestant(f"ddol {preset}", f"ddol.run(ddol.{preset}({given}), (X, y){placed})", run)
+    placed = "" if topology is None else f".on(ddol.{topology.name})"
+    return Contestant(f"ddol {preset}", f"ddol.run(ddol.{preset}({given}){placed}, (X, y))", run)
 
 
 def _estimator(data: Arrays) -> Contestant:

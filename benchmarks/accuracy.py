@@ -1,0 +1,153 @@
+"""Progressive error of the algorithms that need no tuning, at their defaults.
+
+``python -m benchmarks.accuracy`` prints Markdown tables: the paper's data sets on one agent and on
+networks, the same with every feature in a random unit between 10⁻⁶ and 10⁶, data of scikit-learn,
+and what delayed answers cost. One pass, one seeded shuffle, a constant feature as intercept, no
+option but the loss.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from sklearn import datasets
+
+import ddol
+from benchmarks.data import Arrays, arrays
+from ddol.algorithm import Algorithm
+
+NETWORKS = {
+    "1": 1,
+    "complete 4": 4,
+    "complete 16": 16,
+    "ring 4": ddol.ring(4),
+    "ring 16": ddol.ring(16),
+}
+ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
+    "adaptive": ddol.adaptive,
+    "coin": ddol.coin,
+    "newton": ddol.newton,
+    "dual_averaging": ddol.dual_averaging,
+    "dogd": lambda loss: ddol.dogd(loss, l2=0.0),
+}
+LOSSES = ("hinge", "logistic")
+SETS = ("svmguide1", "cod-rna", "covtype")
+DELAYS = (0, 1, 10, 100)
+
+
+def scikit_learn_sets() -> Iterator[Arrays]:
+    """Small data of scikit-learn, as two classes each."""
+    breast = datasets.load_breast_cancer()
+    digits = datasets.load_digits()
+    wine = datasets.load_wine()
+    yield shuffled("breast cancer", breast.data, breast.target)
+    for digit in (0, 3, 8):
+        yield shuffled(f"digit {digit} or not", digits.data, digits.target == digit)
+    yield shuffled("wine 1 or not", wine.data, wine.target == 1)
+    X, y = datasets.make_classification(20_000, 100, n_informative=20, flip_y=0.05, random_state=0)
+    yield shuffled("make_classification, D = 100", X, y)
+    X, y = datasets.make_hastie_10_2(20_000, random_state=0)
+    yield shuffled("squares of hastie_10_2", X**2, y > 0)
+
+
+def shuffled(name: str, X: np.ndarray, labels: np.ndarray) -> Arrays:
+    """Examples in the order of one seed, with a constant feature."""
+    order = np.random.default_rng(0).permutation(len(X))
+    X = np.hstack([np.ones((len(X), 1)), X])[order]
+    return Arrays(name, np.ascontiguousarray(X), np.where(labels, 1.0, -1.0)[order])
+
+
+def in_random_units(data: Arrays) -> Arrays:
+    """Every feature times 10 to the power of −6 … 6."""
+    factors = 10.0 ** np.random.default_rng(1).uniform(-6, 6, data.X.shape[1])
+    return Arrays(data.name, np.ascontiguousarray(data.X * factors), data.y)
+
+
+def percent(algorithm: Algorithm, data: Arrays, network: object = 1, **places: int) -> str:
+    """Progressive error, or a dash where it left the range of numbers."""
+    try:
+        error = ddol.run(algorithm, (data.X, data.y), network, **places).error
+    except FloatingPointError:
+        return "–"
+    return f"{100 * error:.2f}"
+
+
+def table(head: list[str], rows: Iterator[list[str]]) -> None:
+    """Print Markdown."""
+    print("|", " | ".join(head), "|")
+    print("|", " | ".join("---" for _ in head), "|")
+    for row in rows:
+        print("|", " | ".join(row), "|", flush=True)
+    print()
+
+
+def networks(data: list[Arrays]) -> Iterator[list[str]]:
+    """Rows: algorithm, loss and data against networks."""
+    for one in data:
+        for name, preset in ALGORITHMS.items():
+            for loss in LOSSES:
+                errors = [percent(preset(loss), one, network) for network in NETWORKS.values()]
+                yield [one.name, name, loss, *errors]
+
+
+def units(data: list[Arrays]) -> Iterator[list[str]]:
+    """Rows: errors in the given units and in random ones, on one agent and on a ring."""
+    for one in data:
+        scaled = in_random_units(one)
+        for name, preset in ALGORITHMS.items():
+            pairs = [
+                f"{percent(preset('hinge'), one, n)} → {percent(preset('hinge'), scaled, n)}"
+                for n in (1, NETWORKS["ring 16"])
+            ]
+            yield [one.name, name, *pairs]
+
+
+def others() -> Iterator[list[str]]:
+    """Rows: data of scikit-learn, one agent and four."""
+    for one in scikit_learn_sets():
+        majority = 100 * min(np.mean(one.y > 0), np.mean(one.y < 0))
+        errors = [
+            percent(ALGORITHMS[name]("logistic"), one, network)
+            for name in ("adaptive", "coin", "newton", "dual_averaging")
+            for network in (1, 4)
+        ]
+        yield [one.name, f"{majority:.1f}", *errors]
+
+
+def delays(data: list[Arrays]) -> Iterator[list[str]]:
+    """Rows: what answers that come later cost, in mistakes more than without a delay."""
+    for one in data:
+        for name, preset in ALGORITHMS.items():
+            for network in ("1", "ring 4"):
+                errors = [
+                    percent(preset("hinge"), one, NETWORKS[network], delay=delay)
+                    for delay in DELAYS
+                ]
+                yield [one.name, name, network, *errors]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--examples", type=int, help="at most so many of each data set")
+    parser.add_argument("--only", choices=["networks", "units", "others", "delays"])
+    options = parser.parse_args()
+    data = [arrays(name, options.examples) for name in SETS if options.only != "others"]
+    wanted = options.only or "networks units others delays"
+    if "networks" in wanted:
+        table(["data", "algorithm", "loss", *NETWORKS], networks(data))
+    if "units" in wanted:
+        table(["data", "algorithm", "1 agent", "ring of 16"], units(data))
+    if "others" in wanted:
+        names = [f"{name}, {n}" for name in list(ALGORITHMS)[:4] for n in (1, 4)]
+        table(["data", "majority", *names], others())
+    if "delays" in wanted:
+        table(
+            ["data", "algorithm", "agents", *(f"delay {d}" for d in DELAYS)],
+            delays([arrays(name, 50_000) for name in SETS]),
+        )
+
+
+if __name__ == "__main__":
+    main()
