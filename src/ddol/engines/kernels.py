@@ -160,6 +160,11 @@ class Examples(NamedTuple):
     rounds: int
     t: int
     """The first round."""
+    marks: int
+    """int64 (n_marks,): rounds played when counters are to be written down, rising."""
+    n_marks: int
+    marked: int
+    """float64 (n_marks, agents, 4): mistakes, loss, expected mistakes and examples then."""
 
 
 @njit(forceinline=True)
@@ -747,7 +752,7 @@ def _is_alone(worker):
 
 
 @njit(forceinline=True)
-def _play_alone(worker, examples):
+def _play_alone(worker, examples, lo, hi):
     """The same rounds where nothing is collected, kept or exchanged: half of a short row's time.
 
     The counters stay in registers, and no slope goes through memory.
@@ -755,7 +760,7 @@ def _play_alone(worker, examples):
     w, s, p, q, D = worker.theta, worker.scalars, worker.p, worker.q, worker.D
     # Added to what it was, not summed apart: blocks may end anywhere, to the bit.
     mistakes, loss, seen = 0, floats(worker.loss)[0], 0
-    for r in range(examples.rounds):
+    for r in range(lo, hi):
         i = integers(examples.predicted)[r]
         if i < 0:
             continue
@@ -787,13 +792,13 @@ def _play_alone(worker, examples):
     floats(worker.loss)[0] = loss
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def play(worker, examples):
-    """Play the rounds of one block; 0, or the communicator's error."""
+@njit
+def _play_rounds(worker, examples, lo, hi):
+    """Play the rounds lo, …, hi − 1 of a block; 0, or the communicator's error."""
     if _is_alone(worker):
-        _play_alone(worker, examples)
+        _play_alone(worker, examples, lo, hi)
         return 0
-    for r in range(examples.rounds):
+    for r in range(lo, hi):
         eta = floats(examples.rates)[r]
         _predict_all(worker, examples, r)
         if worker.sharing == COPIES:
@@ -806,6 +811,31 @@ def play(worker, examples):
         if worker.sums != 0:
             _keep_sum(worker)
     return 0
+
+
+@njit
+def _write_down(worker, examples, mark):
+    """Keep the counters as they are now."""
+    out = floats(examples.marked + 32 * mark * worker.agents)
+    for a in range(worker.agents):
+        out[4 * a] = integers(worker.mistakes)[a]
+        out[4 * a + 1] = floats(worker.loss)[a]
+        out[4 * a + 2] = floats(worker.expected)[a]
+        out[4 * a + 3] = integers(worker.examples)[a]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def play(worker, examples):
+    """Play the rounds of one block; 0, or the communicator's error."""
+    lo = 0
+    for mark in range(examples.n_marks):
+        hi = integers(examples.marks)[mark]
+        status = _play_rounds(worker, examples, lo, hi)
+        if status != 0:
+            return status
+        _write_down(worker, examples, mark)
+        lo = hi
+    return _play_rounds(worker, examples, lo, examples.rounds)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

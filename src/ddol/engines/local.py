@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ddol.algorithm import Algorithm
@@ -27,12 +29,13 @@ class Local:
         self.algorithm = algorithm
         self.bench = Bench(algorithm, state.copy(), Share(0, algorithm.n_agents))
 
-    def play(self, block: Block) -> None:
-        """Play the rounds of a block."""
+    def play(self, block: Block, marks: Sequence[int] = ()) -> np.ndarray:
+        """Play the rounds of a block; see `ddol.engines.session.Engine`."""
         check_block(self.algorithm, block)
         if block.rows.n_features > self.bench.state.n_features:
             self.bench.adopt(grow(self.algorithm, self.bench.state, block.rows.n_features))
-        self.bench.play_block(block)
+        self.bench.play_block(block, marks)
+        return self.bench.marked
 
     def state(self) -> State:
         """The state as it is now, in memory of its own."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -135,27 +136,30 @@ class Mpi:
             context=self.context.words.ctypes.data,
         )
         self.bench = Bench(algorithm, part, share)
-        self._gather_counters()
+        self._gather_counters(np.empty((0, agents, 4)))
 
-    def play(self, block: Block) -> None:
+    def play(self, block: Block, marks: Sequence[int] = ()) -> np.ndarray:
         """Play the rounds of a block, whose table says who sees what on this process.
 
-        Every process must have as many rounds and features in its block.
+        Every process must have as many rounds and features in its block, and the same marks.
         """
         check_block(self.algorithm, block)
         if block.rows.n_features > self.bench.state.n_features:
             context = self.context
             self._seat(grow(self.algorithm, self.bench.state, block.rows.n_features))
             context.free()
-        status = self.bench.play_block(block)
+        status = self.bench.play_block(block, marks)
         if status != 0:
             raise self.ranks.error(status)
-        self._gather_counters()
+        return self._gather_counters(self.bench.marked)
 
-    def _gather_counters(self) -> None:
+    def _gather_counters(self, marked: np.ndarray) -> np.ndarray:
+        """Counters of all agents: those of now, which are kept, and those written down."""
         state = self.bench.state
-        own = np.array([state.mistakes, state.loss, state.expected, state.examples], float).T
-        mistakes, loss, expected, examples = self._gathered(own).T
+        now = np.array([state.mistakes, state.loss, state.expected, state.examples], float).T
+        own = np.concatenate([marked, now[None]]).transpose(1, 0, 2)
+        *then, now = self._gathered(own).transpose(1, 0, 2)
+        mistakes, loss, expected, examples = now.T.copy()
         self._counters = replace(
             state,
             mistakes=mistakes.astype(np.int64),
@@ -163,6 +167,7 @@ class Mpi:
             expected=expected,
             examples=examples.astype(np.int64),
         )
+        return np.array(then).reshape(-1, self.algorithm.n_agents, 4)
 
     def _gathered(self, own: np.ndarray) -> np.ndarray:
         """Every process's rows, in the order of the agents."""

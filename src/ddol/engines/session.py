@@ -17,7 +17,7 @@ from ddol.engines.local import Local
 from ddol.engines.ranks import RankLostError
 from ddol.engines.state import State, numbers_sent, sharing, start_state
 from ddol.measure.promise import kept
-from ddol.measure.trace import Recorder, Trace
+from ddol.measure.trace import Counters, Recorder, Trace
 from ddol.streams.dealing import deal
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position, Stream
@@ -30,8 +30,20 @@ class Engine(Protocol):
     name: str
     workers: int
 
-    def play(self, block: Block) -> None:
-        """Play the rounds of a block."""
+    def play(self, block: Block, marks: Sequence[int] = ()) -> np.ndarray:
+        """Play the rounds of a block.
+
+        Parameters
+        ----------
+        block : Block
+        marks : rising numbers from 1 to the block's rounds
+            When so many rounds are played, the counters are written down.
+
+        Returns
+        -------
+        array (marks, N, 4)
+            Mistakes, loss, expected mistakes and examples of every agent at each mark.
+        """
 
     def state(self) -> State:
         """The state of all agents, in memory of its own."""
@@ -198,10 +210,12 @@ class Session:
         """Play the rounds of one block, which somebody has dealt; yields after every piece."""
         if self.engine is None:
             self.engine = self._open(self._first_state(block))
-        for piece in self._pieces(block):
-            self.engine.play(piece)
+        before = self.engine.counters().rounds
+        for lo, hi in self._pieces(before, block.n_rounds):
+            points = self.recorder.between(before + lo, before + hi)
+            piece = Block(block.rows, block.table[lo:hi])
+            self._record(points, self.engine.play(piece, [p - before - lo for p in points]))
             counters = self.engine.counters()
-            self._record(counters)
             yield Progress(counters.rounds, int(counters.examples.sum()), None)
 
     def _first_state(self, block: Block) -> State:
@@ -214,16 +228,23 @@ class Session:
 
         return open_engine(self.setup.engine, self.algorithm, state, self.setup.workers)
 
-    def _pieces(self, block: Block) -> Iterator[Block]:
-        """Cut a block where a point is to be recorded."""
-        assert self.engine is not None
-        before, lo = self.engine.counters().rounds, 0
-        while lo < block.n_rounds:
+    def _pieces(self, before: int, rounds: int) -> Iterator[tuple[int, int]]:
+        """Cut rounds where more than counters is wanted: to be shown, or of the weights."""
+        looks = sharing(self.algorithm) == COPIES or self.algorithm.update.experts
+        lo = 0
+        while lo < rounds:
             played = before + lo
-            wanted = min(self.recorder.next_round(played), self._next_power(played)) - played
-            hi = min(block.n_rounds, lo + max(wanted, 1))
-            yield Block(block.rows, block.table[lo:hi])
+            hi = min(rounds, self._next_power(played) - before)
+            if looks:
+                points = self.recorder.between(played, before + hi)
+                hi = next((p - before for p in points if self._sounds(p)), hi)
+            yield lo, hi
             lo = hi
+
+    def _sounds(self, rounds: int) -> bool:
+        """Whether the weights are looked at for the point after so many rounds."""
+        # Bounds of experts follow from their weights, so every point has them.
+        return self.algorithm.update.experts or self.recorder.sounds(rounds)
 
     def _next_power(self, rounds: int) -> int:
         """First later round in which the number of examples passes a power of two."""
@@ -231,26 +252,29 @@ class Session:
         power = 2 ** math.floor(math.log2(max(rounds * per_round, 1)) + 1)
         return max(-(-power // per_round), rounds + 1)
 
-    def _record(self, counters: State) -> None:
+    def _record(self, points: list[int], counters: np.ndarray) -> None:
+        """Keep points of the curves; the weights are those of the last one, if it is now."""
         assert self.engine is not None
-        if not self.recorder.wants(counters.rounds):
-            return
-        points = len(self.recorder.points)
-        # The consensus distance costs O(N·D), so a curve of many points has it at some of them only.
-        numbers = self.algorithm.n_agents * counters.theta[0].size
-        distance = math.nan
-        if sharing(self.algorithm) != COPIES:
-            distance = 0.0
-        elif points % 16 == 0 or numbers < 1 << 14:
-            distance = consensus(self.engine.weights())
-        self.recorder.record(counters.rounds, counters, distance, best_log_weight(self))
+        now = self.engine.counters().rounds
+        for rounds, counted in zip(points, counters, strict=True):
+            distance = 0.0 if sharing(self.algorithm) != COPIES else math.nan
+            best = math.nan
+            if rounds == now and self._sounds(rounds):
+                distance = self._distance()
+                best = best_log_weight(self)
+            self.recorder.record(rounds, Counters(*counted.T), distance, best)
+
+    def _distance(self) -> float:
+        """Consensus distance, which costs O(N·D)."""
+        assert self.engine is not None
+        return 0.0 if sharing(self.algorithm) != COPIES else consensus(self.engine.weights())
 
     def finish(self) -> Trace:
         """Deliver answers still under way, and give the trace."""
         if self.engine is None:
             raise ValueError("no example was read; expected at least one")
         rounds = self.engine.counters().rounds
-        distance = consensus(self.engine.weights())
+        distance = self._distance()
         curves = self.recorder.finish(
             rounds, self.engine.counters(), distance, best_log_weight(self)
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any
@@ -43,7 +43,7 @@ class Threads:
     >>> algorithm = dogd(l2=0.0).on(2)
     >>> engine = Threads(algorithm, start_state(algorithm, 2), workers=2)
     >>> rows = Rows.from_dense([[1.0, 0.0], [0.0, 2.0]], [1.0, -1.0])
-    >>> engine.play(Block(rows, np.array([[[0], [1]]])))
+    >>> _ = engine.play(Block(rows, np.array([[[0], [1]]])))
     >>> engine.counters().mistakes.tolist(), engine.weights().tolist()
     ([0, 1], [[[0.5, -1.0]]])
     >>> engine.close()
@@ -76,8 +76,8 @@ class Threads:
             )  # fmt: skip
             self.benches.append(Bench(algorithm, parts[w], share))
 
-    def play(self, block: Block) -> None:
-        """Play the rounds of a block."""
+    def play(self, block: Block, marks: Sequence[int] = ()) -> np.ndarray:
+        """Play the rounds of a block; see `ddol.engines.session.Engine`."""
         check_block(self.algorithm, block)
         if self._failed:
             raise RuntimeError("this engine was stopped by an earlier error; open another one")
@@ -89,7 +89,7 @@ class Threads:
         rows = rows if rows.dense else rows.widen(state.n_features)
 
         def work(w: int) -> None:
-            if self.benches[w].play(rows, predicted, learned, state.t) != atomics.DONE:
+            if self.benches[w].play(rows, predicted, learned, state.t, marks) != atomics.DONE:
                 raise StoppedError
 
         try:
@@ -99,6 +99,7 @@ class Threads:
             raise
         for bench in self.benches:
             bench.state = replace(bench.state, t=state.t + len(predicted), waiting=waiting)
+        return np.concatenate([bench.marked for bench in self.benches], axis=1)
 
     def state(self) -> State:
         """The state of all agents, in memory of its own."""

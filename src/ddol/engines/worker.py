@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -48,6 +48,13 @@ class Matrices(NamedTuple):
     starts: np.ndarray
     columns: np.ndarray
     weights: np.ndarray
+
+
+class Marks(NamedTuple):
+    """When counters are written down, and what they are then: (marks, agents, 4)."""
+
+    rounds: np.ndarray
+    counters: np.ndarray
 
 
 def split(n_agents: int, workers: int) -> list[tuple[int, int]]:
@@ -202,28 +209,49 @@ class Bench:
             context=share.context,
         )
 
-    def play_block(self, block: Block) -> int:
+    def play_block(self, block: Block, marks: Sequence[int] = ()) -> int:
         """Play the rounds of a block that has no new features; 0, or the communicator's error."""
         state = self.state
         rows, predicted, learned, waiting = with_waiting(state, block)
         rows = rows.widen(state.n_features)
-        status = self.play(rows, predicted, learned, state.t)
+        status = self.play(rows, predicted, learned, state.t, marks)
         self.state = replace(state, t=state.t + len(predicted), waiting=waiting)
         return status
 
-    def play(self, rows: Rows, predicted: np.ndarray, learned: np.ndarray, t: int) -> int:
-        """Play the rounds of a table; 0, or the communicator's error."""
+    def play(
+        self,
+        rows: Rows,
+        predicted: np.ndarray,
+        learned: np.ndarray,
+        t: int,
+        marks: Sequence[int] = (),
+    ) -> int:
+        """Play the rounds of a table; 0, or the communicator's error.
+
+        Counters are written down in `marked` when as many rounds are played as `marks` say.
+        """
+        self.marked = np.empty((len(marks), self.share.agents, 4))
+        place = np.asarray(marks, np.int64)
         for lo, hi in self._pieces(len(predicted)):
             matrices = self.fixed_matrices or self._matrices(list(range(t + lo, t + hi)))
+            here = (place > lo) & (place <= hi)
+            own = Marks(place[here] - lo, self.marked[here])
             seen = predicted[lo:hi]
             told = seen if learned is predicted else learned[lo:hi]
-            status = self._play(rows, seen, told, t + lo, matrices)
+            status = self._play(rows, seen, told, t + lo, matrices, own)
             if status != 0:
                 return status
+            self.marked[here] = own.counters
         return 0
 
     def _play(
-        self, rows: Rows, predicted: np.ndarray, learned: np.ndarray, t: int, matrices: Matrices
+        self,
+        rows: Rows,
+        predicted: np.ndarray,
+        learned: np.ndarray,
+        t: int,
+        matrices: Matrices,
+        marks: Marks,
     ) -> int:
         rounds = len(predicted)
         # Names keep the memory alive until the kernel is done with the addresses.
@@ -243,6 +271,9 @@ class Bench:
             rates=rates.ctypes.data,
             rounds=rounds,
             t=t,
+            marks=marks.rounds.ctypes.data,
+            n_marks=len(marks.rounds),
+            marked=marks.counters.ctypes.data,
         )
         worker = self._workers.get(rows.dense)
         if worker is None or matrices is not self.fixed_matrices:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,6 +53,15 @@ def spacing(rounds: int) -> int:
     return 1 << max(0, rounds.bit_length() - 5)
 
 
+class Counters(NamedTuple):
+    """What agents have counted, one number each."""
+
+    mistakes: np.ndarray
+    loss: np.ndarray
+    expected: np.ndarray
+    examples: np.ndarray
+
+
 class Recorder:
     """Collects curves, at the rounds that `spacing` gives."""
 
@@ -65,9 +74,16 @@ class Recorder:
         step = spacing(rounds + 1)
         return (rounds // step + 1) * step
 
-    def wants(self, rounds: int) -> bool:
-        """Whether a point belongs after ``rounds`` rounds."""
-        return rounds % spacing(rounds) == 0
+    def between(self, before: int, last: int) -> list[int]:
+        """Rounds after ``before``, up to ``last``, that are to be recorded."""
+        found = []
+        while (before := self.next_round(before)) <= last:
+            found.append(before)
+        return found
+
+    def sounds(self, rounds: int) -> bool:
+        """Whether a point is one of the fewer for which the weights are looked at, too."""
+        return rounds <= 32 or rounds % (4 * spacing(rounds)) == 0
 
     def record(self, rounds: int, counters: Any, consensus: float, best_log_weight: float) -> None:
         """Keep the counters as they are after ``rounds`` rounds."""
@@ -85,8 +101,8 @@ class Recorder:
             "worst": int(counters.mistakes.max()),
             "consensus": consensus,
             "best_log_weight": best_log_weight,
-            "agent_mistakes": counters.mistakes.copy() if self.detailed else nothing,
-            "agent_loss": counters.loss.copy() if self.detailed else nothing,
+            "agent_mistakes": np.array(counters.mistakes, np.int64) if self.detailed else nothing,
+            "agent_loss": np.array(counters.loss) if self.detailed else nothing,
         }
 
     def finish(self, rounds: int, counters: Any, consensus: float, best: float) -> Curves:
