@@ -84,7 +84,7 @@ def test_everything_on_small_data(folder, tmp_path):
     seen = []
     found = reproduce(data=folder, seeds=2, progress=lambda figure, done, total: seen.append(done))
     assert seen == list(range(1, len(seen) + 1))
-    assert len(found.claims) == 17
+    assert len(found.claims) == 19
     assert {claim.verdict for claim in found.claims} <= {HOLDS, PART, NOT}
     page = found.write(tmp_path / "out", "ddol reproduce").read_text(encoding="utf-8")
     assert not re.search(

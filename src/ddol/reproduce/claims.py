@@ -40,6 +40,7 @@ CLAIMS = (
     table_facts,
     majority.fewer_mistakes,
     majority.halved,
+    majority.total_bound,
     majority.same_total,
     majority.n_times_faster,
     majority.averaging_makes_fewer,
@@ -53,6 +54,7 @@ CLAIMS = (
     descent.root_of_agents,
     descent.lower_total,
     descent.slightly_higher,
+    descent.smaller_errors,
     descent.faster_at_same_error,
 )
 

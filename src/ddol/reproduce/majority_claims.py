@@ -75,6 +75,29 @@ def halved(results: Results) -> Claim | None:
     return Claim("1, 2", quote, measured, verdict)
 
 
+def total_bound(results: Results) -> Claim | None:
+    """The bound on all agents' mistakes hardly depends on their number."""
+    parts, grown = [], []
+    for variant, name, runs in _majority(results, (1, 2, 3, 4)):
+        if variant != "shuffled":
+            continue
+        values = {n: float(next(iter(run.bounds[0].values()))["value"]) for n, run in runs.items()}
+        grown.append(values[4] / values[1] - 1)
+        parts.append(f"{NAMES[name]}: {listed(values, '.1f')}")
+    if not parts:
+        return None
+    quote = (
+        "With the same number of samples accessed, the bound of the total number of mistakes made by "
+        "all agents is almost as small as that in a single agent case."
+    )
+    measured = (
+        f"corrected bounds, N = 1, 2, 3, 4. {'; '.join(parts)}: {100 * max(grown):.0f} % more with 4 "
+        "agents, the N log P that the paper says can be ignored"
+    )
+    verdict = HOLDS if max(grown) <= 0.05 else PART if max(grown) <= 0.5 else NOT
+    return Claim("3", quote, measured, verdict)
+
+
 def same_total(results: Results) -> Claim | None:
     """The total hardly depends on the number of agents."""
     parts, spread = [], []
@@ -85,8 +108,8 @@ def same_total(results: Results) -> Claim | None:
     if not parts:
         return None
     quote = (
-        "With the same number of samples accessed, the total number of mistakes made by all agents "
-        "is almost as small as that in a single agent case."
+        "No more information is provided for multiple agents, and one should not hope that Σ_i M_i is "
+        "much lower than M."
     )
     measured = "total mistakes, N = 1, 2, 3, 4. " + "; ".join(parts)
     worst = max(spread)
@@ -146,7 +169,7 @@ def expert_per_agent(results: Results) -> Claim | None:
                 parts.append(f"{NAMES[name]} N = {n}: {ratio:.2f}")
     if not parts:
         return None
-    quote = "With N = 2 or 5 agents, m_* is around 2 or 5 times larger than M_i."
+    quote = "With N = 2 or 5 agents, m_* is around 2 or 5 times larger than M_i, which means M_i ≈ m_*/N."
     verdict = HOLDS if all(0.9 <= r <= 1.1 for r in ratios) else PART
     return Claim("4", quote, "m_* ÷ mean M_i at the end. " + "; ".join(parts), verdict)
 
@@ -156,7 +179,7 @@ def constant(results: Results) -> Claim | None:
     if not results.of("svmguide1", "shuffled", "dwm_i"):
         return None
     factor = log(1 / 0.9) / log(2 / 1.9)
-    quote = "Choosing α = 0.9 in the bound leads to M_i ≤ 2.05 m_*/N."
+    quote = "Choosing α = 0.9 in bound (1) leads to M_i ≤ 2.05 m_*/N."
     measured = (
         f"log(1/α) / log(2/(1+α)) = {factor:.3f}. The theorem itself holds for the mean agent, not "
         "for every one (docs/errata.md), and adds log P / log(2/(1+α))"

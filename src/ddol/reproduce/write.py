@@ -150,14 +150,14 @@ class Reproduction:
 def _claims_table(claims: Sequence[Claim]) -> str:
     rows = [
         [
-            Cell(claim.figures),
+            Cell(claim.figures if claim.figures.startswith("table") else f"fig. {claim.figures}"),
             Cell(claim.quote, quote=True),
             Cell(claim.measured),
             Cell(claim.verdict, _STYLES[claim.verdict]),
         ]
         for claim in claims
     ]
-    return table(("figure", "the paper says", "measured here", "verdict"), rows, wide=True)
+    return table(("where", "the paper says", "measured here", "verdict"), rows, wide=True)
 
 
 def _speed_section(speeds: Sequence[dict[str, Any]]) -> list[str]:
