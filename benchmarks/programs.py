@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 import threading
@@ -23,7 +24,9 @@ def call(command: Sequence[str | Path | int]) -> tuple[Outcome, str]:
     """
     words = [str(part) for part in command]
     with tempfile.TemporaryFile() as written:
-        process = subprocess.Popen(words, stdout=written, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            words, stdout=written, stderr=subprocess.STDOUT, env=_environment()
+        )
         held = _Held(process.pid)
         held.start()
         process.wait()
@@ -35,6 +38,11 @@ def call(command: Sequence[str | Path | int]) -> tuple[Outcome, str]:
         raise RuntimeError(f"{' '.join(words)} ended with {process.returncode}:\n{last}")
     held.join()
     return Outcome(memory=held.bytes), said
+
+
+def _environment() -> dict[str, str]:
+    """Everybody's modules are read as byte code, as they are on a user's machine."""
+    return {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 
 
 class _Held(threading.Thread):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from benchmarks import startup
 from benchmarks.contest import Outcome, timed
 from benchmarks.programs import call
 
@@ -48,7 +48,7 @@ class Waking:
 
 
 def wakings(names: set[str], turns: int = 5, cold: bool = True) -> list[Waking]:
-    """Times of fresh processes, contestants in turns; cold is ddol with nothing compiled yet."""
+    """Times of fresh processes, contestants in turns."""
     programs = list(_programs(names))
     took: list[list[float]] = [[] for _ in programs]
     for turn in range(turns + 1):
@@ -60,7 +60,7 @@ def wakings(names: set[str], turns: int = 5, cold: bool = True) -> list[Waking]:
     for (name, what, _), seconds in zip(programs, took, strict=True):
         best = min(seconds)
         found.append(Waking(name, what, best, statistics.median(seconds) / best - 1.0))
-    return [*found, *([_cold()] if cold else [])]
+    return [*found, *(_cold() if cold else [])]
 
 
 def _programs(names: set[str]) -> Iterator[tuple[str, str, str]]:
@@ -78,15 +78,11 @@ def _seconds(code: str) -> float:
     return timed(run)[0]
 
 
-def _cold() -> Waking:
-    imports, first = PROGRAMS["ddol"]
-    before = os.environ.get("NUMBA_CACHE_DIR")
+def _cold() -> list[Waking]:
+    """Nothing of ddol compiled yet, as after installing it."""
     with tempfile.TemporaryDirectory() as empty:
-        os.environ["NUMBA_CACHE_DIR"] = empty
-        try:
-            seconds = _seconds(f"{imports}\n{_EXAMPLES}\n{first}")
-        finally:
-            del os.environ["NUMBA_CACHE_DIR"]
-            if before is not None:
-                os.environ["NUMBA_CACHE_DIR"] = before
-    return Waking("ddol", "first result, cold (nothing compiled yet)", seconds, 0.0)
+        took = startup.seconds(empty)
+    return [
+        Waking("ddol", f"{name}, cold", seconds, 0.0)
+        for name, seconds in zip(startup.NAMES, took, strict=True)
+    ]
