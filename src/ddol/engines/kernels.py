@@ -15,7 +15,7 @@ edits in other files.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -34,6 +34,16 @@ AHEAD, MOST_FETCHED = 4, 1024  # rounds, and bytes of a row
 TIE = 1e-12  # as in ddol.update.majority: rounding must not decide between equal votes
 LISTED = 1e-300
 """Marks a feature that is listed already, where its gradient happens to be 0."""
+
+
+# Python calls `play` and `read_weights` only. Wrappers of all the others would double the time to compile.
+_INNER: dict[str, Any] = {
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "error_model": "numpy",
+}
+part = njit(**_INNER)
+inlined = njit(forceinline=True, **_INNER)
 
 
 class Worker(NamedTuple):
@@ -167,12 +177,12 @@ class Examples(NamedTuple):
     """float64 (n_marks, agents, 4): mistakes, loss, expected mistakes and examples then."""
 
 
-@njit(forceinline=True)
+@inlined
 def _part(worker, place):
     return integers(worker.parts)[place]
 
 
-@njit(forceinline=True)
+@inlined
 def _row(worker, examples, i):
     """Addresses and length of a row."""
     if examples.indptr == 0:
@@ -183,7 +193,7 @@ def _row(worker, examples, i):
     return examples.x + 8 * start, examples.features + 4 * start, n
 
 
-@njit(forceinline=True)
+@inlined
 def _state(worker, copy, k):
     """Addresses of the numbers and scalars of one weight vector of one copy."""
     place = copy * worker.states + k
@@ -191,26 +201,26 @@ def _state(worker, copy, k):
     return theta, worker.scalars + 8 * place * worker.n_scalars
 
 
-@njit(forceinline=True)
+@inlined
 def _rows_of(worker, examples, table, r, a):
     """The rows that an agent sees in a round."""
     return integers(table + 8 * ((r * examples.columns + examples.first + a) * worker.batch))
 
 
-@njit(forceinline=True)
+@inlined
 def _slopes_of(worker, turn, a, b):
     """Slopes of an agent's b-th example of a round, one per output."""
     place = ((turn * worker.agents + a) * worker.batch + b) * worker.outputs
     return floats(worker.slopes + 8 * place)
 
 
-@njit(forceinline=True)
+@inlined
 def _turn(worker, t):
     """Where the slopes of round t are kept; a division, so it is skipped where it can be."""
     return t % (worker.delay + 1) if worker.delay > 0 else 0
 
 
-@njit(forceinline=True)
+@inlined
 def _batch_size(worker, rows):
     """Examples that an agent has in a round."""
     size = 0
@@ -219,7 +229,7 @@ def _batch_size(worker, rows):
     return size
 
 
-@njit
+@part
 def _squares(worker, copy):
     """‖w‖² over all weight vectors of a copy."""
     total = 0.0
@@ -237,7 +247,7 @@ def _squares(worker, copy):
 # --- predict -------------------------------------------------------------------------------------
 
 
-@njit
+@part
 def _best(worker):
     """Class with the largest score; the lowest class wins a tie."""
     scores, best = floats(worker.scores), 0
@@ -248,7 +258,7 @@ def _best(worker):
     return best
 
 
-@njit
+@part
 def _drawn(worker, chance):
     """Class of the expert that is followed: each with the share of its votes."""
     shares, passed = floats(worker.scores), 0.0
@@ -259,7 +269,7 @@ def _drawn(worker, chance):
     return worker.outputs - 1
 
 
-@njit
+@part
 def _count_classes(worker, y, chance, a):
     """Whether the prediction among several classes is wrong."""
     label = np.int64(y)
@@ -269,7 +279,7 @@ def _count_classes(worker, y, chance, a):
     return _drawn(worker, chance) != label
 
 
-@njit(forceinline=True)
+@inlined
 def _count_binary(worker, z, y, chance, a):
     """Whether the prediction between −1 and +1 is wrong; score 0 predicts +1."""
     if not worker.randomized:
@@ -279,7 +289,7 @@ def _count_binary(worker, z, y, chance, a):
     return (chance < positive) != (y > 0.0)
 
 
-@njit(forceinline=True)
+@inlined
 def _score(worker, examples, a, i):
     """Scores of one example, one per output."""
     x, index, n = _row(worker, examples, i)
@@ -292,7 +302,7 @@ def _score(worker, examples, a, i):
     return scores
 
 
-@njit(forceinline=True)
+@inlined
 def _predict(worker, examples, a, i, chance, slopes):
     """Predict one example, count what it cost, and keep the slopes for when the answer arrives."""
     y = floats(examples.y)[i]
@@ -321,7 +331,7 @@ def _predict(worker, examples, a, i, chance, slopes):
     return importance * cost
 
 
-@njit(forceinline=True)
+@inlined
 def _predict_all(worker, examples, r):
     """Every agent predicts its own examples with its own weights."""
     penalty, turn = 0.0, _turn(worker, examples.t + r)
@@ -344,7 +354,7 @@ def _predict_all(worker, examples, r):
 # Answers that arrive in round t belong to round t − delay, which has the same slot as t + 1.
 
 
-@njit
+@part
 def _merge(worker, examples, r, a, k, size):
     """Add the gradients of a batch up, as one row: (x, index, n)."""
     D, n = worker.D, 0
@@ -375,7 +385,7 @@ def _merge(worker, examples, r, a, k, size):
     return worker.merged, worker.touched, n
 
 
-@njit(forceinline=True)
+@inlined
 def _observe(worker, examples, rows, w, s):
     """Show one weight vector the examples that its answers belong to."""
     if worker.batch == 1:
@@ -392,7 +402,7 @@ def _observe(worker, examples, rows, w, s):
                 call_void(_part(worker, OBSERVE), (w, s, worker.p, x, index, n, worker.D, y, grow))
 
 
-@njit(forceinline=True)
+@inlined
 def _update_copy(worker, examples, r, a, eta):
     """One agent steps along its own gradient, on its own copy."""
     rows = _rows_of(worker, examples, examples.learned, r, a)
@@ -419,7 +429,7 @@ def _update_copy(worker, examples, r, a, eta):
                 call_void(_part(worker, STEP), (w, s, p, x, index, n, D, g, eta, 1.0 / size))
 
 
-@njit(forceinline=True)
+@inlined
 def _begin_shared(worker, eta, active):
     if _part(worker, BEGIN) == 0:
         return
@@ -428,7 +438,7 @@ def _begin_shared(worker, eta, active):
         call_void(_part(worker, BEGIN), (w, s, worker.p, worker.D, eta, active, 0.0))
 
 
-@njit(forceinline=True)
+@inlined
 def _add_to_shared(worker, examples, r, eta):
     """All agents step on the one copy: their steps add up."""
     for a in range(worker.agents):
@@ -450,14 +460,14 @@ def _add_to_shared(worker, examples, r, eta):
                     call_void(_part(worker, STEP), arguments)
 
 
-@njit(forceinline=True)
+@inlined
 def _collected(worker, k):
     """Addresses of the sums and maxima that were collected for one weight vector."""
     delta = worker.delta + 8 * k * (worker.delta_rows * worker.D + worker.n_sums)
     return delta, worker.peak + 8 * k * (worker.peak_rows * worker.D + worker.n_peaks)
 
 
-@njit
+@part
 def _notice(worker, examples, rows, k):
     """Collect what one agent's examples tell one weight vector."""
     w, s = _state(worker, 0, k)
@@ -471,7 +481,7 @@ def _notice(worker, examples, rows, k):
             call_void(_part(worker, NOTICE), arguments)
 
 
-@njit
+@part
 def _absorb_agent(worker, examples, r, a, eta):
     """Collect the step of one agent in `delta`."""
     p, D = worker.p, worker.D
@@ -497,7 +507,7 @@ def _absorb_agent(worker, examples, r, a, eta):
                 call_void(_part(worker, ABSORB), (w, s, p, delta, x, index, n, D, g, eta, share))
 
 
-@njit
+@part
 def _commit_scalars(worker):
     """Add collected scalars to the shared copy's, and clear them."""
     for k in range(worker.states):
@@ -513,7 +523,7 @@ def _commit_scalars(worker):
             peaks[i] = 0.0
 
 
-@njit
+@part
 def _commit_rows(worker, examples, r, eta):
     """Apply what was collected, touching only the features of this round's rows."""
     for a in range(worker.agents):
@@ -529,7 +539,7 @@ def _commit_rows(worker, examples, r, eta):
                 call_void(_part(worker, COMMIT), arguments)
 
 
-@njit
+@part
 def _commit_whole(worker, eta):
     """Apply what all workers collected, to every feature."""
     for k in range(worker.states):
@@ -539,7 +549,7 @@ def _commit_whole(worker, eta):
         call_void(_part(worker, COMMIT_DENSE), arguments)
 
 
-@njit
+@part
 def _reduce_shared(worker, active, eta):
     """Sum what the workers collected, and apply the sum."""
     size = worker.states * (worker.delta_rows * worker.D + worker.n_sums)
@@ -556,7 +566,7 @@ def _reduce_shared(worker, active, eta):
     return 0
 
 
-@njit(forceinline=True)
+@inlined
 def _update_shared(worker, examples, r, eta):
     """Update and average on one shared copy: every agent's step, weighted by 1/N."""
     active = 0.0
@@ -577,7 +587,7 @@ def _update_shared(worker, examples, r, eta):
     return 0
 
 
-@njit(forceinline=True)
+@inlined
 def _finish(worker, t, eta):
     """Project every copy."""
     if _part(worker, FINISH) == 0:
@@ -591,13 +601,13 @@ def _finish(worker, t, eta):
 # --- communicate and average ---------------------------------------------------------------------
 
 
-@njit(forceinline=True)
+@inlined
 def _unit(worker):
     """Numbers that one weight vector sends: rows of D, then scalars."""
     return worker.packed_rows * worker.D + worker.n_sums + worker.n_peaks
 
 
-@njit
+@part
 def _pack_all(worker, packed):
     """Write what every copy sends into its row of `packed`."""
     size = 8 * _unit(worker)
@@ -611,7 +621,7 @@ def _pack_all(worker, packed):
                 scalars[i] = floats(s)[i]
 
 
-@njit
+@part
 def _unpack(worker, copy):
     """Take the rows in `mixed` as the state of one copy."""
     for k in range(worker.states):
@@ -623,7 +633,7 @@ def _unpack(worker, copy):
         call_void(_part(worker, UNPACK), (w, s, worker.p, worker.D, place))
 
 
-@njit
+@part
 def _average_all(worker, packed):
     """Complete graph, equal weights: one mean for everybody."""
     size = worker.states * _unit(worker)
@@ -645,7 +655,7 @@ def _average_all(worker, packed):
     return 0
 
 
-@njit
+@part
 def _mix(worker, packed, mode, place, D, lo, hi):
     """D numbers, averaged over an agent's neighbourhood, in `mixed`."""
     columns, shares = integers(worker.columns), floats(worker.shares)
@@ -673,7 +683,7 @@ def _mix(worker, packed, mode, place, D, lo, hi):
         out[d] += math.log(total)
 
 
-@njit
+@part
 def _average_neighbours(worker, packed, r):
     """Every copy becomes the weighted average of its neighbourhood."""
     which = r if worker.matrices > 1 else 0
@@ -689,7 +699,7 @@ def _average_neighbours(worker, packed, r):
         _unpack(worker, copy)
 
 
-@njit
+@part
 def _communicate(worker, turn, r):
     """Exchange what neighbours average, and average it."""
     size = worker.states * _unit(worker)
@@ -705,7 +715,7 @@ def _communicate(worker, turn, r):
     return 0
 
 
-@njit(forceinline=True)
+@inlined
 def _update_copies(worker, examples, r, eta):
     """Update every copy, and let neighbours average where the period says so."""
     t = examples.t + r
@@ -718,7 +728,7 @@ def _update_copies(worker, examples, r, eta):
     return _communicate(worker, t // worker.period, r)
 
 
-@njit
+@part
 def _keep_sum(worker):
     """Add the weights of every copy to their sum over the rounds."""
     for copy in range(worker.copies):
@@ -730,7 +740,7 @@ def _keep_sum(worker):
                 sums[d] += floats(worker.mixed)[d]
 
 
-@njit(forceinline=True)
+@inlined
 def _fetch(worker, examples, i):
     """Ask for a row that is to be read soon: steps wait for each other, memory need not."""
     if i < 0:
@@ -743,7 +753,7 @@ def _fetch(worker, examples, i):
             prefetch(index + line)
 
 
-@njit(forceinline=True)
+@inlined
 def _is_alone(worker):
     """One agent with one weight vector, one example a round, answered at once."""
     one = worker.n_agents == 1 and worker.batch == 1 and worker.outputs == 1
@@ -751,7 +761,7 @@ def _is_alone(worker):
     return one and simple and worker.sharing == SHARED_ADD and worker.sums == 0
 
 
-@njit(forceinline=True)
+@inlined
 def _play_alone(worker, examples, lo, hi):
     """The same rounds where nothing is collected, kept or exchanged: half of a short row's time.
 
@@ -792,7 +802,7 @@ def _play_alone(worker, examples, lo, hi):
     floats(worker.loss)[0] = loss
 
 
-@njit
+@part
 def _play_rounds(worker, examples, lo, hi):
     """Play the rounds lo, …, hi − 1 of a block; 0, or the communicator's error."""
     if _is_alone(worker):
@@ -813,7 +823,7 @@ def _play_rounds(worker, examples, lo, hi):
     return 0
 
 
-@njit
+@part
 def _write_down(worker, examples, mark):
     """Keep the counters as they are now."""
     out = floats(examples.marked + 32 * mark * worker.agents)
