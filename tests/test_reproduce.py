@@ -84,7 +84,7 @@ def test_everything_on_small_data(folder, tmp_path):
     seen = []
     found = reproduce(data=folder, seeds=2, progress=lambda figure, done, total: seen.append(done))
     assert seen == list(range(1, len(seen) + 1))
-    assert len(found.claims) == 19
+    assert len(found.claims) == 20
     assert {claim.verdict for claim in found.claims} <= {HOLDS, PART, NOT}
     page = found.write(tmp_path / "out", "ddol reproduce").read_text(encoding="utf-8")
     assert not re.search(
@@ -95,6 +95,8 @@ def test_everything_on_small_data(folder, tmp_path):
     numbers = json.loads((tmp_path / "out" / "numbers.json").read_text())
     assert len(numbers["figures"]) == 10
     assert [row["agents"] for row in numbers["speed"]] == [1, 2, 4, 8, 16, 32, 64]
+    assert all(row["holds"] and row["regret"] <= row["bound"] for row in numbers["regret"])
+    assert len(numbers["regret"]) == 8
     drawings = sorted((tmp_path / "out").glob("*.svg"))
     assert len(drawings) == 18
     for drawing in drawings:

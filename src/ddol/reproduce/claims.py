@@ -47,6 +47,7 @@ CLAIMS = (
     majority.expert_per_agent,
     majority.constant,
     majority.tighter,
+    descent.root_of_agents_in_regret,
     descent.mispredictions_fall,
     descent.objective_falls,
     descent.larger_at_32,

@@ -42,6 +42,8 @@ class Figure:
         Decision stumps P.
     rows : int or None
         Rows of the shuffled data that are used.
+    regret : bool
+        Whether the regret against the best weights in hindsight is measured, too.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Figure:
     parameters: dict[str, Any]
     experts: int | None = None
     rows: int | None = None
+    regret: bool = False
 
 
 def known_figures() -> list[Figure]:
@@ -107,10 +110,10 @@ def _figure(name: str, text: str) -> Figure:
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise DataError(f"{name}.toml: {error}") from None
-    known = {field.name: field for field in fields(Figure)} | {}
-    strange = sorted(set(given) - set(known))
-    optional = {"experts", "rows", "parameters"}
-    missing = sorted(set(known) - set(given) - optional - {"name"})
+    known = {field.name for field in fields(Figure)}
+    strange = sorted(set(given) - known)
+    optional = {"experts", "rows", "parameters", "regret"}
+    missing = sorted(known - set(given) - optional - {"name"})
     if strange or missing:
         what = f"an unknown {strange[0]!r}" if strange else f"no {missing[0]!r}"
         raise DataError(f"{name}.toml: found {what}, expected {', '.join(sorted(known))}")

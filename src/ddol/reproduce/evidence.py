@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ddol.measure.chart import number
-from ddol.reproduce.play import Key, Played
+from ddol.reproduce.play import Key, Played, Regretted
 from ddol.reproduce.sources import Facts
 
 HOLDS, PART, NOT = "holds", "holds in part", "not reproduced"
@@ -46,8 +46,9 @@ class Results:
         played: Mapping[Key, Played],
         speeds: Mapping[Key, float],
         facts: Mapping[str, Facts],
+        regrets: Mapping[Key, Regretted],
     ) -> None:
-        self.played, self.speeds, self.facts = played, speeds, facts
+        self.played, self.speeds, self.facts, self.regrets = played, speeds, facts, regrets
 
     def of(self, data: str, variant: str, algorithm: str) -> dict[int, Played]:
         """Runs by number of agents; empty where there are none."""

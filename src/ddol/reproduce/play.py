@@ -11,6 +11,8 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.engines.session import run
+from ddol.measure.comparator import Comparator, best_weights
+from ddol.measure.regret import problem_of, regret
 from ddol.measure.trace import Trace
 from ddol.presets import PRESETS
 from ddol.reproduce.config import Figure
@@ -77,6 +79,17 @@ class Played:
         return self.mistakes[:, -1].sum(axis=1)
 
 
+@dataclass(frozen=True)
+class Regretted:
+    """Social regret of a run (the first order of the examples) and the bound of its theorem."""
+
+    social: float
+    bound: float
+    holds: bool
+    comparator: Comparator
+    examples: int
+
+
 def keys_of(figure: Figure) -> list[Key]:
     """The runs that a figure shows."""
     parameters = tuple(sorted(figure.parameters.items()))
@@ -111,6 +124,7 @@ class Laboratory:
     played: dict[Key, Played] = field(default_factory=dict)
     speeds: dict[Key, float] = field(default_factory=dict)
     facts: dict[str, Facts] = field(default_factory=dict)
+    regrets: dict[Key, Regretted] = field(default_factory=dict)
 
     def play(self, figures: Sequence[Figure]) -> None:
         """Play all runs of some figures, those on the same data one after the other."""
@@ -123,6 +137,9 @@ class Laboratory:
             groups.setdefault(group, []).append(key)
         for keys in groups.values():
             self._play_together(keys)
+        for figure in figures:
+            if figure.regret:
+                self._compare(keys_of(figure))
 
     def runs(self, figures: Sequence[Figure]) -> int:
         """How many runs these figures need."""
@@ -159,6 +176,22 @@ class Laboratory:
                 made = algorithm_of(key)
                 trace = run(made, stream, key.agents, engine="threads", workers=workers)
                 self.speeds[key] = trace.seconds
+
+    def _compare(self, keys: Sequence[Key]) -> None:
+        """Regrets against the best weights in hindsight, which are found once for all agents."""
+        best: dict[tuple[str, str], Comparator] = {}
+        for key in keys:
+            rows = load(find(key.data, self.folder, self.say))
+            shown = arranged(rows, key.variant, 0, key.rows)
+            same = key.variant, key.algorithm
+            if same not in best:
+                best[same] = best_weights(problem_of(algorithm_of(key), shown))
+            trace = run(algorithm_of(key), RowsStream(shown), key.agents)
+            found = regret(trace, RowsStream(shown), weights=best[same].weights)
+            told = found.bounds.get("DOMD", {"value": np.nan, "holds": True})
+            self.regrets[key] = Regretted(
+                found.social, told["value"], told["holds"], best[same], trace.examples
+            )
 
 
 def algorithm_of(key: Key) -> Algorithm:

@@ -49,7 +49,7 @@ def reproduce(
         laboratory.after_run = after_run
         laboratory.play([figure])
     played = laboratory.played
-    results = Results(played, laboratory.speeds, laboratory.facts)
+    results = Results(played, laboratory.speeds, laboratory.facts, laboratory.regrets)
     return Reproduction.of(
         figures,
         {figure.name: charts_of(figure, played) for figure in figures},

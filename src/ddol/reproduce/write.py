@@ -25,7 +25,7 @@ from ddol.measure.page import (
 )
 from ddol.reproduce.claims import claims_of, which_scale
 from ddol.reproduce.config import Figure
-from ddol.reproduce.descent_claims import speed
+from ddol.reproduce.descent_claims import regrets, speed
 from ddol.reproduce.evidence import HOLDS, NOT, PART, Claim, Results
 from ddol.storage import write_text
 
@@ -47,6 +47,8 @@ class Reproduction:
         Whether raw or scaled cod-rna matches the paper.
     speeds : list of dict
         Speed-up by number of agents.
+    regrets : list of dict
+        Social regrets beside their bounds.
     series : dict
         Name of a figure → its numbers.
     seeds : int
@@ -59,6 +61,7 @@ class Reproduction:
     claims: tuple[Claim, ...]
     scale: str
     speeds: list[dict[str, Any]]
+    regrets: list[dict[str, Any]]
     series: dict[str, list[dict[str, Any]]]
     seeds: int
     seconds: float
@@ -75,8 +78,17 @@ class Reproduction:
     ) -> Reproduction:
         """Test the claims on the results."""
         found = tuple(claims_of(results))
-        scale, speeds = which_scale(results), speed(results)
-        return cls(tuple(figures), panels, found, scale, speeds, series, seeds, seconds)
+        return cls(
+            tuple(figures),
+            panels,
+            found,
+            which_scale(results),
+            speed(results),
+            regrets(results),
+            series,
+            seeds,
+            seconds,
+        )
 
     def write(self, folder: str | Path, command: str | None = None) -> Path:
         """Write the page, the figures and the numbers into a folder; the page's place is returned."""
@@ -97,6 +109,7 @@ class Reproduction:
             "claims": [asdict(claim) for claim in self.claims],
             "cod-rna": self.scale,
             "speed": self.speeds,
+            "regret": self.regrets,
             "figures": {
                 f.name: {"number": f.number, "title": f.title, "series": self.series[f.name]}
                 for f in self.figures
@@ -123,6 +136,7 @@ class Reproduction:
             *([paragraph(self.scale)] if self.scale else []),
             heading("Figures"),
             *map(self._section, self.figures),
+            *_regret_section(self.regrets),
             *_speed_section(self.speeds),
             *origin(command),
         ]
@@ -158,6 +172,29 @@ def _claims_table(claims: Sequence[Claim]) -> str:
         for claim in claims
     ]
     return table(("where", "the paper says", "measured here", "verdict"), rows, wide=True)
+
+
+def _regret_section(found: Sequence[dict[str, Any]]) -> list[str]:
+    if not found:
+        return []
+    rows = [
+        [
+            Cell(f"{row['data']}, {row['variant']}"),
+            Cell(str(row["agents"]), "n"),
+            Cell(f"{row['regret']:,.4g}", "n"),
+            Cell(f"{row['bound']:,.4g}", "n"),
+            Cell("kept", "good") if row["holds"] else Cell("EXCEEDED", "bad"),
+            Cell(f"{row['best_objective']:.6g}", "n"),
+            Cell(f"{row['gap']:.1g}", "n"),
+        ]
+        for row in found
+    ]
+    header = ("data", "agents", "social regret", "bound", "verdict", "best objective", "gap")
+    words = (
+        "DOGD against the best fixed weights in hindsight, found by liblinear; the objective of these "
+        "and how far it is from the optimum at most are per example. First order of the examples."
+    )
+    return [heading("Regret"), paragraph(words), table(header, rows)]
 
 
 def _speed_section(speeds: Sequence[dict[str, Any]]) -> list[str]:
