@@ -141,7 +141,10 @@ def quiet(lines: Iterable[str]) -> Iterator[str]:
     ['ddol: bad line\\n']
     """
     box: list[str] | None = None
-    for line in lines:
+    for said in lines:
+        line = said.replace("\0", "")  # mpiexec ends its boxes with one
+        if not line:
+            continue
         edge = len(line) > 60 and not line.strip("-\n")
         if box is None and not edge:
             if not any(noise in line for noise in _NOISY_LINES):

@@ -122,13 +122,14 @@ CHECKS = {
 def start(n_ranks: int, check: str, *options: str) -> list[str]:
     """Run a check on `n_ranks` ranks and return who passed it."""
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    root["OMPI_MCA_mpi_yield_when_idle"] = "1"  # more ranks than cores must let each other work
     launcher = [str(mpi_calls.find_mpiexec()), *options, "--oversubscribe", "-n", str(n_ranks)]
     job = subprocess.run(
         [*launcher, sys.executable, __file__, check],
         env={**os.environ, **root},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert job.returncode == 0, job.stderr

@@ -160,6 +160,46 @@ def bound(
     run_bound(learn, Question(experts, mistakes, rounds, gradient, divergence), json)
 
 
+@app.command()
+def plan(
+    dim: Annotated[int, typer.Option(metavar="D", min=1, help="Features.")],
+    workers: Annotated[int, typer.Option(metavar="n", min=1, help="Threads or processes.")],
+    agents: Annotated[
+        int | None, typer.Option(metavar="N", help="Agents. [default: 16 per worker]")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Examples per agent and round.")] = 1,
+    period: Annotated[int | None, typer.Option(min=1, help="Rounds between two exchanges.")] = None,
+    nnz: Annotated[
+        int | None, typer.Option(min=1, help="Entries of an example. [default: all]")
+    ] = None,
+    engine: Annotated[str, typer.Option(metavar="threads|mpi", help="What is measured.")] = "mpi",
+    latency: Annotated[
+        float | None, typer.Option(metavar="µs", min=0, help="Of a message, of your network.")
+    ] = None,
+    bandwidth: Annotated[
+        float | None, typer.Option(metavar="GB/s", min=0.0, help="Of your network.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    debug: Debug = False,
+) -> None:
+    """How many times faster n workers will be, and at which period."""
+    from ddol.plan import plan as run_plan
+    from ddol.plan import shown
+
+    found = run_plan(
+        dim,
+        workers,
+        period,
+        agents=agents,
+        batch=batch,
+        nnz=nnz,
+        engine=engine,
+        latency=None if latency is None else latency * 1e-6,
+        bandwidth=None if bandwidth is None else bandwidth * 1e9,
+    )
+    typer.echo(shown(found, json))
+
+
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def launch(
     ctx: typer.Context,

@@ -169,7 +169,7 @@ def leave(code: int) -> None:
     if code != 0:
         _ranks.abort(code)
     if _ranks.leads and DONE in os.environ:
-        print(f"\n{os.environ[DONE]}", file=sys.stderr, flush=True)
+        print(os.environ[DONE], file=sys.stderr, flush=True)
 
 
 def rank_of_job() -> int | None:

@@ -1,0 +1,112 @@
+"""`ddol launch`: what it starts, what it keeps quiet, and what it returns."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import pytest
+
+from ddol.launch import command_line, quiet, variables
+from ddol.streams.errors import DataError
+
+with_mpi = pytest.mark.skipif(
+    numba.config.DISABLE_JIT or importlib.util.find_spec("mpi4py") is None,
+    reason="needs compiled code and mpi4py: pip install ddol[mpi]",
+)
+
+DDOL = [sys.executable, "-m", "ddol"]
+BOX = "-" * 74 + "\n"
+
+
+def ddol(*arguments: object) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [*DDOL, *map(str, arguments)],
+        env=patient(),
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+
+
+def patient() -> dict[str, str]:
+    # The machine of a test is shared: who waits must let others work.
+    return {**os.environ, "OMPI_MCA_mpi_yield_when_idle": "1"}
+
+
+def test_boxes_without_news_are_left_out():
+    said = ["a\n", BOX, "WARNING: 'topo' is not tested for post-failure\n", "x\n", BOX, "b\n"]
+    assert list(quiet(said)) == ["a\n", "b\n"]
+    news = [BOX, "a process was killed by signal 9\n", BOX]
+    assert list(quiet(news)) == news
+    assert list(quiet([BOX, "not closed\n"])) == [BOX, "not closed\n"]
+    assert list(quiet(["1 more process has sent help message help-mpi-ft.txt\n", "c\n"])) == ["c\n"]
+
+
+@with_mpi
+def test_the_command_says_all_that_mpiexec_needs(tmp_path):
+    hosts = tmp_path / "hosts"
+    hosts.write_text("node1 slots=2\n")
+    command = command_line(4, ["train", "a.libsvm"], hosts)
+    assert Path(command[0]).name == "mpiexec"
+    assert command[1:3] == ["-n", "4"]
+    assert command[command.index("--with-ft") + 1] == "ulfm"
+    assert command[command.index("--hostfile") + 1] == str(hosts)
+    assert command[-5:] == ["ddol", "train", "a.libsvm", "--engine", "mpi"]
+    assert "--with-ft" not in command_line(4, ["train"], ft=False)
+    assert command_line(4, ["train", "--engine", "mpi"]).count("--engine") == 1
+
+
+def test_what_cannot_be_launched(tmp_path):
+    with pytest.raises(DataError, match="-n: found 0, expected at least 1"):
+        command_line(0, ["train"])
+    with pytest.raises(DataError, match="found predict, expected train"):
+        command_line(2, ["predict", "m"])
+    with pytest.raises(DataError, match="no such file; write one host per line"):
+        command_line(2, ["train"], tmp_path / "none")
+
+
+def test_the_users_variables_win():
+    assert variables({}, "word")["OMPI_ALLOW_RUN_AS_ROOT"] == "1"
+    assert variables({"OMPI_ALLOW_RUN_AS_ROOT": "0"}, "word")["OMPI_ALLOW_RUN_AS_ROOT"] == "0"
+
+
+@with_mpi
+def test_more_ranks_than_cores_give_the_same_figures(tmp_path):
+    options = ["--algorithm", "dogd", "--topology", "ring", "--agents", 4, "--period", 8]
+    done = ddol("launch", "-n", 3, "train", *options, "--quiet", "--json", tmp_path / "mpi")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.strip() == ""
+    ddol("train", *options, "--quiet", "--json", tmp_path / "local")
+    found, expected = (json.loads((tmp_path / name).read_text()) for name in ("mpi", "local"))
+    assert found["workers"] == 3
+    assert found["mistakes"] == expected["mistakes"]
+    assert found["final_weights_norm"] == pytest.approx(expected["final_weights_norm"], rel=1e-9)
+
+
+@with_mpi
+def test_a_stale_checkpoint_of_another_run_is_refused_by_all(tmp_path):
+    done = ddol("train", "--quiet", "--checkpoint", tmp_path, "--every", 100, "--period", 2)
+    assert done.returncode == 0, done.stderr
+    again = ["--quiet", "--checkpoint", tmp_path, "--every", 100, "--resume"]
+    done = ddol("launch", "-n", 2, "train", *again)
+    assert done.returncode == 2
+    assert "this checkpoint is of another run: --period was 2, now it is 1" in done.stderr
+
+
+@with_mpi
+def test_ctrl_c_ends_the_job_and_says_so():
+    command = [*DDOL, "launch", "-n", "2", "train", "--agents", "2", "--passes", "1000000"]
+    job = subprocess.Popen(command, env=patient(), stderr=subprocess.PIPE, text=True)
+    assert job.stderr is not None
+    for line in job.stderr:
+        if line.split()[:1] == ["512"]:  # the run is going on
+            break
+    job.send_signal(signal.SIGINT)
+    assert job.wait(60) == 128 + signal.SIGINT
+    job.stderr.close()
