@@ -68,7 +68,9 @@ def _liblinear(problem: Problem) -> np.ndarray:
         # Two classes are needed: every example stands for its mirror image as well.
         X = sp.vstack([X, -X]).tocsr() if sp.issparse(X) else np.vstack([X, -X])
         y, cost = np.concatenate([y, -y]), np.tile(cost / 2, 2)
-    machine = LinearSVC(loss="hinge", fit_intercept=False, dual=True, tol=1e-6, max_iter=20_000)
+    machine = LinearSVC(
+        loss="hinge", fit_intercept=False, dual=True, tol=1e-6, max_iter=20_000, random_state=0
+    )
     with warnings.catch_warnings():
         # The gap says how far it got.
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -262,10 +264,12 @@ def _at_the_edge(problem: Problem) -> tuple[np.ndarray, float]:
     # (ridge/2)‖w‖² ≤ F(0), so that with this ridge the weights lie within. Small ones take long.
     start = problem.objective(np.zeros(problem.X.shape[1]))
     high = float(np.log(2 * start / problem.domain.radius**2))
-    low = high - 2.0
-    while excess(low) < 0.0 and low > high - 60.0:
-        low -= 2.0
-    place = brentq(excess, low, min(low + 2.0, high), xtol=1e-9, rtol=1e-12)
+    place = high
+    while excess(place) <= 0.0 and place > high - 60.0:
+        place -= 2.0
+    # Where no ridge brings them out, as with data that can be told apart, the last is the best.
+    if place < high and excess(place) > 0.0:
+        place = brentq(excess, place, place + 2.0, xtol=1e-9, rtol=1e-12)
     if place not in found:
         excess(place)
     return found[place], float(np.exp(place))
