@@ -29,11 +29,14 @@ class Glance:
         Rows that were read.
     run : int
         Rows before a second label appears.
+    first : float
+        The label of those rows.
     """
 
     labels: tuple[float, ...]
     rows: int
     run: int
+    first: float
 
 
 def glance(
@@ -55,12 +58,14 @@ def glance(
     --------
     >>> rows = Rows.from_dense(np.eye(3), [1, 1, 2])
     >>> glance([(rows, 3)], 1, "eye")
-    Glance(labels=(1.0, 2.0), rows=3, run=2)
+    Glance(labels=(1.0, 2.0), rows=3, run=2, first=1.0)
     """
     labels, rows, run, size = np.empty(0), 0, 0, 0
+    first = np.nan
     for block, _ in blocks:
+        first = first if rows else float(block.y[0])
         if len(labels) < 2:
-            run += _leading(block.y, labels[0] if len(labels) else block.y[0])
+            run += _leading(block.y, first)
         labels = np.union1d(labels, block.y)[: MOST_LABELS + 1]
         rows += len(block)
         size += block.nbytes
@@ -71,7 +76,7 @@ def glance(
                 f"{name}: found one class only (label {labels[0]:g}) in the first {rows} rows, "
                 "expected two; shuffle the data, or name the labels with --labels"
             )
-    return Glance(tuple(labels.tolist()), rows, run)
+    return Glance(tuple(labels.tolist()), rows, run, first)
 
 
 def _leading(y: np.ndarray, label: float) -> int:

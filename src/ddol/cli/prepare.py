@@ -220,7 +220,7 @@ class Preparing:
             if seen.run >= LONG_RUN and not self.options.shuffle:
                 self.warn(
                     f"{part.describe()}: the first {seen.run:,} rows have the label "
-                    f"{seen.labels[0]:g} only; an online learner forgets what it has not seen for "
+                    f"{seen.first:g} only; an online learner forgets what it has not seen for "
                     "long, so shuffle the file, or use --shuffle"
                 )
 
