@@ -13,6 +13,8 @@ from ddol.streams.errors import DataError
 from ddol.streams.labels import Labels, labelled
 from ddol.streams.stream import Stream
 
+_PIECE = 1 << 17
+
 
 def check_classes(algorithm: Algorithm, classes: Sequence[float]) -> tuple[float, ...]:
     """Refuse labels that the algorithm cannot tell apart.
@@ -84,13 +86,28 @@ def encoded(algorithm: Algorithm, streams: Any, classes: Sequence[float] | None 
     if classes is None:
         in_memory = [s for s in found if isinstance(s, RowsStream)]
         if len(in_memory) == len(found):
-            classes = np.unique(np.concatenate([s.rows.y for s in in_memory])).tolist()
+            classes = sorted(set().union(*(distinct(s.rows.y) for s in in_memory)))
         else:
             classes = (-1.0, 1.0) if algorithm.outputs == 1 else range(algorithm.outputs)
     checked = check_classes(algorithm, classes)
     _check_advice(algorithm, found)
     labels = Labels(checked, numbered=algorithm.outputs > 1)
     return [labelled(stream, labels) for stream in found]
+
+
+def distinct(y: np.ndarray) -> list[float]:
+    """Different labels; two of them, the usual case, are found without sorting all.
+
+    Examples
+    --------
+    >>> distinct(np.array([1.0, -1.0, 1.0])), distinct(np.array([2.0, 0.0, 1.0]))
+    ([-1.0, 1.0], [0.0, 1.0, 2.0])
+    """
+    if len(y):
+        low, high = y.min(), y.max()
+        if np.count_nonzero(y == low) + np.count_nonzero(y == high) == len(y):
+            return [float(low), float(high)]
+    return np.unique(y).tolist()
 
 
 def _check_advice(algorithm: Algorithm, streams: list[Stream]) -> None:
@@ -100,12 +117,21 @@ def _check_advice(algorithm: Algorithm, streams: list[Stream]) -> None:
     for stream in streams:
         if not algorithm.update.experts or not isinstance(stream, RowsStream):
             continue
-        values = stream.rows.data
-        strange = np.flatnonzero(~np.isin(values, advice))
-        if strange.size or not stream.rows.dense:
-            found = f"{values[strange[0]]:g}" if strange.size else "sparse rows"
+        strange = _first_other(stream.rows.data, advice)
+        if strange is not None or not stream.rows.dense:
+            found = "sparse rows" if strange is None else f"{strange:g}"
             known = ", ".join(f"{c:g}" for c in advice[:10])
             raise DataError(
                 f"{stream.describe()}: found {found}, expected the advice of experts, which is one of "
                 f"{known}; make it with ddol.update.experts"
             )
+
+
+def _first_other(values: np.ndarray, allowed: Sequence[float]) -> float | None:
+    """The first value that is none of the allowed ones, looked for where a cache holds it."""
+    for lo in range(0, len(values), _PIECE):
+        piece = values[lo : lo + _PIECE]
+        known = np.isin(piece, allowed)
+        if not known.all():
+            return float(piece[known.argmin()])
+    return None

@@ -236,8 +236,10 @@ class Session:
             played = before + lo
             hi = min(rounds, self._next_power(played) - before)
             if looks:
-                points = self.recorder.between(played, before + hi)
-                hi = next((p - before for p in points if self._sounds(p)), hi)
+                point = self.recorder.next_round(played)
+                while point < before + hi and not self._sounds(point):
+                    point = self.recorder.next_round(point)
+                hi = min(hi, point - before)
             yield lo, hi
             lo = hi
 

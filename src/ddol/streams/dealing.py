@@ -14,7 +14,7 @@ from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows, concatenate, no_rows
 from ddol.streams.stream import Position, Stream
 
-_MOST_ROUNDS = 8192
+_MOST_ROUNDS = 1 << 16
 _MOST_TABLE = 1 << 18
 _MOST_BYTES = 16 << 20
 _BEGINNING = {"block": None, "skip": 0}
