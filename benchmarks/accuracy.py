@@ -15,8 +15,9 @@ import numpy as np
 from sklearn import datasets
 
 import ddol
-from benchmarks.data import Arrays, arrays
+from benchmarks.data import Arrays, arrays, standardised
 from ddol.algorithm import Algorithm
+from ddol.measure.regret import regret
 
 NETWORKS = {
     "1": 1,
@@ -128,13 +129,30 @@ def delays(data: list[Arrays]) -> Iterator[list[str]]:
                 yield [one.name, name, network, *errors]
 
 
+def regrets() -> Iterator[list[str]]:
+    """Rows: the social regret against the best weights in hindsight, for every delay."""
+    data = standardised("cod-rna", 20_000)
+    examples = data.X, data.y
+    choices = {
+        "dogd(l2=0.01, rate=0.1)": ddol.dogd(l2=0.01, rate=0.1),
+        "doeg(radius=10, rate=0.1)": ddol.doeg(radius=10.0, rate=0.1),
+        "adaptive()": ddol.adaptive(),
+    }
+    for name, algorithm in choices.items():
+        for n_agents in (1, 4):
+            traces = [ddol.run(algorithm, examples, n_agents, delay=delay) for delay in DELAYS]
+            social = [regret(trace, examples, bound=False).social for trace in traces]
+            yield [name, str(n_agents), *(f"{value:,.0f}" for value in social)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--examples", type=int, help="at most so many of each data set")
-    parser.add_argument("--only", choices=["networks", "units", "others", "delays"])
+    parser.add_argument("--only", choices=["networks", "units", "others", "delays", "regrets"])
     options = parser.parse_args()
-    data = [arrays(name, options.examples) for name in SETS if options.only != "others"]
-    wanted = options.only or "networks units others delays"
+    whole = options.only in (None, "networks", "units")
+    data = [arrays(name, options.examples) for name in SETS if whole]
+    wanted = options.only or "networks units others delays regrets"
     if "networks" in wanted:
         table(["data", "algorithm", "loss", *NETWORKS], networks(data))
     if "units" in wanted:
@@ -147,6 +165,8 @@ def main() -> None:
             ["data", "algorithm", "agents", *(f"delay {d}" for d in DELAYS)],
             delays([arrays(name, 50_000) for name in SETS]),
         )
+    if "regrets" in wanted:
+        table(["algorithm", "agents", *(f"delay {d}" for d in DELAYS)], regrets())
 
 
 if __name__ == "__main__":
