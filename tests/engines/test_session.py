@@ -14,6 +14,7 @@ from ddol.engines.state import start_state
 from ddol.streams.arrays import array_stream
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.errors import DataError
+from ddol.streams.open import open_stream
 from ddol.streams.rows import Block, Rows
 from ddol.testing import play_reference
 
@@ -67,6 +68,19 @@ def test_labels_of_any_two_numbers_and_of_classes():
     assert one_each.weights.shape == (1, 2, 3) and one_each.error < 0.2
     three = ddol.run(ddol.dogd(l2=0.0, outputs=3), (X, X.argmax(axis=1) + 5), 2)
     assert three.error < 0.3
+
+
+def test_files_may_have_any_labels_that_are_named(tmp_path):
+    X, y = data(40)
+    path = tmp_path / "examples"
+    lines = [f"{int(answer > 0)} 1:{a} 2:{b} 3:{c}" for (a, b, c), answer in zip(X, y, strict=True)]
+    path.write_text("\n".join(lines))
+    named = ddol.run(ddol.dogd(), open_stream(str(path)), 2, classes=[0, 1])
+    np.testing.assert_array_equal(
+        named.weights, ddol.run(ddol.dogd(), (csr_matrix(X), y), 2).weights
+    )
+    with pytest.raises(DataError, match="found label 0, expected one of -1, 1"):
+        ddol.run(ddol.dogd(), open_stream(str(path)), 2)
 
 
 def test_delayed_answers_equal_a_loop_that_holds_them_back():
@@ -171,6 +185,7 @@ TWO = ddol.complete(2)
         (lambda: (csr_matrix(np.where(X > 1.5, -np.inf, X)), Y), "found -inf in row"),
         (lambda: (X, np.where(X[:, 0] > 1, np.nan, Y)), "found y nan in row"),
         (lambda: (X, Y, np.full(60, np.nan)), "found weight nan in row 0"),
+        (lambda: (X, Y, -np.ones(60)), "found weight -1.0 in row 0, expected at least 0"),
         (lambda: [(X, Y), (X[:, :2], Y)], "found streams with 2 and 3 features, expected the same"),
         (lambda: [(X, Y)] * 3, "found 3 streams for 2 agents, expected one stream to deal"),
         (lambda: (X, Y[:10]), r"`y` must have shape \(60,\) for 60 rows, it has \(10,\)"),

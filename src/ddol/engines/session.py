@@ -379,6 +379,7 @@ def run(
     passes: int = 1,
     seed: int = 0,
     n_features: int | None = None,
+    classes: Sequence[float] | None = None,
     **changes: Any,
 ) -> Trace:
     """Run an algorithm over streams of examples, and return its trace.
@@ -395,6 +396,8 @@ def run(
         See `Algorithm.on`.
     engine, workers, passes, seed, n_features
         See `Setup`.
+    classes : sequence of float, optional
+        All labels, where streams come from files; −1 and +1, or 0, 1, …, if not given.
     **changes
         Fields of the algorithm to replace: ``batch``, ``period``, ``delay``, …
 
@@ -415,7 +418,7 @@ def run(
     elif changes:
         algorithm = replace(algorithm, **changes)
     setup = Setup(engine, workers, passes, seed, n_features)
-    session = Session(algorithm, encoded(algorithm, streams), setup)
+    session = Session(algorithm, encoded(algorithm, streams, classes), setup)
     try:
         for _ in session:
             pass

@@ -222,7 +222,7 @@ class Rows:
         return sp.csr_matrix((self.data, indices, self.indptr), shape=shape)
 
     def check_finite(self, where: str = "X") -> Rows:
-        """Return the rows, or raise `DataError` naming the first value that is not finite.
+        """Return the rows, or raise `DataError` naming a value that is not finite, or a weight < 0.
 
         Examples
         --------
@@ -238,6 +238,12 @@ class Rows:
                     f"{where}: found {name} {values[at]} in row {at}, expected a finite number; "
                     "remove or correct that row"
                 )
+        if len(self.weight) and self.weight.min() < 0.0:
+            at = int(self.weight.argmin())
+            raise DataError(
+                f"{where}: found weight {self.weight[at]} in row {at}, expected at least 0; "
+                "remove or correct that row"
+            )
         at = _first_not_finite(self.data)
         if at < 0:
             return self
