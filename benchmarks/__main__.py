@@ -102,7 +102,7 @@ def _others(findings: Findings, quick: bool) -> dict[str, Callable[[], None]]:
             extend, findings.speedups, partial(scaling.speedups, 50_000 if quick else None)
         ),
         "startup": partial(
-            extend, findings.wakings, partial(waking.wakings, present, 2 if quick else 5, not quick)
+            extend, findings.wakings, partial(waking.wakings, present, 1 if quick else 5, not quick)
         ),
     }
 
