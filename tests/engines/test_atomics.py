@@ -34,12 +34,12 @@ def call_at(typing, address, args):
 
 
 @numba.njit(nogil=True)
-def meet(control, n_workers, shared, times):
+def meet(control, worker, n_workers, shared, times):
     """Add 1 to a sum per generation and count the generations that were not whole."""
     wrong = 0
     for t in range(times):
         atomics.atomic_add(shared, t % 2, 1)
-        if atomics.barrier(control, n_workers) != 0:
+        if atomics.barrier(control, worker, n_workers) != 0:
             return -1
         # Two sums in turn: the other one is added to before anyone is back at this one.
         if atomics.atomic_load(shared, t % 2) != n_workers * (t // 2 + 1):
@@ -107,20 +107,20 @@ def test_concurrent_additions_are_not_lost():
 @compiled
 @pytest.mark.parametrize("n_workers", [1, 2, 4])
 def test_nobody_passes_a_barrier_before_all_are_there(n_workers):
-    control, shared = atomics.new_control(), np.zeros(2, dtype=np.int64)
-    wrong = in_threads(n_workers, lambda w: meet(control, n_workers, shared, 100_000))
+    control, shared = atomics.new_control(n_workers), np.zeros(2, dtype=np.int64)
+    wrong = in_threads(n_workers, lambda w: meet(control, w, n_workers, shared, 100_000))
     assert wrong == [0] * n_workers
     assert shared.sum() == n_workers * 100_000
 
 
 @compiled
 def test_abort_wakes_all_who_wait():
-    control, shared = atomics.new_control(), np.zeros(2, dtype=np.int64)
-    meet(atomics.new_control(), 1, shared, 1)  # compiled before the threads start
+    control, shared = atomics.new_control(4), np.zeros(2, dtype=np.int64)
+    meet(atomics.new_control(1), 0, 1, shared, 1)  # compiled before the threads start
     timer = threading.Timer(0.05, lambda: atomics.abort(control))
     timer.start()
     # The fourth worker never comes.
-    assert in_threads(3, lambda w: atomics.barrier(control, 4)) == [atomics.ABORTED] * 3
+    assert in_threads(3, lambda w: atomics.barrier(control, w, 4)) == [atomics.ABORTED] * 3
 
 
 @compiled
@@ -196,7 +196,7 @@ def test_share_names_what_is_wrong():
 
 CACHED = """
 from ddol.engines import atomics
-atomics.barrier(atomics.new_control(), 1)
+atomics.barrier(atomics.new_control(1), 0, 1)
 print(sum(atomics.barrier.stats.cache_hits.values()))
 print(sum(f.cache_hits for f in atomics.threads_functions()))
 """

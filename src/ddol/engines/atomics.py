@@ -30,7 +30,7 @@ DONE, ABORTED, TOO_LONG = 0, -1, -2
 
 # Words that several threads write are 128 bytes apart: two lines of x86, one of Apple's.
 _LINE = 16
-COUNT, GENERATION, ABORT = 0, _LINE, 2 * _LINE
+ABORT = 0
 
 # More spins than this only steal time from the thread that is waited for.
 _SPINS = 50
@@ -168,15 +168,15 @@ def pause():  # type: ignore[no-untyped-def]
     _pause()
 
 
-def new_control() -> NDArray[np.int64]:
-    """Return the words of a barrier: count, generation and abort flag, on lines of their own.
+def new_control(n_workers: int) -> NDArray[np.int64]:
+    """Return the words of a barrier: an abort flag and a count per worker, on lines of their own.
 
     Examples
     --------
-    >>> barrier(new_control(), 1)
+    >>> barrier(new_control(1), 0, 1)
     0
     """
-    return np.zeros(3 * _LINE, dtype=np.int64)
+    return np.zeros((1 + n_workers) * _LINE, dtype=np.int64)
 
 
 @numba.njit(nogil=True, cache=True)
@@ -185,22 +185,27 @@ def abort(control):  # type: ignore[no-untyped-def]
 
     Examples
     --------
-    >>> control = new_control()
+    >>> control = new_control(2)
     >>> abort(control)
-    >>> barrier(control, 2) == ABORTED
+    >>> barrier(control, 0, 2) == ABORTED
     True
     """
     _store(control, ABORT, 1)
 
 
 @numba.njit(nogil=True, cache=True)
-def barrier(control, n_workers):  # type: ignore[no-untyped-def]
+def barrier(control, worker, n_workers):  # type: ignore[no-untyped-def]
     """Wait until `n_workers` threads are here: spin shortly, then yield the core.
+
+    Every worker counts its own arrivals and waits until the others have counted as many: a line
+    of memory travels once, where a common count would travel there and back.
 
     Parameters
     ----------
     control : int64 array or C pointer
         The words of :func:`new_control`, shared by the threads.
+    worker : int
+        Which of them this thread is.
     n_workers : int
         How many threads meet.
 
@@ -208,31 +213,27 @@ def barrier(control, n_workers):  # type: ignore[no-untyped-def]
     -------
     int
         `DONE`, or `ABORTED` as soon as a thread has called :func:`abort`. After an abort the
-        count is stale: the next run needs new words.
+        counts are stale: the next run needs new words.
 
     Examples
     --------
-    >>> barrier(new_control(), 1) == DONE
+    >>> barrier(new_control(1), 0, 1) == DONE
     True
     """
-    if _load(control, ABORT) != 0:
-        return ABORTED
-    generation = _load(control, GENERATION)
-    if _fetch_add(control, COUNT, 1) == n_workers - 1:
-        # The count must be back at zero before anyone is let go to the next barrier.
-        _store(control, COUNT, 0)
-        _store(control, GENERATION, generation + 1)
-        return DONE
-    spins = 0
-    while _load(control, GENERATION) == generation:
-        if _load(control, ABORT) != 0:
-            return ABORTED
-        if spins < _SPINS:
-            spins += 1
-            _pause()
-        else:
-            _sched_yield()
-    return DONE
+    mine = (1 + worker) * _LINE
+    arrivals = _load(control, mine) + 1
+    _store(control, mine, arrivals)
+    for other in range(n_workers):
+        spins = 0
+        while _load(control, (1 + other) * _LINE) < arrivals:
+            if _load(control, ABORT) != 0:
+                return ABORTED
+            if spins < _SPINS:
+                spins += 1
+                _pause()
+            else:
+                _sched_yield()
+    return ABORTED if _load(control, ABORT) != 0 else DONE
 
 
 # --- Communication by shared memory -------------------------------------------------------
@@ -295,7 +296,7 @@ def share(n_workers: int, capacity: int) -> SharedMemory:
         )
     stride = -(-max(capacity, 1) // _LINE) * _LINE
     memory = SharedMemory(
-        control=new_control(),
+        control=new_control(n_workers),
         slots=np.zeros((2, n_workers, stride)),
         contexts=np.zeros((n_workers, 2 * _LINE), dtype=np.int64),
     )
@@ -325,7 +326,7 @@ def _offer(context, values, count):  # type: ignore[no-untyped-def]
     context[PARITY] = 1 - context[PARITY]
     if n_workers > 1:
         context[SENT] += count
-    return barrier(_words_at(context[CONTROL]), n_workers), slots
+    return barrier(_words_at(context[CONTROL]), context[WORKER], n_workers), slots
 
 
 def threads_reduce(context, buffer, count):  # type: ignore[no-untyped-def]
@@ -363,7 +364,7 @@ def threads_exchange(context, packed, count):  # type: ignore[no-untyped-def]
 
     `packed` has two copies used in turn, for the reason given in `_offer`.
     """
-    return barrier(_words_at(context[CONTROL]), context[N_WORKERS])
+    return barrier(_words_at(context[CONTROL]), context[WORKER], context[N_WORKERS])
 
 
 _WORDS, _FLOATS = types.CPointer(types.int64), types.CPointer(types.float64)
