@@ -2,6 +2,7 @@
 
 import faulthandler
 import importlib.util
+import json
 import os
 import signal
 import subprocess
@@ -293,6 +294,22 @@ def test_what_is_wrong_with_one_ranks_file_ends_the_job(line, told, files, tmp_p
     assert done.returncode == 2, done.stderr
     assert f"ddol: {names[1]}" in done.stderr and told in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@with_mpi
+def test_a_rank_needs_its_own_files_only(files, tmp_path):
+    """The shell of each rank goes to a folder where the other's file is missing."""
+    for k in range(2):
+        folder = tmp_path / str(k)
+        folder.mkdir()
+        (folder / f"{k}.libsvm").write_bytes((files / f"{k}.libsvm").read_bytes())
+    train = " ".join(
+        [*TRAIN, "2", "--quiet", "--json", str(tmp_path / "out"), "0.libsvm", "1.libsvm"]
+    )
+    command = f"cd {tmp_path}/$OMPI_COMM_WORLD_RANK && exec {train}"
+    done = mpiexec(2, ["sh", "-c", command])
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "out").read_text())["examples"] == 290
 
 
 @with_mpi

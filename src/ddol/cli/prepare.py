@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -104,6 +104,8 @@ class Preparing:
         With its network; for two classes where it tells classes apart.
     passes, seed : int
     warn : function of one line
+    own : agents whose streams this process reads, where there is one for each; None for all
+    gather : function that joins the lists of all processes
     """
 
     options: DataOptions
@@ -111,6 +113,8 @@ class Preparing:
     passes: int
     seed: int
     warn: Warn
+    own: Sequence[int] | None = None
+    gather: Callable[[list[Any]], list[Any]] = list
 
     def prepare(self, stack: ExitStack, known: Facts | None = None) -> Prepared:
         """Open the data, find out what must be known, and put the streams together.
@@ -125,7 +129,8 @@ class Preparing:
         options, algorithm = self.options, self.algorithm
         if options.from_stdin and self._looks_twice:
             options = spooled(options, stack)
-        sources = open_sources(options, algorithm.n_agents, not algorithm.classification)
+        regression = not algorithm.classification
+        sources = open_sources(options, algorithm.n_agents, regression, self.own)
         parts = self._limited(sources)
         if known is None:
             parts = [part if part.restartable else ReadAhead(part) for part in parts]
@@ -156,15 +161,18 @@ class Preparing:
         return [LimitedStream(s, share) for s, share in zip(sources, shares, strict=True)]
 
     def _find_out(self, parts: Sequence[Stream]) -> Facts:
+        # Experts are fitted to all data, so there every process must have them.
+        if self.own is not None and len(parts) > 1 and not self.algorithm.update.experts:
+            parts = [parts[k] for k in self.own]
         glances = self._glances(parts)
         classes = None
         if self.algorithm.classification:
-            classes = self._classes(parts, glances)
+            classes = self._classes(parts, self.gather(glances))
             self._warn_of_long_runs(parts, glances)
         width = self.options.features
         if self.algorithm.update.experts or self._needs_width:
             known = [part.n_features or scan(part).n_features for part in parts]
-            width = width or max(known)
+            width = width or max(self.gather(known))
         stumps = None
         if self.algorithm.update.experts:
             assert classes is not None
@@ -213,6 +221,7 @@ class Preparing:
                 )
             seen = scan(part).labels
             labels |= set(class_labels(seen, part.describe()).values if seen is None else seen)
+        labels = set(self.gather(sorted(labels)))
         return class_labels(sorted(labels), parts[0].describe()).values
 
     def _warn_of_long_runs(self, parts: Sequence[Stream], glances: Sequence[Glance]) -> None:

@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 import zlib
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +35,9 @@ def read_options(options: DataOptions) -> ReadOptions:
     )
 
 
-def open_sources(options: DataOptions, n_agents: int, regression: bool) -> list[Stream]:
+def open_sources(
+    options: DataOptions, n_agents: int, regression: bool, own: Sequence[int] | None = None
+) -> list[Stream]:
     """One stream to deal round-robin, or one for each agent; a built-in data set without files.
 
     Parameters
@@ -43,6 +46,7 @@ def open_sources(options: DataOptions, n_agents: int, regression: bool) -> list[
     n_agents : int
     regression : bool
         Which built-in data set to take.
+    own : agents whose files are read by this process; None for all
     """
     if not options.data:
         return [built_in(regression)]
@@ -58,7 +62,7 @@ def open_sources(options: DataOptions, n_agents: int, regression: bool) -> list[
     reading = read_options(options)
     if len(paths) == 1:
         reading = replace(reading, threads=_parsing_threads())
-    return open_streams(paths, n_agents, reading)
+    return open_streams(paths, n_agents, reading, own)
 
 
 def _parsing_threads() -> int:

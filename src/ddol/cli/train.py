@@ -58,7 +58,13 @@ def train(options: TrainOptions) -> Trace:
     with ExitStack() as stack:
         signals = stack.enter_context(Signals(at_once=True))
         preparing = Preparing(
-            options.data, algorithm, options.run.passes, options.run.seed, crew.warn
+            options.data,
+            algorithm,
+            options.run.passes,
+            options.run.seed,
+            crew.warn,
+            crew.own(algorithm.n_agents),
+            crew.gather,
         )
         known = None if saved is None else Facts.restored(saved.facts, saved.arrays)
         prepared = preparing.prepare(stack, known)
@@ -129,6 +135,16 @@ class _Crew:
         """Refuse to go on where the processes were given different options."""
         if self.ranks is not None:
             self.ranks.check_same(options)
+
+    def own(self, n_agents: int) -> range | None:
+        """Agents of this process, where there are several."""
+        return None if self.ranks is None else self.ranks.own(n_agents)
+
+    def gather(self, values: list[Any]) -> list[Any]:
+        """The values of all processes."""
+        if self.ranks is None:
+            return values
+        return [value for each in self.ranks.gather(values) for value in each]
 
     def from_leader(self, make: Callable[[], Any]) -> Any:
         """What one process makes, for all."""

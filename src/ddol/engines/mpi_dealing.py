@@ -29,8 +29,7 @@ class _Own:
 
     def __init__(self, ranks: Ranks, n_agents: int) -> None:
         self.ranks = ranks
-        first, agents = ranks.shares(n_agents)[ranks.rank]
-        self.agents = range(first, first + agents)
+        self.agents = ranks.own(n_agents)
 
     def fewest(self, rounds: int) -> int:
         most, least = self.ranks.most([rounds, -rounds if rounds else -(1 << 62)])

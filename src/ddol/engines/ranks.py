@@ -67,6 +67,11 @@ class Ranks:
             )
         return split(n_agents, self.size)
 
+    def own(self, n_agents: int) -> range:
+        """Agents of this process."""
+        first, agents = self.shares(n_agents)[self.rank]
+        return range(first, first + agents)
+
     def gather(self, value: Any) -> list[Any]:
         """Every process's value, in their order, on every process."""
         with self.watching():

@@ -66,7 +66,10 @@ class ReadOptions:
 
 
 def open_streams(
-    source: Any, n_agents: int = 1, options: ReadOptions | None = None
+    source: Any,
+    n_agents: int = 1,
+    options: ReadOptions | None = None,
+    own: Sequence[int] | None = None,
 ) -> list[Stream]:
     """Streams for `n_agents` agents: one to deal round-robin, or one for each agent.
 
@@ -80,6 +83,8 @@ def open_streams(
         Number of agents.
     options
         How files are read.
+    own
+        Agents whose files are read here; those of others need not be on this machine.
 
     Examples
     --------
@@ -101,12 +106,15 @@ def open_streams(
         # All are read at the same time, so each gets its share of the memory.
         chunk_bytes = max(_LEAST_CHUNK, options.chunk_bytes // len(paths))
         options = replace(options, chunk_bytes=chunk_bytes)
-        return [open_stream([path], options) for path in paths]
+        here = range(n_agents) if own is None else own
+        return [open_stream([path], options, k in here) for k, path in enumerate(paths)]
     return [open_stream(paths, options)]
 
 
 def open_stream(
-    paths: str | Path | Sequence[str | Path], options: ReadOptions | None = None
+    paths: str | Path | Sequence[str | Path],
+    options: ReadOptions | None = None,
+    check: bool = True,
 ) -> Stream:
     """One stream over a file, or over several that are read one after the other.
 
@@ -116,6 +124,8 @@ def open_stream(
         File names or patterns of one format; ``-`` is standard input.
     options
         How they are read.
+    check
+        Whether to make sure that they are there and can be read.
     """
     names = expand([paths] if isinstance(paths, (str, Path)) else paths)
     options = options or ReadOptions()
@@ -131,7 +141,7 @@ def open_stream(
             f"{names[0]}: found the format {kind!r}, expected one of {', '.join(_OPENERS)}; "
             "state the format"
         )
-    for name in names:
+    for name in names if check else ():
         check_readable(name)
     return _OPENERS[kind](tuple(names), options)
 
