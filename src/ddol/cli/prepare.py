@@ -106,6 +106,7 @@ class Preparing:
     warn : function of one line
     own : agents whose streams this process reads, where there is one for each; None for all
     gather : function that joins the lists of all processes
+    parsers : threads that parse one file; None for a good number
     """
 
     options: DataOptions
@@ -115,6 +116,7 @@ class Preparing:
     warn: Warn
     own: Sequence[int] | None = None
     gather: Callable[[list[Any]], list[Any]] = list
+    parsers: int | None = None
 
     def prepare(self, stack: ExitStack, known: Facts | None = None) -> Prepared:
         """Open the data, find out what must be known, and put the streams together.
@@ -130,7 +132,7 @@ class Preparing:
         if options.from_stdin and self._looks_twice:
             options = spooled(options, stack)
         regression = not algorithm.classification
-        sources = open_sources(options, algorithm.n_agents, regression, self.own)
+        sources = open_sources(options, algorithm.n_agents, regression, self.own, self.parsers)
         parts = self._limited(sources)
         if known is None:
             parts = [part if part.restartable else ReadAhead(part) for part in parts]

@@ -36,7 +36,11 @@ def read_options(options: DataOptions) -> ReadOptions:
 
 
 def open_sources(
-    options: DataOptions, n_agents: int, regression: bool, own: Sequence[int] | None = None
+    options: DataOptions,
+    n_agents: int,
+    regression: bool,
+    own: Sequence[int] | None = None,
+    parsers: int | None = None,
 ) -> list[Stream]:
     """One stream to deal round-robin, or one for each agent; a built-in data set without files.
 
@@ -47,6 +51,7 @@ def open_sources(
     regression : bool
         Which built-in data set to take.
     own : agents whose files are read by this process; None for all
+    parsers : threads that parse one file; None for half of the cores
     """
     if not options.data:
         return [built_in(regression)]
@@ -61,7 +66,7 @@ def open_sources(
         )
     reading = read_options(options)
     if len(paths) == 1:
-        reading = replace(reading, threads=_parsing_threads())
+        reading = replace(reading, threads=parsers or _parsing_threads())
     return open_streams(paths, n_agents, reading, own)
 
 

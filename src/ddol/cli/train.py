@@ -65,6 +65,7 @@ def train(options: TrainOptions) -> Trace:
             crew.warn,
             crew.own(algorithm.n_agents),
             crew.gather,
+            _parsers(options.run),
         )
         known = None if saved is None else Facts.restored(saved.facts, saved.arrays)
         prepared = preparing.prepare(stack, known)
@@ -154,6 +155,15 @@ class _Crew:
         """The signal that any of the processes has caught, or 0."""
         number = caught or 0
         return number if self.ranks is None else int(self.ranks.most([number])[0])
+
+
+def _parsers(run: RunOptions) -> int | None:
+    """Threads that parse: with the threads engine, all that learn, which wait for it."""
+    if run.engine != "threads":
+        return None
+    from ddol.engines.threads import checked_workers
+
+    return checked_workers(run.workers)
 
 
 def _check_alone(engine: str) -> None:
