@@ -83,7 +83,7 @@ class Recorder:
 
     def sounds(self, rounds: int) -> bool:
         """Whether a point is one of the fewer for which the weights are looked at, too."""
-        return rounds <= 32 or rounds % (4 * spacing(rounds)) == 0
+        return rounds <= 4 or rounds % (8 * spacing(rounds)) == 0
 
     def record(self, rounds: int, counters: Any, consensus: float, best_log_weight: float) -> None:
         """Keep the counters as they are after ``rounds`` rounds."""
