@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import report, scaling, waking
+from benchmarks import engines, report, scaling, waking
 from benchmarks.contest import Patience, compete
 from benchmarks.data import KEPT, ROOT, MissingDataError
 from benchmarks.machine import machine, versions
@@ -98,19 +98,23 @@ def _others(findings: Findings, quick: bool) -> dict[str, Callable[[], None]]:
     return {
         "agents": partial(extend, findings.points, partial(scaling.against_agents, scale)),
         "features": partial(extend, findings.points, partial(scaling.against_features, scale)),
-        "workers": partial(
-            extend, findings.speedups, partial(scaling.speedups, 50_000 if quick else None)
-        ),
+        "workers": partial(extend, findings.speedups, partial(_speedups, quick)),
         "startup": partial(
             extend, findings.wakings, partial(waking.wakings, present, 1 if quick else 5, not quick)
         ),
     }
 
 
+def _speedups(quick: bool) -> list[engines.Speedup]:
+    examples = 50_000 if quick else None
+    found = engines.threads(2 if quick else 5, examples)
+    return found if quick else [*found, *engines.ranks(2, examples)]
+
+
 def _or_leave_out(findings: Findings, name: str, measure: Callable[[], None]) -> None:
     try:
         measure()
-    except MissingDataError as error:
+    except (MissingDataError, RuntimeError, ValueError, OSError) as error:
         findings.left_out.append(f"{name}: {error}")
 
 

@@ -103,7 +103,7 @@ class Patience:
     """How often a run is repeated: until its turns or its seconds are used up."""
 
     turns: int = 7
-    seconds: float = 8.0
+    seconds: float = 4.0
 
 
 def compete(

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.contest import Result
-from benchmarks.scaling import Point, Speedup
+from benchmarks.engines import Speedup
+from benchmarks.scaling import Point
 from benchmarks.targets import TARGETS
 from benchmarks.waking import Waking
 from benchmarks.workloads import WORKLOADS
@@ -179,19 +180,19 @@ def _scaling(findings: Findings) -> Iterator[str]:
         yield from table(head, ((c, *(at.get((c, x), "–") for x in xs)) for c in curves))
     if findings.speedups:
         yield "\n### Workers\n"
-        head = ("", "engine", "workers", "seconds", "one worker", "times faster")
-        rows = (
-            (
-                s.what,
-                s.engine,
-                str(s.workers),
-                f"{s.seconds:.3f}",
-                f"{s.alone:.3f}",
-                f"{s.factor:.2f}",
-            )
-            for s in findings.speedups
-        )
-        yield from table(head, rows)
+        head = ("", "1 worker", "2 workers", "times faster", "cost model", "goal")
+        yield from table(head, (_speedup(s) for s in findings.speedups))
+
+
+def _speedup(found: Speedup) -> tuple[str, ...]:
+    return (
+        found.what,
+        f"{found.alone:.3f} s",
+        f"{found.together:.3f} s",
+        f"{found.factor:.2f}",
+        "–" if found.expected is None else f"{found.expected:.2f}",
+        "–" if found.goal is None else f"≥ {found.goal:g}",
+    )
 
 
 def _wakings(findings: Findings) -> Iterator[str]:

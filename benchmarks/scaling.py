@@ -1,15 +1,10 @@
-"""How the cost of an example grows: with agents, with features, with workers."""
+"""How the cost of an example grows: with agents, with features."""
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +13,7 @@ from sklearn.linear_model import SGDClassifier
 
 import ddol
 from benchmarks import data
-from benchmarks.contest import Outcome, timed
-from benchmarks.programs import call
+from benchmarks.contest import timed
 
 
 @dataclass(frozen=True)
@@ -31,21 +25,6 @@ class Point:
     x: int
     nanoseconds: float
     spread: float
-
-
-@dataclass(frozen=True)
-class Speedup:
-    """How many times faster several workers are than one, on the same rounds."""
-
-    what: str
-    engine: str
-    workers: int
-    seconds: float
-    alone: float
-
-    @property
-    def factor(self) -> float:
-        return self.alone / self.seconds
 
 
 @dataclass(frozen=True)
@@ -135,65 +114,3 @@ def _measured(figure: str, runs: Runs, turns: int) -> list[Point]:
         best, median = min(seconds[curve, x]), float(np.median(seconds[curve, x]))
         points.append(Point(figure, curve, x, 1e9 * best / units, median / best - 1.0))
     return points
-
-
-def speedups(examples: int | None, turns: int = 3) -> list[Speedup]:
-    """Threads within this process, and MPI ranks as programs, against one worker."""
-    return [*_threads(examples, turns), *_ranks(examples)]
-
-
-def _threads(examples: int | None, turns: int) -> Iterator[Speedup]:
-    found = data.arrays("covtype", examples)
-    cores = len(os.sched_getaffinity(0))
-    for what, graph, changes in (
-        ("64 agents, complete", ddol.complete(64), {}),
-        ("64 agents, complete, batch 16", ddol.complete(64), {"batch": 16}),
-        ("64 agents, ring", ddol.ring(64), {}),
-        ("64 agents, ring, period 16", ddol.ring(64), {"period": 16}),
-    ):
-
-        def run(workers: int, graph: Any = graph, changes: Any = changes) -> Outcome:
-            algorithm = ddol.dogd(rate=3.0, l2=0.0).on(graph, **changes)
-            engine = "threads" if workers > 1 else "local"
-            ddol.run(algorithm, (found.X, found.y), engine=engine, workers=workers)
-            return Outcome()
-
-        took = {w: [timed(partial(run, w))[0] for _ in range(turns)] for w in (1, cores)}
-        yield Speedup(what, "threads", cores, min(took[cores]), min(took[1]))
-
-
-def _ranks(examples: int | None) -> Iterator[Speedup]:
-    """Seconds are those that the program itself reports: starting it is not counted."""
-    launcher = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    if launcher is None:
-        return
-    path = data.text("covtype", examples)
-    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    cores = len(os.sched_getaffinity(0))
-    figures = data.KEPT / "speedup.json"
-    asked = ["train", path, "--agents", "64", "--topology", "ring", "--quiet", "--json", figures]
-
-    def seconds(*command: Any) -> float:
-        took = []
-        for _ in range(2):
-            call([*command, *asked])
-            took.append(json.loads(figures.read_text())["seconds"])
-        return min(took)
-
-    alone = seconds(sys.executable, "-m", "ddol")
-    program = [
-        launcher,
-        "-n",
-        cores,
-        "--oversubscribe",
-        sys.executable,
-        "-m",
-        "mpi4py",
-        "-m",
-        "ddol",
-    ]
-    asked += ["--engine", "mpi"]
-    try:
-        yield Speedup("64 agents, ring, from text", "mpi", cores, seconds(*program), alone)
-    except RuntimeError as error:
-        sys.stderr.write(f"  MPI was left out: {error}\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import Any
 
 import ddol
@@ -74,13 +75,15 @@ def _estimator(data: Arrays) -> Contestant:
 def _trained(data: Text, algorithm: str, *options: str) -> Contestant:
     model = KEPT / f"{data.path.stem}.{algorithm}.ddol"
     figures = KEPT / f"{data.path.stem}.{algorithm}.json"
-    asked = ["train", data.path, "--algorithm", algorithm, *options, "--model", model, "--quiet"]
-    command = [sys.executable, "-m", "ddol", *asked]
+    asked = ["train", data.path, "--algorithm", algorithm, *options, "--model", model]
+    command = [sys.executable, "-m", "ddol", *asked, "--json", figures, "--quiet"]
 
-    def error() -> float:
-        call([*command, "--json", figures])
+    def run() -> Outcome:
+        outcome, _ = call(command)
         found = json.loads(figures.read_text())
-        return sum(found["mistakes"]) / found["examples"]
+        return replace(outcome, error=sum(found["mistakes"]) / found["examples"])
 
-    shown = " ".join(["ddol train FILE --algorithm", algorithm, *options, "--model MODEL --quiet"])
-    return Contestant(f"ddol train {algorithm}", shown, lambda: call(command)[0], error)
+    shown = " ".join(
+        ["ddol train FILE --algorithm", algorithm, *options, "--model MODEL --json JSON"]
+    )
+    return Contestant(f"ddol train {algorithm}", f"{shown} --quiet", run)

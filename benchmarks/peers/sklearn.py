@@ -17,7 +17,7 @@ from benchmarks.workloads import Data, Workload
 
 VERSION = sklearn.__version__
 _LARGE = 200 << 20
-_BLOCK = 256
+_BLOCK = 1024
 _FROM_TEXT = """
 import joblib, sys
 from sklearn.datasets import load_svmlight_file
@@ -61,7 +61,7 @@ def _fitted(data: Arrays, name: str, **choices: Any) -> Contestant:
 def progressive_error(new: Callable[[], SGDClassifier], data: Arrays) -> float:
     """Error of predictions on short blocks, each before it is learned.
 
-    A block is at most 256 examples, and at most a sixteenth of what was seen before it: predicting
+    A block is at most 1,024 examples, and at most a sixteenth of what was seen before it: predicting
     one by one would take hours, and predictions are hardly older than those of the others.
     """
     model, classes, wrong, lo = new(), data.classes, 0, 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import scipy.sparse as sp
@@ -16,6 +17,7 @@ from benchmarks.workloads import Data, Workload
 
 VERSION = vowpalwabbit.__version__
 _MOST_VALUES = 20_000_000
+_LARGE = 200 << 20
 
 
 def contestants(workload: Workload, data: Data) -> list[Contestant]:
@@ -23,10 +25,12 @@ def contestants(workload: Workload, data: Data) -> list[Contestant]:
     if workload.network != "alone":
         return []
     if isinstance(data, Text):
+        cache = data.vw_path.with_suffix(".cache")
+        plain = _program(data, "vw text --sgd", "--sgd")
         return [
             _program(data, "vw text"),
-            _program(data, "vw text --sgd", "--sgd"),
-            _program(data, "vw cache", "--cache_file", data.vw_path.with_suffix(".cache")),
+            *([plain] if data.path.stat().st_size < _LARGE else []),
+            _program(data, "vw cache", "--cache_file", cache),
         ]
     # A text of the largest arrays would take longer to write than all the rest to run.
     if not isinstance(data, Arrays) or data.n_values > _MOST_VALUES:
@@ -41,13 +45,14 @@ def _program(data: Text, name: str, *options: str | Path) -> Contestant:
     command = [sys.executable, "-m", "vowpalwabbit", "-d", data.vw_path, "-f", model]
     command += ["--loss_function", "hinge", "--binary", *options]
 
-    def error() -> float:
-        found = re.search(r"average loss = ([\d.]+)", call(command)[1])
-        return float(found[1]) if found else float("nan")
+    def run() -> Outcome:
+        outcome, said = call(command)
+        found = re.search(r"average loss = ([\d.]+)", said)
+        return replace(outcome, error=float(found[1]) if found else None)
 
     asked = "".join(f" {'CACHE' if isinstance(o, Path) else o}" for o in options)
-    settings = f"vw -d FILE -f MODEL --loss_function hinge --binary --quiet{asked}"
-    return Contestant(name, settings, lambda: call([*command, "--quiet"])[0], error)
+    settings = f"vw -d FILE -f MODEL --loss_function hinge --binary{asked}"
+    return Contestant(name, settings, run)
 
 
 def _cached(workload: Workload, data: Arrays) -> Contestant:
