@@ -22,6 +22,7 @@ from ddol.cli.prepare import Facts, Prepared, Preparing
 from ddol.cli.sources import fingerprint
 from ddol.cli.stopping import Signals, StoppedError
 from ddol.cli.table import Table, say, summary, warn
+from ddol.engines.kernels import is_compiled
 from ddol.engines.ranks import RankLostError
 from ddol.engines.session import Session, Setup
 from ddol.measure.promise import promise
@@ -55,6 +56,8 @@ def train(options: TrainOptions) -> Trace:
     if options.run.engine == "local" and (options.run.workers or 1) > 1:
         crew.warn("--workers is for --engine threads; the local engine runs in one")
     saved = _saved(options.run, run, crew)
+    if crew.leads and not options.run.quiet and not is_compiled():
+        say("compiling for this machine, about 15 s; later runs start at once")
     with ExitStack() as stack:
         signals = stack.enter_context(Signals(at_once=True))
         preparing = Preparing(

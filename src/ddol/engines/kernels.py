@@ -15,6 +15,7 @@ edits in other files.
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -113,6 +114,8 @@ class Worker(NamedTuple):
     """float64 (states, delta_rows · D + n_sums) and one more: steps collected for the shared copy."""
     peak: int
     """float64 (states, peak_rows · D + n_peaks): largest numbers collected for the shared copy."""
+    largest: int
+    """The same shape: maxima over all agents; 0 where none are taken."""
     mixed: int
     """float64 (states, packed_rows · D + n_sums + n_peaks): what one agent sends."""
     merged: int
@@ -634,22 +637,43 @@ def _unpack(worker, copy):
 
 
 @part
-def _average_all(worker, packed):
-    """Complete graph, equal weights: one mean for everybody."""
-    size = worker.states * _unit(worker)
-    mean = floats(worker.mixed)
+def _gather_all(worker, packed, size):
+    """Sums over all agents in `mixed` and, where an update asks for them, maxima in `largest`."""
+    sums, largest = floats(worker.mixed), floats(worker.largest)
     for d in range(size):
-        mean[d] = 0.0
+        sums[d] = 0.0
+        if worker.largest != 0:
+            largest[d] = -math.inf
     for copy in range(worker.copies):
         sent = floats(packed + 8 * (worker.own + copy) * size)
         for d in range(size):
-            mean[d] += sent[d]
-    if worker.workers > 1:
-        status = call_int(worker.reduce, (worker.context, worker.mixed, size))
-        if status != 0:
-            return status
-    for d in range(size):
-        mean[d] /= worker.n_agents
+            sums[d] += sent[d]
+        if worker.largest != 0:
+            for d in range(size):
+                largest[d] = max(largest[d], sent[d])
+    if worker.workers == 1:
+        return 0
+    status = call_int(worker.reduce, (worker.context, worker.mixed, size))
+    if status == 0 and worker.largest != 0:
+        status = call_int(worker.reduce_max, (worker.context, worker.largest, size))
+    return status
+
+
+@part
+def _average_all(worker, packed):
+    """Complete graph, equal weights: one mean, or maximum, for everybody."""
+    size = worker.states * _unit(worker)
+    status = _gather_all(worker, packed, size)
+    if status != 0:
+        return status
+    mean, largest, place = floats(worker.mixed), floats(worker.largest), 0
+    for k in range(worker.states):
+        for i in range(worker.packed_rows + worker.n_sums + worker.n_peaks):
+            end = place + (worker.D if i < worker.packed_rows else 1)
+            linear = integers(worker.modes)[i] == LINEAR
+            for d in range(place, end):
+                mean[d] = mean[d] / worker.n_agents if linear else largest[d]
+            place = end
     for copy in range(worker.copies):
         _unpack(worker, copy)
     return 0
@@ -846,6 +870,12 @@ def play(worker, examples):
         _write_down(worker, examples, mark)
         lo = hi
     return _play_rounds(worker, examples, lo, examples.rounds)
+
+
+def is_compiled() -> bool:
+    """Whether this machine has compiled the kernel before; if not, the first run takes some seconds."""
+    cache = getattr(play, "_cache", None)
+    return cache is None or any(Path(cache.cache_path).glob("kernels.play-*.nbi"))
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -17,7 +17,7 @@ from ddol.engines.kernels import COPIES
 from ddol.engines.local import check_block
 from ddol.engines.ranks import open_ranks
 from ddol.engines.shares import joined, merged, part_of
-from ddol.engines.state import State, averages_in_one_sum, grow, numbers_sent, sharing
+from ddol.engines.state import State, averages_together, grow, numbers_sent, sharing
 from ddol.engines.worker import Bench, Share
 from ddol.streams.rows import Block
 from ddol.update.rates import evaluate
@@ -105,7 +105,7 @@ class Mpi:
         self.ranks = open_ranks()
         self.workers = self.ranks.size
         self._shared = sharing(algorithm) != COPIES
-        self._sums_only = self._shared or averages_in_one_sum(algorithm)
+        self._sums_only = self._shared or averages_together(algorithm)
         self.ranks.check_same(described(algorithm, state))
         self._shares = self.ranks.shares(algorithm.n_agents)
         self.share = self._shares[self.ranks.rank]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.engines.kernels import COPIES, LINEAR, SHARED_ABSORB, SHARED_ADD
+from ddol.engines.kernels import COPIES, LOG, SHARED_ABSORB, SHARED_ADD
 from ddol.streams.rows import Block, no_rows
 
 
@@ -82,10 +82,10 @@ def sharing(algorithm: Algorithm) -> int:
     return SHARED_ADD if direct else SHARED_ABSORB
 
 
-def averages_in_one_sum(algorithm: Algorithm) -> bool:
-    """Whether copies are averaged by one sum over all agents."""
+def averages_together(algorithm: Algorithm) -> bool:
+    """Whether copies are averaged by one sum, and one maximum, over all agents."""
     numbers = algorithm.update.layout(algorithm.average, 1).numbers
-    return algorithm.mixing.is_uniform_complete and all(mode == LINEAR for mode in numbers)
+    return algorithm.mixing.is_uniform_complete and LOG not in numbers
 
 
 def n_states(algorithm: Algorithm) -> int:

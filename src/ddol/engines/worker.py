@@ -14,10 +14,11 @@ from ddol.communicate.mixing import Changing
 from ddol.engines import kernels
 from ddol.engines.kernels import COPIES, Examples, Worker
 from ddol.engines.shares import apart
-from ddol.engines.state import State, averages_in_one_sum, n_states, numbers_sent, sharing
+from ddol.engines.state import State, averages_together, n_states, numbers_sent, sharing
 from ddol.streams.rows import Block, Rows, concatenate
 from ddol.update.losses import REGRESSION
 from ddol.update.rates import evaluate
+from ddol.update.rule import MAX
 
 
 class Share(NamedTuple):
@@ -91,7 +92,7 @@ class Bench:
     def __init__(self, algorithm: Algorithm, state: State, share: Share) -> None:
         self.algorithm, self.share = algorithm, share
         self.sharing = sharing(algorithm)
-        self.complete = averages_in_one_sum(algorithm)
+        self.complete = averages_together(algorithm)
         self.parameters = np.ascontiguousarray(algorithm.update.parameters(), float)
         self.loss_parameters = np.array([*algorithm.loss.parameters, 0.0])
         self._parts: dict[bool, np.ndarray] = {}
@@ -114,6 +115,8 @@ class Bench:
         self.peak = apart(np.zeros(outputs * (layout.peak * D + layout.peaks)))
         numbers = numbers_sent(self.algorithm, D)
         self.mixed = apart(np.empty(numbers))
+        maxima = self.complete and MAX in layout.numbers
+        self.largest = apart(np.empty(numbers if maxima else 0))
         self.merged = apart(np.zeros((2, D if merges else 0)))
         self.touched = np.empty(D if merges else 0, np.uint32)
         own = np.empty((1, copies, numbers))
@@ -189,6 +192,7 @@ class Bench:
             scores=self.scores.ctypes.data,
             delta=self.delta.ctypes.data,
             peak=self.peak.ctypes.data,
+            largest=self.largest.ctypes.data if self.largest.size else 0,
             mixed=self.mixed.ctypes.data,
             merged=self.merged.ctypes.data,
             touched=self.touched.ctypes.data,
