@@ -667,7 +667,7 @@ def _average_all(worker, packed):
     if status != 0:
         return status
     mean, largest, place = floats(worker.mixed), floats(worker.largest), 0
-    for k in range(worker.states):
+    for _ in range(worker.states):
         for i in range(worker.packed_rows + worker.n_sums + worker.n_peaks):
             end = place + (worker.D if i < worker.packed_rows else 1)
             linear = integers(worker.modes)[i] == LINEAR
