@@ -1,0 +1,145 @@
+"""Two workers against one, both in one go: ``python -m benchmarks.engines``.
+
+Contestants take turns, so that a busy machine is busy for all of them, and the best of several turns
+counts. Beside each measured speed-up stands what the cost model (`ddol.plan`) expects.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import ddol
+from benchmarks import data
+from ddol.engines.mpi_calls import find_mpiexec
+from ddol.plan import measured, plan
+
+AGENTS = 64
+
+
+@dataclass(frozen=True)
+class Speedup:
+    """Seconds of one worker and of two, and how many times faster two should be."""
+
+    what: str
+    alone: float
+    together: float
+    expected: float | None
+    goal: float | None
+
+    @property
+    def factor(self) -> float:
+        return self.alone / self.together
+
+
+def threads(turns: int, examples: int | None) -> list[Speedup]:
+    """A whole run over dense covtype in memory, on one thread and on two."""
+    found = data.arrays("covtype", examples)
+    costs = measured("threads")
+    speedups = []
+    for name, graph, period, goal in (
+        ("complete, period 1", ddol.complete(AGENTS), 1, 1.4),
+        ("complete, period 64", ddol.complete(AGENTS), 64, 1.7),
+        ("ring, period 1", ddol.ring(AGENTS), 1, None),
+        ("ring, period 64", ddol.ring(AGENTS), 64, None),
+    ):
+        algorithm = ddol.dogd(l2=0.0).on(graph, period=period)
+        runs = [partial(_run, algorithm, found, workers) for workers in (1, 2)]
+        alone, together = _best_of(runs, turns)
+        width = found.X.shape[1]
+        expected = plan(width, 2, period, agents=AGENTS, costs=costs).speedup
+        complete = graph.is_complete
+        what = f"threads, {AGENTS} agents, {name}"
+        speedups.append(Speedup(what, alone, together, expected if complete else None, goal))
+    return speedups
+
+
+def _run(algorithm: Any, found: data.Arrays, workers: int) -> float:
+    trace = ddol.run(algorithm, (found.X, found.y), engine="threads", workers=workers)
+    return trace.seconds
+
+
+def _best_of(runs: Sequence[Callable[[], float]], turns: int) -> list[float]:
+    took = [[run() for run in runs] for _ in range(turns + 1)][1:]
+    return [min(column) for column in zip(*took, strict=True)]
+
+
+def ranks(turns: int, examples: int | None) -> list[Speedup]:
+    """The whole command from text to model: one process alone, and one or two under mpiexec."""
+    path = data.text("covtype", examples)
+    options = ["--agents", AGENTS, "--period", 256, "--algorithm", "dogd", "--quiet"]
+    program = [sys.executable, "-m", "ddol", "train", path, *options]
+
+    def once(n: int) -> tuple[float, float]:
+        """Seconds of the command, and of the run within it."""
+        with_mpi = [find_mpiexec(), "-n", n, *program, "--engine", "mpi"]
+        figures = data.KEPT / f"engines-{n}.json"
+        written = ["--model", data.KEPT / f"engines-{n}.model", "--json", figures]
+        began = time.perf_counter()
+        _call([*with_mpi, *written])
+        whole = time.perf_counter() - began
+        return whole, json.loads(figures.read_text())["seconds"]
+
+    took = [[once(n) for n in (1, 2)] for _ in range(turns + 1)][1:]
+    best = [[min(row[k][part] for row in took) for k in range(2)] for part in range(2)]
+    return [
+        Speedup("mpi, period 256, the command from file to model", *best[0], None, None),
+        Speedup("mpi, period 256, reading and learning", *best[1], None, 1.6),
+    ]
+
+
+def _call(command: Sequence[object]) -> None:
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = subprocess.run(
+        [str(word) for word in command],
+        env={**os.environ, **root},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+
+
+def table(speedups: Sequence[Speedup]) -> str:
+    """Rows of text, one for each comparison."""
+    lines = [f"{'':52} {'1 worker':>9} {'2':>9} {'faster':>7} {'model':>6} {'goal':>5}"]
+    for one in speedups:
+        expected = "" if one.expected is None else f"{one.expected:.2f}"
+        goal = "" if one.goal is None else f"{one.goal:.1f}"
+        lines.append(
+            f"{one.what:52} {one.alone:7.3f} s {one.together:7.3f} s {one.factor:7.2f} "
+            f"{expected:>6} {goal:>5}"
+        )
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser("python -m benchmarks.engines", description=__doc__)
+    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--examples", type=int, help="of covtype; all by default")
+    parser.add_argument("--only", choices=("threads", "mpi"))
+    asked = parser.parse_args(arguments)
+    found: list[Speedup] = []
+    if asked.only != "mpi":
+        found += threads(asked.turns, asked.examples)
+    if asked.only != "threads":
+        found += ranks(max(1, asked.turns // 2), asked.examples)
+    print(table(found))
+    print(f"load of this machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    return 0
+
+
+if __name__ == "__main__":
+    Path(data.KEPT).mkdir(parents=True, exist_ok=True)
+    sys.exit(main())
