@@ -119,7 +119,7 @@ CHECKS = {
 # --- What pytest does ---------------------------------------------------------------------
 
 
-def start(n_ranks: int, check: str, *options: str) -> list[str]:
+def start(n_ranks: int, check: str, *options: str, timeout: float = 120) -> list[str]:
     """Run a check on `n_ranks` ranks and return who passed it."""
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     root["OMPI_MCA_mpi_yield_when_idle"] = "1"  # more ranks than cores must let each other work
@@ -129,7 +129,7 @@ def start(n_ranks: int, check: str, *options: str) -> list[str]:
         env={**os.environ, **root},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=timeout,
         check=False,
     )
     assert job.returncode == 0, job.stderr
@@ -147,7 +147,13 @@ def test_ranks(n_ranks, check):
 
 @with_mpi
 def test_survivors_of_a_killed_rank_go_on():
-    assert start(3, "check_survival", "--with-ft", "ulfm") == ["passed 0", "passed 1"]
+    ulfm = ("--with-ft", "ulfm")
+    try:
+        passed = start(3, "check_survival", *ulfm, timeout=60)
+    except subprocess.TimeoutExpired:
+        # Open MPI 5.0 warns that a topology may deadlock when a rank fails: now and then it does.
+        passed = start(3, "check_survival", *ulfm)
+    assert passed == ["passed 0", "passed 1"]
 
 
 def run(code: str, **variables: str) -> str:
