@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import os
-import shutil
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -203,11 +202,6 @@ def files(name: str, examples: int | None = None, times: int = 1) -> Text:
     return Text(
         name, path, vw_text(path), times * len(once), times * len(once.data), once.n_features
     )
-
-
-def drop_files() -> None:
-    """Remove what earlier runs kept, such as models and caches of peers."""
-    shutil.rmtree(KEPT, ignore_errors=True)
 
 
 def _matrix(found: Rows) -> sp.csr_matrix:

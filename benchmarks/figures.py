@@ -15,6 +15,7 @@ _COLOURS = {
     "river": "#cc79a7",
     "numpy": "#999999",
 }
+_MARKERS = "osD^vP*X"
 _CONTESTED = ("svmguide1", "cod-rna", "covtype-csr", "covtype-dense", "like-rcv1", "classes")
 
 
@@ -57,16 +58,23 @@ def _speed_against_error(findings: Findings, shown: list[str], plt: Any) -> Any:
     figure, axes = plt.subplots(rows, columns, figsize=(4.2 * columns, 3.4 * rows), squeeze=False)
     for ax in axes.flat[len(shown) :]:
         ax.set_visible(False)
+    entered = [r for r in findings.results if r.workload in shown and r.error is not None]
+    names = list(dict.fromkeys(r.name for r in entered))
     for ax, workload in zip(axes.flat, shown, strict=False):
-        for r in findings.results:
-            if r.workload == workload and r.error is not None:
-                x, y = r.examples / r.best, 100 * r.error
-                ax.plot(x, y, "o", color=_COLOURS.get(r.peer, "black"))
-                ax.annotate(r.name, (x, y), fontsize=7, xytext=(3, 3), textcoords="offset points")
+        for r in entered:
+            if r.workload == workload:
+                marker = _MARKERS[names.index(r.name) % len(_MARKERS)]
+                colour = _COLOURS.get(r.peer, "black")
+                ax.plot(r.examples / r.best, 100 * r.error, marker, color=colour, label=r.name)
         ax.set(xscale="log", title=workload, xlabel="examples per second", ylabel="error, %")
-        ax.margins(0.25)
+        ax.margins(0.15)
+        ax.grid(alpha=0.3)
+    legends = (ax.get_legend_handles_labels() for ax in axes.flat)
+    found = {name: line for both in legends for line, name in zip(*both, strict=True)}
     figure.suptitle("Speed against progressive error: right and down is better")
     figure.tight_layout()
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0), "ncol": 4}
+    figure.legend(found.values(), found.keys(), **place)
     return figure
 
 
