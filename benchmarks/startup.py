@@ -41,10 +41,10 @@ NAMES = ("import", "import and first run", "second run", "a new loss of one's ow
 
 
 def seconds(cache: str | None) -> list[float]:
-    """Times of one process, whose compiled code is in ``cache``, or where Numba usually keeps it."""
+    """Times of one process, whose compiled code is in ``cache``, or where it usually is."""
     environment = dict(os.environ)
     if cache is not None:
-        environment["NUMBA_CACHE_DIR"] = cache
+        environment["DDOL_CACHE_DIR"] = cache
     command = [sys.executable, "-c", PROGRAM]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return [float(number) for number in done.stdout.split()]

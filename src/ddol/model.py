@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ddol.measure.trace import Trace
 from ddol.storage import check_shapes, damaged, read_arrays, write_arrays
@@ -270,7 +269,7 @@ def as_rows(X: Any) -> Rows:
         return X
     from ddol.streams.arrays import array_stream
 
-    n = X.shape[0] if sp.issparse(X) or hasattr(X, "shape") else len(X)
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
     return array_stream(X, np.zeros(n)).rows
 
 

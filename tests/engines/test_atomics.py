@@ -1,77 +1,73 @@
-"""Barriers and sums over real threads, and the disk cache of their compiled code."""
+"""Barriers and sums over real threads, from compiled code."""
 
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
-import numba
 import numpy as np
 import pytest
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
+from ddol.compiled import INTERPRETED, atomic_add, atomic_load, call_int, entry, floats
 from ddol.engines import atomics
 
-compiled = pytest.mark.skipif(
-    numba.config.DISABLE_JIT, reason="atomics exist in compiled code only"
-)
+compiled = pytest.mark.skipif(INTERPRETED, reason="atomics exist in compiled code only")
 
 
-@intrinsic
-def call_at(typing, address, args):
-    """Call the C function at `address` with a tuple of integers, as the kernel does."""
-
-    def generate(context, builder, signature, values):
-        passed = [builder.extract_value(values[1], k) for k in range(len(signature.args[1]))]
-        kind = ir.FunctionType(ir.IntType(64), [value.type for value in passed])
-        return builder.call(builder.inttoptr(values[0], kind.as_pointer()), passed)
-
-    return types.int64(types.int64, args), generate
-
-
-@numba.njit(nogil=True)
-def meet(control, worker, n_workers, shared, times):
-    """Add 1 to a sum per generation and count the generations that were not whole."""
+@entry("int64(int64*, int64, int64, int64*, int64)")
+def meet_at(control, worker, n_workers, shared, times):
     wrong = 0
     for t in range(times):
-        atomics.atomic_add(shared, t % 2, 1)
+        atomic_add(shared, t % 2, 1)
         if atomics.barrier(control, worker, n_workers) != 0:
             return -1
         # Two sums in turn: the other one is added to before anyone is back at this one.
-        if atomics.atomic_load(shared, t % 2) != n_workers * (t // 2 + 1):
+        if atomic_load(shared, t % 2) != n_workers * (t // 2 + 1):
             wrong += 1
     return wrong
 
 
-@numba.njit(nogil=True)
-def reduce_often(address, context, buffer, sums, scale):
-    """Reduce `buffer * (t + 1)` for each row t of `sums` and keep the results."""
-    for t in range(sums.shape[0]):
-        for k in range(buffer.shape[0]):
-            sums[t, k] = buffer[k] * (scale * t + 1)
-        status = call_at(
-            address, (context.ctypes.data, sums[t].ctypes.data, np.int64(buffer.shape[0]))
-        )
+def meet(control, worker, n_workers, shared, times):
+    """Add 1 to a sum per generation and count the generations that were not whole."""
+    return meet_at(control.ctypes.data, worker, n_workers, shared.ctypes.data, times)
+
+
+@entry("int64(int64, int64, int64, int64, int64, int64, double)")
+def reduce_at(address, context, buffer, n, sums, rows, scale):
+    for t in range(rows):
+        row = sums + 8 * n * t
+        for k in range(n):
+            floats(row)[k] = floats(buffer)[k] * (scale * t + 1)
+        status = call_int(address, (context, row, n))
         if status != 0:
             return status
     return 0
 
 
-@numba.njit(nogil=True)
-def exchange_often(address, context, packed, own, times):
-    """Write a row, exchange, and count rows of others that are not as new as this one."""
+def reduce_often(address, context, buffer, sums, scale):
+    """Reduce `buffer * (t + 1)` for each row t of `sums` and keep the results."""
+    places = [array.ctypes.data for array in (context, buffer, sums)]
+    return reduce_at(address, places[0], places[1], len(buffer), places[2], len(sums), scale)
+
+
+@entry("int64(int64, int64, int64, int64, int64, int64)")
+def exchange_at(address, context, packed, n, own, times):
     wrong = 0
     for t in range(times):
-        now = packed[t % 2]
-        now[own] = t
-        if call_at(address, (context.ctypes.data, now.ctypes.data, np.int64(1))) != 0:
+        now = packed + 8 * n * (t % 2)
+        floats(now)[own] = t
+        if call_int(address, (context, now, 1)) != 0:
             return -1
-        wrong += (now != t).sum()
+        for k in range(n):
+            wrong += floats(now)[k] != t
     return wrong
+
+
+def exchange_often(address, context, packed, own, times):
+    """Write a row, exchange, and count rows of others that are not as new as this one."""
+    n = packed.shape[1]
+    return exchange_at(address, context.ctypes.data, packed.ctypes.data, n, own, times)
 
 
 def in_threads(n: int, work: Callable[[int], int]) -> list[int]:
@@ -90,17 +86,17 @@ def in_threads(n: int, work: Callable[[int], int]) -> list[int]:
     return results
 
 
+@entry("int64(int64*)")
+def add_often(words):
+    for _ in range(100_000):
+        atomic_add(words, 0, 1)
+    return 0
+
+
 @compiled
 def test_concurrent_additions_are_not_lost():
     words = np.zeros(1, dtype=np.int64)
-
-    @numba.njit(nogil=True)
-    def add_often(words):
-        for _ in range(100_000):
-            atomics.atomic_add(words, 0, 1)
-        return 0
-
-    in_threads(2, lambda w: add_often(words))
+    in_threads(2, lambda w: add_often(words.ctypes.data))
     assert words[0] == 200_000
 
 
@@ -120,7 +116,7 @@ def test_abort_wakes_all_who_wait():
     timer = threading.Timer(0.05, lambda: atomics.abort(control))
     timer.start()
     # The fourth worker never comes.
-    assert in_threads(3, lambda w: atomics.barrier(control, w, 4)) == [atomics.ABORTED] * 3
+    assert in_threads(3, lambda w: meet(control, w, 4, shared, 1)) == [-1] * 3
 
 
 @compiled
@@ -194,14 +190,6 @@ def test_share_names_what_is_wrong():
         atomics.share(0, 10)
 
 
-CACHED = """
-from ddol.engines import atomics
-atomics.barrier(atomics.new_control(1), 0, 1)
-print(sum(atomics.barrier.stats.cache_hits.values()))
-print(sum(f.cache_hits for f in atomics.threads_functions()))
-"""
-
-
 def run(code: str, **variables: str) -> str:
     return subprocess.run(
         [sys.executable, "-c", code],
@@ -210,12 +198,6 @@ def run(code: str, **variables: str) -> str:
         capture_output=True,
         text=True,
     ).stdout
-
-
-@compiled
-def test_a_second_process_finds_all_in_the_disk_cache(tmp_path: Path):
-    assert run(CACHED, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["0", "0"]
-    assert run(CACHED, NUMBA_CACHE_DIR=str(tmp_path)).split() == ["1", "3"]
 
 
 def test_without_compiler_it_imports_and_says_what_is_missing():

@@ -8,14 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numba
 import pytest
 
+from ddol.compiled import INTERPRETED
 from ddol.launch import command_line, quiet, variables
 from ddol.streams.errors import DataError
 
 with_mpi = pytest.mark.skipif(
-    numba.config.DISABLE_JIT or importlib.util.find_spec("mpi4py") is None,
+    INTERPRETED or importlib.util.find_spec("mpi4py") is None,
     reason="needs compiled code and mpi4py: pip install ddol[mpi]",
 )
 

@@ -223,9 +223,9 @@ def test_a_batch_whose_gradients_cancel(preset):
 
 def test_without_compilation_in_a_process_of_its_own():
     code = """
-import math, ddol, numba
+import math, sys, ddol
 from ddol.testing import check_algorithm
-assert numba.config.DISABLE_JIT
+assert ddol.compiled.INTERPRETED
 for algorithm in (ddol.dogd(), ddol.doeg(), ddol.adaptive(), ddol.dwm_a(0.5)):
     for network in (ddol.complete(1), ddol.complete(2), ddol.ring(3)):
         check_algorithm(algorithm.on(network, batch=2, delay=1), n_examples=12, n_features=3)
@@ -235,6 +235,7 @@ sinh = separable_mirror("sinh", lambda t, p: math.sinh(t), lambda w, p: math.asi
 own = Algorithm("own", MirrorDescent(sinh), average="primal")
 check_algorithm(own.on(ddol.ring(3)), n_examples=12, n_features=3)
 check_algorithm(ddol.newton(outputs=3).on(ddol.ring(3), period=2), n_examples=12, n_features=3)
+assert "numba" not in sys.modules
 """
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run(

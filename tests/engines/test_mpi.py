@@ -10,7 +10,6 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import numba
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -18,6 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import ddol
 from ddol import presets
 from ddol.checkpoint import load_checkpoint, resume, save_checkpoint, take
+from ddol.compiled import INTERPRETED
 from ddol.engines import mpi_calls, recovery
 from ddol.engines.answers import encoded
 from ddol.engines.local import Local
@@ -34,7 +34,7 @@ from ddol.streams.rows import Block, Rows
 from ddol.testing import check_engine, examples_for
 
 with_mpi = pytest.mark.skipif(
-    numba.config.DISABLE_JIT or importlib.util.find_spec("mpi4py") is None,
+    INTERPRETED or importlib.util.find_spec("mpi4py") is None,
     reason="needs compiled code and mpi4py: pip install ddol[mpi]",
 )
 

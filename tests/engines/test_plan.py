@@ -1,8 +1,8 @@
 """The cost model: what it must say whatever the machine, and one measurement."""
 
-import numba
 import pytest
 
+from ddol.compiled import INTERPRETED
 from ddol.plan import Costs, Job, figures, measured, plan
 
 COSTS = Costs(example=20e-9, entry=0.7e-9, copy=0.5e-9, latency=5e-6, bandwidth=1e9)
@@ -51,7 +51,7 @@ def test_the_table_and_the_figures_say_the_same():
     assert f"{found.speedup:9.2f}" in found.table()
 
 
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="measures compiled code")
+@pytest.mark.skipif(INTERPRETED, reason="measures compiled code")
 def test_measured_costs_are_those_of_a_computer():
     costs = measured("threads")
     assert 1e-10 < costs.example + 50 * costs.entry < 1e-4

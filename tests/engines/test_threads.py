@@ -3,7 +3,6 @@
 import itertools
 import threading
 
-import numba
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -11,6 +10,7 @@ from scipy.sparse import csr_matrix
 
 import ddol
 from ddol import presets
+from ddol.compiled import INTERPRETED
 from ddol.engines.local import Local
 from ddol.engines.state import start_state
 from ddol.engines.threads import Threads, checked_workers
@@ -18,9 +18,7 @@ from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows
 from ddol.testing import check_engine, examples_for
 
-pytestmark = pytest.mark.skipif(
-    numba.config.DISABLE_JIT, reason="parallel engines run compiled code only"
-)
+pytestmark = pytest.mark.skipif(INTERPRETED, reason="parallel engines run compiled code only")
 
 ALGORITHMS = {
     "dogd": ddol.dogd(l2=0.5),

@@ -11,10 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
+from ddol.compiled import entry
 from ddol.streams.errors import DataError
 from ddol.streams.libsvm import LibsvmStream
 from ddol.streams.libsvm_kernel import round_decimal
 from ddol.streams.rows import concatenate
+
+
+@entry("double(int64, int64)")
+def rounded(mantissa, exponent):
+    return round_decimal(np.uint64(mantissa), exponent)
 
 
 def stream_of(folder, text, name="data.libsvm", **options):
@@ -43,13 +49,13 @@ def test_every_double_survives_its_shortest_text(value):
     mantissa, _, exponent = text.partition("e")
     point = repr(value).partition("e")[0].partition(".")[2]
     exponent = int(exponent or 0) - len(point)
-    assert round_decimal(np.uint64(int(mantissa)), exponent) == value
+    assert rounded(int(mantissa), exponent) == value
 
 
 @settings(max_examples=500)
 @given(st.integers(0, 10**19 - 1), st.integers(-345, 310))
 def test_decimals_are_rounded_as_python_rounds_them(mantissa, exponent):
-    found = round_decimal(np.uint64(mantissa), exponent)
+    found = rounded(mantissa, exponent)
     assert found == float(f"{mantissa}e{exponent}")
 
 
@@ -58,8 +64,8 @@ def test_the_middle_between_two_doubles_goes_to_the_even_one():
     for bits in rng.integers(1 << 52, 1 << 53, 300):
         # Halves of whole numbers with 54 bits are ties that 19 digits state exactly.
         tie = 2 * int(bits) + 1
-        assert round_decimal(np.uint64(tie * 5), -1) == float(f"{tie * 5}e-1")
-        assert round_decimal(np.uint64(tie), 0) == float(tie)
+        assert rounded(tie * 5, -1) == float(f"{tie * 5}e-1")
+        assert rounded(tie, 0) == float(tie)
 
 
 digits = st.text("0123456789", min_size=1, max_size=40)

@@ -7,21 +7,29 @@ of the agents; on the local engine it hosts all of them.
 Memory is passed by address too: arrays of Numba are counted references, and counting costs more
 than the arithmetic of a short row. Inside, an address becomes a pointer that is indexed like an
 array (`floats`, `integers`, `indices`).
-
-All compiled code that calls each other is in this file, because Numba's disk cache does not notice
-edits in other files.
 """
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from ddol.compiled import call_float, call_int, call_void, floats, indices, integers, prefetch
+from ddol.compiled import (
+    call_float,
+    call_int,
+    call_void,
+    entry,
+    floats,
+    indices,
+    inner,
+    integers,
+    is_kept,
+    packed,
+    prefetch,
+    unpacked,
+)
 
 # Places in `parts`: the update's loops in the order of `Loops`, then the loss.
 SCORE, BEGIN, STEP, ABSORB, COMMIT, FINISH, PACK, UNPACK, WEIGHTS = range(9)
@@ -37,14 +45,7 @@ LISTED = 1e-300
 """Marks a feature that is listed already, where its gradient happens to be 0."""
 
 
-# Python calls `play` and `read_weights` only. Wrappers of all the others would double the time to compile.
-_INNER: dict[str, Any] = {
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-    "error_model": "numpy",
-}
-part = njit(**_INNER)
-inlined = njit(forceinline=True, **_INNER)
+part, inlined = inner, inner(inlined=True)
 
 
 class Worker(NamedTuple):
@@ -858,9 +859,8 @@ def _write_down(worker, examples, mark):
         out[4 * a + 3] = integers(worker.examples)[a]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def play(worker, examples):
-    """Play the rounds of one block; 0, or the communicator's error."""
+@part
+def _play_block(worker, examples):
     lo = 0
     for mark in range(examples.n_marks):
         hi = integers(examples.marks)[mark]
@@ -872,17 +872,38 @@ def play(worker, examples):
     return _play_rounds(worker, examples, lo, examples.rounds)
 
 
-def is_compiled() -> bool:
-    """Whether this machine has compiled the kernel before; if not, the first run takes some seconds."""
-    cache = getattr(play, "_cache", None)
-    return cache is None or any(Path(cache.cache_path).glob("kernels.play-*.nbi"))
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def read_weights(worker, out):
-    """Write the primal weights of every copy: (copies, states, D)."""
+@part
+def _read_weights(worker, out):
     for copy in range(worker.copies):
         for k in range(worker.states):
             w, s = _state(worker, copy, k)
             place = out + 8 * (copy * worker.states + k) * worker.D
             call_void(_part(worker, WEIGHTS), (w, s, worker.p, worker.D, place))
+
+
+# --- what Python calls ---------------------------------------------------------------------------
+
+
+@entry("int64(struct*, struct*)")
+def _play(worker, examples):
+    return _play_block(unpacked(Worker, worker), unpacked(Examples, examples))
+
+
+@entry("void(struct*, int64)")
+def _weights(worker, out):
+    _read_weights(unpacked(Worker, worker), out)
+
+
+def play(worker: Worker, examples: Examples) -> int:
+    """Play the rounds of one block; 0, or the communicator's error."""
+    return int(_play(packed(worker), packed(examples)))
+
+
+def read_weights(worker: Worker, out: int) -> None:
+    """Write the primal weights of every copy: (copies, states, D)."""
+    _weights(packed(worker), out)
+
+
+def is_compiled() -> bool:
+    """Whether this machine has compiled the kernel before; if not, the first run takes some seconds."""
+    return is_kept(_play)

@@ -1,17 +1,19 @@
 """MPI from compiled code: a kernel sums and exchanges without returning to Python.
 
 The addresses of the C functions and all handles travel as integers in one int64 array, the
-*context*. So the compiled code names no MPI symbol, is cached on disk like any other, and
-loads on a machine without MPI. Nothing here imports mpi4py before :func:`load`.
+*context*. So the compiled code names no MPI symbol, is kept on disk like any other, and
+loads on a machine without MPI. Nothing here imports mpi4py before `load`.
 
 The communicators return their error codes (`ERRORS_RETURN`): a call that meets a lost rank
 gives a nonzero status to the kernel, which stops, and Python decides what to do.
 """
 
+# Signatures say the types of compiled functions.
+# mypy: disable-error-code=no-untyped-def
+
 from __future__ import annotations
 
 import ctypes
-import functools
 import os
 import shutil
 import sysconfig
@@ -20,22 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from ddol.engines.atomics import (
-    ABORTED,
-    DONE,
-    SENT,
-    TOO_LONG,
-    Addresses,
-    compile_calls,
-    pointer_to,
-)
+from ddol.compiled import address_of, call_int32, entry, floats, inner, integers, ints
+from ddol.engines.atomics import ABORTED, CALL, DONE, SENT, TOO_LONG, Addresses, addresses
 
 # Words of a context; SENT (6) has the same place in a context of threads.
 ALLREDUCE, ALLTOALLV, IN_PLACE, DOUBLE, SUM, MAX = range(6)
@@ -183,36 +174,8 @@ def open_context(
     return MpiContext(words, copy, graph, (sent, outbox))
 
 
-@intrinsic
-def _call(typing, address, args):  # type: ignore[no-untyped-def]
-    """Call the C function at `address`, which returns an int, with a tuple of integers."""
-
-    def generate(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        passed = [builder.extract_value(values[1], k) for k in range(len(signature.args[1]))]
-        kind = ir.FunctionType(ir.IntType(32), [value.type for value in passed])
-        status = builder.call(builder.inttoptr(values[0], kind.as_pointer()), passed)
-        return builder.sext(status, ir.IntType(64))
-
-    return types.int64(types.int64, args), generate
-
-
-@intrinsic
-def _address(typing, pointer):  # type: ignore[no-untyped-def]
-    """Return a C pointer as an integer."""
-
-    def generate(context, builder, signature, values):  # type: ignore[no-untyped-def]
-        return builder.ptrtoint(values[0], ir.IntType(64))
-
-    return types.int64(pointer), generate
-
-
-_words_at = pointer_to(types.int64)
-_ints_at = pointer_to(types.int32)
-_floats_at = pointer_to(types.float64)
-
-
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def _allreduce(context, buffer, count, operation):  # type: ignore[no-untyped-def]
+@inner
+def _allreduce(context, buffer, count, operation):
     if context[ABORT] != 0:
         return ABORTED
     if count > _MOST:
@@ -220,14 +183,21 @@ def _allreduce(context, buffer, count, operation):  # type: ignore[no-untyped-de
     if context[N_RANKS] == 1:
         return DONE
     context[SENT] += count
-    return _call(
+    return call_int32(
         context[ALLREDUCE],
-        (context[IN_PLACE], _address(buffer), count, context[DOUBLE], operation, context[COMM]),
+        (
+            context[IN_PLACE],
+            address_of(buffer, 0),
+            count,
+            context[DOUBLE],
+            operation,
+            context[COMM],
+        ),
     )
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def _scale(rows, n, row_length, counts, starts):  # type: ignore[no-untyped-def]
+@inner
+def _scale(rows, n, row_length, counts, starts):
     """Turn rows per neighbour into doubles per neighbour and where each begins."""
     start = 0
     for j in range(n):
@@ -237,27 +207,30 @@ def _scale(rows, n, row_length, counts, starts):  # type: ignore[no-untyped-def]
     return start
 
 
-def mpi_reduce(context, buffer, count):  # type: ignore[no-untyped-def]
+@entry(CALL)
+def mpi_reduce(context, buffer, count):
     """Replace `buffer` by its sum over the ranks; return 0 or MPI's error code."""
     return _allreduce(context, buffer, count, context[SUM])
 
 
-def mpi_reduce_max(context, buffer, count):  # type: ignore[no-untyped-def]
+@entry(CALL)
+def mpi_reduce_max(context, buffer, count):
     """Replace `buffer` by its maximum over the ranks; return 0 or MPI's error code."""
     return _allreduce(context, buffer, count, context[MAX])
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
-def _fill_outbox(context, packed, count):  # type: ignore[no-untyped-def]
+@inner
+def _fill_outbox(context, packed, count):
     """Copy the rows that others need one after the other, and return where they are."""
-    rows, outbox = _words_at(context[SENT_ROWS]), _floats_at(context[OUTBOX])
+    rows, outbox = integers(context[SENT_ROWS]), floats(context[OUTBOX])
     for j in range(context[N_SENT_ROWS]):
         for k in range(count):
             outbox[j * count + k] = packed[rows[j] * count + k]
     return context[OUTBOX]
 
 
-def mpi_exchange(context, packed, count):  # type: ignore[no-untyped-def]
+@entry(CALL)
+def mpi_exchange(context, packed, count):
     """Send rows of `packed` to the ranks that need them and fetch the ghosts; 0 or MPI's error."""
     if context[ABORT] != 0:
         return ABORTED
@@ -266,30 +239,22 @@ def mpi_exchange(context, packed, count):  # type: ignore[no-untyped-def]
     if count > context[ROOM]:
         return TOO_LONG
     n_to, n_from = context[N_DESTINATIONS], context[N_SOURCES]
-    rows_to = _address(context) + 8 * _TABLES
+    rows_to = address_of(context, 0) + 8 * _TABLES
     rows_from = rows_to + 8 * n_to
     to_counts = rows_from + 8 * n_from
     to_starts = to_counts + 8 * n_to
     from_counts = to_starts + 8 * n_to
     from_starts = from_counts + 8 * n_from
-    sent = _scale(_words_at(rows_to), n_to, count, _ints_at(to_counts), _ints_at(to_starts))
-    received = _scale(
-        _words_at(rows_from), n_from, count, _ints_at(from_counts), _ints_at(from_starts)
-    )
+    sent = _scale(integers(rows_to), n_to, count, ints(to_counts), ints(to_starts))
+    received = _scale(integers(rows_from), n_from, count, ints(from_counts), ints(from_starts))
     if max(sent, received) > _MOST:
         return TOO_LONG
     context[SENT] += sent
     double = context[DOUBLE]
-    ghosts = _address(packed) + 8 * context[GHOSTS] * count
+    ghosts = address_of(packed, 0) + 8 * context[GHOSTS] * count
     outgoing = (_fill_outbox(context, packed, count), to_counts, to_starts, double)
     incoming = (ghosts, from_counts, from_starts, double)
-    return _call(context[ALLTOALLV], outgoing + incoming + (context[GRAPH],))
-
-
-@functools.cache
-def mpi_functions() -> tuple[Any, Any, Any]:
-    """Compile MPI's reduce, reduce_max and exchange once per process."""
-    return compile_calls(mpi_reduce, mpi_reduce_max, mpi_exchange)
+    return call_int32(context[ALLTOALLV], outgoing + incoming + (context[GRAPH],))
 
 
 def mpi_addresses() -> Addresses:
@@ -300,4 +265,4 @@ def mpi_addresses() -> Addresses:
     >>> mpi_addresses().reduce > 0
     True
     """
-    return Addresses(*(function.address for function in mpi_functions()))
+    return addresses(mpi_reduce, mpi_reduce_max, mpi_exchange)

@@ -197,7 +197,7 @@ class Bench:
             merged=self.merged.ctypes.data,
             touched=self.touched.ctypes.data,
             workers=share.workers,
-            complete=self.complete,
+            complete=bool(self.complete),
             packed=self.packed.ctypes.data,
             buffers=self.packed.shape[0],
             buffer_rows=self.packed.shape[1],

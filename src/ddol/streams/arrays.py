@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from ddol.streams.errors import DataError
@@ -88,9 +88,18 @@ def array_stream(
     >>> stream.n_examples, stream.n_features
     (2, 2)
     """
-    sparse = sp.issparse(X)
-    rows = Rows.from_csr(X, y, weight) if sparse else Rows.from_dense(_numbers(X, name), y, weight)
+    rows = (
+        Rows.from_csr(X, y, weight)
+        if is_sparse(X)
+        else Rows.from_dense(_numbers(X, name), y, weight)
+    )
     return RowsStream(rows.check_finite(name), name)
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether this is a matrix of SciPy, which is not imported to find out: its owner has done so."""
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and bool(sparse.issparse(X))
 
 
 def _numbers(X: Any, name: str) -> np.ndarray:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
+from ddol.compiled import entry, floats, indices, inner, integers, packed, unpacked
 from ddol.streams.errors import DataError
 from ddol.streams.mapped import mapped
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Stream
-
-_SHORT = 32
 
 
 def hashed(stream: Stream, bits: int) -> Stream:
@@ -47,10 +46,20 @@ def hash_rows(rows: Rows, bits: int) -> Rows:
     _check_bits(bits)
     if rows.dense:
         rows = Rows.from_csr(rows.to_scipy(), rows.y, rows.weight if len(rows.weight) else None)
-    indices, data = np.empty_like(rows.indices), np.empty_like(rows.data)
+    new_indices, data = np.empty_like(rows.indices), np.empty_like(rows.data)
     indptr = np.empty_like(rows.indptr)
-    nnz = _hash_columns(rows.indices, rows.data, rows.indptr, bits, indices, data, indptr)
-    return Rows(data[:nnz], indices[:nnz], indptr, 1 << bits, rows.y, rows.weight)
+    columns = _Columns(
+        rows.indices.ctypes.data,
+        rows.data.ctypes.data,
+        rows.indptr.ctypes.data,
+        len(rows),
+        bits,
+        new_indices.ctypes.data,
+        data.ctypes.data,
+        indptr.ctypes.data,
+    )
+    nnz = _hash_columns(packed(columns))
+    return Rows(data[:nnz], new_indices[:nnz], indptr, 1 << bits, rows.y, rows.weight)
 
 
 def hash_dicts(
@@ -87,7 +96,7 @@ def _check_bits(bits: int) -> None:
         raise DataError(f"`bits` must be from 1 to 31, found {bits}")
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _mix(key):  # type: ignore[no-untyped-def]
     """Finalizer of splitmix64: every bit of the key changes every bit of the hash."""
     h = np.uint64(key) + np.uint64(0x9E3779B97F4A7C15)
@@ -96,44 +105,63 @@ def _mix(key):  # type: ignore[no-untyped-def]
     return h ^ (h >> np.uint64(31))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _sort(indices, data):  # type: ignore[no-untyped-def]
-    """Sort both arrays by the first, in place, keeping the order of equal ones."""
-    if len(indices) > _SHORT:
-        order = np.argsort(indices, kind="mergesort")
-        indices[:] = indices[order]
-        data[:] = data[order]
-        return
-    for k in range(1, len(indices)):
-        index, value = indices[k], data[k]
-        j = k
-        while j > 0 and indices[j - 1] > index:
-            indices[j], data[j] = indices[j - 1], data[j - 1]
-            j -= 1
-        indices[j], data[j] = index, value
+@inner
+def _sort(index, data, lo, hi):  # type: ignore[no-untyped-def]
+    """Sort lo … hi − 1 of both arrays by the first, in place: Shell's method, with Tokuda's gaps."""
+    gap = 1
+    while gap < hi - lo:
+        gap = (9 * gap) // 4 + 1
+    while gap > 0:
+        for k in range(lo + gap, hi):
+            key, value, j = index[k], data[k], k
+            while j >= lo + gap and index[j - gap] > key:
+                index[j], data[j] = index[j - gap], data[j - gap]
+                j -= gap
+            index[j], data[j] = key, value
+        gap = 0 if gap == 1 else max(1, (4 * (gap - 1)) // 9)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _hash_columns(indices, data, indptr, bits, new_indices, new_data, new_indptr):  # type: ignore[no-untyped-def]
-    """Hash every row, sort it and sum equal columns; returns the number of values."""
-    shift = np.uint64(64 - bits)
-    nnz = 0
+class _Columns(NamedTuple):
+    """Rows and room for the hashed ones, by address."""
+
+    indices: int
+    data: int
+    indptr: int
+    n_rows: int
+    bits: int
+    new_indices: int
+    new_data: int
+    new_indptr: int
+
+
+@inner
+def _hash_row(rows, lo, hi, first):  # type: ignore[no-untyped-def]
+    """Hash one row, sort it and sum equal columns; returns where it ends."""
+    shift, nnz = np.uint64(64 - rows.bits), first
+    index, data = indices(rows.new_indices), floats(rows.new_data)
+    for k in range(lo, hi):
+        h, value = _mix(indices(rows.indices)[k]), floats(rows.data)[k]
+        index[nnz] = h >> shift
+        data[nnz] = value if h & np.uint64(1) else -value
+        nnz += 1
+    _sort(index, data, first, nnz)
+    last = first
+    for k in range(first + 1, nnz):
+        if index[k] == index[last]:
+            data[last] += data[k]
+        else:
+            last += 1
+            index[last], data[last] = index[k], data[k]
+    return min(nnz, last + 1)
+
+
+@entry("int64(struct*)")
+def _hash_columns(rows):  # type: ignore[no-untyped-def]
+    """Hash every row; returns the number of values."""
+    rows = unpacked(_Columns, rows)
+    indptr, new_indptr, nnz = integers(rows.indptr), integers(rows.new_indptr), 0
     new_indptr[0] = 0
-    for row in range(len(indptr) - 1):
-        first = nnz
-        for k in range(indptr[row], indptr[row + 1]):
-            h = _mix(indices[k])
-            new_indices[nnz] = h >> shift
-            new_data[nnz] = data[k] if h & np.uint64(1) else -data[k]
-            nnz += 1
-        _sort(new_indices[first:nnz], new_data[first:nnz])
-        last = first
-        for k in range(first + 1, nnz):
-            if new_indices[k] == new_indices[last]:
-                new_data[last] += new_data[k]
-            else:
-                last += 1
-                new_indices[last], new_data[last] = new_indices[k], new_data[k]
-        nnz = min(nnz, last + 1)
+    for row in range(rows.n_rows):
+        nnz = _hash_row(rows, indptr[row], indptr[row + 1], nnz)
         new_indptr[row + 1] = nnz
     return nnz

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -262,9 +262,20 @@ def _parse_part(
     indptr = np.empty(lines + 1, dtype=np.int64)
     indices, data = np.empty(colons, dtype=np.uint32), np.empty(colons)
     slow_at, slow_slot = np.empty((2, lines + colons), dtype=np.int64)
-    bad = np.empty((5, 2), dtype=np.int64)
-    out, slow = (y, starts, indptr, indices, data), (slow_at, slow_slot)
-    n, nnz, n_slow, n_bad = kernel.parse(text, first_row, keep, rules, out, slow, bad)
+    bad, counts = np.empty((5, 2), dtype=np.int64), np.zeros(4, dtype=np.int64)
+    arrays: dict[str, NDArray[Any]] = {
+        "text": text, "y": y, "starts": starts, "indptr": indptr, "indices": indices, "data": data,
+        "slow_at": slow_at, "slow_slot": slow_slot, "bad": bad, "counts": counts,
+    }  # fmt: skip
+    mine, end_mine, n_agents = keep
+    base, limit, lenient = rules
+    job = kernel.Job(
+        size=len(text), first_row=first_row, mine=mine, end_mine=end_mine, n_agents=n_agents,
+        base=base, limit=limit, lenient=lenient, most_bad=len(bad),
+        **{name: array.ctypes.data for name, array in arrays.items()},
+    )  # fmt: skip
+    kernel.parse(job)
+    n, nnz, n_slow, n_bad = counts.tolist()
     for at, slot in zip(slow_at[:n_slow].tolist(), slow_slot[:n_slow].tolist(), strict=True):
         value = _exact(text, at)
         if slot < 0:

@@ -1,8 +1,6 @@
 """Compiled reading of LIBSVM text: bytes to rows, with correctly rounded numbers.
 
-All compiled functions of the reader are in this file because Numba's disk cache does not
-notice edits in other files. Every buffer ends with a newline, so that the inner loops need
-no check for its end.
+Every buffer ends with a newline, so that the inner loops need no check for its end.
 """
 
 # Numba infers the types here.
@@ -10,10 +8,22 @@ no check for its end.
 
 from __future__ import annotations
 
-import math
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
+
+from ddol.compiled import (
+    bytes_at,
+    entry,
+    floats,
+    from_bits,
+    indices,
+    inner,
+    integers,
+    packed,
+    unpacked,
+)
 
 # Kinds of errors; 0 is none.
 BAD_LABEL, BAD_INDEX, NO_COLON, BAD_VALUE, BELOW_BASE, NOT_ASCENDING, TOO_LARGE, OVERFLOW = range(
@@ -27,11 +37,13 @@ _COLON, _POINT, _PLUS, _MINUS = 58, 46, 43, 45
 _LOWER_E, _UPPER_E = 101, 69
 
 _ZERO, _ONE, _THREE, _TEN = np.uint64(0), np.uint64(1), np.uint64(3), np.uint64(10)
-_DIGIT_ZERO, _STRIDE = np.uint64(48), np.uint64(64)
+_DIGIT_ZERO = np.uint64(48)
+_STRIDE = 64
 _LOW_HALF, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 _ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 _EXACT = np.uint64(1 << 53)
 _HIDDEN = np.uint64(1 << 52)
+_FRACTION = np.uint64(52)
 _LEAST, _MOST = -342, 308
 _POWERS = np.array([10.0**k for k in range(23)])
 
@@ -58,7 +70,7 @@ _FIVES_HIGH = np.array([five >> 64 for five in _FIVES], dtype=np.uint64)
 _FIVES_LOW = np.array([five & (1 << 64) - 1 for five in _FIVES], dtype=np.uint64)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _multiply(a, b):
     """Both halves of the 128-bit product of two 64-bit numbers."""
     a_high, a_low = a >> _HALF, a & _LOW_HALF
@@ -70,7 +82,7 @@ def _multiply(a, b):
     return high, (other << _HALF) | (low & _LOW_HALF)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _leading_zeros(w):
     zeros = 0
     for step in (32, 16, 8, 4, 2, 1):
@@ -80,7 +92,7 @@ def _leading_zeros(w):
     return zeros
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def round_decimal(w, q):
     """The double nearest to w * 10**q (ties to even), infinity when it is too large.
 
@@ -108,7 +120,7 @@ def round_decimal(w, q):
             return 0.0
         mantissa >>= np.uint64(1 - exponent)
         mantissa = (mantissa + (mantissa & _ONE)) >> _ONE
-        return math.ldexp(np.float64(mantissa), -1074)
+        return from_bits(mantissa)
     halfway = low <= _ONE and -4 <= q <= 23 and mantissa & _THREE == _ONE
     if halfway and mantissa << shift == high:
         mantissa -= _ONE
@@ -118,30 +130,27 @@ def round_decimal(w, q):
         exponent += 1
     if exponent >= 2047:
         return np.inf
-    return math.ldexp(np.float64(mantissa), exponent - 1075)
+    return from_bits((np.uint64(exponent) << _FRACTION) | (mantissa & (_HIDDEN - _ONE)))
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _digit(text, at):
-    """Value of the digit at `at`, 10 or more when it is none (below "0" wraps around).
-
-    Unsigned places save Numba's check for negative indices, a third of all time.
-    """
+    """Value of the digit at `at`, 10 or more when it is none (below "0" wraps around)."""
     return np.uint64(text[at]) - _DIGIT_ZERO
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _read_digits(text, at, w):
     """Append the digits at `at` to `w`; also where they end."""
     digit = _digit(text, at)
     while digit < _TEN:
         w = w * _TEN + digit
-        at += _ONE
+        at += 1
         digit = _digit(text, at)
     return w, at
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _read_exponent(text, p):
     """Power of ten after the letter at `p`, and where it ends; no digits give the same place."""
     letter = p
@@ -158,7 +167,7 @@ def _read_exponent(text, p):
     return -exponent if negative else exponent, p
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _round_long(text, p, exponent):
     """Value of a mantissa of more than 19 digits at `p`, from the first 19 that count.
 
@@ -182,22 +191,20 @@ def _round_long(text, p, exponent):
     return value, _UNDECIDED
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _read_number(text, p):
     """Value of the decimal number at `p`, where it ends, and how reading it went."""
-    at = np.uint64(p)
-    negative = text[at] == _MINUS
-    if negative or text[at] == _PLUS:
-        at += _ONE
-    first = np.int64(at)
-    w, at = _read_digits(text, at, _ZERO)
-    digits, exponent = np.int64(at) - first, 0
-    if text[at] == _POINT:
-        point = np.int64(at) + 1
-        w, at = _read_digits(text, at + _ONE, w)
-        exponent = point - np.int64(at)
+    negative = text[p] == _MINUS
+    if negative or text[p] == _PLUS:
+        p += 1
+    first = p
+    w, p = _read_digits(text, p, _ZERO)
+    digits, exponent = p - first, 0
+    if text[p] == _POINT:
+        point = p + 1
+        w, p = _read_digits(text, point, w)
+        exponent = point - p
         digits -= exponent
-    p = np.int64(at)
     if digits == 0:
         return 0.0, p, _NO_NUMBER
     power = 0
@@ -218,49 +225,48 @@ def _read_number(text, p):
     return -value if negative else value, p, how
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _ends_token(byte):
     return byte in (_SPACE, _NEWLINE, _TAB, _CR, _HASH)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _skip_blanks(text, p):
     while text[p] == _SPACE or text[p] == _TAB or text[p] == _CR:
         p += 1
     return p
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _skip_token(text, p):
     while not _ends_token(text[p]):
         p += 1
     return p
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _find(text, p, byte, other):
-    """Place of the first of two bytes from `p` on; one of them must be there."""
-    at, end = np.uint64(p), np.uint64(len(text))
+@inner
+def _find(text, p, end, byte, other):
+    """Place of the first of two bytes from `p` on; one of them must be before `end`."""
     # A loop of fixed length without exit becomes a few vector instructions.
-    while at + _STRIDE <= end:
+    while p + _STRIDE <= end:
         found = False
-        for k in range(64):
-            here = text[at + np.uint64(k)]
+        for k in range(_STRIDE):
+            here = text[p + k]
             found |= (here == byte) | (here == other)
         if found:
             break
-        at += _STRIDE
-    while text[at] != byte and text[at] != other:
-        at += _ONE
-    return np.int64(at)
+        p += _STRIDE
+    while text[p] != byte and text[p] != other:
+        p += 1
+    return p
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _skip_line(text, p):
-    return _find(text, p, _NEWLINE, _NEWLINE) + 1
+@inner
+def _skip_line(text, p, end):
+    return _find(text, p, end, _NEWLINE, _NEWLINE) + 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _skip_query(text, p):
     """Past `qid:...` when that is what begins at `p`."""
     if text[p] == 113 and text[p + 1] == 105 and text[p + 2] == 100 and text[p + 3] == _COLON:
@@ -268,22 +274,11 @@ def _skip_query(text, p):
     return p
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def count_bounds(text):
-    """Newlines and colons: no chunk has more rows, or more values, than these."""
-    lines, colons = 0, 0
-    for byte in text:
-        lines += byte == _NEWLINE
-        colons += byte == _COLON
-    return lines, colons
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _read_index(text, p, previous, base, limit):
     """Feature index at `p` as a column from 0, where its value begins, and the kind of error."""
     first = p
-    w, at = _read_digits(text, np.uint64(p), _ZERO)
-    p = np.int64(at)
+    w, p = _read_digits(text, p, _ZERO)
     if p - first > 10:
         return 0, first, TOO_LARGE
     index = np.int64(w)
@@ -303,23 +298,56 @@ def _read_index(text, p, previous, base, limit):
     return index, p + 1, 0
 
 
-# Inlined, because at a call Numba counts the references of all arrays in a tuple: 15 % of the time.
-@njit(nogil=True, cache=True, error_model="numpy", inline="always")
-def _read_features(text, p, nnz, n_slow, rules, out, slow):
-    """Read pairs up to the end of the line; the arguments are those of `parse`.
+class Job(NamedTuple):
+    """Text and the arrays for its rows, by address."""
+
+    text: int
+    """uint8 (size,): bytes that end with a newline."""
+    size: int
+    first_row: int
+    """Number of the first row in the stream, which decides whose it is."""
+    mine: int
+    end_mine: int
+    n_agents: int
+    """Rows of agents outside mine … end_mine − 1 become empty. No agents: all rows are kept."""
+    base: int
+    """Index of the first feature."""
+    limit: int
+    """Limit of columns."""
+    lenient: bool
+    """Whether to go on after a bad line."""
+    y: int
+    """float64: labels"""
+    starts: int
+    """int64: where each row begins in the text"""
+    indptr: int
+    indices: int
+    data: int
+    """The rows, as in `Rows`."""
+    slow_at: int
+    slow_slot: int
+    """int64: where numbers begin that are left to the caller, and their places in `data`, or
+    ``-1 - row`` for a label."""
+    bad: int
+    """int64 (most_bad, 2): place and kind of the first errors."""
+    most_bad: int
+    counts: int
+    """int64 (4,): rows, values, numbers left to the caller, bad lines."""
+
+
+@inner(inlined=True)
+def _read_features(job, p, nnz, n_slow):
+    """Read pairs up to the end of the line.
 
     Returns the place of the newline (or of the error), the new counts of values and of
     numbers left to the caller, and the kind of error.
     """
-    base, limit, _ = rules
-    _, _, _, indices, data = out
-    slow_at, slow_slot = slow
-    previous = -1
+    text, previous = bytes_at(job.text), -1
     while True:
         p = _skip_blanks(text, p)
         if text[p] == _NEWLINE or text[p] == _HASH:
             return p, nnz, n_slow, 0
-        index, p, error = _read_index(text, p, previous, base, limit)
+        index, p, error = _read_index(text, p, previous, job.base, job.limit)
         if error:
             return p, nnz, n_slow, error
         value, end, how = _read_number(text, p)
@@ -328,89 +356,65 @@ def _read_features(text, p, nnz, n_slow, rules, out, slow):
         if how == _TOO_BIG:
             return p, nnz, n_slow, OVERFLOW
         if how == _UNDECIDED:
-            slow_at[n_slow], slow_slot[n_slow] = p, nnz
+            integers(job.slow_at)[n_slow], integers(job.slow_slot)[n_slow] = p, nnz
             n_slow += 1
-        indices[nnz] = index
-        data[nnz] = value
+        indices(job.indices)[nnz] = index
+        floats(job.data)[nnz] = value
         nnz += 1
         previous = index
         p = end
 
 
-@njit(nogil=True, cache=True, error_model="numpy", inline="always")
-def _read_row(text, p, row, nnz, n_slow, rules, out, slow):
+@inner(inlined=True)
+def _read_row(job, p, row, nnz, n_slow):
     """Read a label and its pairs; returns as `_read_features` does."""
+    text = bytes_at(job.text)
     label, end, how = _read_number(text, p)
     if how == _NO_NUMBER or not _ends_token(text[end]):
         return p, nnz, n_slow, BAD_LABEL
     if how == _TOO_BIG:
         return p, nnz, n_slow, OVERFLOW
     if how == _UNDECIDED:
-        slow[0][n_slow], slow[1][n_slow] = p, -1 - row
+        integers(job.slow_at)[n_slow], integers(job.slow_slot)[n_slow] = p, -1 - row
         n_slow += 1
-    out[0][row] = label
+    floats(job.y)[row] = label
     p = _skip_query(text, _skip_blanks(text, end))
-    return _read_features(text, p, nnz, n_slow, rules, out, slow)
+    return _read_features(job, p, nnz, n_slow)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def parse(text, first_row, keep, rules, out, slow, bad):
-    """Read all lines of `text` into arrays; see `ddol.streams.libsvm`.
-
-    Parameters
-    ----------
-    text
-        Bytes that end with a newline.
-    first_row
-        Number of the first row in the stream, which decides whose it is.
-    keep
-        (first, last, n_agents): rows of other agents become empty. No agents: all are kept.
-    rules
-        (index of the first feature, limit of columns, whether to go on after a bad line).
-    out
-        (y, starts, indptr, indices, data): rows as in `Rows`, and where each begins in `text`.
-    slow
-        Where numbers begin that are left to the caller, and their places in `data`, or
-        ``-1 - row`` for a label.
-    bad
-        Receives place and kind of the first errors, shape (n, 2).
-
-    Returns
-    -------
-    rows, values, numbers left to the caller, bad lines
-    """
-    y, starts, indptr, _, _ = out
-    mine, end_mine, n_agents = keep
+@inner
+def _parse_lines(job):
+    text, indptr, counts = bytes_at(job.text), integers(job.indptr), integers(job.counts)
     p, row, nnz, n_slow, n_bad = 0, 0, 0, 0, 0
     indptr[0] = 0
-    while p < len(text):
+    while p < job.size:
         p = _skip_blanks(text, p)
         if text[p] == _NEWLINE or text[p] == _HASH:
-            p = _skip_line(text, p)
+            p = _skip_line(text, p, job.size)
             continue
-        starts[row] = p
-        if n_agents and not mine <= (first_row + row) % n_agents < end_mine:
-            y[row] = np.nan
+        integers(job.starts)[row] = p
+        if job.n_agents and not job.mine <= (job.first_row + row) % job.n_agents < job.end_mine:
+            floats(job.y)[row] = np.nan
             row += 1
             indptr[row] = nnz
-            p = _skip_line(text, p)
+            p = _skip_line(text, p, job.size)
             continue
-        p, new_nnz, new_slow, error = _read_row(text, p, row, nnz, n_slow, rules, out, slow)
+        p, new_nnz, new_slow, error = _read_row(job, p, row, nnz, n_slow)
         if error:
-            if n_bad < len(bad):
-                bad[n_bad, 0], bad[n_bad, 1] = p, error
+            if n_bad < job.most_bad:
+                integers(job.bad)[2 * n_bad], integers(job.bad)[2 * n_bad + 1] = p, error
             n_bad += 1
-            if not rules[2]:
+            if not job.lenient:
                 break
         else:
             nnz, n_slow = new_nnz, new_slow
             row += 1
             indptr[row] = nnz
-        p = p + 1 if text[p] == _NEWLINE else _skip_line(text, p)
-    return row, nnz, n_slow, n_bad
+        p = p + 1 if text[p] == _NEWLINE else _skip_line(text, p, job.size)
+    counts[0], counts[1], counts[2], counts[3] = row, nnz, n_slow, n_bad
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@inner
 def _last_index(text, first, end):
     """Largest index of the line whose pairs are between `first` and `end`, -1 for none."""
     p = end - 1
@@ -427,8 +431,66 @@ def _last_index(text, first, end):
     return index
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def scan_lines(text, labels, n_labels):
+# --- what Python calls ---------------------------------------------------------------------------
+
+
+@entry("void(struct*)")
+def _parse(job):
+    _parse_lines(unpacked(Job, job))
+
+
+@entry("void(int64, int64, int64)")
+def _count_bounds(text, size, counts):
+    lines, colons = 0, 0
+    for k in range(size):
+        lines += bytes_at(text)[k] == _NEWLINE
+        colons += bytes_at(text)[k] == _COLON
+    integers(counts)[0], integers(counts)[1] = lines, colons
+
+
+@entry("void(int64, int64, int64, int64, int64)")
+def _scan_lines(text, size, labels, room, counts):
+    text, labels, counts = bytes_at(text), floats(labels), integers(counts)
+    p, rows, largest, hit, n_labels = 0, 0, -1, 0, counts[2]
+    while p < size:
+        p = _skip_blanks(text, p)
+        if text[p] == _NEWLINE or text[p] == _HASH:
+            p = _skip_line(text, p, size)
+            continue
+        label, end, how = _read_number(text, p)
+        if how in (_NO_NUMBER, _TOO_BIG) or not _ends_token(text[end]):
+            counts[3] = p
+            break
+        rows += 1
+        if n_labels <= room and (n_labels == 0 or labels[hit] != label):
+            hit = 0
+            while hit < n_labels and labels[hit] != label:
+                hit += 1
+            if hit == n_labels:
+                if n_labels < room:
+                    labels[n_labels] = label
+                else:
+                    hit = 0
+                n_labels += 1
+        p = _find(text, end, size, _NEWLINE, _HASH)
+        largest = max(largest, _last_index(text, end, p))
+        p = p + 1 if text[p] == _NEWLINE else _skip_line(text, p, size)
+    counts[0], counts[1], counts[2] = rows, largest, n_labels
+
+
+def parse(job: Job) -> None:
+    """Read all lines of a text into arrays."""
+    _parse(packed(job))
+
+
+def count_bounds(text: NDArray[np.uint8]) -> tuple[int, int]:
+    """Newlines and colons: no chunk has more rows, or more values, than these."""
+    counts = np.zeros(2, np.int64)
+    _count_bounds(text.ctypes.data, len(text), counts.ctypes.data)
+    return int(counts[0]), int(counts[1])
+
+
+def scan_lines(text: NDArray[np.uint8], labels: NDArray[np.float64], n_labels: int) -> tuple:
     """Count rows and find the largest index and the distinct labels, trusting the lines.
 
     Parameters
@@ -443,27 +505,7 @@ def scan_lines(text, labels, n_labels):
     -------
     rows, largest index, number of labels, place of the first bad label or -1
     """
-    p, rows, largest, hit = 0, 0, -1, 0
-    while p < len(text):
-        p = _skip_blanks(text, p)
-        if text[p] == _NEWLINE or text[p] == _HASH:
-            p = _skip_line(text, p)
-            continue
-        label, end, how = _read_number(text, p)
-        if how in (_NO_NUMBER, _TOO_BIG) or not _ends_token(text[end]):
-            return rows, largest, n_labels, p
-        rows += 1
-        if n_labels <= len(labels) and (n_labels == 0 or labels[hit] != label):
-            hit = 0
-            while hit < n_labels and labels[hit] != label:
-                hit += 1
-            if hit == n_labels:
-                if n_labels < len(labels):
-                    labels[n_labels] = label
-                else:
-                    hit = 0
-                n_labels += 1
-        p = _find(text, end, _NEWLINE, _HASH)
-        largest = max(largest, _last_index(text, end, p))
-        p = p + 1 if text[p] == _NEWLINE else _skip_line(text, p)
-    return rows, largest, n_labels, -1
+    counts = np.array([0, -1, n_labels, -1])
+    addresses = text.ctypes.data, len(text), labels.ctypes.data, len(labels), counts.ctypes.data
+    _scan_lines(*addresses)
+    return tuple(counts.tolist())

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ddol.streams.arrays import RowsStream, array_stream
 from ddol.streams.columns import Columns, choose_columns
@@ -51,6 +50,8 @@ def read_npz(path: str) -> RowsStream:
         arrays = {name: _member(path, parts, name) for name in names}
     X: Any = arrays.get("X")
     if X is None:
+        import scipy.sparse as sp
+
         shape = tuple(int(side) for side in arrays["shape"])
         X = sp.csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
         X.check_format()

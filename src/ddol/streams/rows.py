@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from ddol.streams.errors import DataError
@@ -103,6 +102,7 @@ class Rows:
 
         Examples
         --------
+        >>> import scipy.sparse as sp
         >>> rows = Rows.from_csr(sp.csr_matrix([[0.0, 2.0], [0.0, 0.0]]), [1, 0])
         >>> rows.data, rows.indices, rows.indptr
         (array([2.]), array([1], dtype=uint32), array([0, 1, 1]))
@@ -215,6 +215,8 @@ class Rows:
         >>> Rows.from_dense([[1.0, 0.0]], [1]).to_scipy().shape
         (1, 2)
         """
+        import scipy.sparse as sp
+
         if self.dense:
             return sp.csr_matrix(self.data.reshape(len(self), self.n_features))
         indices = self.indices.astype(np.int64)

@@ -13,16 +13,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba.extending import register_jitable
 
-from ddol.compiled import column
+from ddol.compiled import column, inner
 from ddol.update.rule import LINEAR, Layout, Loops, Update
 
 ETA, ROUND, FACTOR = 0, 1, 2
 L1, RADIUS = 0, 1
 
 
-@register_jitable
+@inner
 def _weight(w, s, p, d):
     size = abs(w[d]) - p[L1] * s[ROUND]
     if size <= 0.0:

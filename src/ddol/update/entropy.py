@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import math
 
-from numba.extending import register_jitable
-
-from ddol.compiled import column
+from ddol.compiled import column, inner
 from ddol.update.rule import LINEAR, LOG, Layout, Loops
 
 SHIFT, REF, TOTAL, PEAK, TOUCHED = 0, 1, 2, 3, 4
@@ -42,7 +40,7 @@ def score(w, s, p, x, index, n, D, which):
     return total * math.exp(max(s[REF] + s[SHIFT], LEAST))
 
 
-@register_jitable
+@inner
 def _move(w, s, theta, v, change):
     """Move one log-weight; keep its exponential and the sum of all of them."""
     w[theta] += change
@@ -55,7 +53,7 @@ def _move(w, s, theta, v, change):
     w[v] = fresh
 
 
-@register_jitable
+@inner
 def _move_sides(w, s, p, d, D, change):
     if p[SIDES] == 1.0:
         _move(w, s, d, D + d, change)
@@ -64,7 +62,7 @@ def _move_sides(w, s, p, d, D, change):
         _move(w, s, D + d, 3 * D + d, -change)
 
 
-@register_jitable
+@inner
 def _recentre(w, s, p, D):
     """Sum the exponentials anew, relative to the largest log-weight."""
     n = D if p[SIDES] == 1.0 else 2 * D

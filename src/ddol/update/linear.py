@@ -6,9 +6,7 @@ The factor makes L2 shrinking and the projection onto an L2 ball O(1), so a spar
 
 from __future__ import annotations
 
-from numba.extending import register_jitable
-
-from ddol.compiled import column
+from ddol.compiled import column, inner
 from ddol.update.rule import LINEAR, Layout, Loops
 
 SCALE, SQUARES, TOUCHED = 0, 1, 2
@@ -26,7 +24,7 @@ def score(w, s, p, x, index, n, D, which):
     return s[SCALE] * total
 
 
-@register_jitable
+@inner
 def _keep_in_range(w, s, D):
     """Multiply the factor out before it leaves the range of numbers, so rarely that O(D) is nothing."""
     if abs(s[SCALE]) < 1e-100:
@@ -96,7 +94,7 @@ def finish(w, s, p, D, t, eta):
         _project_onto_l1(w, s, p, D, kind == _SIMPLEX)
 
 
-@register_jitable
+@inner
 def _project_onto_l1(w, s, p, D, nonnegative):
     """Soft threshold at the level where the sum is the radius, found by repeated averaging."""
     total = 0.0

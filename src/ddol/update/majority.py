@@ -13,9 +13,8 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba.extending import register_jitable
 
-from ddol.compiled import column
+from ddol.compiled import column, inner
 from ddol.update.rule import DUAL, LINEAR, LOG, PRIMAL, Layout, Loops, Update
 
 REF, TOTAL, AGE = 0, 1, 2
@@ -93,7 +92,7 @@ def commit_primal(w, s, p, delta, peak, index, n, D, eta):
     s[AGE] += 1.0
 
 
-@register_jitable
+@inner
 def _recentre(w, s, D):
     largest = -math.inf
     for d in range(D):

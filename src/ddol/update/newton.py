@@ -14,9 +14,8 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba.extending import register_jitable
 
-from ddol.compiled import column
+from ddol.compiled import column, inner
 from ddol.update.rule import LINEAR, MAX, Layout, Loops, Update
 
 V, U, NOW, PRODUCT, INVERSE = range(5)
@@ -30,19 +29,19 @@ MOST = 1000
 """Most features: two matrices of D² numbers per weight vector, and O(D³) a round on a network."""
 
 
-@register_jitable
+@inner
 def _matrix(D):
     """Place of A, behind B."""
     return (INVERSE + D) * D
 
 
-@register_jitable
+@inner
 def _scaled(w, s, x, d, g):
     """g̃ of one feature: in units of its scale, which may still have to grow, and of the answers."""
     return g * min(max(x * w[d], -1.0), 1.0) / s[UNIT]
 
 
-@register_jitable
+@inner
 def _multiply(w, D, vector):
     """Slot PRODUCT becomes B times the vector at a place."""
     for i in range(D):
@@ -52,7 +51,7 @@ def _multiply(w, D, vector):
         w[PRODUCT * D + i] = row
 
 
-@register_jitable
+@inner
 def _follow(w, D, size):
     """u ← u − size·B·g̃, with g̃ in slot NOW."""
     _multiply(w, D, NOW * D)
@@ -60,7 +59,7 @@ def _follow(w, D, size):
         w[U * D + i] -= size * w[PRODUCT * D + i]
 
 
-@register_jitable
+@inner
 def _rank_one(w, D):
     """A ← A + g̃g̃ᵀ, and the same in B."""
     _multiply(w, D, NOW * D)
@@ -74,7 +73,7 @@ def _rank_one(w, D):
             w[_matrix(D) + i * D + j] += own * w[NOW * D + j]
 
 
-@register_jitable
+@inner
 def _invert(w, D):
     """B ← A⁻¹ by Cholesky: A = LLᵀ, then L⁻¹, then L⁻ᵀL⁻¹, all in the place of B."""
     a, b = _matrix(D), INVERSE * D

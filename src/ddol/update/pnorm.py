@@ -7,9 +7,7 @@ only changes the factor.
 
 from __future__ import annotations
 
-from numba.extending import register_jitable
-
-from ddol.compiled import column
+from ddol.compiled import column, inner
 from ddol.update.rule import LINEAR, Layout, Loops
 
 SCALE, POWERS, TOUCHED, PEAK = 0, 1, 2, 3
@@ -19,7 +17,7 @@ KINDS = {"everywhere": 0.0, "norm_ball": 1.0}
 LAYOUT = Layout(slots=2, scalars=4, packed=(LINEAR,))
 
 
-@register_jitable
+@inner
 def _factor(s, p):
     """‖θ‖_q^{2−q}·scale: what turns the stored powers into weights."""
     if s[POWERS] <= 0.0:
@@ -27,7 +25,7 @@ def _factor(s, p):
     return s[SCALE] * s[POWERS] ** ((2.0 - p[Q]) / p[Q])
 
 
-@register_jitable
+@inner
 def _put(w, s, p, d, D, theta):
     size = abs(theta)
     power = size ** (p[Q] - 1.0) if size > 0.0 else 0.0
@@ -37,7 +35,7 @@ def _put(w, s, p, d, D, theta):
     w[D + d] = power if theta >= 0.0 else -power
 
 
-@register_jitable
+@inner
 def _sum_anew(w, s, p, D):
     for d in range(D):
         w[D + d] = 0.0

@@ -11,20 +11,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numba import types
 
-from ddol.compiled import DENSE, POINTER, SPARSE, compile_part
+from ddol.compiled import Signature, compile_part
 
 DUAL, PRIMAL = "dual", "primal"
 LINEAR, LOG, MAX = 0, 1, 2
 """How neighbours' numbers are averaged: Σ A v, log Σ A exp v, or the largest."""
 
-_P, _I, _F, _V = POINTER, types.int64, types.float64, types.void
+_DENSE, _SPARSE = "int64", "uint32*"  # what `index` is; see `ddol.compiled.intrinsics.column`
 _NUMBERS = ("which", "g", "eta", "share", "exchanging", "t", "y", "grow")
-_STATE = (_P, _P, _P)  # w: slots × D numbers of one output; s: its scalars; p: the parameters
+_STATE = ("double*",) * 3  # w: slots × D numbers of one output; s: its scalars; p: the parameters
 
 
 @dataclass(frozen=True)
@@ -73,34 +71,35 @@ class Loops:
 
     def addresses(self, dense: bool) -> np.ndarray:
         """Compile what is not compiled yet; the order is that of the fields."""
-        row = DENSE if dense else SPARSE
+        row = _DENSE if dense else _SPARSE
         calls = {
-            "score": (_F, "x, index, n, D, which"),
-            "begin": (_V, "D, eta, share, exchanging"),
-            "step": (_V, "x, index, n, D, g, eta, share"),
-            "absorb": (_V, "delta, x, index, n, D, g, eta, share"),
-            "commit": (_V, "delta, peak, index, n, D, eta"),
-            "finish": (_V, "D, t, eta"),
-            "pack": (_V, "D, out"),
-            "unpack": (_V, "D, averaged"),
-            "weights": (_V, "D, out"),
-            "squares": (_F, "D"),
-            "observe": (_V, "x, index, n, D, y, grow"),
-            "notice": (_V, "delta, peak, x, index, n, D, y, share"),
+            "score": ("double", "x, index, n, D, which"),
+            "begin": ("void", "D, eta, share, exchanging"),
+            "step": ("void", "x, index, n, D, g, eta, share"),
+            "absorb": ("void", "delta, x, index, n, D, g, eta, share"),
+            "commit": ("void", "delta, peak, index, n, D, eta"),
+            "finish": ("void", "D, t, eta"),
+            "pack": ("void", "D, out"),
+            "unpack": ("void", "D, averaged"),
+            "weights": ("void", "D, out"),
+            "squares": ("double", "D"),
+            "observe": ("void", "x, index, n, D, y, grow"),
+            "notice": ("void", "delta, peak, x, index, n, D, y, share"),
         }
         parts = [(getattr(self, name), name, *call, row) for name, call in calls.items()]
         # What a worker collected is dense, whatever its rows were.
-        parts.append((self.commit, "commit", *calls["commit"], DENSE))
+        parts.append((self.commit, "commit", *calls["commit"], _DENSE))
         return np.array([_address(*part) for part in parts], np.int64)
 
 
-def _address(function: Callable | None, name: str, result: Any, arguments: str, row: Any) -> int:
+def _address(function: Callable | None, name: str, result: str, arguments: str, row: str) -> int:
     """Address of one loop, compiled for dense or sparse rows; 0 where an update has none."""
     if function is None:
         return 0
-    kinds = {"index": row, "n": _I, "D": _I, **dict.fromkeys(_NUMBERS, _F)}
-    signature = result(*_STATE, *[kinds.get(argument, _P) for argument in arguments.split(", ")])
-    return int(compile_part(function, signature, f"{name}(w, s, p, {arguments})").address)
+    kinds = {"index": row, "n": "int64", "D": "int64", **dict.fromkeys(_NUMBERS, "double")}
+    passed = (kinds.get(argument, "double*") for argument in arguments.split(", "))
+    signature = Signature(result, (*_STATE, *passed))
+    return compile_part(function, signature, f"{name}(w, s, p, {arguments})")
 
 
 @dataclass(frozen=True)

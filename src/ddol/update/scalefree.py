@@ -21,9 +21,7 @@ from __future__ import annotations
 
 import math
 
-from numba.extending import register_jitable
-
-from ddol.compiled import column
+from ddol.compiled import column, inner
 from ddol.update.rule import LINEAR, MAX, Loops
 
 # Slots of D numbers: inverse scale, P, X, pot, gradient of this round (then what is released).
@@ -47,19 +45,19 @@ NOTHING = 1e-299
 PACKED = (LINEAR, LINEAR, LINEAR, LINEAR, LINEAR, MAX)
 
 
-@register_jitable
+@inner
 def clipped(x):
     """x̃ from x·v."""
     return min(max(x, -1.0), 1.0)
 
 
-@register_jitable
+@inner
 def spread_of_scores(s):
     """√(examples / Σ‖x̃‖²): makes one step change a score by the same amount in any dimension."""
     return math.sqrt(s[SEEN] / s[NORMS]) if s[NORMS] > 0.0 else 0.0
 
 
-@register_jitable
+@inner
 def correlation(w, p, d, D):
     """κ² of the agents' gradients of one feature."""
     if p[AGENTS] == 1.0 or w[P * D + d] <= NOTHING:
@@ -68,7 +66,7 @@ def correlation(w, p, d, D):
     return 1.0 if kappa > 1.0 - 1e-9 else kappa * kappa
 
 
-@register_jitable
+@inner
 def worth(w, p, d, D):
     """P·f: what a step divides by the square root of."""
     kappa2 = correlation(w, p, d, D)
@@ -115,7 +113,7 @@ def absorb(w, s, p, delta, x, index, n, D, g, eta, share):
         delta[D + d] += share * gradient * gradient
 
 
-@register_jitable
+@inner
 def collect(w, s, p, delta, peak, d, D):
     """Take what all agents collected for one feature into P, X and the scale; the mean gradient."""
     if peak[d] * w[d] > 1.0:
@@ -131,7 +129,7 @@ def collect(w, s, p, delta, peak, d, D):
     return mean
 
 
-@register_jitable
+@inner
 def keep_alone(w, p, d, D, gradient):
     """Count a gradient that is followed without asking the neighbours; κ stays what it was."""
     square = gradient * gradient
@@ -147,7 +145,7 @@ def begin(w, s, p, D, eta, share, exchanging):
     s[ETA] = eta
 
 
-@register_jitable
+@inner
 def pack_common(w, s, D, out):
     for d in range(D):
         gradient = w[NOW * D + d]
@@ -159,7 +157,7 @@ def pack_common(w, s, D, out):
         out[5 * D + d] = 1.0 / w[d] if w[d] < UNSEEN else 0.0
 
 
-@register_jitable
+@inner
 def unpack_common(w, s, p, d, D, averaged):
     """Take averaged sums of one feature; what is released from the pot stands in NOW."""
     gradient, square = averaged[3 * D + d], averaged[4 * D + d]
@@ -188,7 +186,7 @@ def adaptive_score(w, s, p, x, index, n, D, which):
     return total
 
 
-@register_jitable
+@inner
 def _unit(s):
     return s[ETA] * s[LARGEST] * spread_of_scores(s)
 
@@ -276,7 +274,7 @@ ADAPTIVE = Loops(
 SUM, SIZES, SIZE, REWARD = range(OWN, OWN + 4)
 
 
-@register_jitable
+@inner
 def _bet(w, s, d, D):
     """Weight of x̃: the share of the wealth that the coin's past flips justify."""
     size = w[SIZE * D + d]
@@ -286,7 +284,7 @@ def _bet(w, s, d, D):
     return s[LARGEST] * share * (size * spread_of_scores(s) + w[REWARD * D + d])
 
 
-@register_jitable
+@inner
 def _flip(w, s, d, D, gradient):
     """Win or lose on one outcome."""
     if s[LARGEST] > 0.0:

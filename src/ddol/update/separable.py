@@ -6,48 +6,13 @@ parameters, as the bits of two numbers, and the loops call them from there.
 
 from __future__ import annotations
 
-import ctypes
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import config, types
-from numba.extending import intrinsic, register_jitable
 
-from ddol.compiled import call_float, column
+from ddol.compiled import address_of, bits, call_float, column, inner
 from ddol.update.rule import LINEAR, Layout, Loops
 
 L2, TO_PRIMAL, TO_DUAL, OWN = 0, 1, 2, 3
 LAYOUT = Layout(slots=2, scalars=1, packed=(LINEAR,))
-
-
-@intrinsic
-def _bits(typing_context: Any, number: Any) -> Any:
-    """Read a number's bits as an address."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return builder.bitcast(values[0], ir.IntType(64))
-
-    return types.int64(number), generate
-
-
-@intrinsic
-def _after(typing_context: Any, pointer: Any, places: Any) -> Any:
-    """Address of the parameters that follow ours: the link functions' own."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return builder.ptrtoint(builder.gep(values[0], [values[1]]), ir.IntType(64))
-
-    return types.int64(pointer, places), generate
-
-
-if config.DISABLE_JIT:
-
-    def _bits(number: float) -> int:
-        return int(np.float64(number).view(np.int64))
-
-    def _after(pointer: Any, places: int) -> int:
-        return ctypes.addressof(pointer.contents) + 8 * places
 
 
 def as_number(address: int) -> float:
@@ -55,9 +20,9 @@ def as_number(address: int) -> float:
     return float(np.int64(address).view(np.float64))
 
 
-@register_jitable
+@inner
 def _primal(p, theta):
-    return call_float(_bits(p[TO_PRIMAL]), (theta, _after(p, OWN)))
+    return call_float(bits(p[TO_PRIMAL]), (theta, address_of(p, OWN)))
 
 
 def score(w, s, p, x, index, n, D, which):
@@ -114,7 +79,7 @@ def weights(w, s, p, D, out):
 def unpack_primal(w, s, p, D, averaged):
     for d in range(D):
         w[D + d] = averaged[d]
-        w[d] = call_float(_bits(p[TO_DUAL]), (averaged[d], _after(p, OWN)))
+        w[d] = call_float(bits(p[TO_DUAL]), (averaged[d], address_of(p, OWN)))
 
 
 LOOPS = Loops(score, begin, step, absorb, commit, None, pack, unpack, weights)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import ctypes
 import math
 
-import numba
 import numpy as np
 import pytest
 
 import ddol
-from ddol.compiled import CompileError, check_arguments, column, scalar
+from ddol.compiled import INTERPRETED, CompileError, check_arguments, column, scalar
 from ddol.update.losses import Loss, hinge
 
-compiling = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+compiling = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
 VALUE = "value(z, y, p)"
 
 

@@ -1,0 +1,82 @@
+"""How Python functions become parts of the compiled kernel.
+
+A part (a loss, one loop of an update rule, a communicator) is a plain Python function. It is
+compiled on its own, to a C function, and the kernel calls it by its address. So no combination of parts
+is ever compiled together, every part is kept on disk on its own, and a user's part is compiled exactly
+like ours.
+
+- `parts`: what is compiled, and when: `compile_part`, `entry`, `inner`.
+- `intrinsics`: what compiled code can say beyond plain Python: `column`, `floats`, `call_float`, …
+- `digest`, `store`: object code, known by what its function says, kept on disk.
+- `compiler`: Numba, which only a process that has something to compile imports.
+"""
+
+from ddol.compiled.intrinsics import (
+    address_of,
+    atomic_add,
+    atomic_load,
+    atomic_store,
+    bits,
+    bytes_at,
+    call_float,
+    call_int,
+    call_int32,
+    call_void,
+    column,
+    floats,
+    from_bits,
+    indices,
+    integers,
+    ints,
+    pause,
+    prefetch,
+    unpacked,
+    yield_core,
+)
+from ddol.compiled.parts import (
+    INTERPRETED,
+    CompileError,
+    Entry,
+    Signature,
+    check_arguments,
+    compile_part,
+    entry,
+    inner,
+    is_kept,
+    packed,
+    scalar,
+)
+
+__all__ = [
+    "INTERPRETED",
+    "CompileError",
+    "Entry",
+    "Signature",
+    "address_of",
+    "atomic_add",
+    "atomic_load",
+    "atomic_store",
+    "bits",
+    "bytes_at",
+    "call_float",
+    "call_int",
+    "call_int32",
+    "call_void",
+    "check_arguments",
+    "column",
+    "compile_part",
+    "entry",
+    "floats",
+    "from_bits",
+    "indices",
+    "inner",
+    "integers",
+    "ints",
+    "is_kept",
+    "packed",
+    "pause",
+    "prefetch",
+    "scalar",
+    "unpacked",
+    "yield_core",
+]

@@ -1,0 +1,153 @@
+"""What compiled code can say beyond plain Python: pointers, calls by address, atomics.
+
+Here is what each means to the interpreter, which runs it where NUMBA_DISABLE_JIT=1 is set and in
+nobody's hot loop; `ddol.compiled.compiler` has the machine code of the same names.
+
+Loops over a row are written once for dense and sparse rows: the row's values are ``x[0..n)`` and
+``column(index, j)`` says which feature the j-th value belongs to. The dense variant is compiled with
+an integer in the place of ``index``, so that ``column`` is ``j`` there and the loop vectorises.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+from typing import Any, get_type_hints
+
+import numpy as np
+
+
+def column(index: Any, j: int) -> int:
+    """Feature of the j-th value of a row: ``j`` in a dense row, ``index[j]`` in a sparse one."""
+    return j if isinstance(index, int) else int(index[j])
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+
+def _pointer(address: int, kind: Any) -> Any:
+    return ctypes.cast(int(address), ctypes.POINTER(kind))
+
+
+def floats(address: int) -> Any:
+    """The float64 numbers at an address, to be indexed."""
+    return _pointer(address, ctypes.c_double)
+
+
+def integers(address: int) -> Any:
+    """The int64 numbers at an address."""
+    return _pointer(address, ctypes.c_int64)
+
+
+def indices(address: int) -> Any:
+    """The uint32 numbers at an address."""
+    return _pointer(address, ctypes.c_uint32)
+
+
+def ints(address: int) -> Any:
+    """The int32 numbers at an address."""
+    return _pointer(address, ctypes.c_int32)
+
+
+def bytes_at(address: int) -> Any:
+    """The bytes at an address."""
+    return _pointer(address, ctypes.c_uint8)
+
+
+def address_of(pointer: Any, places: int) -> int:
+    """Address of an element of what a pointer points to."""
+    size = ctypes.sizeof(pointer._type_)
+    return ctypes.addressof(pointer.contents) + places * size
+
+
+def bits(number: float) -> int:
+    """The bits of a float64, as an integer: how an address travels among numbers."""
+    return int(np.float64(number).view(np.int64))
+
+
+def from_bits(word: int) -> float:
+    """The float64 that has these bits."""
+    return float(np.uint64(word).view(np.float64))
+
+
+def prefetch(address: int) -> None:
+    """Ask for the cache line behind an address, to be read soon."""
+
+
+def field_types(kind: Any) -> list[type]:
+    """Types of the fields of a NamedTuple: int, float or bool."""
+    return list(get_type_hints(kind).values())
+
+
+@functools.cache
+def layout_of(kind: Any) -> struct.Struct:
+    """How the fields of a NamedTuple lie in memory: 8 bytes each."""
+    return struct.Struct("=" + "".join("d" if t is float else "q" for t in field_types(kind)))
+
+
+def unpacked(kind: Any, data: Any) -> Any:
+    """The NamedTuple whose fields lie one after the other in memory; see `parts.packed`."""
+    return kind(*layout_of(kind).unpack(data))
+
+
+# --- calls ---------------------------------------------------------------------------------------
+
+
+def _called(result: Any, address: int, arguments: tuple) -> Any:
+    kinds = {float: ctypes.c_double, np.float64: ctypes.c_double}
+    types = [kinds.get(type(a), ctypes.c_int64) for a in arguments]
+    plain = [
+        float(a) if kind is ctypes.c_double else int(a)
+        for a, kind in zip(arguments, types, strict=True)
+    ]
+    return ctypes.CFUNCTYPE(result, *types)(int(address))(*plain)
+
+
+def call_float(address: int, arguments: tuple) -> float:
+    """Call the C function at an address, which returns a double."""
+    return float(_called(ctypes.c_double, address, arguments))
+
+
+def call_int(address: int, arguments: tuple) -> int:
+    """Call the C function at an address, which returns an int64."""
+    return int(_called(ctypes.c_int64, address, arguments))
+
+
+def call_int32(address: int, arguments: tuple) -> int:
+    """Call the C function at an address, which returns an int, as MPI's do."""
+    return int(_called(ctypes.c_int32, address, arguments))
+
+
+def call_void(address: int, arguments: tuple) -> None:
+    """Call the C function at an address, which returns nothing."""
+    _called(None, address, arguments)
+
+
+# --- threads -------------------------------------------------------------------------------------
+# The interpreter runs one thread at a time, so that plain reads and writes are atomic there.
+
+
+def atomic_add(words: Any, i: int, value: int) -> int:
+    """Add to an int64 in one step and return what was there before."""
+    before = int(words[i])
+    words[i] = before + value
+    return before
+
+
+def atomic_load(words: Any, i: int) -> int:
+    """Read an int64, and see all that its writer wrote before it (acquire)."""
+    return int(words[i])
+
+
+def atomic_store(words: Any, i: int, value: int) -> None:
+    """Write an int64 after everything written before it (release)."""
+    words[i] = value
+
+
+def pause() -> None:
+    """Tell the processor that this is a spin loop; does nothing but on x86."""
+
+
+def yield_core() -> None:
+    """Let another thread have the core."""

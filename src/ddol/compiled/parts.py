@@ -1,0 +1,217 @@
+"""What is compiled, and when: the first time that somebody asks for a function's address."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import inspect
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ddol.compiled import store
+from ddol.compiled.digest import UnknownError, digest
+from ddol.compiled.intrinsics import layout_of
+
+INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+"""Nothing is compiled: for debugging, and for reading coverage."""
+
+_waiting: list[tuple[Callable, bool]] = []
+_one_at_a_time = threading.RLock()
+
+
+class CompileError(TypeError):
+    """A user's function does not fit the kernel: the message says which and what was expected."""
+
+
+class Signature(NamedTuple):
+    """Types of a C function: void, double, int64, or a pointer to double, int64 or uint32."""
+
+    result: str
+    arguments: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str) -> Signature:
+        """Read a signature.
+
+        Examples
+        --------
+        >>> Signature.of("double(int64, double*)")
+        Signature(result='double', arguments=('int64', 'double*'))
+        """
+        result, _, rest = text.removesuffix(")").partition("(")
+        return cls(result, tuple(rest.split(", ")) if rest else ())
+
+
+def inner(function: Callable | None = None, *, inlined: bool = False) -> Any:
+    """Let compiled functions call this one; ``inlined`` at each of its calls, or as LLVM sees fit."""
+    if function is None:
+        return functools.partial(inner, inlined=inlined)
+    function.is_inner = True  # type: ignore[attr-defined]
+    _waiting.append((function, inlined))
+    return function
+
+
+def check_arguments(function: Any, expected: str) -> None:
+    """Refuse what cannot be called as ``expected`` says.
+
+    Examples
+    --------
+    >>> check_arguments(lambda z, y: z - y, "value(z, y, p)")
+    Traceback (most recent call last):
+    ddol.compiled.parts.CompileError: `<lambda>(z, y)` takes 2 arguments, expected 3: value(z, y, p)
+    """
+    if not inspect.isfunction(function):
+        raise CompileError(f"found {function!r}, expected a Python function {expected}")
+    signature = inspect.signature(function)
+    wanted, found = expected.count(",") + 1, len(signature.parameters)
+    if found != wanted:
+        shown = f"{function.__name__}{signature}"
+        raise CompileError(f"`{shown}` takes {found} arguments, expected {wanted}: {expected}")
+
+
+@functools.cache
+def compile_part(function: Callable, signature: Signature, expected: str) -> int:
+    """Compile ``function`` to a C function, and return its address.
+
+    ``expected`` says how the kernel calls it, such as "value(z, y, p)", for messages.
+    """
+    check_arguments(function, expected)
+    if INTERPRETED:
+        return _callback(function, signature)
+    with _one_at_a_time:
+        return _address(function, signature, expected, sums=True)
+
+
+def scalar(function: Callable | None, expected: str) -> int:
+    """Address of ``double f(double…, const double *parameters)``: losses and link functions.
+
+    ``expected`` names the arguments, such as "value(z, y, p)".
+    """
+    if function is None:
+        return 0
+    numbers = ("double",) * expected.count(",")
+    return compile_part(function, Signature("double", (*numbers, "double*")), expected)
+
+
+class Entry:
+    """A compiled function that Python calls, with numbers and addresses; others run meanwhile."""
+
+    def __init__(self, function: Callable, signature: Signature) -> None:
+        functools.update_wrapper(self, function)
+        self.function, self.signature = function, signature
+
+    @functools.cached_property
+    def _call(self) -> Callable:
+        if INTERPRETED:
+            return self.function
+        with _one_at_a_time:
+            address = _address(self.function, self.signature, self.function.__name__, sums=False)
+        kinds: dict[str, Any] = {
+            "void": None,
+            "double": ctypes.c_double,
+            "struct*": ctypes.c_char_p,
+        }
+        result, *arguments = (
+            kinds.get(kind, ctypes.c_int64)
+            for kind in (self.signature.result, *self.signature.arguments)
+        )
+        return ctypes.CFUNCTYPE(result, *arguments)(address)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it."""
+        return self._call(*arguments)
+
+    @property
+    def address(self) -> int:
+        """Where the function is in memory."""
+        return ctypes.cast(self._call, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+
+
+def entry(signature: str) -> Callable[[Callable], Entry]:
+    """Make a compiled function that Python can call; the types are those of `Signature`.
+
+    Examples
+    --------
+    >>> @entry("double(int64, int64)")
+    ... def total(address, n):
+    ...     from_there, found = floats(address), 0.0
+    ...     for k in range(n):
+    ...         found += from_there[k]
+    ...     return found
+    >>> import numpy as np
+    >>> from ddol.compiled import floats
+    >>> numbers = np.ones(3)
+    >>> total(numbers.ctypes.data, 3)
+    3.0
+    """
+    return lambda function: Entry(function, Signature.of(signature))
+
+
+def packed(values: tuple) -> bytes:
+    """The fields of a NamedTuple one after the other, for `intrinsics.unpacked`."""
+    return layout_of(type(values)).pack(*values)
+
+
+def is_kept(function: Entry) -> bool:
+    """Whether this machine has compiled a function before; if not, its first call takes a while."""
+    return INTERPRETED or store.holds(_name(function.function, function.signature, sums=False))
+
+
+def _name(function: Callable, signature: Signature, sums: bool) -> str:
+    return digest(
+        function, store.circumstances(), *signature.arguments, signature.result, str(sums)
+    )
+
+
+_loaded: dict[str, Any] = {}
+"""Code in memory by its digest, as functions that say the same are one; it is never taken back."""
+
+
+def _address(function: Callable, signature: Signature, expected: str, sums: bool) -> int:
+    try:
+        name = _name(function, signature, sums)
+    except UnknownError:
+        code = _compiled(function, signature, expected, sums)
+        _loaded[f"in this process only, at {code.address}"] = code
+        return int(code.address)
+    if name not in _loaded:
+        code = store.fetch(name)
+        if code is None:
+            code = _compiled(function, signature, expected, sums)
+            if code.machine_code is not None:
+                store.put(name, code.symbol, code.machine_code)
+        _loaded[name] = code
+    return int(_loaded[name].address)
+
+
+def _compiled(function: Callable, signature: Signature, expected: str, sums: bool) -> Any:
+    from ddol.compiled import compiler
+
+    while _waiting:
+        compiler.register(*_waiting.pop())
+    try:
+        return compiler.compile_function(function, *signature, sums)
+    except Exception as error:
+        raise CompileError(
+            f"`{function.__name__}` does not compile as {expected}: {compiler.reason(error)}; use "
+            "numbers, loops and functions of `math`, and put numba.njit on functions that it calls"
+        ) from None
+
+
+def _callback(function: Callable, signature: Signature) -> int:
+    """The function as it is, behind the address of a callback."""
+    kinds: dict[str, Any] = {
+        "void": None,
+        "double": ctypes.c_double,
+        "int64": ctypes.c_int64,
+        "double*": ctypes.POINTER(ctypes.c_double),
+        "int64*": ctypes.POINTER(ctypes.c_int64),
+        "uint32*": ctypes.POINTER(ctypes.c_uint32),
+    }
+    arguments = [kinds[kind] for kind in signature.arguments]
+    callback = ctypes.CFUNCTYPE(kinds[signature.result], *arguments)(function)
+    address = ctypes.cast(callback, ctypes.c_void_p).value or 0
+    _loaded[f"callback at {address}"] = callback
+    return address
