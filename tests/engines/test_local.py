@@ -221,7 +221,7 @@ def test_a_batch_whose_gradients_cancel(preset):
         assert not dense.weights.any() and not sparse.weights.any()
 
 
-def test_without_compilation_in_a_process_of_its_own():
+def test_without_compilation_in_a_process_of_its_own(tmp_path):
     code = """
 import math, sys, ddol
 from ddol.testing import check_algorithm
@@ -235,11 +235,17 @@ sinh = separable_mirror("sinh", lambda t, p: math.sinh(t), lambda w, p: math.asi
 own = Algorithm("own", MirrorDescent(sinh), average="primal")
 check_algorithm(own.on(ddol.ring(3)), n_examples=12, n_features=3)
 check_algorithm(ddol.newton(outputs=3).on(ddol.ring(3), period=2), n_examples=12, n_features=3)
+from ddol.streams.libsvm import LibsvmStream
+from ddol.streams.mapped import with_intercept
+rows, _ = next(with_intercept(LibsvmStream((sys.argv[1],))).read())
+assert rows.data.tolist() == [1.0, 0.25, 1.0, -20.0, 3.0] and rows.indices.tolist() == [0, 1, 0, 1, 3]
 assert "numba" not in sys.modules
 """
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    path = tmp_path / "two.libsvm"
+    path.write_text("1 1:0.25\n-1 1:-2e1 3:3\n")
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+        [sys.executable, "-c", code, path], env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr[-2000:]
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ddol.compiled import store
 from ddol.compiled.digest import UnknownError, digest
-from ddol.compiled.intrinsics import layout_of
+from ddol.compiled.intrinsics import floats, indices, integers, layout_of
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 """Nothing is compiled: for debugging, and for reading coverage."""
@@ -105,7 +105,7 @@ class Entry:
     @functools.cached_property
     def _call(self) -> Callable:
         if INTERPRETED:
-            return self.function
+            return self._interpreted
         with _one_at_a_time:
             address = _address(self.function, self.signature, self.function.__name__, sums=False)
         kinds: dict[str, Any] = {
@@ -122,6 +122,13 @@ class Entry:
     def __call__(self, *arguments: Any) -> Any:
         """Call it."""
         return self._call(*arguments)
+
+    def _interpreted(self, *arguments: Any) -> Any:
+        pointers = {"double*": floats, "int64*": integers, "uint32*": indices}
+        kinds = self.signature.arguments
+        return self.function(
+            *(pointers.get(kind, lambda a: a)(a) for kind, a in zip(kinds, arguments, strict=True))
+        )
 
     @property
     def address(self) -> int:

@@ -9,9 +9,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ddol.compiled import entry
 from ddol.streams.errors import DataError
 
 Floats = NDArray[np.float64]
+
+
+@entry("void(int64, int64*, uint32*, double*, int64*, uint32*, double*)")
+def _insert_ones(n, indptr, index, data, new_indptr, new_index, new_data):  # type: ignore[no-untyped-def]
+    """Begin every row with column 0 and the value 1."""
+    new_indptr[0] = 0
+    for row in range(n):
+        lo, hi, place = indptr[row], indptr[row + 1], new_indptr[row]
+        new_index[place], new_data[place] = 0, 1.0
+        shift = place + 1 - lo
+        for k in range(lo, hi):
+            new_index[k + shift] = index[k] + np.uint32(1)
+            new_data[k + shift] = data[k]
+        new_indptr[row + 1] = hi + shift
+
 
 _NO_FLOATS = np.empty(0, dtype=np.float64)
 _NO_INDICES = np.empty(0, dtype=np.uint32)
@@ -194,15 +210,11 @@ class Rows:
             X[:, 0] = 1.0
             X[:, 1:] = self.data.reshape(n, self.n_features)
             return replace(self, data=X.reshape(-1), n_features=self.n_features + 1)
-        indptr = self.indptr + np.arange(n + 1)
-        data = np.empty(indptr[-1])
-        indices = np.empty(indptr[-1], dtype=np.uint32)
-        others = np.ones(len(data), dtype=bool)
-        others[indptr[:-1]] = False
-        data[indptr[:-1]] = 1.0
-        data[others] = self.data
-        indices[indptr[:-1]] = 0
-        indices[others] = self.indices + np.uint32(1)
+        size = len(self.data) + n
+        data, indices = np.empty(size), np.empty(size, dtype=np.uint32)
+        indptr = np.empty(n + 1, dtype=np.int64)
+        given = (self.indptr, self.indices, self.data, indptr, indices, data)
+        _insert_ones(n, *(array.ctypes.data for array in given))
         return replace(
             self, data=data, indices=indices, indptr=indptr, n_features=self.n_features + 1
         )
