@@ -11,9 +11,8 @@ from ddol.algorithm import Algorithm
 from ddol.streams.arrays import RowsStream, array_stream
 from ddol.streams.errors import DataError
 from ddol.streams.labels import Labels, labelled
+from ddol.streams.rows import Rows
 from ddol.streams.stream import Stream
-
-_PIECE = 1 << 17
 
 
 def check_classes(algorithm: Algorithm, classes: Sequence[float]) -> tuple[float, ...]:
@@ -50,18 +49,22 @@ def check_classes(algorithm: Algorithm, classes: Sequence[float]) -> tuple[float
     )
 
 
-def as_streams(streams: Any) -> list[Stream]:
-    """Streams from what users give: (X, y), a stream, or a list of either."""
+def as_streams(streams: Any, checked: bool = True) -> list[Stream]:
+    """Streams from what users give: (X, y), a stream, or a list of either.
+
+    Features are `checked` to be finite unless whoever reads them is stricter.
+    """
     if isinstance(streams, Stream):
         return [streams]
     if isinstance(streams, tuple) and len(streams) in (2, 3) and not isinstance(streams[0], Stream):
-        return [array_stream(*streams)]
+        X, y, weight = (*streams, None)[:3]
+        return [array_stream(X, y, weight, checked=checked)]
     if not isinstance(streams, list | tuple) or not streams:
         raise TypeError(
             f"found {type(streams).__name__} as `streams`, expected (X, y), a stream, or a list of "
             "either, one for each agent"
         )
-    return [as_streams(one)[0] for one in streams]
+    return [as_streams(one, checked)[0] for one in streams]
 
 
 def encoded(algorithm: Algorithm, streams: Any, classes: Sequence[float] | None = None) -> list:
@@ -74,7 +77,7 @@ def encoded(algorithm: Algorithm, streams: Any, classes: Sequence[float] | None 
     classes : sequence of float, optional
         All labels; by default those of the arrays in memory, or −1 and +1.
     """
-    found = as_streams(streams)
+    found = as_streams(streams, checked=not algorithm.update.experts)
     widths = sorted({s.n_features for s in found if s.n_features is not None})
     if len(widths) > 1 and all(isinstance(s, RowsStream) for s in found):
         raise DataError(
@@ -111,27 +114,35 @@ def distinct(y: np.ndarray) -> list[float]:
 
 
 def _check_advice(algorithm: Algorithm, streams: list[Stream]) -> None:
-    """Refuse features in the place of experts' advice, where that can be seen."""
-    n_classes = getattr(algorithm.update, "n_classes", 2)
-    advice = [-1.0, 1.0] if n_classes == 2 else list(range(n_classes))
+    """Refuse sparse rows in the place of experts' advice; the engines look at every value."""
     for stream in streams:
-        if not algorithm.update.experts or not isinstance(stream, RowsStream):
-            continue
-        strange = _first_other(stream.rows.data, advice)
-        if strange is not None or not stream.rows.dense:
-            found = "sparse rows" if strange is None else f"{strange:g}"
-            known = ", ".join(f"{c:g}" for c in advice[:10])
-            raise DataError(
-                f"{stream.describe()}: found {found}, expected the advice of experts, which is one of "
-                f"{known}; make it with ddol.update.experts"
-            )
+        sparse = isinstance(stream, RowsStream) and not stream.rows.dense
+        if algorithm.update.experts and sparse:
+            raise DataError(f"{stream.describe()}: found sparse rows, {_expected(algorithm)}")
 
 
-def _first_other(values: np.ndarray, allowed: Sequence[float]) -> float | None:
-    """The first value that is none of the allowed ones, looked for where a cache holds it."""
-    for lo in range(0, len(values), _PIECE):
-        piece = values[lo : lo + _PIECE]
-        known = np.isin(piece, allowed)
-        if not known.all():
-            return float(piece[known.argmin()])
-    return None
+def strange_advice(algorithm: Algorithm, rows: Rows, row: int) -> str:
+    """What is wrong with a row in which an expert's advice is no class, and with which expert.
+
+    Examples
+    --------
+    >>> from ddol.presets import dwm_i
+    >>> strange_advice(dwm_i(), Rows.from_dense([[1.0, 0.5]], [1]), 0)
+    'found 0.5 in column 1, expected the advice of experts, which is one of -1, 1; make it with ...'
+    """
+    own = rows.slice(row, row + 1)
+    at = int(np.isin(own.data, _classes_of_advice(algorithm)).argmin())
+    expert = at if rows.dense else int(own.indices[at])
+    return f"found {own.data[at]:g} in column {expert}, {_expected(algorithm)}"
+
+
+def _expected(algorithm: Algorithm) -> str:
+    known = ", ".join(f"{c:g}" for c in _classes_of_advice(algorithm)[:10])
+    return (
+        f"expected the advice of experts, which is one of {known}; make it with ddol.update.experts"
+    )
+
+
+def _classes_of_advice(algorithm: Algorithm) -> list[float]:
+    n_classes = getattr(algorithm.update, "n_classes", 2)
+    return [-1.0, 1.0] if n_classes == 2 else [float(k) for k in range(n_classes)]

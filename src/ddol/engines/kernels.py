@@ -32,7 +32,11 @@ SHARED_ADD, SHARED_ABSORB, COPIES = 0, 1, 2
 LINEAR, LOG = 0, 1
 SHORT = 128  # non-zeros
 AHEAD, MOST_FETCHED = 4, 1024  # rounds, and bytes of a row
+COUNTED = 5
+"""Numbers kept of every agent: mistakes, loss, expected mistakes, examples, best log-weight."""
 TIE = 1e-12  # as in ddol.update.majority: rounding must not decide between equal votes
+STRANGE = -3
+"""Status of a block in which an expert's advice is no class: less its row's place in the table."""
 LISTED = 1e-300
 """Marks a feature that is listed already, where its gradient happens to be 0."""
 
@@ -177,7 +181,7 @@ class Examples(NamedTuple):
     """int64 (n_marks,): rounds played when counters are to be written down, rising."""
     n_marks: int
     marked: int
-    """float64 (n_marks, agents, 4): mistakes, loss, expected mistakes and examples then."""
+    """float64 (n_marks, agents, COUNTED): what `_write_down` has written then."""
 
 
 @inlined
@@ -322,7 +326,7 @@ def _predict(worker, examples, a, i, chance, slopes):
         importance *= floats(examples.weight)[i]
     if worker.experts:
         slopes[0] = y
-        return importance if wrong else 0.0
+        return (importance if wrong else 0.0) if scores[0] == scores[0] else math.nan
     cost = 0.0
     for k in range(worker.outputs):
         answer = y
@@ -336,7 +340,7 @@ def _predict(worker, examples, a, i, chance, slopes):
 
 @inlined
 def _predict_all(worker, examples, r):
-    """Every agent predicts its own examples with its own weights."""
+    """Every agent predicts its own examples with its own weights; 0, or `STRANGE` less the place."""
     penalty, turn = 0.0, _turn(worker, examples.t + r)
     for a in range(worker.agents):
         rows = _rows_of(worker, examples, examples.predicted, r, a)
@@ -351,6 +355,9 @@ def _predict_all(worker, examples, r):
             slopes = _slopes_of(worker, turn, a, b)
             cost = _predict(worker, examples, a, rows[b], chance, slopes)
             floats(worker.loss)[a] += cost + penalty
+            if worker.experts and cost != cost:
+                return STRANGE - (r * examples.columns + examples.first + a) * worker.batch - b
+    return 0
 
 
 # --- update --------------------------------------------------------------------------------------
@@ -828,13 +835,15 @@ def _play_alone(worker, examples, lo, hi):
 
 @part
 def _play_rounds(worker, examples, lo, hi):
-    """Play the rounds lo, …, hi − 1 of a block; 0, or the communicator's error."""
+    """Play the rounds lo, …, hi − 1 of a block; 0, or why they ended."""
     if _is_alone(worker):
         _play_alone(worker, examples, lo, hi)
         return 0
     for r in range(lo, hi):
         eta = floats(examples.rates)[r]
-        _predict_all(worker, examples, r)
+        status = _predict_all(worker, examples, r)
+        if status != 0:
+            return status
         if worker.sharing == COPIES:
             status = _update_copies(worker, examples, r, eta)
         else:
@@ -848,19 +857,35 @@ def _play_rounds(worker, examples, lo, hi):
 
 
 @part
+def _best_log_weight(worker):
+    """Largest log-weight of an expert on the shared copy; NaN where there is none."""
+    if not worker.experts or worker.sharing == COPIES:
+        return math.nan
+    w, s = _state(worker, 0, 0)
+    call_void(_part(worker, PACK), (w, s, worker.p, worker.D, worker.mixed))
+    largest = -math.inf
+    for d in range(worker.D):
+        largest = max(largest, floats(worker.mixed)[d])
+    return largest
+
+
+@part
 def _write_down(worker, examples, mark):
     """Keep the counters as they are now."""
-    out = floats(examples.marked + 32 * mark * worker.agents)
+    out = examples.marked + 8 * mark * worker.agents * COUNTED
+    best = _best_log_weight(worker)
     for a in range(worker.agents):
-        out[4 * a] = integers(worker.mistakes)[a]
-        out[4 * a + 1] = floats(worker.loss)[a]
-        out[4 * a + 2] = floats(worker.expected)[a]
-        out[4 * a + 3] = integers(worker.examples)[a]
+        kept = floats(out + 8 * a * COUNTED)
+        kept[0] = integers(worker.mistakes)[a]
+        kept[1] = floats(worker.loss)[a]
+        kept[2] = floats(worker.expected)[a]
+        kept[3] = integers(worker.examples)[a]
+        kept[4] = best
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def play(worker, examples):
-    """Play the rounds of one block; 0, or the communicator's error."""
+    """Play the rounds of one block; 0, `STRANGE` less a place, or the communicator's error."""
     lo = 0
     for mark in range(examples.n_marks):
         hi = integers(examples.marks)[mark]

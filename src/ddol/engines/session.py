@@ -16,11 +16,14 @@ from ddol.engines.kernels import COPIES
 from ddol.engines.local import Local
 from ddol.engines.ranks import RankLostError
 from ddol.engines.state import State, numbers_sent, sharing, start_state
+from ddol.engines.worker import AdviceError
 from ddol.measure.promise import kept
-from ddol.measure.trace import Counters, Recorder, Trace
+from ddol.measure.trace import Recorder, Trace
 from ddol.streams.dealing import deal
+from ddol.streams.errors import DataError
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position, Stream
+from ddol.update.majority import Majority
 from ddol.version import __version__
 
 
@@ -41,8 +44,9 @@ class Engine(Protocol):
 
         Returns
         -------
-        array (marks, N, 4)
-            Mistakes, loss, expected mistakes and examples of every agent at each mark.
+        array (marks, N, 5)
+            Mistakes, loss, expected mistakes and examples of every agent at each mark, and the
+            largest log-weight of an expert, NaN where agents share none.
         """
 
     def state(self) -> State:
@@ -214,9 +218,23 @@ class Session:
         for lo, hi in self._pieces(before, block.n_rounds):
             points = self.recorder.between(before + lo, before + hi)
             piece = Block(block.rows, block.table[lo:hi])
-            self._record(points, self.engine.play(piece, [p - before - lo for p in points]))
+            try:
+                counted = self.engine.play(piece, [p - before - lo for p in points])
+            except AdviceError as error:
+                row = int(piece.table.flat[error.place])
+                raise DataError(f"{self._place_of(row)}: {error}") from None
+            self._record(points, counted)
             counters = self.engine.counters()
             yield Progress(counters.rounds, int(counters.examples.sum()), None)
+
+    def _place_of(self, row: int) -> str:
+        """Where a row of the present block comes from, as far as one stream tells."""
+        if len(self.streams) > 1 or self.setup.engine == "mpi":
+            return f"row {row} of a block"
+        if self.position is None:
+            return self.streams[0].locate(None, row)
+        [place] = self.position["streams"]
+        return self.streams[0].locate(place["block"], place["skip"] + row)
 
     def _first_state(self, block: Block) -> State:
         known = [s.n_features for s in self.streams if s.n_features is not None]
@@ -230,23 +248,18 @@ class Session:
 
     def _pieces(self, before: int, rounds: int) -> Iterator[tuple[int, int]]:
         """Cut rounds where more than counters is wanted: to be shown, or of the weights."""
-        looks = sharing(self.algorithm) == COPIES or self.algorithm.update.experts
+        looks = sharing(self.algorithm) == COPIES
         lo = 0
         while lo < rounds:
             played = before + lo
             hi = min(rounds, self._next_power(played) - before)
             if looks:
                 point = self.recorder.next_round(played)
-                while point < before + hi and not self._sounds(point):
+                while point < before + hi and not self.recorder.sounds(point):
                     point = self.recorder.next_round(point)
                 hi = min(hi, point - before)
             yield lo, hi
             lo = hi
-
-    def _sounds(self, rounds: int) -> bool:
-        """Whether the weights are looked at for the point after so many rounds."""
-        # Bounds of experts follow from their weights, so every point has them.
-        return self.algorithm.update.experts or self.recorder.sounds(rounds)
 
     def _next_power(self, rounds: int) -> int:
         """First later round in which the number of examples passes a power of two."""
@@ -254,17 +267,15 @@ class Session:
         power = 2 ** math.floor(math.log2(max(rounds * per_round, 1)) + 1)
         return max(-(-power // per_round), rounds + 1)
 
-    def _record(self, points: list[int], counters: np.ndarray) -> None:
+    def _record(self, points: list[int], counted: np.ndarray) -> None:
         """Keep points of the curves; the weights are those of the last one, if it is now."""
         assert self.engine is not None
+        copies = sharing(self.algorithm) == COPIES
+        distances = np.full(len(points), math.nan if copies else 0.0)
         now = self.engine.counters().rounds
-        for rounds, counted in zip(points, counters, strict=True):
-            distance = 0.0 if sharing(self.algorithm) != COPIES else math.nan
-            best = math.nan
-            if rounds == now and self._sounds(rounds):
-                distance = self._distance()
-                best = best_log_weight(self)
-            self.recorder.record(rounds, Counters(*counted.T), distance, best)
+        if copies and points and points[-1] == now and self.recorder.sounds(now):
+            distances[-1] = self._distance()
+        self.recorder.record(points, counted, distances)
 
     def _distance(self) -> float:
         """Consensus distance, which costs O(N·D)."""
@@ -351,9 +362,10 @@ def best_log_weight(session: Session) -> float:
     """Largest log-weight of an expert on the shared copy; NaN where there is none."""
     assert session.engine is not None
     update = session.algorithm.update
-    if not update.experts or sharing(session.algorithm) == COPIES:
+    if not isinstance(update, Majority) or sharing(session.algorithm) == COPIES:
         return math.nan
-    return float(session.engine.counters().theta[0, 0, 0].max())
+    state = session.engine.counters()
+    return float(update.log_weights(state.theta[0, 0], state.scalars[0, 0]).max())
 
 
 def traffic(algorithm: Algorithm, rounds: int, n_features: int) -> tuple[int, int]:

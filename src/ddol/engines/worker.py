@@ -12,13 +12,31 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
 from ddol.engines import kernels
-from ddol.engines.kernels import COPIES, Examples, Worker
+from ddol.engines.answers import strange_advice
+from ddol.engines.kernels import COPIES, COUNTED, STRANGE, Examples, Worker
 from ddol.engines.shares import apart
 from ddol.engines.state import State, averages_together, n_states, numbers_sent, sharing
+from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows, concatenate
 from ddol.update.losses import REGRESSION
 from ddol.update.rates import evaluate
 from ddol.update.rule import MAX
+
+
+class AdviceError(DataError):
+    """An expert's advice is none of the classes.
+
+    Parameters
+    ----------
+    message : str
+        What was found, and what was expected.
+    place : int
+        Where the row is in the table of the block's rounds, counted along all of it.
+    """
+
+    def __init__(self, message: str, place: int) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 class Share(NamedTuple):
@@ -52,7 +70,7 @@ class Matrices(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """When counters are written down, and what they are then: (marks, agents, 4)."""
+    """When counters are written down, and what they are then: (marks, agents, COUNTED)."""
 
     rounds: np.ndarray
     counters: np.ndarray
@@ -234,7 +252,7 @@ class Bench:
 
         Counters are written down in `marked` when as many rounds are played as `marks` say.
         """
-        self.marked = np.empty((len(marks), self.share.agents, 4))
+        self.marked = np.empty((len(marks), self.share.agents, COUNTED))
         place = np.asarray(marks, np.int64)
         for lo, hi in self._pieces(len(predicted)):
             matrices = self.fixed_matrices or self._matrices(list(range(t + lo, t + hi)))
@@ -243,6 +261,10 @@ class Bench:
             seen = predicted[lo:hi]
             told = seen if learned is predicted else learned[lo:hi]
             status = self._play(rows, seen, told, t + lo, matrices, own)
+            if status <= STRANGE:
+                place = STRANGE - status + lo * seen[0].size
+                row = int(predicted.flat[place])
+                raise AdviceError(strange_advice(self.algorithm, rows, row), place)
             if status != 0:
                 return status
             self.marked[here] = own.counters
