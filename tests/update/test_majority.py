@@ -83,7 +83,7 @@ def test_advice_that_is_no_class_is_refused_where_it_stands(engine, n_classes, f
     said[123, 4] = found
     known = "-1, 1" if n_classes == 2 else "0, 1, 2"
     message = (
-        f"^X: row 123: found {shown} in column 4, expected the advice of experts, which is one of "
+        f"^X: found {shown} in row 123, column 4, expected the advice of experts, which is one of "
         f"{known}; make it with ddol.update.experts$"
     )
     with pytest.raises(DataError, match=message):

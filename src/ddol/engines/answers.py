@@ -11,8 +11,9 @@ from ddol.algorithm import Algorithm
 from ddol.streams.arrays import RowsStream, array_stream
 from ddol.streams.errors import DataError
 from ddol.streams.labels import Labels, labelled
-from ddol.streams.rows import Rows
 from ddol.streams.stream import Stream
+
+_PIECE = 1 << 17
 
 
 def check_classes(algorithm: Algorithm, classes: Sequence[float]) -> tuple[float, ...]:
@@ -93,7 +94,7 @@ def encoded(algorithm: Algorithm, streams: Any, classes: Sequence[float] | None 
         else:
             classes = (-1.0, 1.0) if algorithm.outputs == 1 else range(algorithm.outputs)
     checked = check_classes(algorithm, classes)
-    _check_advice(algorithm, found)
+    _check_dense(algorithm, found)
     labels = Labels(checked, numbered=algorithm.outputs > 1)
     return [labelled(stream, labels) for stream in found]
 
@@ -113,27 +114,44 @@ def distinct(y: np.ndarray) -> list[float]:
     return np.unique(y).tolist()
 
 
-def _check_advice(algorithm: Algorithm, streams: list[Stream]) -> None:
-    """Refuse sparse rows in the place of experts' advice; the engines look at every value."""
+def _check_dense(algorithm: Algorithm, streams: list[Stream]) -> None:
+    """Refuse sparse rows in the place of experts' advice; values are looked at while they are used."""
     for stream in streams:
         sparse = isinstance(stream, RowsStream) and not stream.rows.dense
         if algorithm.update.experts and sparse:
             raise DataError(f"{stream.describe()}: found sparse rows, {_expected(algorithm)}")
 
 
-def strange_advice(algorithm: Algorithm, rows: Rows, row: int) -> str:
-    """What is wrong with a row in which an expert's advice is no class, and with which expert.
+def check_advice(algorithm: Algorithm, streams: list[Stream]) -> None:
+    """Refuse advice that is no class; called when an expert's was none, so that somebody is at fault.
 
     Examples
     --------
     >>> from ddol.presets import dwm_i
-    >>> strange_advice(dwm_i(), Rows.from_dense([[1.0, 0.5]], [1]), 0)
-    'found 0.5 in column 1, expected the advice of experts, which is one of -1, 1; make it with ...'
+    >>> check_advice(dwm_i(), [array_stream([[1.0, 0.5]], [1])])
+    Traceback (most recent call last):
+    ddol.streams.errors.DataError: X: found 0.5 in row 0, column 1, expected the advice of ...
     """
-    own = rows.slice(row, row + 1)
-    at = int(np.isin(own.data, _classes_of_advice(algorithm)).argmin())
-    expert = at if rows.dense else int(own.indices[at])
-    return f"found {own.data[at]:g} in column {expert}, {_expected(algorithm)}"
+    known = _classes_of_advice(algorithm)
+    for stream in streams:
+        if isinstance(stream, RowsStream):
+            at = _first_other(stream.rows.data, known)
+            if at is not None:
+                row, column = divmod(at, stream.rows.n_features)
+                raise DataError(
+                    f"{stream.describe()}: found {stream.rows.data[at]:g} in row {row}, column "
+                    f"{column}, {_expected(algorithm)}"
+                )
+    raise DataError(f"found an expert without advice, {_expected(algorithm)}")
+
+
+def _first_other(values: np.ndarray, allowed: Sequence[float]) -> int | None:
+    """Place of the first value that is none of the allowed ones, looked for where a cache holds it."""
+    for lo in range(0, len(values), _PIECE):
+        known = np.isin(values[lo : lo + _PIECE], allowed)
+        if not known.all():
+            return lo + int(known.argmin())
+    return None
 
 
 def _expected(algorithm: Algorithm) -> str:

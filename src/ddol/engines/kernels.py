@@ -35,8 +35,6 @@ AHEAD, MOST_FETCHED = 4, 1024  # rounds, and bytes of a row
 COUNTED = 5
 """Numbers kept of every agent: mistakes, loss, expected mistakes, examples, best log-weight."""
 TIE = 1e-12  # as in ddol.update.majority: rounding must not decide between equal votes
-STRANGE = -3
-"""Status of a block in which an expert's advice is no class: less its row's place in the table."""
 LISTED = 1e-300
 """Marks a feature that is listed already, where its gradient happens to be 0."""
 
@@ -287,6 +285,12 @@ def _count_classes(worker, y, chance, a):
 
 
 @inlined
+def _unless_finite(z):
+    """0, or NaN: a loss keeps it, whatever the loss of such a score is."""
+    return z - z
+
+
+@inlined
 def _count_binary(worker, z, y, chance, a):
     """Whether the prediction between −1 and +1 is wrong; score 0 predicts +1."""
     if not worker.randomized:
@@ -326,7 +330,7 @@ def _predict(worker, examples, a, i, chance, slopes):
         importance *= floats(examples.weight)[i]
     if worker.experts:
         slopes[0] = y
-        return (importance if wrong else 0.0) if scores[0] == scores[0] else math.nan
+        return (importance if wrong else 0.0) + _unless_finite(scores[0])
     cost = 0.0
     for k in range(worker.outputs):
         answer = y
@@ -340,7 +344,7 @@ def _predict(worker, examples, a, i, chance, slopes):
 
 @inlined
 def _predict_all(worker, examples, r):
-    """Every agent predicts its own examples with its own weights; 0, or `STRANGE` less the place."""
+    """Every agent predicts its own examples with its own weights."""
     penalty, turn = 0.0, _turn(worker, examples.t + r)
     for a in range(worker.agents):
         rows = _rows_of(worker, examples, examples.predicted, r, a)
@@ -355,9 +359,6 @@ def _predict_all(worker, examples, r):
             slopes = _slopes_of(worker, turn, a, b)
             cost = _predict(worker, examples, a, rows[b], chance, slopes)
             floats(worker.loss)[a] += cost + penalty
-            if worker.experts and cost != cost:
-                return STRANGE - (r * examples.columns + examples.first + a) * worker.batch - b
-    return 0
 
 
 # --- update --------------------------------------------------------------------------------------
@@ -835,15 +836,13 @@ def _play_alone(worker, examples, lo, hi):
 
 @part
 def _play_rounds(worker, examples, lo, hi):
-    """Play the rounds lo, …, hi − 1 of a block; 0, or why they ended."""
+    """Play the rounds lo, …, hi − 1 of a block; 0, or the communicator's error."""
     if _is_alone(worker):
         _play_alone(worker, examples, lo, hi)
         return 0
     for r in range(lo, hi):
         eta = floats(examples.rates)[r]
-        status = _predict_all(worker, examples, r)
-        if status != 0:
-            return status
+        _predict_all(worker, examples, r)
         if worker.sharing == COPIES:
             status = _update_copies(worker, examples, r, eta)
         else:
@@ -885,7 +884,7 @@ def _write_down(worker, examples, mark):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def play(worker, examples):
-    """Play the rounds of one block; 0, `STRANGE` less a place, or the communicator's error."""
+    """Play the rounds of one block; 0, or the communicator's error."""
     lo = 0
     for mark in range(examples.n_marks):
         hi = integers(examples.marks)[mark]

@@ -12,15 +12,14 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.graph import Topology
+from ddol.engines.answers import check_advice
 from ddol.engines.kernels import COPIES
 from ddol.engines.local import Local
 from ddol.engines.ranks import RankLostError
 from ddol.engines.state import State, numbers_sent, sharing, start_state
-from ddol.engines.worker import AdviceError
 from ddol.measure.promise import kept
 from ddol.measure.trace import Recorder, Trace
 from ddol.streams.dealing import deal
-from ddol.streams.errors import DataError
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position, Stream
 from ddol.update.majority import Majority
@@ -218,23 +217,9 @@ class Session:
         for lo, hi in self._pieces(before, block.n_rounds):
             points = self.recorder.between(before + lo, before + hi)
             piece = Block(block.rows, block.table[lo:hi])
-            try:
-                counted = self.engine.play(piece, [p - before - lo for p in points])
-            except AdviceError as error:
-                row = int(piece.table.flat[error.place])
-                raise DataError(f"{self._place_of(row)}: {error}") from None
-            self._record(points, counted)
+            self._record(points, self.engine.play(piece, [p - before - lo for p in points]))
             counters = self.engine.counters()
             yield Progress(counters.rounds, int(counters.examples.sum()), None)
-
-    def _place_of(self, row: int) -> str:
-        """Where a row of the present block comes from, as far as one stream tells."""
-        if len(self.streams) > 1 or self.setup.engine == "mpi":
-            return f"row {row} of a block"
-        if self.position is None:
-            return self.streams[0].locate(None, row)
-        [place] = self.position["streams"]
-        return self.streams[0].locate(place["block"], place["skip"] + row)
 
     def _first_state(self, block: Block) -> State:
         known = [s.n_features for s in self.streams if s.n_features is not None]
@@ -302,10 +287,16 @@ class Session:
         if late is not None:
             self.engine.play(Block(late.rows.slice(0, 0), np.full_like(late.table, -1)))
 
+    def _check_features(self) -> None:
+        """Refuse advice that is no class, which nobody looked at before."""
+        if self.algorithm.update.experts:
+            check_advice(self.algorithm, self.streams)
+
     def _trace(self, rounds: int, curves: Any) -> Trace:
         assert self.engine is not None
         state, weights = self.engine.state(), self.engine.weights()
         if not (np.isfinite(weights).all() and np.isfinite(state.loss).all()):
+            self._check_features()
             raise FloatingPointError(
                 f"the weights of {self.algorithm.name} left the range of numbers; lower the rate, "
                 "scale the features, give a radius, or use the algorithm adaptive"

@@ -12,31 +12,13 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
 from ddol.engines import kernels
-from ddol.engines.answers import strange_advice
-from ddol.engines.kernels import COPIES, COUNTED, STRANGE, Examples, Worker
+from ddol.engines.kernels import COPIES, COUNTED, Examples, Worker
 from ddol.engines.shares import apart
 from ddol.engines.state import State, averages_together, n_states, numbers_sent, sharing
-from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows, concatenate
 from ddol.update.losses import REGRESSION
 from ddol.update.rates import evaluate
 from ddol.update.rule import MAX
-
-
-class AdviceError(DataError):
-    """An expert's advice is none of the classes.
-
-    Parameters
-    ----------
-    message : str
-        What was found, and what was expected.
-    place : int
-        Where the row is in the table of the block's rounds, counted along all of it.
-    """
-
-    def __init__(self, message: str, place: int) -> None:
-        super().__init__(message)
-        self.place = place
 
 
 class Share(NamedTuple):
@@ -261,10 +243,6 @@ class Bench:
             seen = predicted[lo:hi]
             told = seen if learned is predicted else learned[lo:hi]
             status = self._play(rows, seen, told, t + lo, matrices, own)
-            if status <= STRANGE:
-                place = STRANGE - status + lo * seen[0].size
-                row = int(predicted.flat[place])
-                raise AdviceError(strange_advice(self.algorithm, rows, row), place)
             if status != 0:
                 return status
             self.marked[here] = own.counters
