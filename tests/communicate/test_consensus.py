@@ -20,6 +20,40 @@ def test_rate_is_the_second_eigenvalue(name, build):
     assert consensus.consensus_rate(mixing) == pytest.approx(moduli[-2], abs=1e-12)
 
 
+GRAPHS = [
+    *(build(n) for build in (tp.ring, tp.path, tp.star, tp.exponential) for n in range(3, 14)),
+    *(tp.hypercube(n) for n in (4, 8, 16, 64)),
+    *(
+        tp.torus(*shape)
+        for shape in [(1, 5), (2, 2), (2, 5), (3, 3), (3, 4), (4, 4), (5, 2), (5, 7)]
+    ),
+]
+
+
+@pytest.mark.parametrize("graph", GRAPHS, ids=lambda g: f"{g.name}-{g.n_agents}-{g.shape}")
+@pytest.mark.parametrize("build", [mx.uniform, mx.metropolis])
+def test_closed_forms_are_the_second_eigenvalue(graph, build, monkeypatch):
+    mixing = build(graph)
+    moduli = np.sort(np.abs(np.linalg.eigvals(mixing.dense())))
+
+    def solve(*_):
+        raise AssertionError("a solver was asked")
+
+    monkeypatch.setattr(consensus, "_second_dense", solve)
+    assert consensus.consensus_rate(mixing) == pytest.approx(moduli[-2], abs=1e-13)
+
+
+def test_a_ring_with_a_matrix_of_one_s_own_has_no_closed_form_unless_all_agents_are_alike():
+    n = 9
+    step = np.roll(np.eye(n), 1, axis=1)
+    turning = mx.custom(0.5 * np.eye(n) + 0.3 * step + 0.2 * step.T, tp.ring(n))
+    mixed = turning.dense()
+    mixed[0] = 0.8 * mixed[0] + 0.2 * np.eye(n)[0]
+    for mixing in (turning, mx.custom(mixed, tp.ring(n))):
+        moduli = np.sort(np.abs(np.linalg.eigvals(mixing.dense())))
+        assert consensus.consensus_rate(mixing) == pytest.approx(moduli[-2], abs=1e-13)
+
+
 @pytest.mark.parametrize("name", ["ring", "path", "grid", "exponential", "random-regular:4"])
 @pytest.mark.parametrize("build", [mx.uniform, mx.metropolis])
 def test_sparse_solver_equals_dense(name, build, monkeypatch):

@@ -98,7 +98,7 @@ def play_in_engine(game, alpha, how, randomized=False):
     return Played(
         np.diff([s.mistakes for s in states], axis=0),
         np.diff([s.expected for s in states], axis=0),
-        states[-1].theta[0, 0, 0],
+        preset.update.log_weights(states[-1].theta[0, 0], states[-1].scalars[0, 0]),
     )
 
 

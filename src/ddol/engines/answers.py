@@ -50,18 +50,22 @@ def check_classes(algorithm: Algorithm, classes: Sequence[float]) -> tuple[float
     )
 
 
-def as_streams(streams: Any) -> list[Stream]:
-    """Streams from what users give: (X, y), a stream, or a list of either."""
+def as_streams(streams: Any, checked: bool = True) -> list[Stream]:
+    """Streams from what users give: (X, y), a stream, or a list of either.
+
+    Features are `checked` to be finite unless whoever reads them is stricter.
+    """
     if isinstance(streams, Stream):
         return [streams]
     if isinstance(streams, tuple) and len(streams) in (2, 3) and not isinstance(streams[0], Stream):
-        return [array_stream(*streams)]
+        X, y, weight = (*streams, None)[:3]
+        return [array_stream(X, y, weight, checked=checked)]
     if not isinstance(streams, list | tuple) or not streams:
         raise TypeError(
             f"found {type(streams).__name__} as `streams`, expected (X, y), a stream, or a list of "
             "either, one for each agent"
         )
-    return [as_streams(one)[0] for one in streams]
+    return [as_streams(one, checked)[0] for one in streams]
 
 
 def encoded(algorithm: Algorithm, streams: Any, classes: Sequence[float] | None = None) -> list:
@@ -74,7 +78,7 @@ def encoded(algorithm: Algorithm, streams: Any, classes: Sequence[float] | None 
     classes : sequence of float, optional
         All labels; by default those of the arrays in memory, or −1 and +1.
     """
-    found = as_streams(streams)
+    found = as_streams(streams, checked=not algorithm.update.experts)
     widths = sorted({s.n_features for s in found if s.n_features is not None})
     if len(widths) > 1 and all(isinstance(s, RowsStream) for s in found):
         raise DataError(
@@ -90,7 +94,7 @@ def encoded(algorithm: Algorithm, streams: Any, classes: Sequence[float] | None 
         else:
             classes = (-1.0, 1.0) if algorithm.outputs == 1 else range(algorithm.outputs)
     checked = check_classes(algorithm, classes)
-    _check_advice(algorithm, found)
+    _check_dense(algorithm, found)
     labels = Labels(checked, numbered=algorithm.outputs > 1)
     return [labelled(stream, labels) for stream in found]
 
@@ -110,28 +114,53 @@ def distinct(y: np.ndarray) -> list[float]:
     return np.unique(y).tolist()
 
 
-def _check_advice(algorithm: Algorithm, streams: list[Stream]) -> None:
-    """Refuse features in the place of experts' advice, where that can be seen."""
-    n_classes = getattr(algorithm.update, "n_classes", 2)
-    advice = [-1.0, 1.0] if n_classes == 2 else list(range(n_classes))
+def _check_dense(algorithm: Algorithm, streams: list[Stream]) -> None:
+    """Refuse sparse rows in the place of experts' advice; values are looked at while they are used."""
     for stream in streams:
-        if not algorithm.update.experts or not isinstance(stream, RowsStream):
-            continue
-        strange = _first_other(stream.rows.data, advice)
-        if strange is not None or not stream.rows.dense:
-            found = "sparse rows" if strange is None else f"{strange:g}"
-            known = ", ".join(f"{c:g}" for c in advice[:10])
-            raise DataError(
-                f"{stream.describe()}: found {found}, expected the advice of experts, which is one of "
-                f"{known}; make it with ddol.update.experts"
-            )
+        sparse = isinstance(stream, RowsStream) and not stream.rows.dense
+        if algorithm.update.experts and sparse:
+            raise DataError(f"{stream.describe()}: found sparse rows, {_expected(algorithm)}")
 
 
-def _first_other(values: np.ndarray, allowed: Sequence[float]) -> float | None:
-    """The first value that is none of the allowed ones, looked for where a cache holds it."""
+def check_advice(algorithm: Algorithm, streams: list[Stream]) -> None:
+    """Refuse advice that is no class; called when an expert's was none, so that somebody is at fault.
+
+    Examples
+    --------
+    >>> from ddol.presets import dwm_i
+    >>> check_advice(dwm_i(), [array_stream([[1.0, 0.5]], [1])])
+    Traceback (most recent call last):
+    ddol.streams.errors.DataError: X: found 0.5 in row 0, column 1, expected the advice of ...
+    """
+    known = _classes_of_advice(algorithm)
+    for stream in streams:
+        if isinstance(stream, RowsStream):
+            at = _first_other(stream.rows.data, known)
+            if at is not None:
+                row, column = divmod(at, stream.rows.n_features)
+                raise DataError(
+                    f"{stream.describe()}: found {stream.rows.data[at]:g} in row {row}, column "
+                    f"{column}, {_expected(algorithm)}"
+                )
+    raise DataError(f"found an expert without advice, {_expected(algorithm)}")
+
+
+def _first_other(values: np.ndarray, allowed: Sequence[float]) -> int | None:
+    """Place of the first value that is none of the allowed ones, looked for where a cache holds it."""
     for lo in range(0, len(values), _PIECE):
-        piece = values[lo : lo + _PIECE]
-        known = np.isin(piece, allowed)
+        known = np.isin(values[lo : lo + _PIECE], allowed)
         if not known.all():
-            return float(piece[known.argmin()])
+            return lo + int(known.argmin())
     return None
+
+
+def _expected(algorithm: Algorithm) -> str:
+    known = ", ".join(f"{c:g}" for c in _classes_of_advice(algorithm)[:10])
+    return (
+        f"expected the advice of experts, which is one of {known}; make it with ddol.update.experts"
+    )
+
+
+def _classes_of_advice(algorithm: Algorithm) -> list[float]:
+    n_classes = getattr(algorithm.update, "n_classes", 2)
+    return [-1.0, 1.0] if n_classes == 2 else [float(k) for k in range(n_classes)]

@@ -40,6 +40,8 @@ SHARED_ADD, SHARED_ABSORB, COPIES = 0, 1, 2
 LINEAR, LOG = 0, 1
 SHORT = 128  # non-zeros
 AHEAD, MOST_FETCHED = 4, 1024  # rounds, and bytes of a row
+COUNTED = 5
+"""Numbers kept of every agent: mistakes, loss, expected mistakes, examples, best log-weight."""
 TIE = 1e-12  # as in ddol.update.majority: rounding must not decide between equal votes
 LISTED = 1e-300
 """Marks a feature that is listed already, where its gradient happens to be 0."""
@@ -178,7 +180,7 @@ class Examples(NamedTuple):
     """int64 (n_marks,): rounds played when counters are to be written down, rising."""
     n_marks: int
     marked: int
-    """float64 (n_marks, agents, 4): mistakes, loss, expected mistakes and examples then."""
+    """float64 (n_marks, agents, COUNTED): what `_write_down` has written then."""
 
 
 @inlined
@@ -284,6 +286,12 @@ def _count_classes(worker, y, chance, a):
 
 
 @inlined
+def _unless_finite(z):
+    """0, or NaN: a loss keeps it, whatever the loss of such a score is."""
+    return z - z
+
+
+@inlined
 def _count_binary(worker, z, y, chance, a):
     """Whether the prediction between −1 and +1 is wrong; score 0 predicts +1."""
     if not worker.randomized:
@@ -323,7 +331,7 @@ def _predict(worker, examples, a, i, chance, slopes):
         importance *= floats(examples.weight)[i]
     if worker.experts:
         slopes[0] = y
-        return importance if wrong else 0.0
+        return (importance if wrong else 0.0) + _unless_finite(scores[0])
     cost = 0.0
     for k in range(worker.outputs):
         answer = y
@@ -849,14 +857,30 @@ def _play_rounds(worker, examples, lo, hi):
 
 
 @part
+def _best_log_weight(worker):
+    """Largest log-weight of an expert on the shared copy; NaN where there is none."""
+    if not worker.experts or worker.sharing == COPIES:
+        return math.nan
+    w, s = _state(worker, 0, 0)
+    call_void(_part(worker, PACK), (w, s, worker.p, worker.D, worker.mixed))
+    largest = -math.inf
+    for d in range(worker.D):
+        largest = max(largest, floats(worker.mixed)[d])
+    return largest
+
+
+@part
 def _write_down(worker, examples, mark):
     """Keep the counters as they are now."""
-    out = floats(examples.marked + 32 * mark * worker.agents)
+    out = examples.marked + 8 * mark * worker.agents * COUNTED
+    best = _best_log_weight(worker)
     for a in range(worker.agents):
-        out[4 * a] = integers(worker.mistakes)[a]
-        out[4 * a + 1] = floats(worker.loss)[a]
-        out[4 * a + 2] = floats(worker.expected)[a]
-        out[4 * a + 3] = integers(worker.examples)[a]
+        kept = floats(out + 8 * a * COUNTED)
+        kept[0] = integers(worker.mistakes)[a]
+        kept[1] = floats(worker.loss)[a]
+        kept[2] = floats(worker.expected)[a]
+        kept[3] = integers(worker.examples)[a]
+        kept[4] = best
 
 
 @part

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ddol.algorithm import Algorithm
+from ddol.engines.shares import part_of
 from ddol.engines.state import State, grow
 from ddol.engines.worker import Bench, Share
 from ddol.streams.rows import Block
@@ -27,7 +28,9 @@ class Local:
 
     def __init__(self, algorithm: Algorithm, state: State) -> None:
         self.algorithm = algorithm
-        self.bench = Bench(algorithm, state.copy(), Share(0, algorithm.n_agents))
+        # A part, though it is all: in memory that begins with a cache line, vectors cross none.
+        own = part_of(state, 0, algorithm.n_agents)
+        self.bench = Bench(algorithm, own, Share(0, algorithm.n_agents))
 
     def play(self, block: Block, marks: Sequence[int] = ()) -> np.ndarray:
         """Play the rounds of a block; see `ddol.engines.session.Engine`."""

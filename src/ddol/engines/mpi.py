@@ -13,7 +13,7 @@ from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
 from ddol.engines import mpi_calls
 from ddol.engines.atomics import SENT
-from ddol.engines.kernels import COPIES
+from ddol.engines.kernels import COPIES, COUNTED
 from ddol.engines.local import check_block
 from ddol.engines.ranks import open_ranks
 from ddol.engines.shares import joined, merged, part_of
@@ -136,7 +136,7 @@ class Mpi:
             context=self.context.words.ctypes.data,
         )
         self.bench = Bench(algorithm, part, share)
-        self._gather_counters(np.empty((0, agents, 4)))
+        self._gather_counters(np.empty((0, agents, COUNTED)))
 
     def play(self, block: Block, marks: Sequence[int] = ()) -> np.ndarray:
         """Play the rounds of a block, whose table says who sees what on this process.
@@ -156,10 +156,11 @@ class Mpi:
     def _gather_counters(self, marked: np.ndarray) -> np.ndarray:
         """Counters of all agents: those of now, which are kept, and those written down."""
         state = self.bench.state
-        now = np.array([state.mistakes, state.loss, state.expected, state.examples], float).T
-        own = np.concatenate([marked, now[None]]).transpose(1, 0, 2)
-        *then, now = self._gathered(own).transpose(1, 0, 2)
-        mistakes, loss, expected, examples = now.T.copy()
+        now = np.full((1, len(state.loss), COUNTED), np.nan)
+        now[0, :, :4] = np.transpose([state.mistakes, state.loss, state.expected, state.examples])
+        own = np.concatenate([marked, now]).transpose(1, 0, 2)
+        gathered = self._gathered(own).transpose(1, 0, 2)
+        mistakes, loss, expected, examples = gathered[-1, :, :4].T.copy()
         self._counters = replace(
             state,
             mistakes=mistakes.astype(np.int64),
@@ -167,7 +168,7 @@ class Mpi:
             expected=expected,
             examples=examples.astype(np.int64),
         )
-        return np.array(then).reshape(-1, self.algorithm.n_agents, 4)
+        return gathered[:-1]
 
     def _gathered(self, own: np.ndarray) -> np.ndarray:
         """Every process's rows, in the order of the agents."""

@@ -12,15 +12,17 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.graph import Topology
+from ddol.engines.answers import check_advice
 from ddol.engines.kernels import COPIES
 from ddol.engines.local import Local
 from ddol.engines.ranks import RankLostError
 from ddol.engines.state import State, numbers_sent, sharing, start_state
 from ddol.measure.promise import kept
-from ddol.measure.trace import Counters, Recorder, Trace
+from ddol.measure.trace import Recorder, Trace
 from ddol.streams.dealing import deal
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position, Stream
+from ddol.update.majority import Majority
 from ddol.version import __version__
 
 
@@ -41,8 +43,9 @@ class Engine(Protocol):
 
         Returns
         -------
-        array (marks, N, 4)
-            Mistakes, loss, expected mistakes and examples of every agent at each mark.
+        array (marks, N, 5)
+            Mistakes, loss, expected mistakes and examples of every agent at each mark, and the
+            largest log-weight of an expert, NaN where agents share none.
         """
 
     def state(self) -> State:
@@ -230,23 +233,18 @@ class Session:
 
     def _pieces(self, before: int, rounds: int) -> Iterator[tuple[int, int]]:
         """Cut rounds where more than counters is wanted: to be shown, or of the weights."""
-        looks = sharing(self.algorithm) == COPIES or self.algorithm.update.experts
+        looks = sharing(self.algorithm) == COPIES
         lo = 0
         while lo < rounds:
             played = before + lo
             hi = min(rounds, self._next_power(played) - before)
             if looks:
                 point = self.recorder.next_round(played)
-                while point < before + hi and not self._sounds(point):
+                while point < before + hi and not self.recorder.sounds(point):
                     point = self.recorder.next_round(point)
                 hi = min(hi, point - before)
             yield lo, hi
             lo = hi
-
-    def _sounds(self, rounds: int) -> bool:
-        """Whether the weights are looked at for the point after so many rounds."""
-        # Bounds of experts follow from their weights, so every point has them.
-        return self.algorithm.update.experts or self.recorder.sounds(rounds)
 
     def _next_power(self, rounds: int) -> int:
         """First later round in which the number of examples passes a power of two."""
@@ -254,17 +252,15 @@ class Session:
         power = 2 ** math.floor(math.log2(max(rounds * per_round, 1)) + 1)
         return max(-(-power // per_round), rounds + 1)
 
-    def _record(self, points: list[int], counters: np.ndarray) -> None:
+    def _record(self, points: list[int], counted: np.ndarray) -> None:
         """Keep points of the curves; the weights are those of the last one, if it is now."""
         assert self.engine is not None
+        copies = sharing(self.algorithm) == COPIES
+        distances = np.full(len(points), math.nan if copies else 0.0)
         now = self.engine.counters().rounds
-        for rounds, counted in zip(points, counters, strict=True):
-            distance = 0.0 if sharing(self.algorithm) != COPIES else math.nan
-            best = math.nan
-            if rounds == now and self._sounds(rounds):
-                distance = self._distance()
-                best = best_log_weight(self)
-            self.recorder.record(rounds, Counters(*counted.T), distance, best)
+        if copies and points and points[-1] == now and self.recorder.sounds(now):
+            distances[-1] = self._distance()
+        self.recorder.record(points, counted, distances)
 
     def _distance(self) -> float:
         """Consensus distance, which costs O(N·D)."""
@@ -291,10 +287,16 @@ class Session:
         if late is not None:
             self.engine.play(Block(late.rows.slice(0, 0), np.full_like(late.table, -1)))
 
+    def _check_features(self) -> None:
+        """Refuse advice that is no class, which nobody looked at before."""
+        if self.algorithm.update.experts:
+            check_advice(self.algorithm, self.streams)
+
     def _trace(self, rounds: int, curves: Any) -> Trace:
         assert self.engine is not None
         state, weights = self.engine.state(), self.engine.weights()
         if not (np.isfinite(weights).all() and np.isfinite(state.loss).all()):
+            self._check_features()
             raise FloatingPointError(
                 f"the weights of {self.algorithm.name} left the range of numbers; lower the rate, "
                 "scale the features, give a radius, or use the algorithm adaptive"
@@ -351,9 +353,10 @@ def best_log_weight(session: Session) -> float:
     """Largest log-weight of an expert on the shared copy; NaN where there is none."""
     assert session.engine is not None
     update = session.algorithm.update
-    if not update.experts or sharing(session.algorithm) == COPIES:
+    if not isinstance(update, Majority) or sharing(session.algorithm) == COPIES:
         return math.nan
-    return float(session.engine.counters().theta[0, 0, 0].max())
+    state = session.engine.counters()
+    return float(update.log_weights(state.theta[0, 0], state.scalars[0, 0]).max())
 
 
 def traffic(algorithm: Algorithm, rounds: int, n_features: int) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
 from ddol.engines import kernels
-from ddol.engines.kernels import COPIES, Examples, Worker
+from ddol.engines.kernels import COPIES, COUNTED, Examples, Worker
 from ddol.engines.shares import apart
 from ddol.engines.state import State, averages_together, n_states, numbers_sent, sharing
 from ddol.streams.rows import Block, Rows, concatenate
@@ -52,7 +52,7 @@ class Matrices(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """When counters are written down, and what they are then: (marks, agents, 4)."""
+    """When counters are written down, and what they are then: (marks, agents, COUNTED)."""
 
     rounds: np.ndarray
     counters: np.ndarray
@@ -234,7 +234,7 @@ class Bench:
 
         Counters are written down in `marked` when as many rounds are played as `marks` say.
         """
-        self.marked = np.empty((len(marks), self.share.agents, 4))
+        self.marked = np.empty((len(marks), self.share.agents, COUNTED))
         place = np.asarray(marks, np.int64)
         for lo, hi in self._pieces(len(predicted)):
             matrices = self.fixed_matrices or self._matrices(list(range(t + lo, t + hi)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -53,21 +54,12 @@ def spacing(rounds: int) -> int:
     return 1 << max(0, rounds.bit_length() - 5)
 
 
-class Counters(NamedTuple):
-    """What agents have counted, one number each."""
-
-    mistakes: np.ndarray
-    loss: np.ndarray
-    expected: np.ndarray
-    examples: np.ndarray
-
-
 class Recorder:
     """Collects curves, at the rounds that `spacing` gives."""
 
     def __init__(self, n_agents: int) -> None:
         self.detailed = n_agents <= MOST_AGENT_CURVES
-        self.points: list[dict[str, Any]] = []
+        self.parts: list[dict[str, np.ndarray]] = []
 
     def next_round(self, rounds: int) -> int:
         """First round after ``rounds`` that is to be recorded."""
@@ -85,47 +77,58 @@ class Recorder:
         """Whether a point is one of the fewer for which the weights are looked at, too."""
         return rounds <= 4 or rounds % (8 * spacing(rounds)) == 0
 
-    def record(self, rounds: int, counters: Any, consensus: float, best_log_weight: float) -> None:
-        """Keep the counters as they are after ``rounds`` rounds."""
-        self.points.append(self._point(rounds, counters, consensus, best_log_weight))
+    def record(self, rounds: Sequence[int], counted: np.ndarray, consensus: np.ndarray) -> None:
+        """Keep some points of the curves.
 
-    def _point(
-        self, rounds: int, counters: Any, consensus: float, best_log_weight: float
-    ) -> dict[str, Any]:
-        nothing = np.empty(0)
+        Parameters
+        ----------
+        rounds
+            Rounds that had been played at each of them.
+        counted : (points, N, 5)
+            What agents had counted then; see `ddol.engines.session.Engine.play`.
+        consensus : (points,)
+        """
+        if len(rounds):
+            self.parts.append(self._points(rounds, counted, consensus))
+
+    def _points(
+        self, rounds: Sequence[int], counted: np.ndarray, consensus: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        mistakes, loss, _, examples, best = np.moveaxis(counted, 2, 0)
+        each = slice(None) if self.detailed else slice(0)
         return {
-            "rounds": rounds,
-            "examples": int(counters.examples.sum()),
-            "mistakes": int(counters.mistakes.sum()),
-            "loss": float(counters.loss.sum()),
-            "worst": int(counters.mistakes.max()),
-            "consensus": consensus,
-            "best_log_weight": best_log_weight,
-            "agent_mistakes": np.array(counters.mistakes, np.int64) if self.detailed else nothing,
-            "agent_loss": np.array(counters.loss) if self.detailed else nothing,
+            "rounds": np.array(rounds, np.int64),
+            "examples": examples.sum(axis=1).astype(np.int64),
+            "mistakes": mistakes.sum(axis=1).astype(np.int64),
+            "loss": loss.sum(axis=1),
+            "worst": mistakes.max(axis=1).astype(np.int64),
+            "consensus": np.array(consensus, np.float64),
+            "best_log_weight": best[:, 0].copy(),
+            "agent_mistakes": mistakes[:, each].astype(np.int64),
+            "agent_loss": loss[:, each].copy(),
         }
 
     def finish(self, rounds: int, counters: Any, consensus: float, best: float) -> Curves:
         """The curves, ending with the last round."""
-        points = [p for p in self.points if p["rounds"] < rounds]
-        points.append(self._point(rounds, counters, consensus, best))
-        names = Curves.__dataclass_fields__
-        return Curves(**{name: np.array([p[name] for p in points]) for name in names})
+        counted = np.full((1, len(counters.loss), 5), best)
+        for k, name in enumerate(("mistakes", "loss", "expected", "examples")):
+            counted[0, :, k] = getattr(counters, name)
+        last = self._points([rounds], counted, np.array([consensus]))
+        before = self.to_dict()
+        kept = before["rounds"] < rounds
+        return Curves(**{name: np.concatenate([before[name][kept], last[name]]) for name in last})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, np.ndarray]:
         """Everything, as arrays by name: for checkpoints."""
+        if not self.parts:
+            return self._points([], np.empty((0, 1, 5)), np.empty(0))
         names = Curves.__dataclass_fields__
-        return {name: np.array([p[name] for p in self.points]) for name in names}
+        return {name: np.concatenate([part[name] for part in self.parts]) for name in names}
 
-    def restore(self, saved: dict[str, Any]) -> None:
+    def restore(self, saved: Mapping[str, np.ndarray]) -> None:
         """Go on from what `to_dict` gave."""
-        names = list(Curves.__dataclass_fields__)
-        n = len(saved["rounds"])
-        scalars = {"agent_mistakes", "agent_loss"}
-        self.points = [
-            {k: (saved[k][i] if k in scalars else saved[k][i].item()) for k in names}
-            for i in range(n)
-        ]
+        names = Curves.__dataclass_fields__
+        self.parts = [{name: saved[name] for name in names}] if len(saved["rounds"]) else []
 
 
 @dataclass(frozen=True)

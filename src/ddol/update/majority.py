@@ -4,7 +4,12 @@ A wrong expert's log-weight drops by log(1/α). DWM-I (Algorithm 2) averages log
 DWM-A (Algorithm 3) averages the weights. It is mirror descent with the entropy, rate log(1/α) and the
 experts' 0/1 losses as the gradient.
 
-Slots: the log-weight θ and v = exp(θ − ref), so that a vote needs no exponential.
+A round that ends in an exchange changes the log-weights θ, which are what neighbours average; the
+weights v of the votes are taken from the average. All other rounds multiply v only, and what θ was is
+known from v, because v is never rounded but by these products: it is brought back to the range of
+numbers by powers of two. So experts with as many mistakes have the same weight to the bit.
+
+Slots: θ or, while v runs alone, the powers of two that v lacks; and v.
 """
 
 from __future__ import annotations
@@ -14,26 +19,61 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ddol.compiled import column, inner
+from ddol.compiled import bits, column, from_bits, inner
 from ddol.update.rule import DUAL, LINEAR, LOG, PRIMAL, Layout, Loops, Update
 
-REF, TOTAL, AGE = 0, 1, 2
+REF, POWER, AGE, ALONE = 0, 1, 2, 3
+"""θ = REF + (POWER + slot 0)·log 2 + log v while v runs ALONE; AGE: most that log v fell meanwhile."""
 PENALTY, CLASSES = 0, 1
 
 TIE = 1e-12
 """Votes that differ by less than this fraction of the total weight are tied: rounding must not decide."""
 
+OLD = 100.0
+"""AGE at which v is scaled: the largest is then at least exp(−OLD), or one round's penalty less."""
+LEAST_ALPHA = 1e-40
+
+LOG_2 = math.log(2.0)
+BIAS = 1023
+"""Of the exponent in the bits of a float64."""
+FAR, FARTHEST, LIFT = -400, -600, 200
+"""Experts behind by more than 2^FARTHEST are lifted, by 2^LIFT at a time, and stay below 2^FAR.
+
+There they can neither vanish until v is scaled again, nor be seen in a sum of votes.
+"""
+
+
+@inner
+def _is_strange(x, n, classes):
+    """Whether an advice is no class number."""
+    strange = 0
+    for j in range(n):
+        known = (x[j] >= 0.0) & (x[j] < classes) & (np.floor(x[j]) == x[j])
+        strange += not known
+    return strange > 0
+
 
 def score(w, s, p, x, index, n, D, which):
-    """Two classes: (votes for +1 − votes for −1) / all votes. More: the share of votes for `which`."""
+    """Two classes: (votes for +1 − votes for −1) / all votes. More: the share of votes for `which`.
+
+    NaN where an advice is none of the classes.
+    """
     votes, total = 0.0, 0.0
+    if n == 0:
+        return 0.0
     if p[CLASSES] == 2.0:
+        strange = 0
         for j in range(n):
             weight = w[D + column(index, j)]
             votes += weight * x[j]
             total += weight
+            strange += x[j] * x[j] != 1.0
+        if strange > 0:
+            return math.nan
         votes /= total
         return votes if abs(votes) > TIE else 0.0
+    if which == 0.0 and _is_strange(x, n, p[CLASSES]):
+        return math.nan
     for j in range(n):
         weight = w[D + column(index, j)]
         total += weight
@@ -41,18 +81,45 @@ def score(w, s, p, x, index, n, D, which):
     return votes / total
 
 
+@inner
+def _log_weight(w, s, D, d):
+    if s[ALONE] == 0.0:
+        return w[d]
+    return s[REF] + (s[POWER] + w[d]) * LOG_2 + math.log(w[D + d])
+
+
+@inner
+def _let_go(w, s, D):
+    """From log-weights to v alone; that of experts far behind has vanished, and is lifted."""
+    for d in range(D):
+        behind = (w[d] - s[REF]) / LOG_2
+        lifts = math.ceil((behind - FAR) / LIFT) if behind < FARTHEST else 0.0
+        w[d] = lifts * LIFT
+        if lifts < 0.0:
+            w[D + d] = math.exp((behind - w[d]) * LOG_2)
+    s[POWER] = 0.0
+    s[AGE] = 0.0
+    s[ALONE] = 1.0
+
+
+def begin(w, s, p, D, eta, share, exchanging):
+    if exchanging == 0.0 and s[ALONE] == 0.0:
+        _let_go(w, s, D)
+    elif exchanging != 0.0 and s[ALONE] != 0.0:
+        for d in range(D):
+            w[d] = _log_weight(w, s, D, d)
+        s[ALONE] = 0.0
+
+
 def step(w, s, p, x, index, n, D, g, eta, share):
     drop = p[PENALTY] * share
+    if s[ALONE] == 0.0:
+        for j in range(n):
+            w[column(index, j)] -= drop if x[j] != g else 0.0
+        return
     factor = math.exp(-drop)
-    total = 0.0
     for j in range(n):
-        d = column(index, j)
-        wrong = x[j] != g
-        w[d] -= drop if wrong else 0.0
-        w[D + d] *= factor if wrong else 1.0
-        total += w[D + d]
-    s[TOTAL] = total
-    s[AGE] += 1.0
+        w[D + column(index, j)] *= factor if x[j] != g else 1.0
 
 
 def absorb_dual(w, s, p, delta, x, index, n, D, g, eta, share):
@@ -61,15 +128,11 @@ def absorb_dual(w, s, p, delta, x, index, n, D, g, eta, share):
 
 
 def commit_dual(w, s, p, delta, peak, index, n, D, eta):
-    total = 0.0
     for j in range(n):
         d = column(index, j)
-        w[d] -= delta[d]
-        w[D + d] *= math.exp(-delta[d])
-        delta[d] = 0.0
-        total += w[D + d]
-    s[TOTAL] = total
-    s[AGE] += 1.0
+        if delta[d] != 0.0:
+            w[D + d] *= math.exp(-delta[d])
+            delta[d] = 0.0
 
 
 def absorb_primal(w, s, p, delta, x, index, n, D, g, eta, share):
@@ -80,47 +143,55 @@ def absorb_primal(w, s, p, delta, x, index, n, D, g, eta, share):
 
 
 def commit_primal(w, s, p, delta, peak, index, n, D, eta):
-    total = 0.0
     for j in range(n):
         d = column(index, j)
-        if delta[d] != 0.0:
-            w[d] += math.log1p(-delta[d])
-            w[D + d] *= 1.0 - delta[d]
-            delta[d] = 0.0
-        total += w[D + d]
-    s[TOTAL] = total
-    s[AGE] += 1.0
+        w[D + d] *= 1.0 - delta[d]
+        delta[d] = 0.0
 
 
 @inner
-def _recentre(w, s, D):
-    largest = -math.inf
+def _scale(w, s, D):
+    """Bring the largest v back to about 1, by a power of two."""
+    largest = 0.0
     for d in range(D):
-        largest = max(largest, w[d])
-    total = 0.0
-    for d in range(D):
-        w[D + d] = math.exp(w[d] - largest)
-        total += w[D + d]
-    s[REF] = largest
-    s[TOTAL] = total
+        largest = max(largest, w[D + d])
+    power = (bits(largest) >> 52) - BIAS
+    scale = from_bits(np.uint64(BIAS - power) << np.uint64(52))
+    s[POWER] += power
     s[AGE] = 0.0
+    for d in range(D):
+        w[D + d] *= scale
+    far, farthest, lift = 2.0**FAR, 2.0**FARTHEST, 2.0**LIFT
+    for d in range(D):
+        while w[D + d] < farthest:
+            w[D + d] *= lift
+            w[d] -= LIFT
+        while w[d] < 0.0 and w[D + d] >= far:
+            w[D + d] /= lift
+            w[d] += LIFT
 
 
 def finish(w, s, p, D, t, eta):
-    # Products drift and shrink; exponentials are taken anew before either can be seen.
-    if s[AGE] >= 1000.0 or s[TOTAL] < 1e-100:
-        _recentre(w, s, D)
+    if s[ALONE] != 0.0:
+        s[AGE] += p[PENALTY]
+        if s[AGE] >= OLD:
+            _scale(w, s, D)
 
 
 def pack(w, s, p, D, out):
     for d in range(D):
-        out[d] = w[d]
+        out[d] = _log_weight(w, s, D, d)
 
 
 def unpack(w, s, p, D, averaged):
+    largest = -math.inf
+    for d in range(D):
+        largest = max(largest, averaged[d])
     for d in range(D):
         w[d] = averaged[d]
-    _recentre(w, s, D)
+        w[D + d] = math.exp(averaged[d] - largest)
+    s[REF] = largest
+    s[ALONE] = 0.0
 
 
 def weights(w, s, p, D, out):
@@ -128,11 +199,14 @@ def weights(w, s, p, D, out):
     for d in range(D):
         total += w[D + d]
     for d in range(D):
-        out[d] = w[D + d] / total
+        lifted = s[ALONE] != 0.0 and w[d] < 0.0
+        out[d] = w[D + d] * (2.0 ** w[d] if lifted else 1.0) / total
 
 
-DUAL_LOOPS = Loops(score, None, step, absorb_dual, commit_dual, finish, pack, unpack, weights)
-PRIMAL_LOOPS = Loops(score, None, step, absorb_primal, commit_primal, finish, pack, unpack, weights)
+DUAL_LOOPS = Loops(score, begin, step, absorb_dual, commit_dual, finish, pack, unpack, weights)
+PRIMAL_LOOPS = Loops(
+    score, begin, step, absorb_primal, commit_primal, finish, pack, unpack, weights
+)
 
 
 @dataclass(frozen=True)
@@ -157,8 +231,11 @@ class Majority(Update):
     experts: bool = field(init=False, default=True)
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.alpha < 1.0:
-            raise ValueError(f"`alpha` must lie strictly between 0 and 1, it is {self.alpha}")
+        if not LEAST_ALPHA <= self.alpha < 1.0:
+            raise ValueError(
+                f"`alpha` must lie strictly between 0 and 1 (and be at least {LEAST_ALPHA:g}), it is "
+                f"{self.alpha}"
+            )
         if self.n_classes < 2:
             raise ValueError(f"`n_classes` must be at least 2, it is {self.n_classes}")
 
@@ -185,7 +262,7 @@ class Majority(Update):
 
     def layout(self, space: str, n_features: int) -> Layout:
         """Sizes of the compiled state."""
-        return Layout(slots=2, scalars=3, packed=(LOG if space == PRIMAL else LINEAR,))
+        return Layout(slots=2, scalars=4, packed=(LOG if space == PRIMAL else LINEAR,))
 
     def loops(self, space: str) -> Loops:
         """The compiled form."""
@@ -198,7 +275,13 @@ class Majority(Update):
     def begin_state(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
         """Compiled state and scalars before the first round."""
         state = np.stack([np.zeros(n_features), np.ones(n_features)])
-        return state, np.array([0.0, float(n_features), 0.0])
+        return state, np.array([0.0, 0.0, 0.0, 1.0])
+
+    def log_weights(self, state: np.ndarray, scalars: np.ndarray) -> np.ndarray:
+        """Log-weights (D,) of a compiled state between two rounds."""
+        if not scalars[ALONE]:
+            return np.array(state[0])
+        return scalars[REF] + (scalars[POWER] + state[0]) * LOG_2 + np.log(state[1])
 
     def shared_copy(self, space: str) -> str:
         """Penalties multiply on one copy in both spaces; arithmetic means are collected first."""

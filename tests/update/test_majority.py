@@ -1,0 +1,113 @@
+"""Weighted majority: weights far apart, ties, and what is no advice."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import ddol
+from ddol.engines.local import Local
+from ddol.engines.state import start_state
+from ddol.streams.dealing import table_round_robin
+from ddol.streams.errors import DataError
+from ddol.streams.rows import Block, Rows
+
+
+def after(algorithm, wrong):
+    """Engine after experts were wrong as `wrong` (rounds, P) says, one round for every agent."""
+    y = np.resize([1.0, -1.0, -1.0], len(wrong))
+    rows = Rows.from_dense(np.where(wrong, -y[:, None], y[:, None]), y)
+    engine = Local(algorithm, start_state(algorithm, wrong.shape[1]))
+    engine.play(Block(rows, table_round_robin(len(wrong), algorithm.n_agents)))
+    return engine
+
+
+def log_weights(algorithm, engine, copy=0):
+    state = engine.state()
+    return algorithm.update.log_weights(state.theta[copy, 0], state.scalars[copy, 0])
+
+
+def overtaken(rounds):
+    """One expert is wrong in the first half, another in the second, the third half as often."""
+    wrong = np.zeros((2 * rounds, 4), bool)
+    wrong[:rounds, 0] = wrong[rounds:, 1] = wrong[::4, 2] = wrong[1::2, 3] = True
+    return wrong
+
+
+@pytest.mark.parametrize("alpha", [0.9, 0.5, 1e-3, 1e-40])
+@pytest.mark.parametrize("preset", [ddol.dwm_i, ddol.dwm_a])
+def test_log_weights_are_mistakes_however_far_experts_are_behind(preset, alpha):
+    wrong, algorithm = overtaken(10_000), preset(alpha)
+    exact = wrong.sum(axis=0) * math.log(alpha)
+    engine = after(algorithm, wrong)
+    np.testing.assert_allclose(log_weights(algorithm, engine), exact, rtol=1e-14)
+    np.testing.assert_allclose(engine.weights()[0, 0], [0.0, 0.0, 1.0, 0.0], atol=1e-200)
+    half = after(algorithm, wrong[:10_000])
+    exact = wrong[:10_000].sum(axis=0) * math.log(alpha)
+    np.testing.assert_allclose(log_weights(algorithm, half), exact, rtol=1e-14, atol=1e-300)
+
+
+def test_experts_with_as_many_mistakes_have_the_same_weight_to_the_bit():
+    rng = np.random.default_rng(0)
+    wrong = np.tile(rng.random((20_000, 1)) < 0.3, 6)
+    wrong = np.stack([rng.permutation(column) for column in wrong.T], axis=1)
+    weights = after(ddol.dwm_i(0.7), wrong).weights()[0, 0]
+    assert (weights == weights[0]).all()
+
+
+@pytest.mark.parametrize("period", [1, 3, 50])
+def test_copies_that_talk_now_and_then_keep_their_log_weights(period):
+    wrong = overtaken(3_000)
+    algorithm = ddol.dwm_i(0.5).on(ddol.ring(4), period=period)
+    engine = after(algorithm, wrong)
+    state = engine.state()
+    each = [log_weights(algorithm, engine, copy) for copy in range(4)]
+    # Averages keep the mean, whoever was wrong: a mistake costs each of the 4 agents a quarter.
+    mean = wrong.sum(axis=0) * math.log(0.5) / 4
+    np.testing.assert_allclose(np.mean(each, axis=0), mean, rtol=1e-12)
+    assert np.isfinite(state.theta).all() and np.isfinite(engine.weights()).all()
+
+
+@pytest.mark.parametrize("engine", ["local", "threads"])
+@pytest.mark.parametrize(
+    ("n_classes", "found", "shown"),
+    [(2, 0.0, "0"), (2, math.nan, "nan"), (2, -math.inf, "-inf"), (3, 3.0, "3"), (3, 0.5, "0.5"),
+     (3, -1.0, "-1"), (3, math.nan, "nan")],
+)  # fmt: skip
+def test_advice_that_is_no_class_is_refused_where_it_stands(engine, n_classes, found, shown):
+    rng = np.random.default_rng(0)
+    classes = [-1.0, 1.0] if n_classes == 2 else [0.0, 1.0, 2.0]
+    said, y = rng.choice(classes, (200, 5)), rng.choice(classes, 200)
+    said[123, 4] = found
+    known = "-1, 1" if n_classes == 2 else "0, 1, 2"
+    message = (
+        f"^X: found {shown} in row 123, column 4, expected the advice of experts, which is one of "
+        f"{known}; make it with ddol.update.experts$"
+    )
+    with pytest.raises(DataError, match=message):
+        ddol.run(ddol.dwm_i(0.5, n_classes), (said, y), 4, engine=engine)
+
+
+def test_alpha_must_leave_a_weight_that_can_be_written_down():
+    with pytest.raises(ValueError, match="`alpha` must lie strictly between 0 and 1"):
+        ddol.dwm_i(1e-41)
+
+
+@pytest.mark.parametrize("preset", [ddol.dwm_i, ddol.dwm_a, ddol.drwm])
+def test_best_log_weight_is_that_of_the_best_expert_at_every_point(preset):
+    rng = np.random.default_rng(0)
+    said, y = rng.choice([-1.0, 1.0], (400, 7)), rng.choice([-1.0, 1.0], 400)
+    algorithm = preset(0.8)
+    trace = ddol.run(algorithm, (said, y))
+    mistakes = np.cumsum(said != y[:, None], axis=0)[trace.curves.rounds - 1].min(axis=1)
+    np.testing.assert_allclose(
+        trace.curves.best_log_weight, mistakes * math.log(0.8), rtol=1e-13, atol=1e-300
+    )
+    threads = ddol.run(algorithm, (said, y), 4, engine="threads", workers=2)
+    local = ddol.run(algorithm, (said, y), 4)
+    np.testing.assert_allclose(
+        threads.curves.best_log_weight, local.curves.best_log_weight, rtol=1e-12
+    )
+    assert np.isnan(ddol.run(algorithm, (said, y), ddol.ring(4)).curves.best_log_weight).all()
