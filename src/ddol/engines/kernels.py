@@ -786,10 +786,19 @@ def _is_alone(worker):
 
 
 @inlined
-def _play_alone(worker, examples, lo, hi):
+def _is_plain(worker):
+    """Where a step alone follows a score, as it does without regularisation."""
+    before = _part(worker, BEGIN) == 0 and _part(worker, OBSERVE) == 0
+    return before and _part(worker, FINISH) == 0 and worker.l2 == 0.0
+
+
+@inlined
+def _play_alone(worker, examples, lo, hi, plain):
     """The same rounds where nothing is collected, kept or exchanged: half of a short row's time.
 
-    The counters stay in registers, and no slope goes through memory.
+    Every score waits for the step before it. So from score to step a number goes straight from one
+    part to the next: what else is to be done comes after, and no call that need not be (`plain`)
+    comes between.
     """
     w, s, p, q, D = worker.theta, worker.scalars, worker.p, worker.q, worker.D
     # Added to what it was, not summed apart: blocks may end anywhere, to the bit.
@@ -802,25 +811,25 @@ def _play_alone(worker, examples, lo, hi):
         x, index, n = _row(worker, examples, i)
         if r + AHEAD < examples.rounds:
             _fetch(worker, examples, integers(examples.predicted)[r + AHEAD])
-        z = call_float(_part(worker, SCORE), (w, s, p, x, index, n, D, 0.0))
+        if not plain and worker.l2 > 0.0:
+            loss += 0.5 * worker.l2 * _squares(worker, 0)
         importance = worker.C
         if examples.weight != 0:
             importance *= floats(examples.weight)[i]
+        z = call_float(_part(worker, SCORE), (w, s, p, x, index, n, D, 0.0))
+        if not plain and _part(worker, BEGIN) != 0:
+            call_void(_part(worker, BEGIN), (w, s, p, D, eta, 1.0, 0.0))
+        if not plain and _part(worker, OBSERVE) != 0:
+            call_void(_part(worker, OBSERVE), (w, s, p, x, index, n, D, y, 2.0))
+        g = importance * call_float(_part(worker, DERIVATIVE), (z, y, q))
+        if (worker.cheap and n < SHORT) or g != 0.0:
+            call_void(_part(worker, STEP), (w, s, p, x, index, n, D, g, eta, 1.0))
+        if not plain and _part(worker, FINISH) != 0:
+            now = np.float64(examples.t + r)
+            call_void(_part(worker, FINISH), (w, s, p, D, now, eta))
         mistakes += (z >= 0.0) != (y > 0.0)
         seen += 1
         loss += importance * call_float(_part(worker, VALUE), (z, y, q))
-        if worker.l2 > 0.0:
-            loss += 0.5 * worker.l2 * _squares(worker, 0)
-        g = importance * call_float(_part(worker, DERIVATIVE), (z, y, q))
-        if _part(worker, BEGIN) != 0:
-            call_void(_part(worker, BEGIN), (w, s, p, D, eta, 1.0, 0.0))
-        if _part(worker, OBSERVE) != 0:
-            call_void(_part(worker, OBSERVE), (w, s, p, x, index, n, D, y, 2.0))
-        if (worker.cheap and n < SHORT) or g != 0.0:
-            call_void(_part(worker, STEP), (w, s, p, x, index, n, D, g, eta, 1.0))
-        if _part(worker, FINISH) != 0:
-            now = np.float64(examples.t + r)
-            call_void(_part(worker, FINISH), (w, s, p, D, now, eta))
     integers(worker.mistakes)[0] += mistakes
     integers(worker.examples)[0] += seen
     floats(worker.loss)[0] = loss
@@ -830,7 +839,10 @@ def _play_alone(worker, examples, lo, hi):
 def _play_rounds(worker, examples, lo, hi):
     """Play the rounds lo, …, hi − 1 of a block; 0, or the communicator's error."""
     if _is_alone(worker):
-        _play_alone(worker, examples, lo, hi)
+        if _is_plain(worker):
+            _play_alone(worker, examples, lo, hi, True)
+        else:
+            _play_alone(worker, examples, lo, hi, False)
         return 0
     for r in range(lo, hi):
         eta = floats(examples.rates)[r]
