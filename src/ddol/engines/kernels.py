@@ -283,6 +283,12 @@ def _count_classes(worker, y, chance, a):
 
 
 @inlined
+def _unless_finite(z):
+    """0, or NaN: a loss keeps it, whatever the loss of such a score is. See `Loops.score`."""
+    return z - z
+
+
+@inlined
 def _count_binary(worker, z, y, chance, a):
     """Whether the prediction between −1 and +1 is wrong; score 0 predicts +1."""
     if not worker.randomized:
@@ -329,7 +335,7 @@ def _predict(worker, examples, a, i, chance, slopes):
         if worker.kind == CLASSES:
             answer = 1.0 if k == np.int64(y) else -1.0
         arguments = (scores[k], answer, worker.q)
-        cost += call_float(_part(worker, VALUE), arguments)
+        cost += call_float(_part(worker, VALUE), arguments) + _unless_finite(scores[k])
         slopes[k] = importance * call_float(_part(worker, DERIVATIVE), arguments)
     return importance * cost
 
@@ -829,7 +835,7 @@ def _play_alone(worker, examples, lo, hi, plain):
             call_void(_part(worker, FINISH), (w, s, p, D, now, eta))
         mistakes += (z >= 0.0) != (y > 0.0)
         seen += 1
-        loss += importance * call_float(_part(worker, VALUE), (z, y, q))
+        loss += importance * call_float(_part(worker, VALUE), (z, y, q)) + _unless_finite(z)
     integers(worker.mistakes)[0] += mistakes
     integers(worker.examples)[0] += seen
     floats(worker.loss)[0] = loss

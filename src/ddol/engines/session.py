@@ -18,6 +18,7 @@ from ddol.engines.ranks import RankLostError
 from ddol.engines.state import State, numbers_sent, sharing, start_state
 from ddol.measure.promise import kept
 from ddol.measure.trace import Counters, Recorder, Trace
+from ddol.streams.arrays import RowsStream
 from ddol.streams.dealing import deal
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position, Stream
@@ -291,10 +292,17 @@ class Session:
         if late is not None:
             self.engine.play(Block(late.rows.slice(0, 0), np.full_like(late.table, -1)))
 
+    def _check_features(self) -> None:
+        """Refuse features in memory that are not finite, where nobody looked at them before."""
+        for stream in self.streams:
+            if isinstance(stream, RowsStream):
+                stream.rows.check_finite(stream.describe())
+
     def _trace(self, rounds: int, curves: Any) -> Trace:
         assert self.engine is not None
         state, weights = self.engine.state(), self.engine.weights()
         if not (np.isfinite(weights).all() and np.isfinite(state.loss).all()):
+            self._check_features()
             raise FloatingPointError(
                 f"the weights of {self.algorithm.name} left the range of numbers; lower the rate, "
                 "scale the features, give a radius, or use the algorithm adaptive"
@@ -343,8 +351,9 @@ def consensus(weights: np.ndarray) -> float:
     """
     if len(weights) == 1:
         return 0.0
-    gaps = weights - weights.mean(axis=0)
-    return float(math.sqrt(np.mean(np.sum(gaps * gaps, axis=(1, 2)))))
+    with np.errstate(invalid="ignore", over="ignore"):  # the end of the run says what is wrong
+        gaps = weights - weights.mean(axis=0)
+        return float(math.sqrt(np.mean(np.sum(gaps * gaps, axis=(1, 2)))))
 
 
 def best_log_weight(session: Session) -> float:
@@ -418,7 +427,11 @@ def run(
     elif changes:
         algorithm = replace(algorithm, **changes)
     setup = Setup(engine, workers, passes, seed, n_features)
-    session = Session(algorithm, encoded(algorithm, streams, classes), setup)
+    # A pass over the memory takes half as long as learning: where the loss tells, at the end, of features
+    # that are not finite, nobody looks before. Processes must agree beforehand.
+    candid = algorithm.update.loops(algorithm.average).candid and engine != "mpi"
+    found = encoded(algorithm, streams, classes, checked=not candid)
+    session = Session(algorithm, found, setup)
     try:
         for _ in session:
             pass

@@ -65,7 +65,12 @@ class RowsStream:
 
 
 def array_stream(
-    X: Any, y: ArrayLike, weight: ArrayLike | None = None, name: str = "X"
+    X: Any,
+    y: ArrayLike,
+    weight: ArrayLike | None = None,
+    name: str = "X",
+    *,
+    checked: bool = True,
 ) -> RowsStream:
     """Stream over an array, a scipy sparse matrix or a data frame of numbers.
 
@@ -81,6 +86,8 @@ def array_stream(
         One importance per row; all 1 if not given.
     name
         What messages call it.
+    checked
+        Whether the features are looked at here, and not by whoever reads them.
 
     Examples
     --------
@@ -90,7 +97,7 @@ def array_stream(
     """
     sparse = sp.issparse(X)
     rows = Rows.from_csr(X, y, weight) if sparse else Rows.from_dense(_numbers(X, name), y, weight)
-    return RowsStream(rows.check_finite(name), name)
+    return RowsStream(rows.check_finite(name, features=checked), name)
 
 
 def _numbers(X: Any, name: str) -> np.ndarray:

@@ -221,7 +221,7 @@ class Rows:
         shape = (len(self), self.n_features)
         return sp.csr_matrix((self.data, indices, self.indptr), shape=shape)
 
-    def check_finite(self, where: str = "X") -> Rows:
+    def check_finite(self, where: str = "X", features: bool = True) -> Rows:
         """Return the rows, or raise `DataError` naming a value that is not finite, or a weight < 0.
 
         Examples
@@ -244,7 +244,7 @@ class Rows:
                 f"{where}: found weight {self.weight[at]} in row {at}, expected at least 0; "
                 "remove or correct that row"
             )
-        at = _first_not_finite(self.data)
+        at = _first_not_finite(self.data) if features else -1
         if at < 0:
             return self
         row, column = self._cell(at)

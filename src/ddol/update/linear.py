@@ -173,7 +173,9 @@ def free_step(w, s, p, x, index, n, D, g, eta, share):
         w[column(index, j)] += move * x[j]
 
 
-LOOPS = Loops(score, begin, step, absorb, commit, finish, pack, unpack, pack, squares, cheap=True)
+LOOPS = Loops(
+    score, begin, step, absorb, commit, finish, pack, unpack, pack, squares, cheap=True, candid=True
+)
 FREE = Loops(
     free_score,
     None,
@@ -186,4 +188,5 @@ FREE = Loops(
     pack,
     squares,
     cheap=True,
+    candid=True,
 )
