@@ -74,6 +74,8 @@ class Setup:
         Needed beforehand by algorithms whose start depends on it, where streams do not know it.
     block_rounds : int or None
         Most rounds of one block.
+    watched : bool
+        Stop whenever the number of examples passes a power of two, for somebody to look.
     """
 
     engine: str = "local"
@@ -82,6 +84,7 @@ class Setup:
     seed: int = 0
     n_features: int | None = None
     block_rounds: int | None = None
+    watched: bool = True
 
 
 @dataclass(frozen=True)
@@ -235,7 +238,7 @@ class Session:
         lo = 0
         while lo < rounds:
             played = before + lo
-            hi = min(rounds, self._next_power(played) - before)
+            hi = min(rounds, self._next_power(played) - before) if self.setup.watched else rounds
             if looks:
                 point = self.recorder.next_round(played)
                 while point < before + hi and not self._sounds(point):
@@ -426,7 +429,7 @@ def run(
         algorithm = algorithm.on(where, mixing, **changes)
     elif changes:
         algorithm = replace(algorithm, **changes)
-    setup = Setup(engine, workers, passes, seed, n_features)
+    setup = Setup(engine, workers, passes, seed, n_features, watched=False)
     # A pass over the memory takes half as long as learning: where the loss tells, at the end, of features
     # that are not finite, nobody looks before. Processes must agree beforehand.
     candid = algorithm.update.loops(algorithm.average).candid and engine != "mpi"
