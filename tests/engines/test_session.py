@@ -199,6 +199,32 @@ def test_bad_data(bad, message):
         ddol.run(ddol.dogd(), bad(), TWO)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("row", [0, 17, 59])
+@pytest.mark.parametrize("preset", ["dogd", "ogd", "p_norm", "adaptive", "coin", "newton"])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"topology": TWO}, {"topology": ddol.ring(4)}, {"batch": 3}, {"delay": 2}],
+    ids=lambda changes: " ".join(changes) or "alone",
+)
+def test_no_feature_that_is_not_finite_goes_unseen(preset, changes, row, value):
+    wide = np.hstack([X, np.random.default_rng(1).standard_normal((60, 150))])
+    wide[row, 140] = value
+    algorithm = getattr(ddol, preset)()
+    for features in (wide, csr_matrix(wide)):
+        with pytest.raises(
+            DataError, match=rf"X: found {value} in row {row}, column 140, expected"
+        ):
+            ddol.run(algorithm, (features, Y), **changes)
+
+
+def test_a_row_that_changes_nothing_is_looked_at_too():
+    features = np.ones((3, 1))
+    features[2] = np.inf  # far on the right side: no loss, no slope
+    with pytest.raises(DataError, match="found inf in row 2, column 0"):
+        ddol.run(ddol.dogd(l2=0.0, rate=10.0), (features, [1, -1, 1]), classes=[-1, 1])
+
+
 @pytest.mark.parametrize(
     ("run", "error", "message"),
     [

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ddol.estimators.examples import MOST_COPIES, Examples, fingerprints
@@ -37,6 +37,7 @@ def test_large_weights_are_few_copies_that_weigh_as_much():
 
 
 @given(st.lists(st.integers(0, 3), min_size=40, max_size=40), st.integers(0, 9))
+@example([0, 1, 0, 1] + [0] * 36, 0)
 def test_the_random_order_knows_neither_arrangement_nor_copies(counts, seed):
     counts = np.array(counts)
     shuffled = np.random.default_rng(seed).permutation(40)

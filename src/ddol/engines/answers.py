@@ -58,8 +58,7 @@ def as_streams(streams: Any, checked: bool = True) -> list[Stream]:
     if isinstance(streams, Stream):
         return [streams]
     if isinstance(streams, tuple) and len(streams) in (2, 3) and not isinstance(streams[0], Stream):
-        X, y, weight = (*streams, None)[:3]
-        return [array_stream(X, y, weight, checked=checked)]
+        return [array_stream(*streams, checked=checked)]
     if not isinstance(streams, list | tuple) or not streams:
         raise TypeError(
             f"found {type(streams).__name__} as `streams`, expected (X, y), a stream, or a list of "
@@ -68,7 +67,12 @@ def as_streams(streams: Any, checked: bool = True) -> list[Stream]:
     return [as_streams(one, checked)[0] for one in streams]
 
 
-def encoded(algorithm: Algorithm, streams: Any, classes: Sequence[float] | None = None) -> list:
+def encoded(
+    algorithm: Algorithm,
+    streams: Any,
+    classes: Sequence[float] | None = None,
+    checked: bool = True,
+) -> list:
     """Streams with encoded labels; regression targets stay as they are.
 
     Parameters
@@ -77,8 +81,10 @@ def encoded(algorithm: Algorithm, streams: Any, classes: Sequence[float] | None 
     streams : (X, y), a stream, or a list of either
     classes : sequence of float, optional
         All labels; by default those of the arrays in memory, or −1 and +1.
+    checked : bool
+        Refuse features that are not finite now, and not when they have been learned from.
     """
-    found = as_streams(streams, checked=not algorithm.update.experts)
+    found = as_streams(streams, checked and not algorithm.update.experts)
     widths = sorted({s.n_features for s in found if s.n_features is not None})
     if len(widths) > 1 and all(isinstance(s, RowsStream) for s in found):
         raise DataError(
@@ -93,9 +99,9 @@ def encoded(algorithm: Algorithm, streams: Any, classes: Sequence[float] | None 
             classes = sorted(set().union(*(distinct(s.rows.y) for s in in_memory)))
         else:
             classes = (-1.0, 1.0) if algorithm.outputs == 1 else range(algorithm.outputs)
-    checked = check_classes(algorithm, classes)
+    known = check_classes(algorithm, classes)
     _check_dense(algorithm, found)
-    labels = Labels(checked, numbered=algorithm.outputs > 1)
+    labels = Labels(known, numbered=algorithm.outputs > 1)
     return [labelled(stream, labels) for stream in found]
 
 

@@ -287,7 +287,7 @@ def _count_classes(worker, y, chance, a):
 
 @inlined
 def _unless_finite(z):
-    """0, or NaN: a loss keeps it, whatever the loss of such a score is."""
+    """0, or NaN: a loss keeps it, whatever the loss of such a score is. See `Loops.score`."""
     return z - z
 
 
@@ -338,7 +338,7 @@ def _predict(worker, examples, a, i, chance, slopes):
         if worker.kind == CLASSES:
             answer = 1.0 if k == np.int64(y) else -1.0
         arguments = (scores[k], answer, worker.q)
-        cost += call_float(_part(worker, VALUE), arguments)
+        cost += call_float(_part(worker, VALUE), arguments) + _unless_finite(scores[k])
         slopes[k] = importance * call_float(_part(worker, DERIVATIVE), arguments)
     return importance * cost
 
@@ -795,10 +795,19 @@ def _is_alone(worker):
 
 
 @inlined
-def _play_alone(worker, examples, lo, hi):
+def _is_plain(worker):
+    """Where a step alone follows a score, as it does without regularisation."""
+    before = _part(worker, BEGIN) == 0 and _part(worker, OBSERVE) == 0
+    return before and _part(worker, FINISH) == 0 and worker.l2 == 0.0
+
+
+@inlined
+def _play_alone(worker, examples, lo, hi, plain):
     """The same rounds where nothing is collected, kept or exchanged: half of a short row's time.
 
-    The counters stay in registers, and no slope goes through memory.
+    Every score waits for the step before it. So from score to step a number goes straight from one
+    part to the next: what else is to be done comes after, and no call that need not be (`plain`)
+    comes between.
     """
     w, s, p, q, D = worker.theta, worker.scalars, worker.p, worker.q, worker.D
     # Added to what it was, not summed apart: blocks may end anywhere, to the bit.
@@ -811,25 +820,25 @@ def _play_alone(worker, examples, lo, hi):
         x, index, n = _row(worker, examples, i)
         if r + AHEAD < examples.rounds:
             _fetch(worker, examples, integers(examples.predicted)[r + AHEAD])
-        z = call_float(_part(worker, SCORE), (w, s, p, x, index, n, D, 0.0))
+        if not plain and worker.l2 > 0.0:
+            loss += 0.5 * worker.l2 * _squares(worker, 0)
         importance = worker.C
         if examples.weight != 0:
             importance *= floats(examples.weight)[i]
-        mistakes += (z >= 0.0) != (y > 0.0)
-        seen += 1
-        loss += importance * call_float(_part(worker, VALUE), (z, y, q))
-        if worker.l2 > 0.0:
-            loss += 0.5 * worker.l2 * _squares(worker, 0)
-        g = importance * call_float(_part(worker, DERIVATIVE), (z, y, q))
-        if _part(worker, BEGIN) != 0:
+        z = call_float(_part(worker, SCORE), (w, s, p, x, index, n, D, 0.0))
+        if not plain and _part(worker, BEGIN) != 0:
             call_void(_part(worker, BEGIN), (w, s, p, D, eta, 1.0, 0.0))
-        if _part(worker, OBSERVE) != 0:
+        if not plain and _part(worker, OBSERVE) != 0:
             call_void(_part(worker, OBSERVE), (w, s, p, x, index, n, D, y, 2.0))
+        g = importance * call_float(_part(worker, DERIVATIVE), (z, y, q))
         if (worker.cheap and n < SHORT) or g != 0.0:
             call_void(_part(worker, STEP), (w, s, p, x, index, n, D, g, eta, 1.0))
-        if _part(worker, FINISH) != 0:
+        if not plain and _part(worker, FINISH) != 0:
             now = np.float64(examples.t + r)
             call_void(_part(worker, FINISH), (w, s, p, D, now, eta))
+        mistakes += (z >= 0.0) != (y > 0.0)
+        seen += 1
+        loss += importance * call_float(_part(worker, VALUE), (z, y, q)) + _unless_finite(z)
     integers(worker.mistakes)[0] += mistakes
     integers(worker.examples)[0] += seen
     floats(worker.loss)[0] = loss
@@ -839,7 +848,10 @@ def _play_alone(worker, examples, lo, hi):
 def _play_rounds(worker, examples, lo, hi):
     """Play the rounds lo, …, hi − 1 of a block; 0, or the communicator's error."""
     if _is_alone(worker):
-        _play_alone(worker, examples, lo, hi)
+        if _is_plain(worker):
+            _play_alone(worker, examples, lo, hi, True)
+        else:
+            _play_alone(worker, examples, lo, hi, False)
         return 0
     for r in range(lo, hi):
         eta = floats(examples.rates)[r]

@@ -19,6 +19,7 @@ from ddol.engines.ranks import RankLostError
 from ddol.engines.state import State, numbers_sent, sharing, start_state
 from ddol.measure.promise import kept
 from ddol.measure.trace import Recorder, Trace
+from ddol.streams.arrays import RowsStream
 from ddol.streams.dealing import deal
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position, Stream
@@ -76,6 +77,8 @@ class Setup:
         Needed beforehand by algorithms whose start depends on it, where streams do not know it.
     block_rounds : int or None
         Most rounds of one block.
+    watched : bool
+        Stop whenever the number of examples passes a power of two, for somebody to look.
     """
 
     engine: str = "local"
@@ -84,6 +87,7 @@ class Setup:
     seed: int = 0
     n_features: int | None = None
     block_rounds: int | None = None
+    watched: bool = True
 
 
 @dataclass(frozen=True)
@@ -237,7 +241,7 @@ class Session:
         lo = 0
         while lo < rounds:
             played = before + lo
-            hi = min(rounds, self._next_power(played) - before)
+            hi = min(rounds, self._next_power(played) - before) if self.setup.watched else rounds
             if looks:
                 point = self.recorder.next_round(played)
                 while point < before + hi and not self.recorder.sounds(point):
@@ -288,9 +292,12 @@ class Session:
             self.engine.play(Block(late.rows.slice(0, 0), np.full_like(late.table, -1)))
 
     def _check_features(self) -> None:
-        """Refuse advice that is no class, which nobody looked at before."""
+        """Refuse features in memory that are not finite, or no advice, where nobody looked before."""
         if self.algorithm.update.experts:
             check_advice(self.algorithm, self.streams)
+        for stream in self.streams:
+            if isinstance(stream, RowsStream):
+                stream.rows.check_finite(stream.describe())
 
     def _trace(self, rounds: int, curves: Any) -> Trace:
         assert self.engine is not None
@@ -345,8 +352,9 @@ def consensus(weights: np.ndarray) -> float:
     """
     if len(weights) == 1:
         return 0.0
-    gaps = weights - weights.mean(axis=0)
-    return float(math.sqrt(np.mean(np.sum(gaps * gaps, axis=(1, 2)))))
+    with np.errstate(invalid="ignore", over="ignore"):  # the end of the run says what is wrong
+        gaps = weights - weights.mean(axis=0)
+        return float(math.sqrt(np.mean(np.sum(gaps * gaps, axis=(1, 2)))))
 
 
 def best_log_weight(session: Session) -> float:
@@ -420,8 +428,12 @@ def run(
         algorithm = algorithm.on(where, mixing, **changes)
     elif changes:
         algorithm = replace(algorithm, **changes)
-    setup = Setup(engine, workers, passes, seed, n_features)
-    session = Session(algorithm, encoded(algorithm, streams, classes), setup)
+    setup = Setup(engine, workers, passes, seed, n_features, watched=False)
+    # A pass over the memory takes half as long as learning: where the loss tells, at the end, of features
+    # that are not finite, nobody looks before. Processes must agree beforehand.
+    candid = algorithm.update.loops(algorithm.average).candid and engine != "mpi"
+    found = encoded(algorithm, streams, classes, checked=not candid)
+    session = Session(algorithm, found, setup)
     try:
         for _ in session:
             pass

@@ -87,7 +87,9 @@ class Team:
         names = AgentNames(by_arrival=stream)
         named = None if agents is None else int(names.numbers(agents).max()) + 1
         network = Network(estimator.n_agents, estimator.topology, estimator.mixing)
-        setup = Setup(estimator.engine, estimator.workers, seed=seed, n_features=n_features)
+        setup = Setup(
+            estimator.engine, estimator.workers, seed=seed, n_features=n_features, watched=False
+        )
         learner = Learner(network.place(algorithm, named, seed), setup)
         return cls(learner, names, np.random.default_rng(seed))
 

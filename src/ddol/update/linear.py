@@ -17,11 +17,23 @@ KINDS = {"everywhere": _FREE, "l2_ball": _L2_BALL, "l1_ball": _L1_BALL, "simplex
 LAYOUT = Layout(slots=1, scalars=3, packed=(LINEAR,))
 
 
-def score(w, s, p, x, index, n, D, which):
+@inner
+def _dot(w, x, index, start, stop):
     total = 0.0
-    for j in range(n):
+    for j in range(start, stop):
         total += w[column(index, j)] * x[j]
-    return s[SCALE] * total
+    return total
+
+
+@inner
+def dot(w, x, index, n):
+    """⟨w, x⟩; numbers that fill no vector registers are summed at the same time, not afterwards."""
+    whole = n & -16
+    return _dot(w, x, index, 0, whole) + _dot(w, x, index, whole, n)
+
+
+def score(w, s, p, x, index, n, D, which):
+    return s[SCALE] * dot(w, x, index, n)
 
 
 @inner
@@ -150,10 +162,7 @@ def squares(w, s, p, D):
 
 
 def free_score(w, s, p, x, index, n, D, which):
-    total = 0.0
-    for j in range(n):
-        total += w[column(index, j)] * x[j]
-    return total
+    return dot(w, x, index, n)
 
 
 def free_step(w, s, p, x, index, n, D, g, eta, share):
@@ -162,7 +171,20 @@ def free_step(w, s, p, x, index, n, D, g, eta, share):
         w[column(index, j)] += move * x[j]
 
 
-LOOPS = Loops(score, begin, step, absorb, commit, finish, pack, unpack, pack, squares, cheap=True)
+LOOPS = Loops(
+    score, begin, step, absorb, commit, finish, pack, unpack, pack, squares, cheap=True, candid=True
+)
 FREE = Loops(
-    free_score, None, free_step, absorb, commit, None, pack, unpack, pack, squares, cheap=True
+    free_score,
+    None,
+    free_step,
+    absorb,
+    commit,
+    None,
+    pack,
+    unpack,
+    pack,
+    squares,
+    cheap=True,
+    candid=True,
 )

@@ -68,6 +68,8 @@ class Loops:
     notice: Callable | None = None
     cheap: bool = False
     """A step along a short row costs less than a wrong guess whether there is a slope."""
+    candid: bool = False
+    """A row with a feature that is not finite has no finite score, so nobody need look at it before."""
 
     def addresses(self, dense: bool) -> np.ndarray:
         """Compile what is not compiled yet; the order is that of the fields."""

@@ -52,6 +52,12 @@ def clipped(x):
 
 
 @inner
+def scaled(x, v):
+    """x̃ from x and 1/scale, and NaN where x is not finite: clipping alone would hide it."""
+    return clipped(x * v) + 0.0 * x
+
+
+@inner
 def spread_of_scores(s):
     """√(examples / Σ‖x̃‖²): makes one step change a score by the same amount in any dimension."""
     return math.sqrt(s[SEEN] / s[NORMS]) if s[NORMS] > 0.0 else 0.0
@@ -78,10 +84,10 @@ def observe(w, s, p, x, index, n, D, y, grow):
     if grow != 1.0:
         unclipped = 0.0
         for j in range(n):
-            scaled = x[j] * w[column(index, j)]
-            unclipped += scaled * scaled
-            scaled = clipped(scaled)
-            norm += scaled * scaled
+            raw = x[j] * w[column(index, j)]
+            unclipped += raw * raw
+            clip = clipped(raw)
+            norm += clip * clip
         s[SEEN] += 1.0
         s[NORMS] += norm
         s[LARGEST] = max(s[LARGEST], abs(y)) if p[REGRESSION] != 0.0 else 1.0
@@ -97,8 +103,8 @@ def notice(w, s, p, delta, peak, x, index, n, D, y, share):
     norm = 0.0
     for j in range(n):
         d = column(index, j)
-        scaled = clipped(x[j] * w[d])
-        norm += scaled * scaled
+        clip = clipped(x[j] * w[d])
+        norm += clip * clip
         peak[d] = max(peak[d], abs(x[j]))
     delta[2 * D] += share
     delta[2 * D + 1] += share * norm
@@ -182,7 +188,7 @@ def adaptive_score(w, s, p, x, index, n, D, which):
     total = 0.0
     for j in range(n):
         d = column(index, j)
-        total += w[U * D + d] * clipped(x[j] * w[d])
+        total += w[U * D + d] * scaled(x[j], w[d])
     return total
 
 
@@ -266,6 +272,7 @@ ADAPTIVE = Loops(
     None,
     observe,
     notice,
+    candid=True,
 )
 
 
@@ -299,7 +306,7 @@ def coin_score(w, s, p, x, index, n, D, which):
     total = 0.0
     for j in range(n):
         d = column(index, j)
-        total += _bet(w, s, d, D) * clipped(x[j] * w[d])
+        total += _bet(w, s, d, D) * scaled(x[j], w[d])
     return total
 
 
@@ -365,4 +372,5 @@ COIN = Loops(
     None,
     observe,
     notice,
+    candid=True,
 )
