@@ -58,7 +58,8 @@ def as_streams(streams: Any, checked: bool = True) -> list[Stream]:
     if isinstance(streams, Stream):
         return [streams]
     if isinstance(streams, tuple) and len(streams) in (2, 3) and not isinstance(streams[0], Stream):
-        return [array_stream(*streams, checked=checked)]
+        X, y, weight = (*streams, None)[:3]
+        return [array_stream(X, y, weight, checked=checked)]
     if not isinstance(streams, list | tuple) or not streams:
         raise TypeError(
             f"found {type(streams).__name__} as `streams`, expected (X, y), a stream, or a list of "

@@ -172,7 +172,10 @@ class Examples(NamedTuple):
     chances: int
     """float64 (rounds, agents, batch): draws of randomised algorithms."""
     rates: int
-    """float64 (rounds,)"""
+    """float64 (rounds,); 0 where they are scale/t^exponent."""
+    scale: float
+    exponent: float
+    """0, ½ or 1: the kernel has no use for others, which take longer than a table."""
     rounds: int
     t: int
     """The first round."""
@@ -205,6 +208,17 @@ def _state(worker, copy, k):
     place = copy * worker.states + k
     theta = worker.theta + 8 * place * worker.slots * worker.D
     return theta, worker.scalars + 8 * place * worker.n_scalars
+
+
+@inlined
+def _rate(examples, r):
+    """η of a round; a square root is done before the step has use for it, a table must be written."""
+    if examples.rates != 0:
+        return floats(examples.rates)[r]
+    t = np.float64(examples.t + r)
+    if examples.exponent == 0.5:
+        return examples.scale / math.sqrt(t)
+    return examples.scale / t if examples.exponent == 1.0 else examples.scale
 
 
 @inlined
@@ -816,7 +830,7 @@ def _play_alone(worker, examples, lo, hi, plain):
         i = integers(examples.predicted)[r]
         if i < 0:
             continue
-        eta, y = floats(examples.rates)[r], floats(examples.y)[i]
+        eta, y = _rate(examples, r), floats(examples.y)[i]
         x, index, n = _row(worker, examples, i)
         if r + AHEAD < examples.rounds:
             _fetch(worker, examples, integers(examples.predicted)[r + AHEAD])
@@ -854,7 +868,7 @@ def _play_rounds(worker, examples, lo, hi):
             _play_alone(worker, examples, lo, hi, False)
         return 0
     for r in range(lo, hi):
-        eta = floats(examples.rates)[r]
+        eta = _rate(examples, r)
         _predict_all(worker, examples, r)
         if worker.sharing == COPIES:
             status = _update_copies(worker, examples, r, eta)

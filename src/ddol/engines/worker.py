@@ -17,7 +17,7 @@ from ddol.engines.shares import apart
 from ddol.engines.state import State, averages_together, n_states, numbers_sent, sharing
 from ddol.streams.rows import Block, Rows, concatenate
 from ddol.update.losses import REGRESSION
-from ddol.update.rates import evaluate
+from ddol.update.rates import Power, Rate, evaluate
 from ddol.update.rule import MAX
 
 
@@ -261,7 +261,7 @@ class Bench:
         # Names keep the memory alive until the kernel is done with the addresses.
         tables = np.ascontiguousarray(predicted), np.ascontiguousarray(learned)
         chances = self._chances(t, rounds)
-        rates = evaluate(self.algorithm.rate, t, rounds)
+        rates, scale, exponent = rates_of(self.algorithm.rate, t, rounds)
         if rows is not self._rows:
             self._rows, self._addresses = rows, addresses(rows)
         first = tables[0].ctypes.data
@@ -272,7 +272,9 @@ class Bench:
             columns=predicted.shape[1],
             first=self.share.column,
             chances=chances.ctypes.data,
-            rates=rates.ctypes.data,
+            rates=rates.ctypes.data if len(rates) else 0,
+            scale=scale,
+            exponent=exponent,
             rounds=rounds,
             t=t,
             marks=marks.rounds.ctypes.data,
@@ -309,6 +311,13 @@ class Bench:
         worker = next(iter(self._workers.values()), None) or self._worker(True, empty)
         kernels.read_weights(worker, out.ctypes.data)
         return out
+
+
+def rates_of(rate: Rate, t: int, rounds: int) -> tuple[np.ndarray, float, float]:
+    """A table of the rates of the rounds t, …, or none where the kernel takes scale/t^exponent."""
+    if isinstance(rate, Power) and rate.exponent in (0.0, 0.5, 1.0):
+        return np.empty(0), float(rate.scale), float(rate.exponent)
+    return evaluate(rate, t, rounds), 0.0, 0.0
 
 
 def addresses(rows: Rows) -> dict[str, int]:

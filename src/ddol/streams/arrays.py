@@ -65,12 +65,7 @@ class RowsStream:
 
 
 def array_stream(
-    X: Any,
-    y: ArrayLike,
-    weight: ArrayLike | None = None,
-    name: str = "X",
-    *,
-    checked: bool = True,
+    X: Any, y: ArrayLike, weight: ArrayLike | None = None, name: str = "X", checked: bool = True
 ) -> RowsStream:
     """Stream over an array, a scipy sparse matrix or a data frame of numbers.
 

@@ -65,7 +65,7 @@ def evaluate(rate: Rate, first: int, rounds: int) -> np.ndarray:
     array([2.        , 0.5       , 0.33333333])
     """
     t = np.arange(first, first + rounds)
-    if isinstance(rate, Power):  # finite and positive for every round, and called for every piece
+    if isinstance(rate, Power):  # finite and positive for every round
         return rate(t)
     values = _on_array(rate, t)
     if values is None:
