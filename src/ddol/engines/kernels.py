@@ -32,6 +32,7 @@ SHARED_ADD, SHARED_ABSORB, COPIES = 0, 1, 2
 LINEAR, LOG = 0, 1
 SHORT = 128  # non-zeros
 AHEAD, MOST_FETCHED = 4, 1024  # rounds, and bytes of a row
+GROUP = 8  # agents
 TIE = 1e-12  # as in ddol.update.majority: rounding must not decide between equal votes
 LISTED = 1e-300
 """Marks a feature that is listed already, where its gradient happens to be 0."""
@@ -335,22 +336,26 @@ def _predict(worker, examples, a, i, chance, slopes):
 
 
 @inlined
-def _predict_all(worker, examples, r):
-    """Every agent predicts its own examples with its own weights."""
-    penalty, turn = 0.0, _turn(worker, examples.t + r)
-    for a in range(worker.agents):
-        rows = _rows_of(worker, examples, examples.predicted, r, a)
-        if worker.l2 > 0.0 and (worker.sharing == COPIES or a == 0):
-            penalty = 0.5 * worker.l2 * _squares(worker, a)
-        for b in range(worker.batch):
-            if rows[b] < 0:
-                continue
-            chance = 0.0
-            if worker.randomized:
-                chance = floats(examples.chances)[(r * worker.agents + a) * worker.batch + b]
-            slopes = _slopes_of(worker, turn, a, b)
-            cost = _predict(worker, examples, a, rows[b], chance, slopes)
-            floats(worker.loss)[a] += cost + penalty
+def _penalty(worker, copy):
+    """λ‖w‖²/2, which every loss has beside its own."""
+    return 0.5 * worker.l2 * _squares(worker, copy) if worker.l2 > 0.0 else 0.0
+
+
+@inlined
+def _predict_agent(worker, examples, r, a, penalty, fetches):
+    """An agent predicts its own examples with its own weights."""
+    rows = _rows_of(worker, examples, examples.predicted, r, a)
+    for b in range(worker.batch):
+        if rows[b] < 0:
+            continue
+        if fetches:
+            _fetch_ahead(worker, examples, r, a * worker.batch + b)
+        chance = 0.0
+        if worker.randomized:
+            chance = floats(examples.chances)[(r * worker.agents + a) * worker.batch + b]
+        slopes = _slopes_of(worker, _turn(worker, examples.t + r), a, b)
+        cost = _predict(worker, examples, a, rows[b], chance, slopes)
+        floats(worker.loss)[a] += cost + penalty
 
 
 # --- update --------------------------------------------------------------------------------------
@@ -406,6 +411,12 @@ def _observe(worker, examples, rows, w, s):
 
 
 @inlined
+def _steps(worker, n, slope):
+    """Whether a row is stepped along: where it is cheap, even if that changes nothing."""
+    return (worker.cheap and n < SHORT) or worker.experts or slope != 0.0
+
+
+@inlined
 def _update_copy(worker, examples, r, a, eta):
     """One agent steps along its own gradient, on its own copy."""
     rows = _rows_of(worker, examples, examples.learned, r, a)
@@ -426,9 +437,11 @@ def _update_copy(worker, examples, r, a, eta):
                 call_void(_part(worker, STEP), (w, s, p, x, index, n, D, 1.0, eta, 1.0))
             continue
         for b in range(worker.batch):
+            if rows[b] < 0:
+                continue
             g = _slopes_of(worker, _turn(worker, examples.t + r + 1), a, b)[k]
-            if rows[b] >= 0 and (g != 0.0 or worker.experts):
-                x, index, n = _row(worker, examples, rows[b])
+            x, index, n = _row(worker, examples, rows[b])
+            if _steps(worker, n, g):
                 call_void(_part(worker, STEP), (w, s, p, x, index, n, D, g, eta, 1.0 / size))
 
 
@@ -457,7 +470,7 @@ def _add_to_shared(worker, examples, r, eta):
             x, index, n = _row(worker, examples, rows[b])
             slopes = _slopes_of(worker, _turn(worker, examples.t + r + 1), a, b)
             for k in range(worker.states):
-                if (worker.cheap and n < SHORT) or worker.experts or slopes[k] != 0.0:
+                if _steps(worker, n, slopes[k]):
                     w, s = _state(worker, 0, k)
                     arguments = (w, s, worker.p, x, index, n, worker.D, slopes[k], eta, share)
                     call_void(_part(worker, STEP), arguments)
@@ -484,7 +497,7 @@ def _notice(worker, examples, rows, k):
             call_void(_part(worker, NOTICE), arguments)
 
 
-@part
+@inlined
 def _absorb_agent(worker, examples, r, a, eta):
     """Collect the step of one agent in `delta`."""
     p, D = worker.p, worker.D
@@ -503,9 +516,11 @@ def _absorb_agent(worker, examples, r, a, eta):
                 call_void(_part(worker, ABSORB), arguments)
             continue
         for b in range(worker.batch):
+            if rows[b] < 0:
+                continue
             g = _slopes_of(worker, _turn(worker, examples.t + r + 1), a, b)[k]
-            if rows[b] >= 0 and (g != 0.0 or worker.experts):
-                x, index, n = _row(worker, examples, rows[b])
+            x, index, n = _row(worker, examples, rows[b])
+            if _steps(worker, n, g):
                 share = 1.0 / (worker.n_agents * size)
                 call_void(_part(worker, ABSORB), (w, s, p, delta, x, index, n, D, g, eta, share))
 
@@ -553,40 +568,43 @@ def _commit_whole(worker, eta):
 
 
 @part
-def _reduce_shared(worker, active, eta):
-    """Sum what the workers collected, and apply the sum."""
+def _reduce_collected(worker, active):
+    """Sum what the workers collected, and the agents that were active: (status, active)."""
     size = worker.states * (worker.delta_rows * worker.D + worker.n_sums)
     floats(worker.delta)[size] = active
     status = call_int(worker.reduce, (worker.context, worker.delta, size + 1))
     peaks = worker.states * (worker.peak_rows * worker.D + worker.n_peaks)
     if status == 0 and peaks > 0:
         status = call_int(worker.reduce_max, (worker.context, worker.peak, peaks))
-    if status != 0:
-        return status
-    _begin_shared(worker, eta, floats(worker.delta)[size] / worker.n_agents)
-    _commit_scalars(worker)
-    _commit_whole(worker, eta)
-    return 0
+    return status, floats(worker.delta)[size]
 
 
 @inlined
-def _update_shared(worker, examples, r, eta):
+def _collects(worker, examples):
+    """Whether steps on the shared copy are collected first, so that a row is gone through once.
+
+    Sparse rows would be gone through again to apply what was collected.
+    """
+    several = worker.workers > 1 or worker.sharing == SHARED_ABSORB
+    return several or (examples.indptr == 0 and worker.agents * worker.batch >= GROUP)
+
+
+@inlined
+def _update_shared(worker, examples, r, eta, active):
     """Update and average on one shared copy: every agent's step, weighted by 1/N."""
-    active = 0.0
-    for a in range(worker.agents):
-        rows = _rows_of(worker, examples, examples.learned, r, a)
-        active += _batch_size(worker, rows) > 0
-    if worker.workers == 1:
-        _begin_shared(worker, eta, active / worker.n_agents)
-        if worker.sharing == SHARED_ADD:
-            _add_to_shared(worker, examples, r, eta)
-            return 0
-    for a in range(worker.agents):
-        _absorb_agent(worker, examples, r, a, eta)
     if worker.workers > 1:
-        return _reduce_shared(worker, active, eta)
+        status, active = _reduce_collected(worker, active)
+        if status != 0:
+            return status
+    _begin_shared(worker, eta, active / worker.n_agents)
+    if not _collects(worker, examples):
+        _add_to_shared(worker, examples, r, eta)
+        return 0
     _commit_scalars(worker)
-    _commit_rows(worker, examples, r, eta)
+    if worker.workers > 1 or examples.indptr == 0:
+        _commit_whole(worker, eta)
+    else:
+        _commit_rows(worker, examples, r, eta)
     return 0
 
 
@@ -740,11 +758,9 @@ def _communicate(worker, turn, r):
 
 
 @inlined
-def _update_copies(worker, examples, r, eta):
-    """Update every copy, and let neighbours average where the period says so."""
+def _average_copies(worker, examples, r, eta):
+    """Let neighbours average where the period says so."""
     t = examples.t + r
-    for a in range(worker.agents):
-        _update_copy(worker, examples, r, a, eta)
     if t % worker.period != 0:
         return 0
     if worker.period > 1:
@@ -775,6 +791,47 @@ def _fetch(worker, examples, i):
     if examples.indptr != 0:
         for line in range(0, min(4 * n, MOST_FETCHED), 64):
             prefetch(index + line)
+
+
+@inlined
+def _fetch_ahead(worker, examples, r, place):
+    """Ask for the row that comes a group of agents later, in this round or a later one."""
+    size, place = worker.agents * worker.batch, place + GROUP
+    if place >= size:
+        r, place = r + 1, min(place - size, size - 1)
+    if r < examples.rounds:
+        _fetch(worker, examples, _rows_of(worker, examples, examples.predicted, r, 0)[place])
+
+
+@inlined
+def _jumps(worker, examples):
+    """Whether a processor cannot guess which row comes next: other rows or weights lie between."""
+    return worker.workers > 1 or (worker.sharing == COPIES and examples.indptr == 0)
+
+
+@inlined
+def _play_agents(worker, examples, r, eta):
+    """Every agent predicts, and learns where that changes nobody else's weights.
+
+    Returns the number of agents that have an answer. A row is near when it is needed again if its
+    agent learns soon; one agent alone would keep the processor waiting for each score.
+    """
+    active, copies = 0.0, worker.sharing == COPIES
+    collects = not copies and _collects(worker, examples)
+    penalty, fetches = 0.0 if copies else _penalty(worker, 0), _jumps(worker, examples)
+    for lo in range(0, worker.agents, GROUP):
+        hi = min(lo + GROUP, worker.agents)
+        for a in range(lo, hi):
+            own = _penalty(worker, a) if copies else penalty
+            _predict_agent(worker, examples, r, a, own, fetches)
+        for a in range(lo, hi):
+            rows = _rows_of(worker, examples, examples.learned, r, a)
+            active += _batch_size(worker, rows) > 0
+            if copies:
+                _update_copy(worker, examples, r, a, eta)
+            elif collects:
+                _absorb_agent(worker, examples, r, a, eta)
+    return active
 
 
 @inlined
@@ -834,11 +891,11 @@ def _play_rounds(worker, examples, lo, hi):
         return 0
     for r in range(lo, hi):
         eta = floats(examples.rates)[r]
-        _predict_all(worker, examples, r)
+        active = _play_agents(worker, examples, r, eta)
         if worker.sharing == COPIES:
-            status = _update_copies(worker, examples, r, eta)
+            status = _average_copies(worker, examples, r, eta)
         else:
-            status = _update_shared(worker, examples, r, eta)
+            status = _update_shared(worker, examples, r, eta, active)
         if status != 0:
             return status
         _finish(worker, examples.t + r, eta)
