@@ -119,6 +119,8 @@ class Worker(NamedTuple):
     """The same shape: maxima over all agents; 0 where none are taken."""
     mixed: int
     """float64 (states, packed_rows · D + n_sums + n_peaks): what one agent sends."""
+    mean: int
+    """float64 (states, D): the mean of all copies."""
     merged: int
     """float64 (2, D): the gradient of a batch."""
     touched: int
@@ -179,6 +181,8 @@ class Examples(NamedTuple):
     n_marks: int
     marked: int
     """float64 (n_marks, agents, 4): mistakes, loss, expected mistakes and examples then."""
+    distances: int
+    """float64 (n_marks,): consensus distance then."""
 
 
 @inlined
@@ -905,14 +909,64 @@ def _play_rounds(worker, examples, lo, hi):
 
 
 @part
+def _sum_of_copies(worker):
+    """Sum of the weights over all agents, in `mean`; 0, or the communicator's error."""
+    size = worker.states * worker.D
+    for d in range(size):
+        floats(worker.mean)[d] = 0.0
+    for copy in range(worker.copies):
+        for k in range(worker.states):
+            w, s = _state(worker, copy, k)
+            call_void(_part(worker, WEIGHTS), (w, s, worker.p, worker.D, worker.mixed))
+            sums = floats(worker.mean + 8 * k * worker.D)
+            for d in range(worker.D):
+                sums[d] += floats(worker.mixed)[d]
+    if worker.workers == 1:
+        return 0
+    return call_int(worker.reduce, (worker.context, worker.mean, size))
+
+
+@part
+def _squares_around_mean(worker):
+    """Sum over this worker's copies of ‖w_i − w̄‖², where `mean` is N·w̄."""
+    total = 0.0
+    for copy in range(worker.copies):
+        for k in range(worker.states):
+            w, s = _state(worker, copy, k)
+            call_void(_part(worker, WEIGHTS), (w, s, worker.p, worker.D, worker.mixed))
+            sums = floats(worker.mean + 8 * k * worker.D)
+            for d in range(worker.D):
+                total += (floats(worker.mixed)[d] - sums[d] / worker.n_agents) ** 2
+    return total
+
+
+@part
+def _measure_distance(worker, out):
+    """Write down √(mean over agents of ‖w_i − w̄‖²); 0, or the communicator's error."""
+    floats(out)[0] = 0.0
+    if worker.sharing != COPIES:
+        return 0
+    status = _sum_of_copies(worker)
+    if status != 0:
+        return status
+    total = floats(worker.mean)
+    total[0] = _squares_around_mean(worker)
+    if worker.workers > 1:
+        status = call_int(worker.reduce, (worker.context, worker.mean, 1))
+    floats(out)[0] = math.sqrt(total[0] / worker.n_agents)
+    return status
+
+
+@part
 def _write_down(worker, examples, mark):
-    """Keep the counters as they are now."""
+    """Keep the counters as they are now, and how far the copies are apart."""
     out = floats(examples.marked + 32 * mark * worker.agents)
     for a in range(worker.agents):
         out[4 * a] = integers(worker.mistakes)[a]
         out[4 * a + 1] = floats(worker.loss)[a]
         out[4 * a + 2] = floats(worker.expected)[a]
         out[4 * a + 3] = integers(worker.examples)[a]
+    return _measure_distance(worker, examples.distances + 8 * mark)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -922,9 +976,10 @@ def play(worker, examples):
     for mark in range(examples.n_marks):
         hi = integers(examples.marks)[mark]
         status = _play_rounds(worker, examples, lo, hi)
+        if status == 0:
+            status = _write_down(worker, examples, mark)
         if status != 0:
             return status
-        _write_down(worker, examples, mark)
         lo = hi
     return _play_rounds(worker, examples, lo, examples.rounds)
 

@@ -18,7 +18,7 @@ from ddol.engines.local import check_block
 from ddol.engines.ranks import open_ranks
 from ddol.engines.shares import joined, merged, part_of
 from ddol.engines.state import State, averages_together, grow, numbers_sent, sharing
-from ddol.engines.worker import Bench, Share
+from ddol.engines.worker import Bench, Marks, Share
 from ddol.streams.rows import Block
 from ddol.update.rates import evaluate
 
@@ -138,7 +138,7 @@ class Mpi:
         self.bench = Bench(algorithm, part, share)
         self._gather_counters(np.empty((0, agents, 4)))
 
-    def play(self, block: Block, marks: Sequence[int] = ()) -> np.ndarray:
+    def play(self, block: Block, marks: Sequence[int] = ()) -> Marks:
         """Play the rounds of a block, whose table says who sees what on this process.
 
         Every process must have as many rounds and features in its block, and the same marks.
@@ -151,7 +151,8 @@ class Mpi:
         status = self.bench.play_block(block, marks)
         if status != 0:
             raise self.ranks.error(status)
-        return self._gather_counters(self.bench.marked)
+        marked = self.bench.marked
+        return marked._replace(counters=self._gather_counters(marked.counters))
 
     def _gather_counters(self, marked: np.ndarray) -> np.ndarray:
         """Counters of all agents: those of now, which are kept, and those written down."""

@@ -16,8 +16,9 @@ from ddol.engines.kernels import COPIES
 from ddol.engines.local import Local
 from ddol.engines.ranks import RankLostError
 from ddol.engines.state import State, numbers_sent, sharing, start_state
+from ddol.engines.worker import Marks
 from ddol.measure.promise import kept
-from ddol.measure.trace import Counters, Recorder, Trace
+from ddol.measure.trace import Recorder, Trace
 from ddol.streams.dealing import deal
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position, Stream
@@ -30,19 +31,14 @@ class Engine(Protocol):
     name: str
     workers: int
 
-    def play(self, block: Block, marks: Sequence[int] = ()) -> np.ndarray:
+    def play(self, block: Block, marks: Sequence[int] = ()) -> Marks:
         """Play the rounds of a block.
 
         Parameters
         ----------
         block : Block
         marks : rising numbers from 1 to the block's rounds
-            When so many rounds are played, the counters are written down.
-
-        Returns
-        -------
-        array (marks, N, 4)
-            Mistakes, loss, expected mistakes and examples of every agent at each mark.
+            When so many rounds are played, counters and consensus distance are written down.
         """
 
     def state(self) -> State:
@@ -73,6 +69,8 @@ class Setup:
         Needed beforehand by algorithms whose start depends on it, where streams do not know it.
     block_rounds : int or None
         Most rounds of one block.
+    watched : bool
+        Stop wherever the number of examples passes a power of two, so that it can be shown.
     """
 
     engine: str = "local"
@@ -81,6 +79,7 @@ class Setup:
     seed: int = 0
     n_features: int | None = None
     block_rounds: int | None = None
+    watched: bool = False
 
 
 @dataclass(frozen=True)
@@ -229,24 +228,17 @@ class Session:
         return open_engine(self.setup.engine, self.algorithm, state, self.setup.workers)
 
     def _pieces(self, before: int, rounds: int) -> Iterator[tuple[int, int]]:
-        """Cut rounds where more than counters is wanted: to be shown, or of the weights."""
-        looks = sharing(self.algorithm) == COPIES or self.algorithm.update.experts
+        """Cut rounds where somebody looks: at progress, or at the weights of experts."""
         lo = 0
         while lo < rounds:
-            played = before + lo
-            hi = min(rounds, self._next_power(played) - before)
-            if looks:
-                point = self.recorder.next_round(played)
-                while point < before + hi and not self._sounds(point):
-                    point = self.recorder.next_round(point)
-                hi = min(hi, point - before)
+            hi, played = rounds, before + lo
+            if self.setup.watched:
+                hi = min(hi, self._next_power(played) - before)
+            # Bounds of experts follow from their weights, so every point of a curve needs them.
+            if self.algorithm.update.experts:
+                hi = min(hi, self.recorder.next_round(played) - before)
             yield lo, hi
             lo = hi
-
-    def _sounds(self, rounds: int) -> bool:
-        """Whether the weights are looked at for the point after so many rounds."""
-        # Bounds of experts follow from their weights, so every point has them.
-        return self.algorithm.update.experts or self.recorder.sounds(rounds)
 
     def _next_power(self, rounds: int) -> int:
         """First later round in which the number of examples passes a power of two."""
@@ -254,32 +246,20 @@ class Session:
         power = 2 ** math.floor(math.log2(max(rounds * per_round, 1)) + 1)
         return max(-(-power // per_round), rounds + 1)
 
-    def _record(self, points: list[int], counters: np.ndarray) -> None:
-        """Keep points of the curves; the weights are those of the last one, if it is now."""
-        assert self.engine is not None
-        now = self.engine.counters().rounds
-        for rounds, counted in zip(points, counters, strict=True):
-            distance = 0.0 if sharing(self.algorithm) != COPIES else math.nan
-            best = math.nan
-            if rounds == now and self._sounds(rounds):
-                distance = self._distance()
-                best = best_log_weight(self)
-            self.recorder.record(rounds, Counters(*counted.T), distance, best)
-
-    def _distance(self) -> float:
-        """Consensus distance, which costs O(N·D)."""
-        assert self.engine is not None
-        return 0.0 if sharing(self.algorithm) != COPIES else consensus(self.engine.weights())
+    def _record(self, points: list[int], marked: Marks) -> None:
+        """Keep points of the curves; an expert's weight is that of now, which is the last of them."""
+        best = np.full(len(points), math.nan)
+        best[-1:] = best_log_weight(self)
+        self.recorder.record(points, marked.counters, marked.distances, best)
 
     def finish(self) -> Trace:
         """Deliver answers still under way, and give the trace."""
         if self.engine is None:
             raise ValueError("no example was read; expected at least one")
         rounds = self.engine.counters().rounds
-        distance = self._distance()
-        curves = self.recorder.finish(
-            rounds, self.engine.counters(), distance, best_log_weight(self)
-        )
+        distance = consensus(self.engine.weights())
+        best = best_log_weight(self)
+        curves = self.recorder.finish(rounds, self.engine.counters(), distance, best)
         if self.algorithm.delay:
             self._deliver()
         return self._trace(rounds, curves)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -53,21 +54,12 @@ def spacing(rounds: int) -> int:
     return 1 << max(0, rounds.bit_length() - 5)
 
 
-class Counters(NamedTuple):
-    """What agents have counted, one number each."""
-
-    mistakes: np.ndarray
-    loss: np.ndarray
-    expected: np.ndarray
-    examples: np.ndarray
-
-
 class Recorder:
     """Collects curves, at the rounds that `spacing` gives."""
 
     def __init__(self, n_agents: int) -> None:
         self.detailed = n_agents <= MOST_AGENT_CURVES
-        self.points: list[dict[str, Any]] = []
+        self.pieces = [self._piece([], np.empty((0, n_agents, 4)), [], [])]
 
     def next_round(self, rounds: int) -> int:
         """First round after ``rounds`` that is to be recorded."""
@@ -81,51 +73,61 @@ class Recorder:
             found.append(before)
         return found
 
-    def sounds(self, rounds: int) -> bool:
-        """Whether a point is one of the fewer for which the weights are looked at, too."""
-        return rounds <= 4 or rounds % (8 * spacing(rounds)) == 0
+    def record(
+        self,
+        rounds: Sequence[int],
+        counters: np.ndarray,
+        consensus: np.ndarray,
+        best_log_weight: np.ndarray,
+    ) -> None:
+        """Keep points of the curves.
 
-    def record(self, rounds: int, counters: Any, consensus: float, best_log_weight: float) -> None:
-        """Keep the counters as they are after ``rounds`` rounds."""
-        self.points.append(self._point(rounds, counters, consensus, best_log_weight))
+        Parameters
+        ----------
+        rounds : (points,)
+            Rounds played.
+        counters : (points, N, 4)
+            Mistakes, loss, expected mistakes and examples of every agent.
+        consensus, best_log_weight : (points,)
+            See `Curves`.
+        """
+        if len(rounds):
+            self.pieces.append(self._piece(rounds, counters, consensus, best_log_weight))
 
-    def _point(
-        self, rounds: int, counters: Any, consensus: float, best_log_weight: float
-    ) -> dict[str, Any]:
-        nothing = np.empty(0)
+    def _piece(
+        self, rounds: Sequence[int], counters: np.ndarray, consensus: Any, best_log_weight: Any
+    ) -> dict[str, np.ndarray]:
+        mistakes, loss, _, examples = np.moveaxis(counters, 2, 0)
+        mistakes = mistakes.astype(np.int64)
+        agents = slice(None) if self.detailed else slice(0)
         return {
-            "rounds": rounds,
-            "examples": int(counters.examples.sum()),
-            "mistakes": int(counters.mistakes.sum()),
-            "loss": float(counters.loss.sum()),
-            "worst": int(counters.mistakes.max()),
-            "consensus": consensus,
-            "best_log_weight": best_log_weight,
-            "agent_mistakes": np.array(counters.mistakes, np.int64) if self.detailed else nothing,
-            "agent_loss": np.array(counters.loss) if self.detailed else nothing,
+            "rounds": np.array(rounds, np.int64),
+            "examples": examples.sum(axis=1).astype(np.int64),
+            "mistakes": mistakes.sum(axis=1),
+            "loss": loss.sum(axis=1),
+            "worst": mistakes.max(axis=1),
+            "consensus": np.array(consensus, float),
+            "best_log_weight": np.array(best_log_weight, float),
+            "agent_mistakes": mistakes[:, agents].copy(),
+            "agent_loss": loss[:, agents].copy(),
         }
 
     def finish(self, rounds: int, counters: Any, consensus: float, best: float) -> Curves:
         """The curves, ending with the last round."""
-        points = [p for p in self.points if p["rounds"] < rounds]
-        points.append(self._point(rounds, counters, consensus, best))
-        names = Curves.__dataclass_fields__
-        return Curves(**{name: np.array([p[name] for p in points]) for name in names})
+        now = np.array([counters.mistakes, counters.loss, counters.expected, counters.examples])
+        end = self._piece([rounds], now.T[None], [consensus], [best])
+        known = self.to_dict()
+        before = known["rounds"] < rounds
+        return Curves(**{k: np.concatenate([v[before], end[k]]) for k, v in known.items()})
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as arrays by name: for checkpoints."""
         names = Curves.__dataclass_fields__
-        return {name: np.array([p[name] for p in self.points]) for name in names}
+        return {name: np.concatenate([piece[name] for piece in self.pieces]) for name in names}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Go on from what `to_dict` gave."""
-        names = list(Curves.__dataclass_fields__)
-        n = len(saved["rounds"])
-        scalars = {"agent_mistakes", "agent_loss"}
-        self.points = [
-            {k: (saved[k][i] if k in scalars else saved[k][i].item()) for k in names}
-            for i in range(n)
-        ]
+        self.pieces = [{name: saved[name] for name in Curves.__dataclass_fields__}]
 
 
 @dataclass(frozen=True)
