@@ -2,13 +2,15 @@
 
 A worker that hosts n of the N agents plays a round in
 
-    T = n · batch · (example + entry · nnz) + E / period,
+    T = n · batch · (example + (entry + (W − 1) · crowding) · nnz) + E / period,
     E = latency · ⌈log₂ W⌉ + 16 · (W − 1)/W · D / bandwidth + copies · copy · D,
 
 where `example` and `entry` are the time of an example and of each of its entries, and `copy` the
 time in which one number is packed, averaged and unpacked. The second term of E is what a sum of D
 numbers over W workers moves in the best case, there and back. A worker has n copies of the
-weights, but one where agents exchange in every round, because they then share it.
+weights, but one where agents exchange in every round, because they then share it. Threads read
+their examples from the same memory: `crowding` is how much longer each entry takes for every other
+worker there.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ from ddol.streams.rows import Block, Rows
 
 WANTED = 0.9
 """Efficiency that a period is recommended for."""
+_ENTRIES = 1 << 23
+"""Of the data on which examples are timed: 64 MB, which caches do not hold."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class Costs:
         A message, whatever its length.
     bandwidth : float
         Bytes per second between two workers.
+    crowding : float
+        Each entry, in addition, for every other worker that reads from the same memory.
     """
 
     example: float
@@ -60,6 +66,7 @@ class Costs:
     copy: float
     latency: float
     bandwidth: float
+    crowding: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -105,9 +112,14 @@ class Job:
         """Entries of an example."""
         return min(self.dim, self.nnz or self.dim)
 
-    def playing(self, costs: Costs, agents: int) -> float:
-        """Seconds of a round of some agents, without any exchange."""
-        return agents * self.batch * (costs.example + costs.entry * self.entries)
+    def example(self, costs: Costs, workers: int) -> float:
+        """Seconds of an example on one of some workers."""
+        return costs.example + (costs.entry + (workers - 1) * costs.crowding) * self.entries
+
+    def playing(self, costs: Costs, workers: int) -> float:
+        """Seconds of a round on some workers, without any exchange."""
+        share = math.ceil(self.n_agents / workers)
+        return share * self.batch * self.example(costs, workers)
 
     def exchange(self, costs: Costs, workers: int, period: int) -> float:
         """Seconds of an exchange among some workers, on the complete graph."""
@@ -117,8 +129,7 @@ class Job:
 
     def seconds(self, costs: Costs, workers: int, period: int) -> float:
         """Seconds of a round."""
-        share = math.ceil(self.n_agents / workers)
-        return self.playing(costs, share) + self.exchange(costs, workers, period) / period
+        return self.playing(costs, workers) + self.exchange(costs, workers, period) / period
 
     def speedup(self, costs: Costs, period: int) -> float:
         """How many times faster the workers are than one."""
@@ -179,7 +190,7 @@ class Plan:
                 f"{period:8d} {at.speedup:9.2f} {100 * at.efficiency:10.0f} % "
                 f"{at.examples_per_second:14,.0f}{mark}"
             )
-        example = 1e9 * (costs.example + costs.entry * job.entries)
+        example = 1e9 * job.example(costs, job.workers)
         exchange = 1e6 * job.exchange(costs, job.workers, self.period)
         lines.append(
             f"{job.n_agents} agents on {job.workers} workers, {job.dim} features: an example takes "
@@ -259,33 +270,37 @@ def measured(engine: str = "mpi", network: tuple[float, float] | None = None) ->
     brief, full = _an_example(short), _an_example(long)
     entry = max((full - brief) / (long - short), 1e-12)
     copy = _a_copy(long)
+    crowding = _crowding(long) if engine == "threads" else 0.0
     if network is None:
         small, large = (_threads_messages if engine == "threads" else _mpi_messages)((1, 1 << 16))
         network = small, 8 * (1 << 16) / max(large - small, 1e-9)
-    return Costs(max(brief - short * entry, 1e-9), entry, copy, *network)
+    return Costs(max(brief - short * entry, 1e-9), entry, copy, *network, crowding)
 
 
-def _an_example(dim: int) -> float:
-    algorithm = dogd(l2=0.0).on(4, period=1 << 20)
-    return _seconds(algorithm, dim, max(256, (1 << 21) // dim))
+def _an_example(dim: int, workers: int = 1) -> float:
+    return _seconds(dogd(l2=0.0).on(4, period=1 << 20), dim, workers)
 
 
 def _a_copy(dim: int) -> float:
     """Time of one number, from an exchange in every second round and none at all."""
-    examples = max(256, (1 << 21) // dim)
-    talking, silent = (
-        _seconds(dogd(l2=0.0).on(4, period=period), dim, examples) for period in (2, 1 << 20)
-    )
+    talking, silent = (_seconds(dogd(l2=0.0).on(4, period=period), dim) for period in (2, 1 << 20))
     return max(2 * (talking - silent) / dim, 1e-12)
 
 
-def _seconds(algorithm: Algorithm, dim: int, examples: int) -> float:
+def _crowding(dim: int) -> float:
+    """How much longer an entry takes on each of two threads than on one alone."""
+    return max(2 * _an_example(dim, 2) - _an_example(dim), 0.0) / dim
+
+
+def _seconds(algorithm: Algorithm, dim: int, workers: int = 1) -> float:
     """Seconds of an example on random dense rows, the best of a few times."""
-    rng = np.random.default_rng(0)
-    rows = Rows.from_dense(rng.standard_normal((examples, dim)), rng.choice([-1.0, 1.0], examples))
+    examples, rng = _ENTRIES // dim, np.random.default_rng(0)
+    rows = Rows.from_dense(rng.random((examples, dim)), rng.choice([-1.0, 1.0], examples))
     block = Block(rows, table_round_robin(examples, algorithm.n_agents))
-    start = start_state(algorithm, dim)
-    return _best(lambda: Local(algorithm, start).play(block)) / examples
+    engine = Threads(algorithm, start_state(algorithm, dim), workers)
+    found = _best(partial(engine.play, block)) / examples
+    engine.close()
+    return found
 
 
 def _best(work: Callable[[], object], times: int = 5) -> float:

@@ -1,5 +1,7 @@
 """The cost model: what it must say whatever the machine, and one measurement."""
 
+from dataclasses import replace
+
 import pytest
 
 from ddol.compiled import INTERPRETED
@@ -27,6 +29,13 @@ def test_wider_models_and_slower_networks_need_longer_periods():
     assert wide > narrow
     near, far = (plan(100, 8, costs=COSTS, latency=s).recommended for s in (1e-6, 1e-3))
     assert far > near
+
+
+def test_workers_that_read_from_the_same_memory_crowd_each_other():
+    crowded = replace(COSTS, crowding=0.1e-9)
+    free, slow = (Job(dim=54, workers=4, agents=64).speedup(c, 1 << 20) for c in (COSTS, crowded))
+    assert free == pytest.approx(4, rel=0.01)
+    assert slow == pytest.approx(4 * 57.8 / (57.8 + 3 * 5.4), rel=0.01)
 
 
 def test_agents_that_cannot_be_shared_out():

@@ -133,9 +133,22 @@ def test_consensus_shrinks_with_a_falling_rate_and_is_zero_on_one_copy():
     trace = ddol.run(ddol.dogd(l2=0.0), (X, y), ddol.ring(8))
     gaps = trace.weights - trace.weights.mean(axis=0)
     assert trace.consensus == pytest.approx(math.sqrt(np.mean(np.sum(gaps**2, axis=(1, 2)))))
-    known = trace.curves.consensus[np.isfinite(trace.curves.consensus)]
-    assert known[-1] < known[2]
+    distances = trace.curves.consensus
+    assert distances[-1] == trace.consensus and 0.0 < distances[-1] < distances[2]
     assert ddol.run(ddol.dogd(), (X, y), 8).consensus == 0.0
+
+
+def test_a_watched_run_stops_at_powers_of_two_and_is_the_same():
+    X, y = data(96)
+    algorithm = ddol.dogd().on(ddol.ring(4))
+    stops, traces = {}, {}
+    for watched in (False, True):
+        session = Session(algorithm, array_stream(X, y), Setup(watched=watched))
+        stops[watched] = [p.examples for p in session if p.position is None]
+        traces[watched] = session.finish()
+    assert stops == {False: [96], True: [4, 8, 16, 32, 64, 96]}
+    for name, curve in vars(traces[True].curves).items():
+        np.testing.assert_array_equal(curve, getattr(traces[False].curves, name))
 
 
 def test_messages_and_bytes():

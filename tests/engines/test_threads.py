@@ -12,6 +12,7 @@ import ddol
 from ddol import presets
 from ddol.compiled import INTERPRETED
 from ddol.engines.local import Local
+from ddol.engines.session import consensus
 from ddol.engines.state import start_state
 from ddol.engines.threads import Threads, checked_workers
 from ddol.streams.dealing import table_round_robin
@@ -58,6 +59,27 @@ def test_a_mixing_that_changes_by_round():
     graphs = [ddol.metropolis(ddol.ring(6)), ddol.metropolis(ddol.star(6))]
     mixing = ddol.changing(lambda t: graphs[t % 2])
     check_engine(ddol.dogd().on(ddol.ring(6), mixing), "threads", 3, n_examples=2000)
+
+
+@pytest.mark.parametrize("graph", [ddol.complete(37), ddol.ring(37)], ids=["complete", "ring"])
+def test_many_agents_of_a_worker(graph):
+    for name, sparse in itertools.product(("dogd", "dogd of 3 classes", "adaptive"), (False, True)):
+        check_engine(ALGORITHMS[name].on(graph), "threads", 2, sparse=sparse)
+
+
+def test_the_consensus_distance_is_that_of_all_workers_copies():
+    rng = np.random.default_rng(0)
+    rows = Rows.from_dense(rng.standard_normal((140, 3)), rng.integers(0, 3, 140).astype(float))
+    algorithm = ddol.dogd(l2=0.1, outputs=3).on(ddol.ring(7))
+    table, marks = table_round_robin(140, 7), (3, 4, 20)
+    engine = Threads(algorithm, start_state(algorithm, 3), workers=3)
+    marked = engine.play(Block(rows, table), marks)
+    engine.close()
+    for mark, distance in zip(marks, marked.looks[:, 0], strict=True):
+        whole = Local(algorithm, start_state(algorithm, 3))
+        whole.play(Block(rows, table[:mark]))
+        assert distance == pytest.approx(consensus(whole.weights()), rel=1e-9)
+        assert distance > 0.0
 
 
 def test_one_agent_and_more_workers_than_agents():

@@ -211,7 +211,10 @@ def _session(
         # Checkpoints are written between blocks, so no block may be longer than this.
         per_round = algorithm.n_agents * algorithm.batch
         block_rounds = max(1, min(_MOST_ROUNDS, min(run.every, _MOST_PLACES) // per_round))
-    setup = Setup(run.engine, run.workers, run.passes, run.seed, prepared.n_weights, block_rounds)
+    setup = Setup(
+        run.engine, run.workers, run.passes, run.seed, prepared.n_weights, block_rounds,
+        watched=not run.quiet,
+    )  # fmt: skip
     if saved is None:
         return Session(algorithm, prepared.streams, setup)
     session = Session(algorithm, prepared.streams, setup, saved.state, saved.position)

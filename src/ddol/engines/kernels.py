@@ -40,8 +40,7 @@ SHARED_ADD, SHARED_ABSORB, COPIES = 0, 1, 2
 LINEAR, LOG = 0, 1
 SHORT = 128  # non-zeros
 AHEAD, MOST_FETCHED = 4, 1024  # rounds, and bytes of a row
-COUNTED = 5
-"""Numbers kept of every agent: mistakes, loss, expected mistakes, examples, best log-weight."""
+GROUP = 8  # agents
 TIE = 1e-12  # as in ddol.update.majority: rounding must not decide between equal votes
 LISTED = 1e-300
 """Marks a feature that is listed already, where its gradient happens to be 0."""
@@ -121,6 +120,8 @@ class Worker(NamedTuple):
     """The same shape: maxima over all agents; 0 where none are taken."""
     mixed: int
     """float64 (states, packed_rows · D + n_sums + n_peaks): what one agent sends."""
+    mean: int
+    """float64 (states, D): the mean of all copies."""
     merged: int
     """float64 (2, D): the gradient of a batch."""
     touched: int
@@ -183,7 +184,9 @@ class Examples(NamedTuple):
     """int64 (n_marks,): rounds played when counters are to be written down, rising."""
     n_marks: int
     marked: int
-    """float64 (n_marks, agents, COUNTED): what `_write_down` has written then."""
+    """float64 (n_marks, agents, 4): mistakes, loss, expected mistakes and examples then."""
+    looks: int
+    """float64 (n_marks, 2): consensus distance and largest log-weight of an expert then."""
 
 
 @inlined
@@ -358,22 +361,26 @@ def _predict(worker, examples, a, i, chance, slopes):
 
 
 @inlined
-def _predict_all(worker, examples, r):
-    """Every agent predicts its own examples with its own weights."""
-    penalty, turn = 0.0, _turn(worker, examples.t + r)
-    for a in range(worker.agents):
-        rows = _rows_of(worker, examples, examples.predicted, r, a)
-        if worker.l2 > 0.0 and (worker.sharing == COPIES or a == 0):
-            penalty = 0.5 * worker.l2 * _squares(worker, a)
-        for b in range(worker.batch):
-            if rows[b] < 0:
-                continue
-            chance = 0.0
-            if worker.randomized:
-                chance = floats(examples.chances)[(r * worker.agents + a) * worker.batch + b]
-            slopes = _slopes_of(worker, turn, a, b)
-            cost = _predict(worker, examples, a, rows[b], chance, slopes)
-            floats(worker.loss)[a] += cost + penalty
+def _penalty(worker, copy):
+    """λ‖w‖²/2, which every loss has beside its own."""
+    return 0.5 * worker.l2 * _squares(worker, copy) if worker.l2 > 0.0 else 0.0
+
+
+@inlined
+def _predict_agent(worker, examples, r, a, penalty, fetches):
+    """An agent predicts its own examples with its own weights."""
+    rows = _rows_of(worker, examples, examples.predicted, r, a)
+    for b in range(worker.batch):
+        if rows[b] < 0:
+            continue
+        if fetches:
+            _fetch_ahead(worker, examples, r, a * worker.batch + b)
+        chance = 0.0
+        if worker.randomized:
+            chance = floats(examples.chances)[(r * worker.agents + a) * worker.batch + b]
+        slopes = _slopes_of(worker, _turn(worker, examples.t + r), a, b)
+        cost = _predict(worker, examples, a, rows[b], chance, slopes)
+        floats(worker.loss)[a] += cost + penalty
 
 
 # --- update --------------------------------------------------------------------------------------
@@ -429,6 +436,12 @@ def _observe(worker, examples, rows, w, s):
 
 
 @inlined
+def _steps(worker, n, slope):
+    """Whether a row is stepped along: where it is cheap, even if that changes nothing."""
+    return (worker.cheap and n < SHORT) or worker.experts or slope != 0.0
+
+
+@inlined
 def _update_copy(worker, examples, r, a, eta):
     """One agent steps along its own gradient, on its own copy."""
     rows = _rows_of(worker, examples, examples.learned, r, a)
@@ -449,9 +462,11 @@ def _update_copy(worker, examples, r, a, eta):
                 call_void(_part(worker, STEP), (w, s, p, x, index, n, D, 1.0, eta, 1.0))
             continue
         for b in range(worker.batch):
+            if rows[b] < 0:
+                continue
             g = _slopes_of(worker, _turn(worker, examples.t + r + 1), a, b)[k]
-            if rows[b] >= 0 and (g != 0.0 or worker.experts):
-                x, index, n = _row(worker, examples, rows[b])
+            x, index, n = _row(worker, examples, rows[b])
+            if _steps(worker, n, g):
                 call_void(_part(worker, STEP), (w, s, p, x, index, n, D, g, eta, 1.0 / size))
 
 
@@ -480,7 +495,7 @@ def _add_to_shared(worker, examples, r, eta):
             x, index, n = _row(worker, examples, rows[b])
             slopes = _slopes_of(worker, _turn(worker, examples.t + r + 1), a, b)
             for k in range(worker.states):
-                if (worker.cheap and n < SHORT) or worker.experts or slopes[k] != 0.0:
+                if _steps(worker, n, slopes[k]):
                     w, s = _state(worker, 0, k)
                     arguments = (w, s, worker.p, x, index, n, worker.D, slopes[k], eta, share)
                     call_void(_part(worker, STEP), arguments)
@@ -507,7 +522,7 @@ def _notice(worker, examples, rows, k):
             call_void(_part(worker, NOTICE), arguments)
 
 
-@part
+@inlined
 def _absorb_agent(worker, examples, r, a, eta):
     """Collect the step of one agent in `delta`."""
     p, D = worker.p, worker.D
@@ -526,9 +541,11 @@ def _absorb_agent(worker, examples, r, a, eta):
                 call_void(_part(worker, ABSORB), arguments)
             continue
         for b in range(worker.batch):
+            if rows[b] < 0:
+                continue
             g = _slopes_of(worker, _turn(worker, examples.t + r + 1), a, b)[k]
-            if rows[b] >= 0 and (g != 0.0 or worker.experts):
-                x, index, n = _row(worker, examples, rows[b])
+            x, index, n = _row(worker, examples, rows[b])
+            if _steps(worker, n, g):
                 share = 1.0 / (worker.n_agents * size)
                 call_void(_part(worker, ABSORB), (w, s, p, delta, x, index, n, D, g, eta, share))
 
@@ -576,40 +593,43 @@ def _commit_whole(worker, eta):
 
 
 @part
-def _reduce_shared(worker, active, eta):
-    """Sum what the workers collected, and apply the sum."""
+def _reduce_collected(worker, active):
+    """Sum what the workers collected, and the agents that were active: (status, active)."""
     size = worker.states * (worker.delta_rows * worker.D + worker.n_sums)
     floats(worker.delta)[size] = active
     status = call_int(worker.reduce, (worker.context, worker.delta, size + 1))
     peaks = worker.states * (worker.peak_rows * worker.D + worker.n_peaks)
     if status == 0 and peaks > 0:
         status = call_int(worker.reduce_max, (worker.context, worker.peak, peaks))
-    if status != 0:
-        return status
-    _begin_shared(worker, eta, floats(worker.delta)[size] / worker.n_agents)
-    _commit_scalars(worker)
-    _commit_whole(worker, eta)
-    return 0
+    return status, floats(worker.delta)[size]
 
 
 @inlined
-def _update_shared(worker, examples, r, eta):
+def _collects(worker, examples):
+    """Whether steps on the shared copy are collected first, so that a row is gone through once.
+
+    Sparse rows would be gone through again to apply what was collected.
+    """
+    several = worker.workers > 1 or worker.sharing == SHARED_ABSORB
+    return several or (examples.indptr == 0 and worker.agents * worker.batch >= GROUP)
+
+
+@inlined
+def _update_shared(worker, examples, r, eta, active):
     """Update and average on one shared copy: every agent's step, weighted by 1/N."""
-    active = 0.0
-    for a in range(worker.agents):
-        rows = _rows_of(worker, examples, examples.learned, r, a)
-        active += _batch_size(worker, rows) > 0
-    if worker.workers == 1:
-        _begin_shared(worker, eta, active / worker.n_agents)
-        if worker.sharing == SHARED_ADD:
-            _add_to_shared(worker, examples, r, eta)
-            return 0
-    for a in range(worker.agents):
-        _absorb_agent(worker, examples, r, a, eta)
     if worker.workers > 1:
-        return _reduce_shared(worker, active, eta)
+        status, active = _reduce_collected(worker, active)
+        if status != 0:
+            return status
+    _begin_shared(worker, eta, active / worker.n_agents)
+    if not _collects(worker, examples):
+        _add_to_shared(worker, examples, r, eta)
+        return 0
     _commit_scalars(worker)
-    _commit_rows(worker, examples, r, eta)
+    if worker.workers > 1 or examples.indptr == 0:
+        _commit_whole(worker, eta)
+    else:
+        _commit_rows(worker, examples, r, eta)
     return 0
 
 
@@ -763,11 +783,9 @@ def _communicate(worker, turn, r):
 
 
 @inlined
-def _update_copies(worker, examples, r, eta):
-    """Update every copy, and let neighbours average where the period says so."""
+def _average_copies(worker, examples, r, eta):
+    """Let neighbours average where the period says so."""
     t = examples.t + r
-    for a in range(worker.agents):
-        _update_copy(worker, examples, r, a, eta)
     if t % worker.period != 0:
         return 0
     if worker.period > 1:
@@ -798,6 +816,47 @@ def _fetch(worker, examples, i):
     if examples.indptr != 0:
         for line in range(0, min(4 * n, MOST_FETCHED), 64):
             prefetch(index + line)
+
+
+@inlined
+def _fetch_ahead(worker, examples, r, place):
+    """Ask for the row that comes a group of agents later, in this round or a later one."""
+    size, place = worker.agents * worker.batch, place + GROUP
+    if place >= size:
+        r, place = r + 1, min(place - size, size - 1)
+    if r < examples.rounds:
+        _fetch(worker, examples, _rows_of(worker, examples, examples.predicted, r, 0)[place])
+
+
+@inlined
+def _jumps(worker, examples):
+    """Whether a processor cannot guess which row comes next: other rows or weights lie between."""
+    return worker.workers > 1 or (worker.sharing == COPIES and examples.indptr == 0)
+
+
+@inlined
+def _play_agents(worker, examples, r, eta):
+    """Every agent predicts, and learns where that changes nobody else's weights.
+
+    Returns the number of agents that have an answer. A row is near when it is needed again if its
+    agent learns soon; one agent alone would keep the processor waiting for each score.
+    """
+    active, copies = 0.0, worker.sharing == COPIES
+    collects = not copies and _collects(worker, examples)
+    penalty, fetches = 0.0 if copies else _penalty(worker, 0), _jumps(worker, examples)
+    for lo in range(0, worker.agents, GROUP):
+        hi = min(lo + GROUP, worker.agents)
+        for a in range(lo, hi):
+            own = _penalty(worker, a) if copies else penalty
+            _predict_agent(worker, examples, r, a, own, fetches)
+        for a in range(lo, hi):
+            rows = _rows_of(worker, examples, examples.learned, r, a)
+            active += _batch_size(worker, rows) > 0
+            if copies:
+                _update_copy(worker, examples, r, a, eta)
+            elif collects:
+                _absorb_agent(worker, examples, r, a, eta)
+    return active
 
 
 @inlined
@@ -869,11 +928,11 @@ def _play_rounds(worker, examples, lo, hi):
         return 0
     for r in range(lo, hi):
         eta = _rate(examples, r)
-        _predict_all(worker, examples, r)
+        active = _play_agents(worker, examples, r, eta)
         if worker.sharing == COPIES:
-            status = _update_copies(worker, examples, r, eta)
+            status = _average_copies(worker, examples, r, eta)
         else:
-            status = _update_shared(worker, examples, r, eta)
+            status = _update_shared(worker, examples, r, eta, active)
         if status != 0:
             return status
         _finish(worker, examples.t + r, eta)
@@ -896,17 +955,66 @@ def _best_log_weight(worker):
 
 
 @part
+def _sum_of_copies(worker):
+    """Sum of the weights over all agents, in `mean`; 0, or the communicator's error."""
+    size = worker.states * worker.D
+    for d in range(size):
+        floats(worker.mean)[d] = 0.0
+    for copy in range(worker.copies):
+        for k in range(worker.states):
+            w, s = _state(worker, copy, k)
+            call_void(_part(worker, WEIGHTS), (w, s, worker.p, worker.D, worker.mixed))
+            sums = floats(worker.mean + 8 * k * worker.D)
+            for d in range(worker.D):
+                sums[d] += floats(worker.mixed)[d]
+    if worker.workers == 1:
+        return 0
+    return call_int(worker.reduce, (worker.context, worker.mean, size))
+
+
+@part
+def _squares_around_mean(worker):
+    """Sum over this worker's copies of ‖w_i − w̄‖², where `mean` is N·w̄."""
+    total = 0.0
+    for copy in range(worker.copies):
+        for k in range(worker.states):
+            w, s = _state(worker, copy, k)
+            call_void(_part(worker, WEIGHTS), (w, s, worker.p, worker.D, worker.mixed))
+            sums = floats(worker.mean + 8 * k * worker.D)
+            for d in range(worker.D):
+                total += (floats(worker.mixed)[d] - sums[d] / worker.n_agents) ** 2
+    return total
+
+
+@part
+def _measure_distance(worker, out):
+    """Write down √(mean over agents of ‖w_i − w̄‖²); 0, or the communicator's error."""
+    floats(out)[0] = 0.0
+    if worker.sharing != COPIES:
+        return 0
+    status = _sum_of_copies(worker)
+    if status != 0:
+        return status
+    total = floats(worker.mean)
+    total[0] = _squares_around_mean(worker)
+    if worker.workers > 1:
+        status = call_int(worker.reduce, (worker.context, worker.mean, 1))
+    floats(out)[0] = math.sqrt(total[0] / worker.n_agents)
+    return status
+
+
+@part
 def _write_down(worker, examples, mark):
-    """Keep the counters as they are now."""
-    out = examples.marked + 8 * mark * worker.agents * COUNTED
-    best = _best_log_weight(worker)
+    """Keep the counters as they are now, and what is seen of the weights."""
+    out = floats(examples.marked + 32 * mark * worker.agents)
     for a in range(worker.agents):
-        kept = floats(out + 8 * a * COUNTED)
-        kept[0] = integers(worker.mistakes)[a]
-        kept[1] = floats(worker.loss)[a]
-        kept[2] = floats(worker.expected)[a]
-        kept[3] = integers(worker.examples)[a]
-        kept[4] = best
+        out[4 * a] = integers(worker.mistakes)[a]
+        out[4 * a + 1] = floats(worker.loss)[a]
+        out[4 * a + 2] = floats(worker.expected)[a]
+        out[4 * a + 3] = integers(worker.examples)[a]
+    look = examples.looks + 16 * mark
+    floats(look)[1] = _best_log_weight(worker)
+    return _measure_distance(worker, look)
 
 
 @part
@@ -915,9 +1023,10 @@ def _play_block(worker, examples):
     for mark in range(examples.n_marks):
         hi = integers(examples.marks)[mark]
         status = _play_rounds(worker, examples, lo, hi)
+        if status == 0:
+            status = _write_down(worker, examples, mark)
         if status != 0:
             return status
-        _write_down(worker, examples, mark)
         lo = hi
     return _play_rounds(worker, examples, lo, examples.rounds)
 

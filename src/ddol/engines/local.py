@@ -9,7 +9,7 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.shares import part_of
 from ddol.engines.state import State, grow
-from ddol.engines.worker import Bench, Share
+from ddol.engines.worker import Bench, Marks, Share
 from ddol.streams.rows import Block
 
 
@@ -32,7 +32,7 @@ class Local:
         own = part_of(state, 0, algorithm.n_agents)
         self.bench = Bench(algorithm, own, Share(0, algorithm.n_agents))
 
-    def play(self, block: Block, marks: Sequence[int] = ()) -> np.ndarray:
+    def play(self, block: Block, marks: Sequence[int] = ()) -> Marks:
         """Play the rounds of a block; see `ddol.engines.session.Engine`."""
         check_block(self.algorithm, block)
         if block.rows.n_features > self.bench.state.n_features:

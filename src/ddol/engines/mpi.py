@@ -13,12 +13,12 @@ from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
 from ddol.engines import mpi_calls
 from ddol.engines.atomics import SENT
-from ddol.engines.kernels import COPIES, COUNTED
+from ddol.engines.kernels import COPIES
 from ddol.engines.local import check_block
 from ddol.engines.ranks import open_ranks
 from ddol.engines.shares import joined, merged, part_of
 from ddol.engines.state import State, averages_together, grow, numbers_sent, sharing
-from ddol.engines.worker import Bench, Share
+from ddol.engines.worker import Bench, Marks, Share
 from ddol.streams.rows import Block
 from ddol.update.rates import evaluate
 
@@ -136,9 +136,9 @@ class Mpi:
             context=self.context.words.ctypes.data,
         )
         self.bench = Bench(algorithm, part, share)
-        self._gather_counters(np.empty((0, agents, COUNTED)))
+        self._gather_counters(np.empty((0, agents, 4)))
 
-    def play(self, block: Block, marks: Sequence[int] = ()) -> np.ndarray:
+    def play(self, block: Block, marks: Sequence[int] = ()) -> Marks:
         """Play the rounds of a block, whose table says who sees what on this process.
 
         Every process must have as many rounds and features in its block, and the same marks.
@@ -151,16 +151,16 @@ class Mpi:
         status = self.bench.play_block(block, marks)
         if status != 0:
             raise self.ranks.error(status)
-        return self._gather_counters(self.bench.marked)
+        marked = self.bench.marked
+        return marked._replace(counters=self._gather_counters(marked.counters))
 
     def _gather_counters(self, marked: np.ndarray) -> np.ndarray:
         """Counters of all agents: those of now, which are kept, and those written down."""
         state = self.bench.state
-        now = np.full((1, len(state.loss), COUNTED), np.nan)
-        now[0, :, :4] = np.transpose([state.mistakes, state.loss, state.expected, state.examples])
-        own = np.concatenate([marked, now]).transpose(1, 0, 2)
+        now = np.transpose([state.mistakes, state.loss, state.expected, state.examples])
+        own = np.concatenate([marked, now[None]]).transpose(1, 0, 2)
         gathered = self._gathered(own).transpose(1, 0, 2)
-        mistakes, loss, expected, examples = gathered[-1, :, :4].T.copy()
+        mistakes, loss, expected, examples = gathered[-1].T.copy()
         self._counters = replace(
             state,
             mistakes=mistakes.astype(np.int64),

@@ -17,6 +17,7 @@ from ddol.engines.kernels import COPIES
 from ddol.engines.local import Local
 from ddol.engines.ranks import RankLostError
 from ddol.engines.state import State, numbers_sent, sharing, start_state
+from ddol.engines.worker import Marks
 from ddol.measure.promise import kept
 from ddol.measure.trace import Recorder, Trace
 from ddol.streams.arrays import RowsStream
@@ -33,20 +34,14 @@ class Engine(Protocol):
     name: str
     workers: int
 
-    def play(self, block: Block, marks: Sequence[int] = ()) -> np.ndarray:
+    def play(self, block: Block, marks: Sequence[int] = ()) -> Marks:
         """Play the rounds of a block.
 
         Parameters
         ----------
         block : Block
         marks : rising numbers from 1 to the block's rounds
-            When so many rounds are played, the counters are written down.
-
-        Returns
-        -------
-        array (marks, N, 5)
-            Mistakes, loss, expected mistakes and examples of every agent at each mark, and the
-            largest log-weight of an expert, NaN where agents share none.
+            When so many rounds are played, counters and consensus distance are written down.
         """
 
     def state(self) -> State:
@@ -78,7 +73,7 @@ class Setup:
     block_rounds : int or None
         Most rounds of one block.
     watched : bool
-        Stop whenever the number of examples passes a power of two, for somebody to look.
+        Stop wherever the number of examples passes a power of two, so that it can be shown.
     """
 
     engine: str = "local"
@@ -87,7 +82,7 @@ class Setup:
     seed: int = 0
     n_features: int | None = None
     block_rounds: int | None = None
-    watched: bool = True
+    watched: bool = False
 
 
 @dataclass(frozen=True)
@@ -236,17 +231,12 @@ class Session:
         return open_engine(self.setup.engine, self.algorithm, state, self.setup.workers)
 
     def _pieces(self, before: int, rounds: int) -> Iterator[tuple[int, int]]:
-        """Cut rounds where more than counters is wanted: to be shown, or of the weights."""
-        looks = sharing(self.algorithm) == COPIES
+        """Cut rounds where somebody looks at the progress."""
         lo = 0
         while lo < rounds:
-            played = before + lo
-            hi = min(rounds, self._next_power(played) - before) if self.setup.watched else rounds
-            if looks:
-                point = self.recorder.next_round(played)
-                while point < before + hi and not self.recorder.sounds(point):
-                    point = self.recorder.next_round(point)
-                hi = min(hi, point - before)
+            hi = rounds
+            if self.setup.watched:
+                hi = min(hi, self._next_power(before + lo) - before)
             yield lo, hi
             lo = hi
 
@@ -256,30 +246,18 @@ class Session:
         power = 2 ** math.floor(math.log2(max(rounds * per_round, 1)) + 1)
         return max(-(-power // per_round), rounds + 1)
 
-    def _record(self, points: list[int], counted: np.ndarray) -> None:
-        """Keep points of the curves; the weights are those of the last one, if it is now."""
-        assert self.engine is not None
-        copies = sharing(self.algorithm) == COPIES
-        distances = np.full(len(points), math.nan if copies else 0.0)
-        now = self.engine.counters().rounds
-        if copies and points and points[-1] == now and self.recorder.sounds(now):
-            distances[-1] = self._distance()
-        self.recorder.record(points, counted, distances)
-
-    def _distance(self) -> float:
-        """Consensus distance, which costs O(N·D)."""
-        assert self.engine is not None
-        return 0.0 if sharing(self.algorithm) != COPIES else consensus(self.engine.weights())
+    def _record(self, points: list[int], marked: Marks) -> None:
+        """Keep points of the curves."""
+        self.recorder.record(points, marked.counters, *marked.looks.T)
 
     def finish(self) -> Trace:
         """Deliver answers still under way, and give the trace."""
         if self.engine is None:
             raise ValueError("no example was read; expected at least one")
         rounds = self.engine.counters().rounds
-        distance = self._distance()
-        curves = self.recorder.finish(
-            rounds, self.engine.counters(), distance, best_log_weight(self)
-        )
+        distance = consensus(self.engine.weights())
+        best = best_log_weight(self)
+        curves = self.recorder.finish(rounds, self.engine.counters(), distance, best)
         if self.algorithm.delay:
             self._deliver()
         return self._trace(rounds, curves)

@@ -18,7 +18,7 @@ from ddol.engines.kernels import COPIES
 from ddol.engines.local import check_block
 from ddol.engines.shares import joined, joined_counters, part_of
 from ddol.engines.state import State, grow, numbers_sent, sharing
-from ddol.engines.worker import Bench, Share, most_reduced, split, with_waiting
+from ddol.engines.worker import Bench, Marks, Share, most_reduced, split, with_waiting
 from ddol.streams.rows import Block
 
 
@@ -76,7 +76,7 @@ class Threads:
             )  # fmt: skip
             self.benches.append(Bench(algorithm, parts[w], share))
 
-    def play(self, block: Block, marks: Sequence[int] = ()) -> np.ndarray:
+    def play(self, block: Block, marks: Sequence[int] = ()) -> Marks:
         """Play the rounds of a block; see `ddol.engines.session.Engine`."""
         check_block(self.algorithm, block)
         if self._failed:
@@ -99,7 +99,8 @@ class Threads:
             raise
         for bench in self.benches:
             bench.state = replace(bench.state, t=state.t + len(predicted), waiting=waiting)
-        return np.concatenate([bench.marked for bench in self.benches], axis=1)
+        counters = np.concatenate([bench.marked.counters for bench in self.benches], axis=1)
+        return self.benches[0].marked._replace(counters=counters)
 
     def state(self) -> State:
         """The state of all agents, in memory of its own."""

@@ -12,7 +12,7 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
 from ddol.engines import kernels
-from ddol.engines.kernels import COPIES, COUNTED, Examples, Worker
+from ddol.engines.kernels import COPIES, Examples, Worker
 from ddol.engines.shares import apart
 from ddol.engines.state import State, averages_together, n_states, numbers_sent, sharing
 from ddol.streams.rows import Block, Rows, concatenate
@@ -52,10 +52,14 @@ class Matrices(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """When counters are written down, and what they are then: (marks, agents, COUNTED)."""
+    """Rounds after which a run is looked at, and what is seen."""
 
     rounds: np.ndarray
     counters: np.ndarray
+    """(marks, agents, 4): mistakes, loss, expected mistakes and examples."""
+    looks: np.ndarray
+    """(marks, 2): consensus distance of all agents, and the largest log-weight of an expert, which is
+    NaN where agents share none."""
 
 
 def split(n_agents: int, workers: int) -> list[tuple[int, int]]:
@@ -118,6 +122,7 @@ class Bench:
         maxima = self.complete and MAX in layout.numbers
         self.largest = apart(np.empty(numbers if maxima else 0))
         self.merged = apart(np.zeros((2, D if merges else 0)))
+        self.mean = apart(np.empty((outputs if copies else 0, D)))
         self.touched = np.empty(D if merges else 0, np.uint32)
         own = np.empty((1, copies, numbers))
         self.packed = own if self.share.packed is None else self.share.packed
@@ -194,6 +199,7 @@ class Bench:
             peak=self.peak.ctypes.data,
             largest=self.largest.ctypes.data if self.largest.size else 0,
             mixed=self.mixed.ctypes.data,
+            mean=self.mean.ctypes.data,
             merged=self.merged.ctypes.data,
             touched=self.touched.ctypes.data,
             workers=share.workers,
@@ -232,20 +238,23 @@ class Bench:
     ) -> int:
         """Play the rounds of a table; 0, or the communicator's error.
 
-        Counters are written down in `marked` when as many rounds are played as `marks` say.
+        What is seen when as many rounds are played as `marks` say is kept in `marked`.
         """
-        self.marked = np.empty((len(marks), self.share.agents, COUNTED))
-        place = np.asarray(marks, np.int64)
+        n = len(marks)
+        self.marked = Marks(
+            np.array(marks, np.int64), np.empty((n, self.share.agents, 4)), np.empty((n, 2))
+        )
         for lo, hi in self._pieces(len(predicted)):
             matrices = self.fixed_matrices or self._matrices(list(range(t + lo, t + hi)))
-            here = (place > lo) & (place <= hi)
-            own = Marks(place[here] - lo, self.marked[here])
+            first, last = np.searchsorted(self.marked.rounds, (lo, hi), side="right")
+            here = Marks(*(array[first:last] for array in self.marked))
             seen = predicted[lo:hi]
             told = seen if learned is predicted else learned[lo:hi]
-            status = self._play(rows, seen, told, t + lo, matrices, own)
+            status = self._play(
+                rows, seen, told, t + lo, matrices, here._replace(rounds=here.rounds - lo)
+            )
             if status != 0:
                 return status
-            self.marked[here] = own.counters
         return 0
 
     def _play(
@@ -280,6 +289,7 @@ class Bench:
             marks=marks.rounds.ctypes.data,
             n_marks=len(marks.rounds),
             marked=marks.counters.ctypes.data,
+            looks=marks.looks.ctypes.data,
         )
         worker = self._workers.get(rows.dense)
         if worker is None or matrices is not self.fixed_matrices:

@@ -91,7 +91,9 @@ class Examples:
         used[self.listed] = True
         prints = np.zeros(len(self.rows), np.uint64)
         # Rows of weight 0 are as if they were not there, and so are their columns' largest values.
-        prints[used] = fingerprints(self.rows if used.all() else self.rows.take(np.flatnonzero(used)))
+        prints[used] = fingerprints(
+            self.rows if used.all() else self.rows.take(np.flatnonzero(used))
+        )
         if self.agents is not None:
             prints = prints ^ (self.agents.astype(np.uint64) << np.uint64(40))
         return replace(self, listed=self.listed[np.argsort(prints[self.listed], kind="stable")])

@@ -59,7 +59,7 @@ class Recorder:
 
     def __init__(self, n_agents: int) -> None:
         self.detailed = n_agents <= MOST_AGENT_CURVES
-        self.parts: list[dict[str, np.ndarray]] = []
+        self.pieces = [self._piece([], np.empty((0, n_agents, 4)), [], [])]
 
     def next_round(self, rounds: int) -> int:
         """First round after ``rounds`` that is to be recorded."""
@@ -73,62 +73,61 @@ class Recorder:
             found.append(before)
         return found
 
-    def sounds(self, rounds: int) -> bool:
-        """Whether a point is one of the fewer for which the weights are looked at, too."""
-        return rounds <= 4 or rounds % (8 * spacing(rounds)) == 0
-
-    def record(self, rounds: Sequence[int], counted: np.ndarray, consensus: np.ndarray) -> None:
-        """Keep some points of the curves.
+    def record(
+        self,
+        rounds: Sequence[int],
+        counters: np.ndarray,
+        consensus: np.ndarray,
+        best_log_weight: np.ndarray,
+    ) -> None:
+        """Keep points of the curves.
 
         Parameters
         ----------
-        rounds
-            Rounds that had been played at each of them.
-        counted : (points, N, 5)
-            What agents had counted then; see `ddol.engines.session.Engine.play`.
-        consensus : (points,)
+        rounds : (points,)
+            Rounds played.
+        counters : (points, N, 4)
+            Mistakes, loss, expected mistakes and examples of every agent.
+        consensus, best_log_weight : (points,)
+            See `Curves`.
         """
         if len(rounds):
-            self.parts.append(self._points(rounds, counted, consensus))
+            self.pieces.append(self._piece(rounds, counters, consensus, best_log_weight))
 
-    def _points(
-        self, rounds: Sequence[int], counted: np.ndarray, consensus: np.ndarray
+    def _piece(
+        self, rounds: Sequence[int], counters: np.ndarray, consensus: Any, best_log_weight: Any
     ) -> dict[str, np.ndarray]:
-        mistakes, loss, _, examples, best = np.moveaxis(counted, 2, 0)
-        each = slice(None) if self.detailed else slice(0)
+        mistakes, loss, _, examples = np.moveaxis(counters, 2, 0)
+        mistakes = mistakes.astype(np.int64)
+        agents = slice(None) if self.detailed else slice(0)
         return {
             "rounds": np.array(rounds, np.int64),
             "examples": examples.sum(axis=1).astype(np.int64),
-            "mistakes": mistakes.sum(axis=1).astype(np.int64),
+            "mistakes": mistakes.sum(axis=1),
             "loss": loss.sum(axis=1),
-            "worst": mistakes.max(axis=1).astype(np.int64),
-            "consensus": np.array(consensus, np.float64),
-            "best_log_weight": best[:, 0].copy(),
-            "agent_mistakes": mistakes[:, each].astype(np.int64),
-            "agent_loss": loss[:, each].copy(),
+            "worst": mistakes.max(axis=1),
+            "consensus": np.array(consensus, float),
+            "best_log_weight": np.array(best_log_weight, float),
+            "agent_mistakes": mistakes[:, agents].copy(),
+            "agent_loss": loss[:, agents].copy(),
         }
 
     def finish(self, rounds: int, counters: Any, consensus: float, best: float) -> Curves:
         """The curves, ending with the last round."""
-        counted = np.full((1, len(counters.loss), 5), best)
-        for k, name in enumerate(("mistakes", "loss", "expected", "examples")):
-            counted[0, :, k] = getattr(counters, name)
-        last = self._points([rounds], counted, np.array([consensus]))
-        before = self.to_dict()
-        kept = before["rounds"] < rounds
-        return Curves(**{name: np.concatenate([before[name][kept], last[name]]) for name in last})
+        now = np.array([counters.mistakes, counters.loss, counters.expected, counters.examples])
+        end = self._piece([rounds], now.T[None], [consensus], [best])
+        known = self.to_dict()
+        before = known["rounds"] < rounds
+        return Curves(**{k: np.concatenate([v[before], end[k]]) for k, v in known.items()})
 
     def to_dict(self) -> dict[str, np.ndarray]:
         """Everything, as arrays by name: for checkpoints."""
-        if not self.parts:
-            return self._points([], np.empty((0, 1, 5)), np.empty(0))
         names = Curves.__dataclass_fields__
-        return {name: np.concatenate([part[name] for part in self.parts]) for name in names}
+        return {name: np.concatenate([piece[name] for piece in self.pieces]) for name in names}
 
     def restore(self, saved: Mapping[str, np.ndarray]) -> None:
         """Go on from what `to_dict` gave."""
-        names = Curves.__dataclass_fields__
-        self.parts = [{name: saved[name] for name in names}] if len(saved["rounds"]) else []
+        self.pieces = [{name: saved[name] for name in Curves.__dataclass_fields__}]
 
 
 @dataclass(frozen=True)
