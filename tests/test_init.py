@@ -1,4 +1,4 @@
-"""The public names, which are imported when they are first used."""
+"""The public names, which are imported when they are first used, and what a run imports."""
 
 from __future__ import annotations
 
@@ -7,28 +7,76 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import ddol
+import ddol.streams
+
+LAZY = pytest.mark.parametrize(
+    "package", [ddol, ddol.streams], ids=lambda package: package.__name__
+)
+
+NOT_FOR_TRAINING = (
+    *("numba", "scipy", "sklearn", "rich", "typer", "pydantic", "mpi4py"),
+    *("numpy.ma", "numpy.random", "concurrent.futures", "logging"),
+    *("asyncio", "email", "importlib.metadata", "socket", "subprocess"),
+    *("ddol.measure.promise", "ddol.update.mirrors", "ddol.update.newton", "ddol.engines.ranks"),
+    *("ddol.streams.parquet", "ddol.streams.synthetic", "ddol.streams.tables"),
+)
 
 
-def test_every_public_name_has_a_home():
-    assert {*ddol._HOME_OF, "__version__"} == set(ddol.__all__)
-    for name in ddol.__all__:
-        assert getattr(ddol, name) is not None
+@LAZY
+def test_every_public_name_has_a_home(package):
+    at_once = set(package.__all__) - set(package._HOME_OF)
+    assert at_once <= set(vars(package)) and set(package._HOME_OF) <= set(package.__all__)
+    for name in package.__all__:
+        assert getattr(package, name) is not None
 
 
-def test_the_types_and_the_homes_agree():
-    tree = ast.parse(Path(ddol.__file__).read_text())
+@LAZY
+def test_the_types_and_the_homes_agree(package):
+    tree = ast.parse(Path(package.__file__).read_text())
+    only_typed = next(node for node in tree.body if isinstance(node, ast.If))
     typed = {
         alias.name: node.module
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("ddol.")
+        for node in only_typed.body
+        if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    typed.pop("__version__", None)
-    assert typed == ddol._HOME_OF
+    assert typed == package._HOME_OF
+
+
+@LAZY
+def test_a_name_that_is_not_there(package):
+    with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute 'nam'"):
+        package.nam
+
+
+def test_no_module_hides_a_function_of_the_same_name():
+    code = "import ddol.streams.open, ddol.streams; print(callable(ddol.streams.mapped))"
+    assert _said(code) == "True"
 
 
 def test_importing_ddol_waits_for_no_compiler():
     code = "import sys, ddol, ddol.cli.app; print({'numba', 'sklearn', 'scipy'} & set(sys.modules))"
+    assert _said(code) == "set()"
+
+
+def test_training_imports_only_what_it_needs(tmp_path):
+    data = tmp_path / "data.libsvm"
+    data.write_text("1 1:0.5 2:1\n-1 1:-0.5 2:2\n" * 8)
+    code = f"""
+import sys
+from ddol.cli.app import app
+arguments = ["train", {str(data)!r}, "--model", {str(tmp_path / "model")!r}, "--quiet"]
+app(arguments, standalone_mode=False)
+print(*[name for name in {NOT_FOR_TRAINING} if name in sys.modules])
+"""
+    _said(code)  # compiles, where nobody has done so before
+    assert _said(code) == ""
+    assert (tmp_path / "model").exists()
+
+
+def _said(code: str) -> str:
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "set()"
+    return found.stdout.strip()

@@ -6,9 +6,9 @@ its neighbours and averages.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ddol.lazy import home_of, lookup
 from ddol.version import __version__
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ _HOMES = {
     "ddol.update.losses": "Loss",
     "ddol.update.mirrors": "MirrorDescent separable_mirror",
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+_HOME_OF = home_of(_HOMES)
+__getattr__ = lookup(__name__, _HOME_OF)
 
 __all__ = [
     "Algorithm",
@@ -125,13 +126,6 @@ __all__ = [
     "winnow",
     "wma",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'ddol' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
-    return value
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,7 @@
-"""The named algorithms: short compositions of public parts."""
+"""The named algorithms: short compositions of public parts.
+
+Every preset imports its own update, so that a run does not wait for the others.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ddol.algorithm import Algorithm
-from ddol.update.adaptive import Adaptive, Coin
-from ddol.update.averaging import DualAveraging
-from ddol.update.domains import Domain, everywhere, l1_ball, l2_ball, norm_ball, simplex
 from ddol.update.losses import REGRESSION, Loss, hinge, loss_named, perceptron, zero_one
 from ddol.update.majority import Majority
-from ddol.update.mirrors import MirrorDescent, entropy, euclidean, p_norm_mirror, signed_entropy
-from ddol.update.newton import Newton
 from ddol.update.rates import Rate, constant, inverse_sqrt
 
 
@@ -38,6 +36,8 @@ def adaptive(
     >>> adaptive("logistic").update.regression
     False
     """
+    from ddol.update.adaptive import Adaptive
+
     chosen = loss_named(loss)
     regression = chosen.task == REGRESSION
     steps = (0.25 if regression else 3.0) if rate is None else rate
@@ -46,6 +46,8 @@ def adaptive(
 
 def coin(loss: Loss | str = "logistic", C: float = 1.0, **places: Any) -> Algorithm:
     """Parameter-free coin betting per feature: no rate at all."""
+    from ddol.update.adaptive import Coin
+
     chosen = loss_named(loss)
     update = Coin(chosen.task == REGRESSION)
     return Algorithm("coin", update, chosen, constant(1.0), C, **places)
@@ -58,6 +60,8 @@ def newton(
 
     ``rate`` is 1/γ; None is 10 for classes and 1/2 for numbers.
     """
+    from ddol.update.newton import Newton
+
     chosen = loss_named(loss)
     regression = chosen.task == REGRESSION
     steps = (0.5 if regression else 10.0) if rate is None else rate
@@ -79,6 +83,8 @@ def dual_averaging(
     >>> dual_averaging(l1=0.01).update.l1
     0.01
     """
+    from ddol.update.averaging import DualAveraging
+
     update = DualAveraging(l1, math.inf if radius is None else radius)
     return Algorithm("dual_averaging", update, loss_named(loss), _rate(rate), C, **places)
 
@@ -98,6 +104,9 @@ def dogd(
     >>> dogd(C=0.01).name
     'dogd'
     """
+    from ddol.update.domains import everywhere, l2_ball
+    from ddol.update.mirrors import MirrorDescent, euclidean
+
     domain = everywhere if radius is None else l2_ball(radius)
     update = MirrorDescent(euclidean, domain, l2)
     return Algorithm("dogd", update, loss_named(loss), _rate(rate), C, **places)
@@ -111,6 +120,9 @@ def doeg(
     **places: Any,
 ) -> Algorithm:
     """Distributed exponentiated gradient on the L1 ball of ``radius`` S (EG±, the paper's Eq. DOEG)."""
+    from ddol.update.domains import l1_ball
+    from ddol.update.mirrors import MirrorDescent, signed_entropy
+
     update = MirrorDescent(signed_entropy, l1_ball(radius))
     return Algorithm("doeg", update, loss_named(loss), _rate(rate), C, **places)
 
@@ -127,6 +139,9 @@ def oeg(*args: Any, **options: Any) -> Algorithm:
 
 def winnow(rate: float | Rate = 1.0, radius: float = 1.0, **places: Any) -> Algorithm:
     """Multiplicative updates on mistakes, weights on the simplex (normalised Winnow)."""
+    from ddol.update.domains import simplex
+    from ddol.update.mirrors import MirrorDescent, entropy
+
     update = MirrorDescent(entropy, simplex(radius))
     return Algorithm("winnow", update, perceptron, _constant(rate), **places)
 
@@ -139,7 +154,10 @@ def p_norm(
     **places: Any,
 ) -> Algorithm:
     """Mirror descent with ω = ½‖w‖_p² (p-norm algorithms, Grove, Littlestone and Schuurmans)."""
-    domain: Domain = everywhere if radius is None else norm_ball(radius)
+    from ddol.update.domains import everywhere, norm_ball
+    from ddol.update.mirrors import MirrorDescent, p_norm_mirror
+
+    domain = everywhere if radius is None else norm_ball(radius)
     update = MirrorDescent(p_norm_mirror(p), domain)
     return Algorithm("p_norm", update, loss_named(loss), _rate(rate), **places)
 

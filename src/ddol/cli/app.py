@@ -3,152 +3,168 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 from ddol.cli.errors import Commands
-from ddol.cli.flags import Debug, Format, Label, ZeroBased
+from ddol.cli.flags import (
+    COUNT,
+    COUNT_FROM_ZERO,
+    NOT_NEGATIVE,
+    as_json,
+    debug,
+    format_,
+    label,
+    zero_based,
+)
 from ddol.cli.options import DataOptions, LearnOptions
 from ddol.cli.train_command import train
+from ddol.version import __version__
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        from ddol import __version__
-
-        typer.echo(f"ddol {__version__}")
-        raise typer.Exit
-
-
-app = typer.Typer(
+@click.group(
     cls=Commands,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Data-distributed online learning: N agents on a graph, one pass, bounded memory.",
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
+@click.version_option(__version__, message="ddol %(version)s", help="Show the version.")
+@click.pass_context
+def app(ctx: click.Context) -> None:
+    """Data-distributed online learning: N agents on a graph, one pass, bounded memory."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+        ctx.exit(2)
 
 
-@app.callback()
-def _main(
-    version: Annotated[
-        bool,
-        typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version."),
-    ] = False,
-) -> None:
-    pass
-
-
-app.command()(train)
+app.add_command(train)
 
 
 @app.command()
+@click.argument("model")
+@click.argument("data", nargs=-1, required=True)
+@click.option("--out", metavar="FILE", help="By default standard output.")
+@click.option("--scores", is_flag=True, help="Scores instead of labels.")
+@click.option("--probabilities", is_flag=True, help="The chance of every class, in rising order.")
+@format_
+@label
+@zero_based
+@debug
 def predict(
-    model: Annotated[str, typer.Argument(help="A file that `ddol train --model` wrote.")],
-    data: Annotated[list[str], typer.Argument(help="Files to predict on; - for standard input.")],
-    out: Annotated[
-        str | None, typer.Option(metavar="FILE", help="By default standard output.")
-    ] = None,
-    scores: Annotated[bool, typer.Option("--scores", help="Scores instead of labels.")] = False,
-    probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="The chance of every class, in rising order.")
-    ] = False,
-    format: Format = None,  # noqa: A002
-    label: Label = None,
-    zero_based: ZeroBased = False,
-    debug: Debug = False,
+    model: str,
+    data: tuple[str, ...],
+    out: str | None,
+    scores: bool,
+    probabilities: bool,
+    format: str | None,  # noqa: A002
+    label: str | None,
+    zero_based: bool,
 ) -> None:
-    """Predict with a model: one line for every example of DATA."""
+    """Predict with a model: one line for every example of DATA.
+
+    MODEL: a file that `ddol train --model` wrote. DATA: files to predict on; - for standard input.
+    """
     from ddol.cli.predict import predict as run_prediction
 
     if scores and probabilities:
         raise ValueError("--scores does not go with --probabilities; leave one out")
     what = "probabilities" if probabilities else "scores" if scores else "labels"
-    reading = DataOptions(tuple(data), format=format, label=label, zero_based=zero_based)
+    reading = DataOptions(data, format=format, label=label, zero_based=zero_based)
     run_prediction(model, reading, out, what)
 
 
 @app.command()
-def inspect(
-    model: Annotated[str, typer.Argument(help="A file that `ddol train --model` wrote.")],
-    top: Annotated[int, typer.Option(metavar="n", min=0, help="Largest weights to show.")] = 10,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
-    debug: Debug = False,
-) -> None:
-    """Show what a model is, its sizes, how it was trained, and its largest weights."""
+@click.argument("model")
+@click.option(
+    "--top", metavar="n", type=COUNT_FROM_ZERO, default=10, help="Largest weights to show."
+)
+@as_json
+@debug
+def inspect(model: str, top: int, json: bool) -> None:
+    """Show what a model is, its sizes, how it was trained, and its largest weights.
+
+    MODEL: a file that `ddol train --model` wrote.
+    """
     from ddol.cli.inspect import inspect as run_inspection
 
     run_inspection(model, top, json)
 
 
 @app.command()
+@click.argument("figures", metavar="[FIGURE]...", nargs=-1)
+@click.option(
+    "--data", metavar="DIR", help="Folder of the data sets; else DDOL_DATA, the cache, a download."
+)
+@click.option("--seeds", metavar="n", type=COUNT, default=5, help="Orders of the examples.")
+@click.option("--out", metavar="DIR", default="reproduction", help="Page, figures and numbers.")
+@click.option("--claims", metavar="FILE", help="The claims as Markdown, too.")
+@click.option("--list", "list_", is_flag=True, help="Name the figures and stop.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@debug
 def reproduce(
-    figures: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FIGURE]...",
-            help="Names or numbers (see --list), or .toml files. All if none.",
-        ),
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR", help="Folder of the data sets; else DDOL_DATA, the cache, a download."
-        ),
-    ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Orders of the examples.")] = 5,
-    out: Annotated[
-        str, typer.Option(metavar="DIR", help="Page, figures and numbers.")
-    ] = "reproduction",
-    claims: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The claims as Markdown, too.")
-    ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="Name the figures and stop.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
-    debug: Debug = False,
+    figures: tuple[str, ...],
+    data: str | None,
+    seeds: int,
+    out: str,
+    claims: str | None,
+    list_: bool,
+    quiet: bool,
 ) -> None:
-    """Run the paper's experiments again and test its claims."""
+    """Run the paper's experiments again and test its claims.
+
+    FIGURE: names or numbers (see --list), or .toml files. All if none.
+    """
     from ddol.cli.reproduce import list_figures
     from ddol.cli.reproduce import reproduce as run_reproduction
 
     if list_:
         list_figures()
     else:
-        run_reproduction(figures or (), data, seeds, out, claims, quiet)
+        run_reproduction(figures, data, seeds, out, claims, quiet)
 
 
 @app.command()
+@click.option(
+    "--algorithm",
+    metavar="NAME",
+    default="dwm-i",
+    help="What agents learn with: dwm-i, dwm-a, drwm, dogd, doeg, …",
+)
+@click.option("--agents", metavar="N", type=COUNT, default=4, help="Number of agents.")
+@click.option("--experts", metavar="P", type=COUNT, help="Experts.")
+@click.option(
+    "--mistakes", metavar="m", type=NOT_NEGATIVE, help="The best expert's, at all agents."
+)
+@click.option("--alpha", type=float, show_default="0.9", help="Factor on a wrong expert's weight.")
+@click.option("--rounds", metavar="T", type=COUNT, help="Rounds.")
+@click.option(
+    "--gradient", metavar="G", type=NOT_NEGATIVE, help="At least the norm of every subgradient."
+)
+@click.option(
+    "--divergence",
+    metavar="D",
+    type=NOT_NEGATIVE,
+    help="At least ψ(w*, w) of all w; the domain's if known.",
+)
+@click.option("--radius", type=float, help="Radius of the ball that weights stay in.")
+@click.option("--rate", type=float, help="Scale of the steps.")
+@click.option("--topology", metavar="NAME", default="complete", help="Who talks to whom.")
+@click.option("--period", metavar="n", type=COUNT, default=1, help="Rounds between two exchanges.")
+@as_json
+@debug
 def bound(
-    algorithm: Annotated[
-        str, typer.Option(metavar="dwm-i|dwm-a|drwm|dogd|doeg|…", help="What agents learn with.")
-    ] = "dwm-i",
-    agents: Annotated[int, typer.Option(min=1, help="Number of agents.")] = 4,
-    experts: Annotated[int | None, typer.Option(metavar="P", min=1, help="Experts.")] = None,
-    mistakes: Annotated[
-        float | None, typer.Option(metavar="m", min=0, help="The best expert's, at all agents.")
-    ] = None,
-    alpha: Annotated[
-        float | None, typer.Option(help="Factor on a wrong expert's weight. [default: 0.9]")
-    ] = None,
-    rounds: Annotated[int | None, typer.Option(metavar="T", min=1, help="Rounds.")] = None,
-    gradient: Annotated[
-        float | None,
-        typer.Option(metavar="G", min=0, help="At least the norm of every subgradient."),
-    ] = None,
-    divergence: Annotated[
-        float | None,
-        typer.Option(metavar="D", min=0, help="At least ψ(w*, w) of all w; the domain's if known."),
-    ] = None,
-    radius: Annotated[
-        float | None, typer.Option(help="Radius of the ball that weights stay in.")
-    ] = None,
-    rate: Annotated[float | None, typer.Option(help="Scale of the steps.")] = None,
-    topology: Annotated[str, typer.Option(help="Who talks to whom.")] = "complete",
-    period: Annotated[int, typer.Option(min=1, help="Rounds between two exchanges.")] = 1,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
-    debug: Debug = False,
+    algorithm: str,
+    agents: int,
+    experts: int | None,
+    mistakes: float | None,
+    alpha: float | None,
+    rounds: int | None,
+    gradient: float | None,
+    divergence: float | None,
+    radius: float | None,
+    rate: float | None,
+    topology: str,
+    period: int,
+    json: bool,
 ) -> None:
     """How many mistakes, or how much regret, N agents can have at most."""
     from ddol.cli.bound import Question
@@ -161,26 +177,28 @@ def bound(
 
 
 @app.command()
+@click.option("--dim", metavar="D", type=COUNT, required=True, help="Features.")
+@click.option("--workers", metavar="n", type=COUNT, required=True, help="Threads or processes.")
+@click.option("--agents", metavar="N", type=int, show_default="16 per worker", help="Agents.")
+@click.option("--batch", metavar="n", type=COUNT, default=1, help="Examples per agent and round.")
+@click.option("--period", metavar="n", type=COUNT, help="Rounds between two exchanges.")
+@click.option("--nnz", metavar="n", type=COUNT, show_default="all", help="Entries of an example.")
+@click.option("--engine", metavar="threads|mpi", default="mpi", help="What is measured.")
+@click.option("--latency", metavar="µs", type=NOT_NEGATIVE, help="Of a message, of your network.")
+@click.option("--bandwidth", metavar="GB/s", type=NOT_NEGATIVE, help="Of your network.")
+@as_json
+@debug
 def plan(
-    dim: Annotated[int, typer.Option(metavar="D", min=1, help="Features.")],
-    workers: Annotated[int, typer.Option(metavar="n", min=1, help="Threads or processes.")],
-    agents: Annotated[
-        int | None, typer.Option(metavar="N", help="Agents. [default: 16 per worker]")
-    ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Examples per agent and round.")] = 1,
-    period: Annotated[int | None, typer.Option(min=1, help="Rounds between two exchanges.")] = None,
-    nnz: Annotated[
-        int | None, typer.Option(min=1, help="Entries of an example. [default: all]")
-    ] = None,
-    engine: Annotated[str, typer.Option(metavar="threads|mpi", help="What is measured.")] = "mpi",
-    latency: Annotated[
-        float | None, typer.Option(metavar="µs", min=0, help="Of a message, of your network.")
-    ] = None,
-    bandwidth: Annotated[
-        float | None, typer.Option(metavar="GB/s", min=0.0, help="Of your network.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
-    debug: Debug = False,
+    dim: int,
+    workers: int,
+    agents: int | None,
+    batch: int,
+    period: int | None,
+    nnz: int | None,
+    engine: str,
+    latency: float | None,
+    bandwidth: float | None,
+    json: bool,
 ) -> None:
     """How many times faster n workers will be, and at which period."""
     from ddol.plan import plan as run_plan
@@ -197,19 +215,21 @@ def plan(
         latency=None if latency is None else latency * 1e-6,
         bandwidth=None if bandwidth is None else bandwidth * 1e9,
     )
-    typer.echo(shown(found, json))
+    click.echo(shown(found, json))
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-def launch(
-    ctx: typer.Context,
-    n: Annotated[int, typer.Option("-n", min=1, help="Processes.")] = 2,
-    hostfile: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Hosts, one per line: node1 slots=8.")
-    ] = None,
-    ft: Annotated[bool, typer.Option("--ft/--no-ft", help="Go on when a process is lost.")] = True,
-) -> None:
+@click.pass_context
+@click.option("-n", metavar="n", type=COUNT, default=2, help="Processes.")
+@click.option(
+    "--hostfile",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Hosts, one per line: node1 slots=8.",
+)
+@click.option("--ft/--no-ft", default=True, help="Go on when a process is lost.")
+def launch(ctx: click.Context, n: int, hostfile: Path | None, ft: bool) -> None:
     """Train in n processes: ddol launch -n 4 train DATA … (extra mpi)."""
     from ddol.launch import launch as run_job
 
-    raise typer.Exit(run_job(n, ctx.args, hostfile, ft))
+    ctx.exit(run_job(n, ctx.args, hostfile, ft))

@@ -8,31 +8,36 @@ import time
 import traceback
 from typing import Any
 
-import typer
-from typer.core import TyperGroup
+import click
+
+from ddol.cli.flags import Command
 
 
-class Commands(TyperGroup):
+class Commands(click.Group):
     """The commands of ddol, with their errors in one line; a traceback with ``--debug`` only."""
 
-    def invoke(self, ctx: Any) -> Any:
+    command_class = Command
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of the commands, the most used first."""
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
         try:
             return super().invoke(ctx)
-        except (typer.Exit, typer.Abort, SystemExit, KeyboardInterrupt):
-            raise
+        except (click.exceptions.Exit, click.Abort, click.ClickException):
+            raise  # an end, or wrong usage, which click prints itself with the usage line
         except BrokenPipeError:
             # Whoever read our output has enough of it; what is still buffered goes nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(0) from None
+            raise click.exceptions.Exit(0) from None
         except Exception as error:
-            if hasattr(error, "format_message"):
-                raise  # wrong usage: the parser prints it itself, with the usage line
             _let_the_first_speak()
             if ctx.meta.get("debug"):
                 traceback.print_exc()
             print(f"{_prefix(error)}{_one_line(error)}", file=sys.stderr)
-            raise typer.Exit(_exit_code(error)) from None
+            raise click.exceptions.Exit(_exit_code(error)) from None
 
 
 def _let_the_first_speak() -> None:

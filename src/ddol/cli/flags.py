@@ -1,43 +1,73 @@
-"""Options that several commands share."""
+"""Options and their panels on the help page, and the options that several commands share."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Any
 
-import typer
+import click
 
 DATA, ALGORITHM, NETWORK, RUN, OUT = "Data", "Algorithm", "Network", "Run", "What it leaves"
+_OTHERS = "Options"
+
+COUNT = click.IntRange(min=1)
+COUNT_FROM_ZERO = click.IntRange(min=0)
+NOT_NEGATIVE = click.FloatRange(min=0)
+
+Decorator = Callable[[Any], Any]
 
 
-def option(panel: str, text: str, *names: str, **more: Any) -> Any:
+class Option(click.Option):
     """An option in one of the panels of the help page."""
-    return typer.Option(*names, help=text, rich_help_panel=panel, **more)
+
+    def __init__(self, *args: Any, panel: str = _OTHERS, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.panel = panel
 
 
-def _remember_debug(ctx: typer.Context, wanted: bool) -> bool:
+class Command(click.Command):
+    """A command whose help page shows the options in panels."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write every panel, in the order of the options."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        options = (param for param in self.get_params(ctx) if isinstance(param, click.Option))
+        for each in options:
+            if record := each.get_help_record(ctx):
+                panels.setdefault(getattr(each, "panel", _OTHERS), []).append(record)
+        for title, records in panels.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """The first paragraph, which is never cut."""
+        return (self.help or "").partition("\n\n")[0]
+
+
+def option(panel: str, *names: str, **more: Any) -> Decorator:
+    """An option in one of the panels of the help page."""
+    return click.option(*names, cls=Option, panel=panel, **more)
+
+
+def _remember_debug(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
         ctx.find_root().meta["debug"] = True
-    return wanted
 
 
-Debug = Annotated[
-    bool,
-    typer.Option(
-        "--debug",
-        is_eager=True,
-        callback=_remember_debug,
-        help="Show the traceback of an error.",
-    ),
-]
-Format = Annotated[
-    str | None,
-    option(
-        DATA,
-        "libsvm, csv, tsv, parquet, npy or npz; by default the file's ending decides.",
-        metavar="NAME",
-    ),
-]
-Label = Annotated[
-    str | None, option(DATA, "Label column of a table: name or number.", metavar="COLUMN")
-]
-ZeroBased = Annotated[bool, option(DATA, "LIBSVM indices begin at 0, not 1.", "--zero-based")]
+debug = click.option(
+    "--debug",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_remember_debug,
+    help="Show the traceback of an error.",
+)
+format_ = option(
+    DATA,
+    "--format",
+    metavar="NAME",
+    help="libsvm, csv, tsv, parquet, npy or npz; by default the file's ending decides.",
+)
+label = option(DATA, "--label", metavar="COLUMN", help="Label column of a table: name or number.")
+zero_based = option(DATA, "--zero-based", is_flag=True, help="LIBSVM indices begin at 0, not 1.")
+as_json = click.option("--json", is_flag=True, help="As JSON.")

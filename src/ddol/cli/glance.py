@@ -9,7 +9,7 @@ import numpy as np
 
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Rows
-from ddol.streams.summary import MOST_LABELS
+from ddol.streams.summary import MOST_LABELS, joined
 
 LONG_RUN = 1000
 """Rows of one class at the beginning of a stream that are worth a warning."""
@@ -66,7 +66,7 @@ def glance(
         first = first if rows else float(block.y[0])
         if len(labels) < 2:
             run += _leading(block.y, first)
-        labels = np.union1d(labels, block.y)[: MOST_LABELS + 1]
+        labels = joined(labels, block.y)[: MOST_LABELS + 1]
         rows += len(block)
         size += block.nbytes
         if len(labels) > 1 and rows >= least_rows:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ddol.engines.session import Progress, Session, best_log_weight, consensus, traffic
-from ddol.measure.promise import Promise
 from ddol.measure.trace import Trace
 from ddol.streams.dealing import progress as work_done
+
+if TYPE_CHECKING:
+    from ddol.measure.promise import Promise
 
 _COLUMNS = (
     ("examples", 12),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ddol.algorithm import Algorithm
 from ddol.checkpoint import Checkpoint, load_checkpoint, resume, set_aside
@@ -22,14 +22,16 @@ from ddol.cli.prepare import Facts, Prepared, Preparing
 from ddol.cli.sources import fingerprint
 from ddol.cli.stopping import Signals, StoppedError
 from ddol.cli.table import Table, say, summary, warn
+from ddol.engines.errors import RankLostError
 from ddol.engines.kernels import is_compiled
-from ddol.engines.ranks import RankLostError
 from ddol.engines.session import Session, Setup
-from ddol.measure.promise import promise
 from ddol.measure.trace import Trace
 from ddol.model import model_of
 from ddol.storage import check_writable, write_text
 from ddol.streams.errors import DataError
+
+if TYPE_CHECKING:
+    from ddol.measure.promise import Promise
 
 STDOUT = "-"
 _MOST_ROUNDS = 8192
@@ -230,7 +232,7 @@ def _carry_out(
     crew: _Crew,
     signals: Signals,
 ) -> Trace:
-    bound = promise(session.algorithm, prepared.n_weights)
+    bound = _promise(session.algorithm, prepared.n_weights)
     table = None if options.run.quiet else Table(session, bound, crew.screen)
     with ExitStack() as stack:
         if table is not None:
@@ -252,6 +254,15 @@ def _carry_out(
     if crew.leads:
         _leave(options, trace, prepared)
     return trace
+
+
+def _promise(algorithm: Algorithm, n_weights: int | None) -> Promise | None:
+    """The bound to show while a run goes on: there are some for experts only."""
+    if not algorithm.update.experts:
+        return None
+    from ddol.measure.promise import promise
+
+    return promise(algorithm, n_weights)
 
 
 @contextmanager

@@ -2,181 +2,177 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
 from ddol.cli.flags import (
     ALGORITHM,
+    COUNT,
+    COUNT_FROM_ZERO,
     DATA,
     NETWORK,
     OUT,
     RUN,
-    Debug,
-    Format,
-    Label,
-    ZeroBased,
+    Command,
+    debug,
+    format_,
+    label,
     option,
+    zero_based,
 )
 from ddol.cli.options import DataOptions, LearnOptions, RunOptions, TrainOptions
 
-Number = float | None
-Whole = int | None
-Text = str | None
 
+@click.command(cls=Command)
+@click.argument("data", nargs=-1)
+# What agents learn with.
+@option(
+    ALGORITHM,
+    "--algorithm",
+    metavar="NAME",
+    default="adaptive",
+    help="adaptive, dogd, doeg, coin, newton, dual-averaging; with experts dwm-i, dwm-a, drwm.",
+)
+@option(
+    ALGORITHM,
+    "--loss",
+    metavar="NAME",
+    show_default="the algorithm's",
+    help="hinge, squared-hinge, logistic, perceptron; for numbers squared, absolute, huber, "
+    "epsilon-insensitive, quantile.",
+)
+@option(
+    ALGORITHM,
+    "--task",
+    metavar="NAME",
+    show_default="what the loss is for",
+    help="classification or regression.",
+)
+@option(ALGORITHM, "--C", "C", type=float, show_default="1", help="Weight of the loss.")
+@option(ALGORITHM, "--radius", type=float, help="Of the ball that weights stay in.")
+@option(ALGORITHM, "--rate", type=float, show_default="the algorithm's", help="Scale of the steps.")
+@option(
+    ALGORITHM,
+    "--alpha",
+    type=float,
+    show_default="0.9",
+    help="Factor on a wrong expert's weight.",
+)
+@option(ALGORITHM, "--l1", type=float, help="Weight of ‖w‖₁.")
+@option(ALGORITHM, "--l2", type=float, help="Weight of ‖w‖²/2.")
+@option(ALGORITHM, "--p", type=float, help="Exponent of p-norm.")
+@option(
+    ALGORITHM,
+    "--experts",
+    metavar="P",
+    type=COUNT,
+    show_default="one for each feature",
+    help="Decision stumps, one on each of P features.",
+)
+# The network.
+@option(NETWORK, "--agents", metavar="N", type=COUNT, default=4, help="Number of agents.")
+@option(
+    NETWORK,
+    "--topology",
+    metavar="NAME",
+    default="complete",
+    help="complete, ring, path, star, grid, torus, hypercube, exponential, "
+    "random-regular:DEGREE, erdos-renyi:P.",
+)
+@option(
+    NETWORK,
+    "--mixing",
+    metavar="NAME",
+    show_default="uniform if complete, else metropolis",
+    help="uniform or metropolis.",
+)
+@option(
+    NETWORK,
+    "--average",
+    metavar="NAME",
+    show_default="the algorithm's",
+    help="Space of the average: dual or primal.",
+)
+@option(
+    NETWORK, "--batch", metavar="n", type=COUNT, default=1, help="Examples per agent and round."
+)
+@option(
+    NETWORK, "--period", metavar="n", type=COUNT, default=1, help="Rounds between two exchanges."
+)
+@option(
+    NETWORK,
+    "--delay",
+    metavar="n",
+    type=COUNT_FROM_ZERO,
+    default=0,
+    help="Rounds until an answer arrives.",
+)
+# The data.
+@format_
+@label
+@option(
+    DATA,
+    "--labels",
+    metavar="1,2,3",
+    help="All labels, where the beginning does not show them.",
+)
+@option(DATA, "--features", metavar="D", type=COUNT, help="Number of columns, if known.")
+@zero_based
+@option(DATA, "--bits", metavar="b", type=click.IntRange(1, 31), help="Hash the columns to 2^b.")
+@option(
+    DATA,
+    "--on-bad-line",
+    metavar="NAME",
+    default="error",
+    help="error: stop there; skip: leave it out and count it.",
+)
+@option(
+    DATA,
+    "--intercept/--no-intercept",
+    default=True,
+    help="A constant feature; weighted majority has none.",
+)
+@option(
+    DATA,
+    "--shuffle/--no-shuffle",
+    default=False,
+    help="Shuffle in bounded memory, or keep the order.",
+)
+@option(DATA, "--limit", metavar="n", type=COUNT, help="Only the first n examples.")
+# How the run is carried out.
+@option(RUN, "--passes", metavar="n", type=COUNT, default=1, help="Times that the data are read.")
+@option(RUN, "--seed", metavar="n", type=COUNT_FROM_ZERO, default=0, help="Of everything random.")
+@option(RUN, "--engine", metavar="NAME", default="local", help="local, threads or mpi.")
+@option(RUN, "--workers", metavar="n", type=COUNT, show_default="one per core", help="Threads.")
+@option(RUN, "--resume", is_flag=True, help="Go on from the newest checkpoint.")
+@option(RUN, "--quiet", "-q", is_flag=True, help="No table.")
+# What it leaves.
+@option(OUT, "--model", metavar="OUT", help="The model, for ddol predict.")
+@option(OUT, "--checkpoint", metavar="DIR", help="Folder of checkpoints, for --resume.")
+@option(
+    OUT,
+    "--every",
+    metavar="n",
+    type=COUNT,
+    show_default="1000000",
+    help="Examples between checkpoints.",
+)
+@option(OUT, "--json", metavar="OUT", help="Figures as JSON; - for standard output.")
+@option(OUT, "--report", metavar="OUT.html", help="A page with curves.")
+@debug
+def train(**given: Any) -> None:
+    """Learn from DATA with N agents, in one pass.
 
-def train(
-    data: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="DATA",
-            show_default=False,
-            help="One file, dealt to the agents round-robin; as many files as agents (or a "
-            "pattern), one each; - for standard input. Without any: a built-in data set.",
-        ),
-    ] = None,
-    # What agents learn with.
-    algorithm: Annotated[
-        str,
-        option(
-            ALGORITHM,
-            "adaptive, dogd, doeg, coin, newton, dual-averaging; with experts dwm-i, dwm-a, drwm.",
-            metavar="NAME",
-        ),
-    ] = "adaptive",
-    loss: Annotated[
-        Text,
-        option(
-            ALGORITHM,
-            "hinge, squared-hinge, logistic, perceptron; for numbers squared, absolute, huber, "
-            "epsilon-insensitive, quantile.",
-            metavar="NAME",
-            show_default="the algorithm's",
-        ),
-    ] = None,
-    task: Annotated[
-        Text,
-        option(
-            ALGORITHM,
-            "classification or regression.",
-            metavar="NAME",
-            show_default="what the loss is for",
-        ),
-    ] = None,
-    C: Annotated[Number, option(ALGORITHM, "Weight of the loss.", "--C", show_default="1")] = None,
-    radius: Annotated[Number, option(ALGORITHM, "Of the ball that weights stay in.")] = None,
-    rate: Annotated[
-        Number, option(ALGORITHM, "Scale of the steps.", show_default="the algorithm's")
-    ] = None,
-    alpha: Annotated[
-        Number, option(ALGORITHM, "Factor on a wrong expert's weight.", show_default="0.9")
-    ] = None,
-    l1: Annotated[Number, option(ALGORITHM, "Weight of ‖w‖₁.")] = None,
-    l2: Annotated[Number, option(ALGORITHM, "Weight of ‖w‖²/2.")] = None,
-    p: Annotated[Number, option(ALGORITHM, "Exponent of p-norm.", "--p")] = None,
-    experts: Annotated[
-        Whole,
-        option(
-            ALGORITHM,
-            "Decision stumps, one on each of P features.",
-            metavar="P",
-            min=1,
-            show_default="one for each feature",
-        ),
-    ] = None,
-    # The network.
-    agents: Annotated[int, option(NETWORK, "Number of agents.", metavar="N", min=1)] = 4,
-    topology: Annotated[
-        str,
-        option(
-            NETWORK,
-            "complete, ring, path, star, grid, torus, hypercube, exponential, "
-            "random-regular:DEGREE, erdos-renyi:P.",
-            metavar="NAME",
-        ),
-    ] = "complete",
-    mixing: Annotated[
-        Text,
-        option(
-            NETWORK,
-            "uniform or metropolis.",
-            metavar="NAME",
-            show_default="uniform if complete, else metropolis",
-        ),
-    ] = None,
-    average: Annotated[
-        Text,
-        option(
-            NETWORK,
-            "Space of the average: dual or primal.",
-            metavar="NAME",
-            show_default="the algorithm's",
-        ),
-    ] = None,
-    batch: Annotated[int, option(NETWORK, "Examples per agent and round.", metavar="n", min=1)] = 1,
-    period: Annotated[
-        int, option(NETWORK, "Rounds between two exchanges.", metavar="n", min=1)
-    ] = 1,
-    delay: Annotated[
-        int, option(NETWORK, "Rounds until an answer arrives.", metavar="n", min=0)
-    ] = 0,
-    # The data.
-    format: Format = None,  # noqa: A002
-    label: Label = None,
-    labels: Annotated[
-        Text,
-        option(DATA, "All labels, where the beginning does not show them.", metavar="1,2,3"),
-    ] = None,
-    features: Annotated[
-        Whole, option(DATA, "Number of columns, if known.", metavar="D", min=1)
-    ] = None,
-    zero_based: ZeroBased = False,
-    bits: Annotated[
-        Whole, option(DATA, "Hash the columns to 2^b.", metavar="b", min=1, max=31)
-    ] = None,
-    on_bad_line: Annotated[
-        str, option(DATA, "error: stop there; skip: leave it out and count it.", metavar="NAME")
-    ] = "error",
-    intercept: Annotated[
-        bool, option(DATA, "A constant feature; weighted majority has none.")
-    ] = True,
-    shuffle: Annotated[
-        bool,
-        option(DATA, "Shuffle in bounded memory, or keep the order.", "--shuffle/--no-shuffle"),
-    ] = False,
-    limit: Annotated[Whole, option(DATA, "Only the first n examples.", metavar="n", min=1)] = None,
-    # How the run is carried out.
-    passes: Annotated[int, option(RUN, "Times that the data are read.", metavar="n", min=1)] = 1,
-    seed: Annotated[int, option(RUN, "Of everything random.", metavar="n", min=0)] = 0,
-    engine: Annotated[str, option(RUN, "local, threads or mpi.", metavar="NAME")] = "local",
-    workers: Annotated[
-        Whole, option(RUN, "Threads.", metavar="n", min=1, show_default="one per core")
-    ] = None,
-    resume: Annotated[bool, option(RUN, "Go on from the newest checkpoint.", "--resume")] = False,
-    quiet: Annotated[bool, option(RUN, "No table.", "--quiet", "-q")] = False,
-    # What it leaves.
-    model: Annotated[Text, option(OUT, "The model, for ddol predict.", metavar="OUT")] = None,
-    checkpoint: Annotated[
-        Text, option(OUT, "Folder of checkpoints, for --resume.", metavar="DIR")
-    ] = None,
-    every: Annotated[
-        Whole,
-        option(OUT, "Examples between checkpoints.", metavar="n", min=1, show_default="1000000"),
-    ] = None,
-    json: Annotated[
-        Text, option(OUT, "Figures as JSON; - for standard output.", metavar="OUT")
-    ] = None,
-    report: Annotated[Text, option(OUT, "A page with curves.", metavar="OUT.html")] = None,
-    debug: Debug = False,
-) -> None:
-    """Learn from DATA with N agents, in one pass."""
-    given = dict(locals())
-    _one_of("--on-bad-line", on_bad_line, ("error", "skip"))
-    _one_of("--engine", engine, ("local", "threads", "mpi"))
-    _one_of("--task", task, ("classification", "regression"))
-    _one_of("--average", average, ("dual", "primal"))
-    _one_of("--mixing", mixing, ("uniform", "metropolis"))
-    given |= {"data": tuple(data or ()), "labels": _numbers(labels)}
+    DATA: one file, dealt to the agents round-robin; as many files as agents (or a pattern), one
+    each; - for standard input. Without any: a built-in data set.
+    """
+    _one_of("--on-bad-line", given["on_bad_line"], ("error", "skip"))
+    _one_of("--engine", given["engine"], ("local", "threads", "mpi"))
+    _one_of("--task", given["task"], ("classification", "regression"))
+    _one_of("--average", given["average"], ("dual", "primal"))
+    _one_of("--mixing", given["mixing"], ("uniform", "metropolis"))
+    given["labels"] = _numbers(given["labels"])
     options = TrainOptions(
         DataOptions(**_part(DataOptions, given)),
         LearnOptions(**_part(LearnOptions, given)),

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ddol.engines.errors import RankLostError
 from ddol.engines.mpi_calls import load
 from ddol.engines.worker import split
 from ddol.streams.errors import DataError
@@ -20,10 +21,6 @@ DONE = "DDOL_DONE"
 """Variable with the word by which a job tells `ddol launch` that it has done all it should."""
 
 _STARTED_BY = ("OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE")
-
-
-class RankLostError(RuntimeError):
-    """Another process of the job has died."""
 
 
 class Ranks:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ddol.algorithm import Algorithm
+from ddol.engines.errors import RankLostError
 from ddol.engines.kernels import COPIES
 from ddol.engines.mpi import Mpi, joined_parts
 from ddol.engines.mpi_dealing import Dealt, deal_shares
-from ddol.engines.ranks import RankLostError, Ranks, open_ranks
+from ddol.engines.ranks import Ranks, open_ranks
 from ddol.engines.state import State, sharing
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position

@@ -13,13 +13,12 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.communicate.graph import Topology
 from ddol.engines.answers import check_advice
+from ddol.engines.errors import RankLostError
 from ddol.engines.kernels import COPIES
 from ddol.engines.local import Local
-from ddol.engines.ranks import RankLostError
 from ddol.engines.state import State, numbers_sent, sharing, start_state
 from ddol.engines.worker import Marks
-from ddol.measure.promise import kept
-from ddol.measure.trace import Recorder, Trace
+from ddol.measure.trace import Curves, Recorder, Trace
 from ddol.streams.arrays import RowsStream
 from ddol.streams.dealing import deal
 from ddol.streams.rows import Block
@@ -309,10 +308,18 @@ class Session:
             seed=self.setup.seed,
             version=__version__,
             classification=self.algorithm.classification,
-            bounds=kept(self.algorithm, curves, state.n_features, float(state.expected.sum())),
+            bounds=self._bounds(state, curves),
             state=state,
             setting=self.algorithm,
         )
+
+    def _bounds(self, state: State, curves: Curves) -> dict[str, Any]:
+        """How the run compares with the theorem about it: there are some for experts only."""
+        if not self.algorithm.update.experts:
+            return {}
+        from ddol.measure.promise import kept
+
+        return kept(self.algorithm, curves, state.n_features, float(state.expected.sum()))
 
     def close(self) -> None:
         """Give the engine's threads back."""

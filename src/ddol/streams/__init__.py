@@ -1,23 +1,55 @@
 """Where examples come from: files, arrays and generators, dealt to agents in rounds."""
 
-from ddol.streams.arrays import RowsStream, array_stream
-from ddol.streams.background import prefetch
-from ddol.streams.chained import ChainedStream
-from ddol.streams.dealing import deal, progress, table_by_agent, table_round_robin
-from ddol.streams.errors import DataError
-from ddol.streams.hashing import hash_dicts, hash_rows, hashed
-from ddol.streams.labels import Labels, binary_labels, class_labels, labelled
-from ddol.streams.libsvm import LibsvmStream
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ddol.lazy import home_of, lookup
+
+# At once: later, the module would hide the function of the same name.
 from ddol.streams.mapped import MappedStream, mapped, with_intercept
-from ddol.streams.numpy_files import NpyStream, read_npz
-from ddol.streams.open import ReadOptions, open_stream, open_streams
-from ddol.streams.parquet import ParquetStream
-from ddol.streams.rows import Block, Rows, concatenate
-from ddol.streams.shuffle import ShuffledStream
-from ddol.streams.stream import Position, Stream
-from ddol.streams.summary import Summary, scan
-from ddol.streams.synthetic import SyntheticStream
-from ddol.streams.tables import CsvStream
+
+if TYPE_CHECKING:
+    from ddol.streams.arrays import RowsStream, array_stream
+    from ddol.streams.background import prefetch
+    from ddol.streams.chained import ChainedStream
+    from ddol.streams.dealing import deal, progress, table_by_agent, table_round_robin
+    from ddol.streams.errors import DataError
+    from ddol.streams.hashing import hash_dicts, hash_rows, hashed
+    from ddol.streams.labels import Labels, binary_labels, class_labels, labelled
+    from ddol.streams.libsvm import LibsvmStream
+    from ddol.streams.numpy_files import NpyStream, read_npz
+    from ddol.streams.open import ReadOptions, open_stream, open_streams
+    from ddol.streams.parquet import ParquetStream
+    from ddol.streams.rows import Block, Rows, concatenate
+    from ddol.streams.shuffle import ShuffledStream
+    from ddol.streams.stream import Position, Stream
+    from ddol.streams.summary import Summary, scan
+    from ddol.streams.synthetic import SyntheticStream
+    from ddol.streams.tables import CsvStream
+
+# Modules are imported when one of their names is first used: who reads LIBSVM waits for no Parquet.
+_HOMES = {
+    "ddol.streams.arrays": "RowsStream array_stream",
+    "ddol.streams.background": "prefetch",
+    "ddol.streams.chained": "ChainedStream",
+    "ddol.streams.dealing": "deal progress table_by_agent table_round_robin",
+    "ddol.streams.errors": "DataError",
+    "ddol.streams.hashing": "hash_dicts hash_rows hashed",
+    "ddol.streams.labels": "Labels binary_labels class_labels labelled",
+    "ddol.streams.libsvm": "LibsvmStream",
+    "ddol.streams.numpy_files": "NpyStream read_npz",
+    "ddol.streams.open": "ReadOptions open_stream open_streams",
+    "ddol.streams.parquet": "ParquetStream",
+    "ddol.streams.rows": "Block Rows concatenate",
+    "ddol.streams.shuffle": "ShuffledStream",
+    "ddol.streams.stream": "Position Stream",
+    "ddol.streams.summary": "Summary scan",
+    "ddol.streams.synthetic": "SyntheticStream",
+    "ddol.streams.tables": "CsvStream",
+}
+_HOME_OF = home_of(_HOMES)
+__getattr__ = lookup(__name__, _HOME_OF)
 
 __all__ = [
     "Block",
@@ -57,3 +89,7 @@ __all__ = [
     "table_round_robin",
     "with_intercept",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

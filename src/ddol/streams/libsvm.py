@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -218,6 +217,8 @@ def parse_text(
     cuts = _line_starts_near(text, threads)
     if len(cuts) == 2:
         return _parse_part(text, rules, first_row, keep)
+    from concurrent.futures import ThreadPoolExecutor
+
     parts = [text[lo:hi] for lo, hi in pairwise(cuts)]
     with ThreadPoolExecutor(len(parts)) as pool:
         parsed = list(pool.map(lambda part: _parse_part(part, rules, 0, keep), parts))

@@ -9,14 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ddol.streams.arrays import array_stream
-from ddol.streams.chained import ChainedStream
 from ddol.streams.errors import DataError
 from ddol.streams.files import COMPRESSED, STDIN, check_readable
 from ddol.streams.libsvm import LibsvmStream
-from ddol.streams.numpy_files import NpyStream, read_npz
-from ddol.streams.parquet import ParquetStream
 from ddol.streams.stream import Stream
-from ddol.streams.tables import CsvStream
 
 _LEAST_CHUNK = 64 << 10
 _ENDINGS = {
@@ -189,6 +185,8 @@ def _libsvm(paths: tuple[str, ...], options: ReadOptions) -> Stream:
 
 
 def _csv(paths: tuple[str, ...], options: ReadOptions, delimiter: str = ",") -> Stream:
+    from ddol.streams.tables import CsvStream
+
     return CsvStream(
         paths,
         label=options.label,
@@ -204,18 +202,26 @@ def _tsv(paths: tuple[str, ...], options: ReadOptions) -> Stream:
 
 
 def _parquet(paths: tuple[str, ...], options: ReadOptions) -> Stream:
+    from ddol.streams.parquet import ParquetStream
+
     return ParquetStream(paths, label=options.label, weight=options.weight)
 
 
 def _npy(paths: tuple[str, ...], options: ReadOptions) -> Stream:
+    from ddol.streams.numpy_files import NpyStream
+
     return _chain([NpyStream(path, options.label, options.weight) for path in paths])
 
 
 def _npz(paths: tuple[str, ...], options: ReadOptions) -> Stream:
+    from ddol.streams.numpy_files import read_npz
+
     return _chain([read_npz(path) for path in paths])
 
 
 def _chain(streams: Sequence[Stream]) -> Stream:
+    from ddol.streams.chained import ChainedStream
+
     return streams[0] if len(streams) == 1 else ChainedStream(tuple(streams))
 
 
