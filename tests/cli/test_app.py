@@ -1,0 +1,62 @@
+"""The help pages, and how wrong usage ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from ddol.cli.app import app
+from ddol.version import __version__
+
+
+def test_without_a_command_the_help_page_is_shown(ddol):
+    result = ddol()
+    assert result.exit_code == 2 and result.stderr == ""
+    named = [line.split()[0] for line in result.stdout.partition("Commands:\n")[2].splitlines()]
+    assert [name for name in named if name in app.commands] == list(app.commands)
+
+
+def test_version(ddol):
+    assert ddol("--version").stdout == f"ddol {__version__}\n"
+
+
+def test_options_of_train_are_in_panels(ddol):
+    lines = ddol("train", "-h").stdout.splitlines()
+    panels = [line for line in lines if line and not line.startswith((" ", "Usage"))]
+    assert panels == [
+        *("Algorithm:", "Network:", "Data:", "Run:", "What it leaves:", "Options:"),
+    ]
+    assert "  --agents N       Number of agents.  [default: 4; x>=1]" in lines
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("command", app.commands)
+def test_every_option_is_explained(command):
+    for param in app.commands[command].params:
+        assert param.param_type_name == "argument" or param.help
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("fly",), "No such command 'fly'"),
+        (("train", "--wings", 2), "No such option"),
+        (("train", "--bits", 32), "Invalid value for '--bits': 32 is not in the range 1<=x<=31."),
+        (("train", "--seed", -1), "Invalid value for '--seed'"),
+        (("train", "--C"), "requires an argument"),
+        (("predict",), "Missing argument 'MODEL'"),
+        (("plan", "--dim", 3), "Missing option '--workers'"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_the_exit_code_2(ddol, arguments, message):
+    result = ddol(*arguments)
+    assert result.exit_code == 2 and result.stdout == ""
+    *_, last = result.stderr.splitlines()
+    assert last.startswith("Error: ") and message in last
+
+
+def test_launch_passes_on_what_it_does_not_know(ddol, monkeypatch):
+    jobs = []
+    monkeypatch.setattr("ddol.launch.launch", lambda *job: jobs.append(job) or 3)
+    options = ("train", "-", "--agents", 8, "-q", "--C", -1)
+    assert ddol("launch", "-n", 4, "--no-ft", *options).exit_code == 3
+    assert jobs == [(4, list(map(str, options)), None, False)]
