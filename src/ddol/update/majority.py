@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ddol.compiled import bits, column, from_bits, inner
+from ddol.compiled import column, inner
 from ddol.update.rule import DUAL, LINEAR, LOG, PRIMAL, Layout, Loops, Update
 
 REF, POWER, AGE, ALONE = 0, 1, 2, 3
@@ -34,13 +34,12 @@ OLD = 100.0
 LEAST_ALPHA = 1e-40
 
 LOG_2 = math.log(2.0)
-BIAS = 1023
-"""Of the exponent in the bits of a float64."""
 FAR, FARTHEST, LIFT = -400, -600, 200
 """Experts behind by more than 2^FARTHEST are lifted, by 2^LIFT at a time, and stay below 2^FAR.
 
 There they can neither vanish until v is scaled again, nor be seen in a sum of votes.
 """
+SEEN, LEAST, LIFTED = 2.0**FAR, 2.0**FARTHEST, 2.0**LIFT
 
 
 @inner
@@ -152,22 +151,21 @@ def commit_primal(w, s, p, delta, peak, index, n, D, eta):
 @inner
 def _scale(w, s, D):
     """Bring the largest v back to about 1, by a power of two."""
-    largest = 0.0
+    largest, scale = 0.0, 1.0
     for d in range(D):
         largest = max(largest, w[D + d])
-    power = (bits(largest) >> 52) - BIAS
-    scale = from_bits(np.uint64(BIAS - power) << np.uint64(52))
-    s[POWER] += power
+    while largest * scale < 0.5:
+        scale *= 2.0
+        s[POWER] -= 1.0
     s[AGE] = 0.0
     for d in range(D):
         w[D + d] *= scale
-    far, farthest, lift = 2.0**FAR, 2.0**FARTHEST, 2.0**LIFT
     for d in range(D):
-        while w[D + d] < farthest:
-            w[D + d] *= lift
+        while w[D + d] < LEAST:
+            w[D + d] *= LIFTED
             w[d] -= LIFT
-        while w[d] < 0.0 and w[D + d] >= far:
-            w[D + d] /= lift
+        while w[d] < 0.0 and w[D + d] >= SEEN:
+            w[D + d] /= LIFTED
             w[d] += LIFT
 
 
@@ -200,7 +198,7 @@ def weights(w, s, p, D, out):
         total += w[D + d]
     for d in range(D):
         lifted = s[ALONE] != 0.0 and w[d] < 0.0
-        out[d] = w[D + d] * (2.0 ** w[d] if lifted else 1.0) / total
+        out[d] = w[D + d] * (math.exp(w[d] * LOG_2) if lifted else 1.0) / total
 
 
 DUAL_LOOPS = Loops(score, begin, step, absorb_dual, commit_dual, finish, pack, unpack, weights)
