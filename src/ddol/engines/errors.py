@@ -5,3 +5,9 @@ from __future__ import annotations
 
 class RankLostError(RuntimeError):
     """Another process of the job has died."""
+
+    def __init__(self, reason: str = "noticed at the end") -> None:
+        super().__init__(
+            f"another rank of the job has died ({reason}); start again, with --resume if there is "
+            "a checkpoint"
+        )

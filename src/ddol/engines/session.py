@@ -106,7 +106,7 @@ class Processes(Protocol):
         """Keep what is needed to go on without a process."""
 
     def at_end(self, session: Session) -> None:
-        """Make sure that all processes are at the end."""
+        """Make sure that all processes have the result."""
 
     def recover(self, session: Session) -> None:
         """Take the session back to where all processes that are left can go on."""
@@ -190,7 +190,6 @@ class Session:
                     self.position = position
                     self.processes.after_block(self)
                     yield replace(progress, position=position)
-                self.processes.at_end(self)
                 break
             except RankLostError:
                 self.processes.recover(self)
@@ -251,6 +250,17 @@ class Session:
 
     def finish(self) -> Trace:
         """Deliver answers still under way, and give the trace."""
+        while True:
+            try:
+                trace = self._finish()
+                self.processes.at_end(self)
+                return trace
+            except RankLostError:
+                self.processes.recover(self)
+                for _ in self:
+                    pass
+
+    def _finish(self) -> Trace:
         if self.engine is None:
             raise ValueError("no example was read; expected at least one")
         rounds = self.engine.counters().rounds
