@@ -29,10 +29,12 @@ bench: .venv/.installed-dev
 
 .venv/.installed: .venv/bin/pip pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[plot,tables]'
+	$(BIN)/python -m compileall -q src
 	touch $@
 
 .venv/.installed-dev: .venv/bin/pip pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,lint]'
+	$(BIN)/python -m compileall -q src
 	touch $@ .venv/.installed
 
 clean:
