@@ -755,13 +755,18 @@ def _average_neighbours(worker, packed, r):
     """Every copy becomes the weighted average of its neighbourhood."""
     which = r if worker.matrices > 1 else 0
     starts = integers(worker.starts + 8 * which * (worker.agents + 1))
+    modes, kinds = integers(worker.modes), worker.packed_rows + worker.n_sums + worker.n_peaks
     for copy in range(worker.copies):
         lo, hi = starts[copy], starts[copy + 1]
         for k in range(worker.states):
-            place = k * _unit(worker)
-            for i in range(worker.packed_rows + worker.n_sums + worker.n_peaks):
-                size = worker.D if i < worker.packed_rows else 1
-                _mix(worker, packed, integers(worker.modes)[i], place, size, lo, hi)
+            place, i = k * _unit(worker), 0
+            while i < kinds:
+                # Neighbouring rows that are averaged in the same way are one longer row.
+                mode, size = modes[i], 0
+                while i < kinds and modes[i] == mode:
+                    size += worker.D if i < worker.packed_rows else 1
+                    i += 1
+                _mix(worker, packed, mode, place, size, lo, hi)
                 place += size
         _unpack(worker, copy)
 
