@@ -30,6 +30,7 @@ from ddol.compiled.intrinsics import (
     ints,
     pause,
     prefetch,
+    prefetch_far,
     unpacked,
     yield_core,
 )
@@ -76,6 +77,7 @@ __all__ = [
     "packed",
     "pause",
     "prefetch",
+    "prefetch_far",
     "scalar",
     "unpacked",
     "yield_core",

@@ -243,18 +243,25 @@ def _from_bits(typing: Any, word: Any) -> Any:
     return types.float64(types.uint64), generate
 
 
-@_means("prefetch")
-def _prefetch(typing: Any, address: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        byte = _BYTE.as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [byte, _HALF, _HALF, _HALF])
-        name = "llvm.prefetch.p0i8" if "i8*" in str(byte) else "llvm.prefetch.p0"
-        function = cgutils.get_or_insert_function(builder.module, kind, name)
-        read, near, data = (ir.Constant(_HALF, k) for k in (0, 3, 1))
-        builder.call(function, [builder.inttoptr(values[0], byte), read, near, data])
-        return context.get_dummy_value()
+def _prefetch(name: str, locality: int) -> None:
+    """Define a request for a cache line; locality 3 is the nearest cache."""
 
-    return types.void(types.int64), generate
+    @_means(name)
+    def prefetch(typing: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            byte = _BYTE.as_pointer()
+            kind = ir.FunctionType(ir.VoidType(), [byte, _HALF, _HALF, _HALF])
+            name = "llvm.prefetch.p0i8" if "i8*" in str(byte) else "llvm.prefetch.p0"
+            function = cgutils.get_or_insert_function(builder.module, kind, name)
+            read, near, data = (ir.Constant(_HALF, k) for k in (0, locality, 1))
+            builder.call(function, [builder.inttoptr(values[0], byte), read, near, data])
+            return context.get_dummy_value()
+
+        return types.void(types.int64), generate
+
+
+_prefetch("prefetch", 3)
+_prefetch("prefetch_far", 2)
 
 
 @_means("unpacked")

@@ -72,7 +72,14 @@ def from_bits(word: int) -> float:
 
 
 def prefetch(address: int) -> None:
-    """Ask for the cache line behind an address, to be read soon."""
+    """Ask for the cache line behind an address, to be read at once: into the nearest cache."""
+
+
+def prefetch_far(address: int) -> None:
+    """Ask for the cache line behind an address, to be read soon: into the second cache.
+
+    Many lines at a time may be under way to that one.
+    """
 
 
 def field_types(kind: Any) -> list[type]:

@@ -28,6 +28,7 @@ from ddol.compiled import (
     is_kept,
     packed,
     prefetch,
+    prefetch_far,
     unpacked,
 )
 
@@ -40,7 +41,7 @@ SHARED_ADD, SHARED_ABSORB, COPIES = 0, 1, 2
 LINEAR, LOG = 0, 1
 SHORT = 128  # non-zeros
 AHEAD, MOST_FETCHED = 4, 1024  # rounds, and bytes of a row
-GROUP = 8  # agents
+GROUP, FAR = 4, 8  # agents, and rows
 TIE = 1e-12  # as in ddol.update.majority: rounding must not decide between equal votes
 LISTED = 1e-300
 """Marks a feature that is listed already, where its gradient happens to be 0."""
@@ -811,26 +812,36 @@ def _keep_sum(worker):
 
 
 @inlined
-def _fetch(worker, examples, i):
+def _ask(address, near):
+    """Ask for a line of memory: into the nearest cache, or, as one of many, into the second."""
+    if near:
+        prefetch(address)
+    else:
+        prefetch_far(address)
+
+
+@inlined
+def _fetch(worker, examples, i, near):
     """Ask for a row that is to be read soon: steps wait for each other, memory need not."""
     if i < 0:
         return
     x, index, n = _row(worker, examples, i)
     for line in range(0, min(8 * n, MOST_FETCHED), 64):
-        prefetch(x + line)
+        _ask(x + line, near)
     if examples.indptr != 0:
         for line in range(0, min(4 * n, MOST_FETCHED), 64):
-            prefetch(index + line)
+            _ask(index + line, near)
 
 
 @inlined
 def _fetch_ahead(worker, examples, r, place):
-    """Ask for the row that comes a group of agents later, in this round or a later one."""
-    size, place = worker.agents * worker.batch, place + GROUP
+    """Ask for the row that comes some agents later, in this round or the next one."""
+    size, place = worker.agents * worker.batch, place + FAR
     if place >= size:
         r, place = r + 1, min(place - size, size - 1)
     if r < examples.rounds:
-        _fetch(worker, examples, _rows_of(worker, examples, examples.predicted, r, 0)[place])
+        i = _rows_of(worker, examples, examples.predicted, r, 0)[place]
+        _fetch(worker, examples, i, False)
 
 
 @inlined
@@ -897,7 +908,7 @@ def _play_alone(worker, examples, lo, hi, plain):
         eta, y = _rate(examples, r), floats(examples.y)[i]
         x, index, n = _row(worker, examples, i)
         if r + AHEAD < examples.rounds:
-            _fetch(worker, examples, integers(examples.predicted)[r + AHEAD])
+            _fetch(worker, examples, integers(examples.predicted)[r + AHEAD], True)
         if not plain and worker.l2 > 0.0:
             loss += 0.5 * worker.l2 * _squares(worker, 0)
         importance = worker.C

@@ -15,7 +15,7 @@ from ddol.streams.rows import Block, Rows, concatenate, no_rows
 from ddol.streams.stream import Position, Stream
 
 _MOST_ROUNDS = 1 << 16
-_MOST_TABLE = 1 << 18
+_MOST_TABLE = 1 << 20
 _MOST_BYTES = 16 << 20
 _BEGINNING = {"block": None, "skip": 0}
 
@@ -62,7 +62,7 @@ def deal(
     position
         A position that an earlier call yielded; the blocks after it are the same to the bit.
     block_rounds
-        Most rounds in a block; by default at most 8,192 and as many as keep a table in 2 MB.
+        Most rounds in a block; by default at most 65,536 and as many as keep a table in 8 MB.
     team
         Where several processes deal together: streams of other agents than one's own are not
         read, and their places in the tables say -1. One stream for all is read by everybody.
