@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -63,13 +63,13 @@ class Safekeeping:
         self.copies: list[Copy] = []
         self._made = time.monotonic()
 
-    def offer(self, engine: Mpi, past: Any) -> None:
+    def offer(self, engine: Mpi, past: Callable[[], Any]) -> None:
         """Make copies, if the last are old enough; all processes must call it."""
         if not self.ranks.survives:
             return
         old = time.monotonic() - self._made > SECONDS
         if self.ranks.most([int(old)])[0]:
-            self.make(engine, past)
+            self.make(engine, past())
 
     def make(self, engine: Mpi, past: Any) -> None:
         """Make copies now."""
@@ -135,7 +135,7 @@ class Together:
     def after_block(self, session: Session) -> None:
         """Keep copies of all agents from time to time."""
         assert isinstance(session.engine, Mpi)
-        self.safe.offer(session.engine, session.past())
+        self.safe.offer(session.engine, session.past)
 
     def at_end(self, session: Session) -> None:
         """Make sure that nobody was lost before everybody had the result."""

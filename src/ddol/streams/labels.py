@@ -7,12 +7,31 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ddol.compiled import entry, floats
 from ddol.streams.errors import DataError
 from ddol.streams.mapped import mapped
 from ddol.streams.rows import Floats, Rows
 from ddol.streams.stream import Stream
+
+
+@entry("int64(int64, int64, int64, int64, int64, int64)")
+def _encode(n, labels, codes, values, numbers, n_values):  # type: ignore[no-untyped-def]
+    """Write the number of every label into `codes`; -1, or the first row with an unknown label."""
+    given, known, coded, k = floats(labels), floats(values), floats(numbers), 0
+    for row in range(n):
+        label = given[row]
+        if known[k] != label:
+            k = 0
+            while k < n_values - 1 and known[k] < label:
+                k += 1
+        missing = label != label
+        if known[k] != label and not missing:
+            return row
+        if codes != labels:
+            floats(codes)[row] = label if missing else coded[k]
+    return -1
 
 
 @dataclass(frozen=True)
@@ -54,34 +73,28 @@ class Labels:
         """Whether there are just two, learned as −1 and +1."""
         return len(self.values) == 2 and not self.numbered
 
-    def unseen(self, y: ArrayLike) -> NDArray[np.int64]:
-        """Rows whose label is none of these; one that was passed over has NaN, and none to check."""
-        y = np.asarray(y, dtype=np.float64)
-        return np.flatnonzero((np.asarray(self.values)[self._nearest(y)] != y) & ~np.isnan(y))
+    def encode(self, y: ArrayLike, where: Callable[[int], str] = "row {}".format) -> Floats:
+        """Numbers to learn from: −1 and +1 for two labels, class numbers for more.
 
-    def encoded(self, y: Floats) -> bool:
-        """Whether labels are −1 and +1 already, as they often are."""
-        return self.binary and self.values == (-1.0, 1.0) and bool(np.all(np.abs(y) == 1.0))
-
-    def encode(self, y: ArrayLike) -> Floats:
-        """Numbers to learn from: −1 and +1 for two labels, class numbers for more."""
-        y = np.asarray(y, dtype=np.float64)
-        if self.encoded(y):
-            return y
-        bad = self.unseen(y)
-        if len(bad):
-            raise DataError(f"row {bad[0]}: {self._complain(y[bad[0]])}")
-        codes = self._nearest(y).astype(np.float64)
-        return 2.0 * codes - 1.0 if self.binary else codes
+        A row that was passed over has NaN for a label, and keeps it; ``where`` names a row whose label
+        is none of these.
+        """
+        y = np.ascontiguousarray(y, dtype=np.float64)
+        values = np.array(self.values, np.float64)
+        numbers = np.array([-1.0, 1.0]) if self.binary else np.arange(len(values), dtype=np.float64)
+        # Labels are often the numbers to learn from already, and then are only looked at.
+        codes = y if np.array_equal(values, numbers) else np.empty(len(y))
+        arrays = (array.ctypes.data for array in (y, codes, values, numbers))
+        bad = _encode(len(y), *arrays, len(values))
+        if bad >= 0:
+            raise DataError(f"{where(bad)}: {self._complain(y[bad])}")
+        return codes
 
     def decode(self, codes: ArrayLike) -> Floats:
         """Labels of encoded numbers; of real scores for two labels, by their sign."""
         codes = np.asarray(codes, dtype=np.float64)
         numbers = (codes > 0) if self.binary else codes
         return np.asarray(self.values)[numbers.astype(np.int64)]
-
-    def _nearest(self, y: Floats) -> NDArray[np.int64]:
-        return np.minimum(np.searchsorted(self.values, y), len(self.values) - 1)
 
     def _complain(self, label: float) -> str:
         return (
@@ -149,13 +162,7 @@ def labelled(stream: Stream, labels: Labels) -> Stream:
 
 
 def _encode_rows(labels: Labels, rows: Rows, where: Callable[[int], str]) -> Rows:
-    if labels.encoded(rows.y):
-        return rows
-    bad = labels.unseen(rows.y)
-    if len(bad):
-        row = int(bad[0])
-        raise DataError(f"{where(row)}: {labels._complain(rows.y[row])}")
-    return replace(rows, y=labels.encode(rows.y))
+    return replace(rows, y=labels.encode(rows.y, where))
 
 
 def _several(found: Sequence[float] | None, where: str) -> tuple[float, ...]:

@@ -17,6 +17,7 @@ from ddol.streams.files import (
     STDIN,
     Chunk,
     Place,
+    count_lines,
     describe_paths,
     progress_in,
     walk,
@@ -258,11 +259,12 @@ def _parse_part(
     first_row: int,
     keep: tuple[int, int, int],
 ) -> _Parsed:
-    lines, colons = kernel.count_bounds(text)
+    # Room for all there can be; what is not written to takes no memory.
+    lines, pairs = count_lines(text), len(text) // len("1:1 ")
     y, starts = np.empty(lines), np.empty(lines, dtype=np.int64)
     indptr = np.empty(lines + 1, dtype=np.int64)
-    indices, data = np.empty(colons, dtype=np.uint32), np.empty(colons)
-    slow_at, slow_slot = np.empty((2, lines + colons), dtype=np.int64)
+    indices, data = np.empty(pairs, dtype=np.uint32), np.empty(pairs)
+    slow_at, slow_slot = np.empty((2, lines + pairs), dtype=np.int64)
     bad, counts = np.empty((5, 2), dtype=np.int64), np.zeros(4, dtype=np.int64)
     arrays: dict[str, NDArray[Any]] = {
         "text": text, "y": y, "starts": starts, "indptr": indptr, "indices": indices, "data": data,

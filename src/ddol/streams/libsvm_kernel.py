@@ -38,7 +38,6 @@ _LOWER_E, _UPPER_E = 101, 69
 
 _ZERO, _ONE, _THREE, _TEN = np.uint64(0), np.uint64(1), np.uint64(3), np.uint64(10)
 _DIGIT_ZERO = np.uint64(48)
-_STRIDE = 64
 _LOW_HALF, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 _ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 _EXACT = np.uint64(1 << 53)
@@ -244,18 +243,22 @@ def _skip_token(text, p):
     return p
 
 
+@inner(inlined=True)
+def _holds(text, p, n, byte, other):
+    """Whether one of two bytes is among n; without exit, it becomes a few vector instructions."""
+    found = False
+    for k in range(n):
+        found |= (text[p + k] == byte) | (text[p + k] == other)
+    return found
+
+
 @inner
 def _find(text, p, end, byte, other):
     """Place of the first of two bytes from `p` on; one of them must be before `end`."""
-    # A loop of fixed length without exit becomes a few vector instructions.
-    while p + _STRIDE <= end:
-        found = False
-        for k in range(_STRIDE):
-            here = text[p + k]
-            found |= (here == byte) | (here == other)
-        if found:
-            break
-        p += _STRIDE
+    while p + 64 <= end and not _holds(text, p, 64, byte, other):
+        p += 64
+    while p + 8 <= end and not _holds(text, p, 8, byte, other):
+        p += 8
     while text[p] != byte and text[p] != other:
         p += 1
     return p
@@ -386,6 +389,7 @@ def _read_row(job, p, row, nnz, n_slow):
 def _parse_lines(job):
     text, indptr, counts = bytes_at(job.text), integers(job.indptr), integers(job.counts)
     p, row, nnz, n_slow, n_bad = 0, 0, 0, 0, 0
+    agent = job.first_row % max(job.n_agents, 1)
     indptr[0] = 0
     while p < job.size:
         p = _skip_blanks(text, p)
@@ -393,7 +397,9 @@ def _parse_lines(job):
             p = _skip_line(text, p, job.size)
             continue
         integers(job.starts)[row] = p
-        if job.n_agents and not job.mine <= (job.first_row + row) % job.n_agents < job.end_mine:
+        mine = job.mine <= agent < job.end_mine
+        agent = agent + 1 if agent + 1 < job.n_agents else 0
+        if job.n_agents and not mine:
             floats(job.y)[row] = np.nan
             row += 1
             indptr[row] = nnz
@@ -404,6 +410,7 @@ def _parse_lines(job):
             if n_bad < job.most_bad:
                 integers(job.bad)[2 * n_bad], integers(job.bad)[2 * n_bad + 1] = p, error
             n_bad += 1
+            agent = (job.first_row + row) % max(job.n_agents, 1)
             if not job.lenient:
                 break
         else:
@@ -439,15 +446,6 @@ def _parse(job):
     _parse_lines(unpacked(Job, job))
 
 
-@entry("void(int64, int64, int64)")
-def _count_bounds(text, size, counts):
-    lines, colons = 0, 0
-    for k in range(size):
-        lines += bytes_at(text)[k] == _NEWLINE
-        colons += bytes_at(text)[k] == _COLON
-    integers(counts)[0], integers(counts)[1] = lines, colons
-
-
 @entry("void(int64, int64, int64, int64, int64)")
 def _scan_lines(text, size, labels, room, counts):
     text, labels, counts = bytes_at(text), floats(labels), integers(counts)
@@ -481,13 +479,6 @@ def _scan_lines(text, size, labels, room, counts):
 def parse(job: Job) -> None:
     """Read all lines of a text into arrays."""
     _parse(packed(job))
-
-
-def count_bounds(text: NDArray[np.uint8]) -> tuple[int, int]:
-    """Newlines and colons: no chunk has more rows, or more values, than these."""
-    counts = np.zeros(2, np.int64)
-    _count_bounds(text.ctypes.data, len(text), counts.ctypes.data)
-    return int(counts[0]), int(counts[1])
 
 
 def scan_lines(text: NDArray[np.uint8], labels: NDArray[np.float64], n_labels: int) -> tuple:

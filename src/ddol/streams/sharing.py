@@ -8,6 +8,8 @@ from typing import Any
 from ddol.streams.shuffle import ShuffledStream
 from ddol.streams.stream import Stream
 
+_MOST_CHUNKS = 8
+
 
 def for_agents(stream: Stream, first: int, last: int, n_agents: int) -> Stream:
     """The same stream without what only other agents would see of it.
@@ -36,7 +38,9 @@ def for_agents(stream: Stream, first: int, last: int, n_agents: int) -> Stream:
     changeable: Any = stream
     names = {field.name for field in fields(changeable)}
     if "keep" in names:
-        return replace(changeable, keep=(first, last, n_agents))
+        # As much text is parsed between two blocks as without others' rows.
+        size = changeable.chunk_bytes * min(_MOST_CHUNKS, n_agents // max(1, last - first))
+        return replace(changeable, keep=(first, last, n_agents), chunk_bytes=size)
     if "stream" in names:
         return replace(changeable, stream=for_agents(changeable.stream, first, last, n_agents))
     return stream
