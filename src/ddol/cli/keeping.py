@@ -33,16 +33,17 @@ class Keeper:
         self.kept = 0
         self.last: Path | None = None
 
-    def after(self, session: Session, facts: Facts, writes: bool) -> None:
-        """Save after a block, if enough examples have passed since the last time."""
+    def due(self, session: Session) -> bool:
+        """Whether enough examples have passed since the last time."""
+        return self._times(session) > self.kept
+
+    def _times(self, session: Session) -> int:
         assert session.engine is not None
-        examples = int(session.engine.counters().examples.sum())
-        if examples // self.every > self.kept:
-            self.save(session, facts, writes)
-            self.kept = examples // self.every
+        return int(session.engine.counters().examples.sum()) // self.every
 
     def save(self, session: Session, facts: Facts, writes: bool) -> None:
         """Save now; all processes of a run take part, one of them writes."""
+        self.kept = self._times(session)
         if self.folder is None:
             return
         plain, arrays = facts.saved()

@@ -76,15 +76,22 @@ class Table:
         self.bar = Bar(session, out)
         self._line(" ".join(f"{name:>{width}}" for name, width in _COLUMNS))
 
-    def show(self, progress: Progress) -> None:
-        """Add a row if the examples have doubled, and move the bar."""
-        # The last round of a pass may be short, so that a power is missed by a few examples.
-        reached = progress.examples + progress.examples // 100
-        if reached >= self.next:
+    def due(self, progress: Progress) -> bool:
+        """Whether the examples have doubled."""
+        return self._reached(progress) >= self.next
+
+    def show(self, progress: Progress, row: bool) -> None:
+        """Add a row, if one is wanted, and move the bar."""
+        if row:
             self._add(measured(self.session, self.bound))
-            self.next = 1 << reached.bit_length()
+            self.next = 1 << self._reached(progress).bit_length()
         if progress.position is not None:
             self.bar.move(progress.position)
+
+    @staticmethod
+    def _reached(progress: Progress) -> int:
+        # The last round of a pass may be short, so that a power is missed by a few examples.
+        return progress.examples + progress.examples // 100
 
     def end(self) -> None:
         """Add a last row."""

@@ -24,7 +24,7 @@ from ddol.cli.stopping import Signals, StoppedError
 from ddol.cli.table import Table, say, summary, warn
 from ddol.engines.kernels import is_compiled
 from ddol.engines.ranks import RankLostError
-from ddol.engines.session import Session, Setup
+from ddol.engines.session import Progress, Session, Setup
 from ddol.measure.promise import promise
 from ddol.measure.trace import Trace
 from ddol.model import model_of
@@ -154,10 +154,9 @@ class _Crew:
         """What one process makes, for all."""
         return make() if self.ranks is None else self.ranks.from_leader(make)
 
-    def agreed(self, caught: int | None) -> int:
-        """The signal that any of the processes has caught, or 0."""
-        number = caught or 0
-        return number if self.ranks is None else int(self.ranks.most([number])[0])
+    def most(self, numbers: list[int]) -> list[int]:
+        """The largest of every process's numbers, place by place."""
+        return numbers if self.ranks is None else list(self.ranks.most(numbers))
 
 
 def _parsers(run: RunOptions) -> int | None:
@@ -235,20 +234,44 @@ def _carry_out(
         for progress in session:
             # A process that is lost here is noticed again, and made up for, by the session.
             with suppress(RankLostError):
-                if table is not None:
-                    table.show(progress)
-                if progress.position is None:
-                    continue
-                keeper.after(session, prepared.facts, crew.leads)
-                if number := crew.agreed(signals.caught):
-                    keeper.save(session, prepared.facts, crew.leads)
-                    raise StoppedError(number, keeper.advice())
+                _look_up(progress, session, prepared, keeper, crew, signals, table)
         trace = session.finish()
         if table is not None:
-            table.end()
+            with suppress(RankLostError):  # everybody has the result already
+                table.end()
     if crew.leads:
         _leave(options, trace, prepared)
     return trace
+
+
+def _look_up(
+    progress: Progress,
+    session: Session,
+    prepared: Prepared,
+    keeper: Keeper,
+    crew: _Crew,
+    signals: Signals,
+    table: Table | None,
+) -> None:
+    """Show where the run stands, keep a checkpoint, and stop, each if it is time to.
+
+    Processes take part in all of it together, and what they remember of the last time may
+    differ once one of them was lost; so it is time for all if it is for one.
+    """
+    between_blocks = progress.position is not None
+    shows, keeps, number = crew.most(
+        [
+            int(table is not None and table.due(progress)),
+            int(between_blocks and keeper.due(session)),
+            (signals.caught or 0) if between_blocks else 0,
+        ]
+    )
+    if table is not None:
+        table.show(progress, bool(shows))
+    if keeps or number:
+        keeper.save(session, prepared.facts, crew.leads)
+    if number:
+        raise StoppedError(number, keeper.advice())
 
 
 @contextmanager
