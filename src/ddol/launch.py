@@ -124,10 +124,12 @@ def _forwarding(job: subprocess.Popen[Any]) -> Iterator[list[int]]:
 
 def _show(lines: IO[str], token: str, done: threading.Event) -> None:
     """Print what the job says on standard error, and notice its last word."""
+    last = ""
     for line in quiet(lines):
         if line.strip() == token:
             done.set()
-        else:
+        elif line != last or not line.startswith("ddol: "):  # ranks often fail alike
+            last = line
             sys.stderr.write(line)
             sys.stderr.flush()
 

@@ -15,7 +15,7 @@ from ddol.engines import mpi_calls
 from ddol.engines.atomics import SENT
 from ddol.engines.kernels import COPIES
 from ddol.engines.local import check_block
-from ddol.engines.ranks import open_ranks
+from ddol.engines.ranks import open_ranks, tolerant
 from ddol.engines.shares import joined, merged, part_of
 from ddol.engines.state import State, averages_together, grow, numbers_sent, sharing
 from ddol.engines.worker import Bench, Share
@@ -123,7 +123,7 @@ class Mpi:
                 near = neighbours_of(algorithm, self._shares, ranks.rank)
                 rows, places = near.rows, near.places
                 self.context = mpi_calls.open_context(
-                    ranks.comm, near.rows_to, near.rows_from, agents, numbers
+                    ranks.comm, near.rows_to, near.rows_from, agents, numbers, tolerant()
                 )
         share = Share(
             first,

@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from ddol.engines.atomics import ABORTED, CALL, DONE, SENT, TOO_LONG, Addresses,
 
 # Words of a context; SENT (6) has the same place in a context of threads.
 ALLREDUCE, ALLTOALLV, IN_PLACE, DOUBLE, SUM, MAX = range(6)
-COMM, GRAPH, ABORT, N_DESTINATIONS, N_SOURCES, N_RANKS = range(SENT + 1, SENT + 7)
+COMM, NEIGHBOURS, ABORT, N_DESTINATIONS, N_SOURCES, N_RANKS = range(SENT + 1, SENT + 7)
 SENT_ROWS, N_SENT_ROWS, OUTBOX, ROOM, GHOSTS = range(SENT + 7, SENT + 12)
 
 # Six tables follow, each of the number of destinations or sources in words: rows to each
@@ -42,7 +43,7 @@ _MOST = 2**31 - 1
 
 
 def load() -> Any:
-    """Import mpi4py's `MPI`, which also starts MPI, or say what to install.
+    """Import mpi4py's `MPI` and start MPI, or say what to install.
 
     Raises
     ------
@@ -55,12 +56,22 @@ def load() -> Any:
     1
     """
     try:
+        import mpi4py
+
+        if "mpi4py.MPI" not in sys.modules:
+            mpi4py.rc.initialize, mpi4py.rc.finalize = False, True
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py found no MPI library
         reason = str(error).splitlines()[0]
         raise ImportError(
             f"engine 'mpi' needs mpi4py and an MPI library ({reason}); pip install ddol[mpi]"
         ) from error
+    if not MPI.Is_initialized():
+        # Not by mpi4py, which keeps the interpreter's lock: nobody could watch the start.
+        level = ctypes.byref(ctypes.c_int())
+        ctypes.CDLL(MPI.__file__).MPI_Init_thread(None, None, MPI.THREAD_MULTIPLE, level)
+        for comm in (MPI.COMM_WORLD, MPI.COMM_SELF):
+            comm.Set_errhandler(MPI.ERRORS_RETURN)
     return MPI
 
 
@@ -92,7 +103,7 @@ class MpiContext:
         The context of :func:`mpi_reduce` and :func:`mpi_exchange`.
     comm, graph : mpi4py communicators
         Private copies of the user's communicator, of all ranks and of the neighbours only;
-        `graph` is None where no neighbours were named.
+        `graph` is None where no neighbours were named, or where ranks may be lost.
     memory : arrays
         What the words point to.
     """
@@ -121,6 +132,7 @@ def open_context(
     rows_from: Mapping[int, int] | None = None,
     ghosts: int = 0,
     row_length: int = 0,
+    tolerant: bool = False,
 ) -> MpiContext:
     """Make the context by which this rank reduces and exchanges; all ranks must call it.
 
@@ -133,9 +145,12 @@ def open_context(
     rows_from : mapping of int to int, optional
         How many rows come from which rank.
     ghosts : int
-        Row at which they are put, one after the other in the order of `rows_from`.
+        Row at which they are put, one after the other in the order of their ranks.
     row_length : int
         Most numbers in a row.
+    tolerant : bool
+        Whether ranks may be lost (`mpiexec --with-ft ulfm`). Open MPI's communicators with a
+        topology may deadlock then, so all ranks are named, most of them with nothing to send.
 
     Examples
     --------
@@ -145,10 +160,14 @@ def open_context(
     MPI = load()
     copy, graph = comm.Dup(), None
     copy.Set_errhandler(MPI.ERRORS_RETURN)
-    if rows_to is not None and rows_from is not None:
+    exchanges = rows_to is not None and rows_from is not None
+    rows_to, rows_from = rows_to or {}, rows_from or {}
+    everybody = range(copy.size) if exchanges and tolerant else ()
+    rows_to = {rank: rows_to.get(rank, ()) for rank in sorted({*rows_to, *everybody})}
+    rows_from = {rank: rows_from.get(rank, 0) for rank in sorted({*rows_from, *everybody})}
+    if exchanges and not tolerant:
         graph = copy.Create_dist_graph_adjacent(list(rows_from), list(rows_to), reorder=False)
         graph.Set_errhandler(MPI.ERRORS_RETURN)
-    rows_to, rows_from = rows_to or {}, rows_from or {}
 
     # The module's own dependencies hold the MPI library that mpi4py uses, and no other.
     library = ctypes.CDLL(MPI.__file__)
@@ -160,11 +179,14 @@ def open_context(
     outbox = np.empty(len(sent) * row_length)
     words = np.zeros(_TABLES + 3 * (len(rows_to) + len(rows_from)), dtype=np.int64)
     words[ALLREDUCE] = address("MPI_Allreduce")
-    words[ALLTOALLV] = address("MPI_Neighbor_alltoallv")
+    # Both take the same arguments.
+    words[ALLTOALLV] = address("MPI_Alltoallv" if tolerant else "MPI_Neighbor_alltoallv")
     words[IN_PLACE] = int(MPI.IN_PLACE)
-    handles = {DOUBLE: MPI.DOUBLE, SUM: MPI.SUM, MAX: MPI.MAX, COMM: copy, GRAPH: graph}
+    handles = {DOUBLE: MPI.DOUBLE, SUM: MPI.SUM, MAX: MPI.MAX, COMM: copy}
+    if exchanges:
+        handles[NEIGHBOURS] = graph or copy
     for word, thing in handles.items():
-        words[word] = 0 if thing is None else MPI._handleof(thing)
+        words[word] = MPI._handleof(thing)
     words[N_DESTINATIONS], words[N_SOURCES] = len(rows_to), len(rows_from)
     words[N_RANKS] = copy.size
     words[SENT_ROWS], words[N_SENT_ROWS] = sent.ctypes.data, len(sent)
@@ -234,7 +256,7 @@ def mpi_exchange(context, packed, count):
     """Send rows of `packed` to the ranks that need them and fetch the ghosts; 0 or MPI's error."""
     if context[ABORT] != 0:
         return ABORTED
-    if context[GRAPH] == 0:  # no rank has neighbours
+    if context[NEIGHBOURS] == 0:
         return DONE
     if count > context[ROOM]:
         return TOO_LONG
@@ -254,7 +276,7 @@ def mpi_exchange(context, packed, count):
     ghosts = address_of(packed, 0) + 8 * context[GHOSTS] * count
     outgoing = (_fill_outbox(context, packed, count), to_counts, to_starts, double)
     incoming = (ghosts, from_counts, from_starts, double)
-    return call_int32(context[ALLTOALLV], outgoing + incoming + (context[GRAPH],))
+    return call_int32(context[ALLTOALLV], outgoing + incoming + (context[NEIGHBOURS],))
 
 
 def mpi_addresses() -> Addresses:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import pickle
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from ddol.engines.atomics import TOO_LONG
 from ddol.engines.mpi_calls import load
 from ddol.engines.worker import split
 from ddol.streams.errors import DataError
@@ -19,11 +24,20 @@ from ddol.streams.errors import DataError
 DONE = "DDOL_DONE"
 """Variable with the word by which a job tells `ddol launch` that it has done all it should."""
 
+_LONGEST_START = 120.0
+"""Seconds from the first rank's call to the last one's, where a rank may be lost."""
+
 _STARTED_BY = ("OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE")
 
 
 class RankLostError(RuntimeError):
     """Another process of the job has died."""
+
+    def __init__(self, reason: str = "noticed at the end") -> None:
+        super().__init__(
+            f"another rank of the job has died ({reason}); start again, with --resume if there is "
+            "a checkpoint"
+        )
 
 
 class Ranks:
@@ -36,6 +50,7 @@ class Ranks:
 
     def __init__(self, comm: Any) -> None:
         self.comm = comm
+        self._asked = False
 
     @property
     def rank(self) -> int:
@@ -54,9 +69,36 @@ class Ranks:
 
     @property
     def survives(self) -> bool:
-        """Whether the job goes on when a process dies: started with ``--with-ft ulfm``."""
-        tolerant = os.environ.get("OMPI_MCA_mpi_ft_enable", "")  # noqa: SIM112, as Open MPI has it
-        return tolerant in ("1", "true") and self.size > 1
+        """Whether the job can go on without one of its processes."""
+        return tolerant() and self.size > 1
+
+    def all_well(self, here: bool) -> bool:
+        """Whether all processes are alive and well; every process gets the same answer.
+
+        To be asked once of each communicator: at the end of the work by those who come so far,
+        and before anything else by those who have lost somebody. Asked in two different places,
+        it would wait for ever.
+        """
+        MPI = load()
+        self._asked = True
+        try:
+            return bool(self.comm.Agree(int(here)))
+        except MPI.Exception:  # somebody is lost
+            return False
+
+    def shrink(self) -> None:
+        """Go on with the processes that are left."""
+        before = self.size
+        with self.watching():
+            self.comm.Revoke()  # wakes those who wait for us
+            if not self._asked:
+                self.all_well(False)
+            self.comm, self._asked = self.comm.Shrink(), False
+        if self.size == before:
+            raise RuntimeError(
+                "MPI failed though no rank has died; start again, with --resume if there is a "
+                "checkpoint, and --debug to see more"
+            )
 
     def shares(self, n_agents: int) -> list[tuple[int, int]]:
         """First agent and number of agents of every process."""
@@ -76,6 +118,18 @@ class Ranks:
         """Every process's value, in their order, on every process."""
         with self.watching():
             return list(self.comm.allgather(value))
+
+    def pass_on(self, value: Any) -> Any:
+        """Give a value to the next process, in a circle, and get that of the one before."""
+        after, before = (self.rank + 1) % self.size, (self.rank - 1) % self.size
+        given = np.frombuffer(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), np.uint8)
+        length = np.empty(1, np.int64)
+        with self.watching():
+            # Not mpi4py's sendrecv: where it fails, it leaves its message under way.
+            self.comm.Sendrecv(np.array([given.size]), after, recvbuf=length, source=before)
+            taken = np.empty(length[0], np.uint8)
+            self.comm.Sendrecv(given, after, recvbuf=taken, source=before)
+        return pickle.loads(taken.tobytes())
 
     def most(self, numbers: list[int]) -> list[int]:
         """The largest of every process's numbers, place by place."""
@@ -113,11 +167,16 @@ class Ranks:
             raise self.error(error.Get_error_code()) from error
 
     def error(self, code: int) -> Exception:
-        """What an MPI error code means."""
+        """What the error code of an MPI call means."""
         MPI = load()
-        if MPI.Get_error_class(code) in (MPI.ERR_PROC_FAILED, MPI.ERR_REVOKED):
-            return RankLostError("another rank of the job has died")
-        return RuntimeError(f"MPI failed: {MPI.Get_error_string(code)}")
+        if code == TOO_LONG:
+            return RuntimeError("found more numbers to exchange than MPI can count; use --bits")
+        reason = MPI.Get_error_string(code)
+        lost = MPI.Get_error_class(code) in (MPI.ERR_PROC_FAILED, MPI.ERR_REVOKED)
+        # Now and then Open MPI calls it by another name; `shrink` finds out who is missing.
+        if lost or self.survives:
+            return RankLostError(reason)
+        return RuntimeError(f"MPI failed: {reason}")
 
     def abort(self, code: int) -> None:
         """End every process of the job at once, with an exit code."""
@@ -141,18 +200,73 @@ def open_ranks() -> Ranks:
                 "engine mpi was started without mpiexec; use mpiexec -n 4 ddol train … --engine mpi, "
                 "or ddol launch -n 4 train …"
             )
-        here = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", "1"))
-        if here > (os.cpu_count() or 1):
-            # A process that spins while it waits keeps the one it waits for from running.
-            os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+        _tune()
         try:
-            MPI = load()
+            with _watching_the_start():
+                MPI = load()
         except ImportError as error:
             raise DataError(str(error)) from error
-        # A copy, so that nothing else in the process can be mistaken for ours.
-        _ranks = Ranks(MPI.COMM_WORLD.Dup())
+        world = Ranks(MPI.COMM_WORLD)
+        with world.watching():
+            # A copy, so that nothing else in the process can be mistaken for ours.
+            _ranks = Ranks(world.comm.Dup())
         sys.excepthook = _end_job
     return _ranks
+
+
+def tolerant() -> bool:
+    """Whether MPI goes on when a process dies: started with ``--with-ft ulfm``."""
+    given = os.environ.get("OMPI_MCA_mpi_ft_enable", "")  # noqa: SIM112, as Open MPI has it
+    return given in ("1", "true")
+
+
+def _tune() -> None:
+    """Set what Open MPI reads when it starts, unless somebody has."""
+    here = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", "1"))
+    if here > (os.cpu_count() or 1):
+        # A process that spins while it waits keeps the one it waits for from running.
+        os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    if here == int(os.environ.get("OMPI_COMM_WORLD_SIZE", "0")):
+        # Looking for networks takes libfabric a second, and on one host there is no need.
+        os.environ.setdefault("OMPI_MCA_btl", "^ofi")
+
+
+@contextmanager
+def _watching_the_start() -> Iterator[None]:
+    """End this process where another one has died before MPI has started.
+
+    MPI would wait for it for ever; from its start on, it notices.
+    """
+    started = threading.Event()
+    if tolerant():
+        threading.Thread(target=_watch_the_start, args=(started,), daemon=True).start()
+    try:
+        yield
+    finally:
+        started.set()
+
+
+def _watch_the_start(started: threading.Event) -> None:
+    expected = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", "1"))
+    began, missed = time.monotonic(), 0
+    while not started.wait(0.2):
+        missed = missed + 1 if 0 < _ranks_here() < expected else 0
+        # All are forked at about the same time.
+        if missed > 10 or time.monotonic() - began > _LONGEST_START:
+            text = "ddol: a rank died while the job was starting; start it again"
+            print(text, file=sys.stderr, flush=True)
+            os._exit(1)
+
+
+def _ranks_here() -> int:
+    """Number of processes of the job on this host, 0 where the system does not say."""
+    with suppress(OSError):
+        launcher = os.getppid()
+        while b"OMPI_COMM_WORLD_RANK=" in Path(f"/proc/{launcher}/environ").read_bytes():
+            launcher = int(Path(f"/proc/{launcher}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        lists = Path(f"/proc/{launcher}/task").glob("*/children")
+        return sum(len(each.read_text().split()) for each in lists)
+    return 0
 
 
 def _end_job(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:

@@ -72,11 +72,8 @@ class Safekeeping:
 
     def make(self, engine: Mpi, past: Any) -> None:
         """Make copies now."""
-        ranks, state = self.ranks, engine.bench.state
-        own = Part(*engine.share, state.copy())
-        after, before = (ranks.rank + 1) % ranks.size, (ranks.rank - 1) % ranks.size
-        with ranks.watching():
-            other = ranks.comm.sendrecv(own, dest=after, source=before)
+        own = Part(*engine.share, engine.bench.state.copy())
+        other = self.ranks.pass_on(own)
         version = self.copies[-1].version + 1 if self.copies else 1
         self.copies = [*self.copies[-1:], Copy(version, (own, other), past)]
         self._made = time.monotonic()
@@ -86,7 +83,8 @@ class Safekeeping:
         ranks = self.ranks
         newest = self.copies[-1].version if self.copies else 0
         version = -ranks.most([-newest])[0]
-        held = [copy for copy in self.copies if copy.version == version]
+        # Newer ones are not everybody's; kept, they would be mistaken for later ones.
+        self.copies = held = [copy for copy in self.copies if copy.version == version]
         parts = held[0].parts if held else ()
         holders: dict[tuple[int, int], int] = {}
         for rank, has in enumerate(ranks.gather([(part.first, part.agents) for part in parts])):
@@ -139,10 +137,9 @@ class Together:
         self.safe.offer(session.engine, session.past())
 
     def at_end(self, session: Session) -> None:
-        """Make sure that nobody was lost on the last rounds."""
-        if self.ranks.survives:
-            with self.ranks.watching():
-                self.ranks.comm.Agree(1)
+        """Make sure that nobody was lost before everybody had the result."""
+        if self.ranks.survives and not self.ranks.all_well(True):
+            raise RankLostError
 
     def recover(self, session: Session) -> None:
         """Go on without the processes that were lost, from the last common copy."""
@@ -157,9 +154,7 @@ class Together:
         ranks = self.ranks
         if isinstance(session.engine, Mpi):
             session.engine.abandon()
-        with ranks.watching():
-            ranks.comm.Revoke()
-            ranks.comm = ranks.comm.Shrink()
+        ranks.shrink()
         state, past = self.safe.bring_back(session.algorithm) or (None, self._beginning)
         session.go_back(state, past)
         if isinstance(session.engine, Mpi):

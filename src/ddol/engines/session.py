@@ -105,7 +105,7 @@ class Processes(Protocol):
         """Keep what is needed to go on without a process."""
 
     def at_end(self, session: Session) -> None:
-        """Make sure that all processes are at the end."""
+        """Make sure that all processes have the result."""
 
     def recover(self, session: Session) -> None:
         """Take the session back to where all processes that are left can go on."""
@@ -189,7 +189,6 @@ class Session:
                     self.position = position
                     self.processes.after_block(self)
                     yield replace(progress, position=position)
-                self.processes.at_end(self)
                 break
             except RankLostError:
                 self.processes.recover(self)
@@ -273,6 +272,17 @@ class Session:
 
     def finish(self) -> Trace:
         """Deliver answers still under way, and give the trace."""
+        while True:
+            try:
+                trace = self._finish()
+                self.processes.at_end(self)
+                return trace
+            except RankLostError:
+                self.processes.recover(self)
+                for _ in self:
+                    pass
+
+    def _finish(self) -> Trace:
         if self.engine is None:
             raise ValueError("no example was read; expected at least one")
         rounds = self.engine.counters().rounds
