@@ -67,12 +67,26 @@ def load() -> Any:
             f"engine 'mpi' needs mpi4py and an MPI library ({reason}); pip install ddol[mpi]"
         ) from error
     if not MPI.Is_initialized():
-        # Not by mpi4py, which keeps the interpreter's lock: nobody could watch the start.
         level = ctypes.byref(ctypes.c_int())
-        ctypes.CDLL(MPI.__file__).MPI_Init_thread(None, None, MPI.THREAD_MULTIPLE, level)
+        _library(MPI).MPI_Init_thread(None, None, MPI.THREAD_MULTIPLE, level)
         for comm in (MPI.COMM_WORLD, MPI.COMM_SELF):
             comm.Set_errhandler(MPI.ERRORS_RETURN)
     return MPI
+
+
+def unload() -> None:
+    """End MPI, which waits for all ranks, where it has been started."""
+    MPI = sys.modules.get("mpi4py.MPI")
+    if MPI is not None and MPI.Is_initialized() and not MPI.Is_finalized():
+        _library(MPI).MPI_Finalize()
+
+
+def _library(MPI: Any) -> ctypes.CDLL:
+    """The MPI library that mpi4py uses, and no other; its calls release the interpreter's lock.
+
+    mpi4py keeps the lock while MPI starts and ends, so that no thread could watch it.
+    """
+    return ctypes.CDLL(MPI.__file__)  # finds what its dependencies hold
 
 
 def find_mpiexec() -> Path:
@@ -169,8 +183,7 @@ def open_context(
         graph = copy.Create_dist_graph_adjacent(list(rows_from), list(rows_to), reorder=False)
         graph.Set_errhandler(MPI.ERRORS_RETURN)
 
-    # The module's own dependencies hold the MPI library that mpi4py uses, and no other.
-    library = ctypes.CDLL(MPI.__file__)
+    library = _library(MPI)
 
     def address(name: str) -> int:
         return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0

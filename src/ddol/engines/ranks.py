@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ddol.engines.atomics import TOO_LONG
-from ddol.engines.mpi_calls import load
+from ddol.engines.mpi_calls import load, unload
 from ddol.engines.worker import split
 from ddol.streams.errors import DataError
 
@@ -26,6 +26,9 @@ DONE = "DDOL_DONE"
 
 _LONGEST_START = 120.0
 """Seconds from the first rank's call to the last one's, where a rank may be lost."""
+
+_LONGEST_END = 10.0
+"""Seconds from the first rank's end to the last one's, when all is done."""
 
 _STARTED_BY = ("OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE")
 
@@ -289,6 +292,14 @@ def leave(code: int) -> None:
         _ranks.abort(code)
     if _ranks.leads and DONE in os.environ:
         print(os.environ[DONE], file=sys.stderr, flush=True)
+    if tolerant():
+        # Ending MPI waits for all ranks, for ever if one is lost just then.
+        sys.stdout.flush()
+        end = threading.Timer(_LONGEST_END, os._exit, (0,))
+        end.daemon = True
+        end.start()
+        unload()
+        end.cancel()
 
 
 def rank_of_job() -> int | None:
