@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ddol.streams.background import prefetch
 from ddol.streams.errors import DataError
-from ddol.streams.libsvm_kernel import count_bounds
+from ddol.streams.libsvm_kernel import count_lines
 
 STDIN = "-"
 COMPRESSED = (".gz", ".bz2", ".zst")
@@ -216,7 +216,7 @@ def _after_last_newline(text: NDArray[np.uint8]) -> int:
 
 def _chunk(text: NDArray[np.uint8], offset: int, end: int, stored: BinaryIO) -> Chunk:
     raw = stored.tell() if stored.seekable() else end
-    return Chunk(text, offset, end, raw, int(count_bounds(text)[0]))
+    return Chunk(text, offset, end, raw, count_lines(text))
 
 
 def _skip(path: str, text: BinaryIO, offset: int) -> None:

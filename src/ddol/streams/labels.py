@@ -60,8 +60,9 @@ class Labels:
         return np.flatnonzero((np.asarray(self.values)[self._nearest(y)] != y) & ~np.isnan(y))
 
     def encoded(self, y: Floats) -> bool:
-        """Whether labels are −1 and +1 already, as they often are."""
-        return self.binary and self.values == (-1.0, 1.0) and bool(np.all(np.abs(y) == 1.0))
+        """Whether labels are −1 and +1 already, as they often are; NaN as in `unseen`."""
+        same = self.binary and self.values == (-1.0, 1.0)
+        return same and bool(np.all((np.abs(y) == 1.0) | np.isnan(y)))
 
     def encode(self, y: ArrayLike) -> Floats:
         """Numbers to learn from: −1 and +1 for two labels, class numbers for more."""

@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddol.compiled import (
+    address_of,
     bytes_at,
     entry,
+    first_of,
     floats,
     from_bits,
     indices,
@@ -38,7 +40,6 @@ _LOWER_E, _UPPER_E = 101, 69
 
 _ZERO, _ONE, _THREE, _TEN = np.uint64(0), np.uint64(1), np.uint64(3), np.uint64(10)
 _DIGIT_ZERO = np.uint64(48)
-_STRIDE = 64
 _LOW_HALF, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 _ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 _EXACT = np.uint64(1 << 53)
@@ -247,15 +248,12 @@ def _skip_token(text, p):
 @inner
 def _find(text, p, end, byte, other):
     """Place of the first of two bytes from `p` on; one of them must be before `end`."""
-    # A loop of fixed length without exit becomes a few vector instructions.
-    while p + _STRIDE <= end:
-        found = False
-        for k in range(_STRIDE):
-            here = text[p + k]
-            found |= (here == byte) | (here == other)
-        if found:
-            break
-        p += _STRIDE
+    while p + 64 <= end:
+        here = address_of(text, p)
+        found = min(first_of(here, byte), first_of(here, other))
+        if found < 64:
+            return p + found
+        p += 64
     while text[p] != byte and text[p] != other:
         p += 1
     return p
@@ -386,6 +384,7 @@ def _read_row(job, p, row, nnz, n_slow):
 def _parse_lines(job):
     text, indptr, counts = bytes_at(job.text), integers(job.indptr), integers(job.counts)
     p, row, nnz, n_slow, n_bad = 0, 0, 0, 0, 0
+    agent = job.first_row % job.n_agents if job.n_agents else 0
     indptr[0] = 0
     while p < job.size:
         p = _skip_blanks(text, p)
@@ -393,9 +392,10 @@ def _parse_lines(job):
             p = _skip_line(text, p, job.size)
             continue
         integers(job.starts)[row] = p
-        if job.n_agents and not job.mine <= (job.first_row + row) % job.n_agents < job.end_mine:
+        if job.n_agents and not job.mine <= agent < job.end_mine:
             floats(job.y)[row] = np.nan
             row += 1
+            agent = agent + 1 if agent + 1 < job.n_agents else 0
             indptr[row] = nnz
             p = _skip_line(text, p, job.size)
             continue
@@ -409,6 +409,7 @@ def _parse_lines(job):
         else:
             nnz, n_slow = new_nnz, new_slow
             row += 1
+            agent = agent + 1 if agent + 1 < job.n_agents else 0
             indptr[row] = nnz
         p = p + 1 if text[p] == _NEWLINE else _skip_line(text, p, job.size)
     counts[0], counts[1], counts[2], counts[3] = row, nnz, n_slow, n_bad
@@ -439,13 +440,12 @@ def _parse(job):
     _parse_lines(unpacked(Job, job))
 
 
-@entry("void(int64, int64, int64)")
-def _count_bounds(text, size, counts):
-    lines, colons = 0, 0
+@entry("int64(int64, int64)")
+def _count_lines(text, size):
+    lines = 0
     for k in range(size):
         lines += bytes_at(text)[k] == _NEWLINE
-        colons += bytes_at(text)[k] == _COLON
-    integers(counts)[0], integers(counts)[1] = lines, colons
+    return lines
 
 
 @entry("void(int64, int64, int64, int64, int64)")
@@ -483,11 +483,9 @@ def parse(job: Job) -> None:
     _parse(packed(job))
 
 
-def count_bounds(text: NDArray[np.uint8]) -> tuple[int, int]:
-    """Newlines and colons: no chunk has more rows, or more values, than these."""
-    counts = np.zeros(2, np.int64)
-    _count_bounds(text.ctypes.data, len(text), counts.ctypes.data)
-    return int(counts[0]), int(counts[1])
+def count_lines(text: NDArray[np.uint8]) -> int:
+    """Number of newlines."""
+    return int(_count_lines(text.ctypes.data, len(text)))
 
 
 def scan_lines(text: NDArray[np.uint8], labels: NDArray[np.float64], n_labels: int) -> tuple:
