@@ -161,6 +161,10 @@ class _Crew:
 
 def _parsers(run: RunOptions) -> int | None:
     """Threads that parse: with the threads engine, all that learn, which wait for it."""
+    if run.engine == "mpi":
+        from ddol.engines.ranks import cores_of_rank
+
+        return cores_of_rank() - 1
     if run.engine != "threads":
         return None
     from ddol.engines.threads import checked_workers
@@ -259,6 +263,8 @@ def _look_up(
     differ once one of them was lost; so it is time for all if it is for one.
     """
     between_blocks = progress.position is not None
+    if table is None and not between_blocks:
+        return
     shows, keeps, number = crew.most(
         [
             int(table is not None and table.due(progress)),

@@ -302,6 +302,15 @@ def leave(code: int) -> None:
         end.cancel()
 
 
+def cores_of_rank() -> int:
+    """Cores that this process has for itself."""
+    here = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", "1"))
+    cores = os.cpu_count() or 1
+    # mpiexec may have bound it to some of them.
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
+    return max(1, min(bound, cores // here))
+
+
 def rank_of_job() -> int | None:
     """Rank of this process as mpiexec has set it, without starting MPI; None outside a job."""
     number = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("PMIX_RANK")
