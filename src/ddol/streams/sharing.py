@@ -8,8 +8,11 @@ from typing import Any
 from ddol.streams.shuffle import ShuffledStream
 from ddol.streams.stream import Stream
 
+_MOST_CHUNKS = 8
+"""Text of so many chunks is read at a time at most: memory is bounded."""
 
-def for_agents(stream: Stream, first: int, last: int, n_agents: int) -> Stream:
+
+def for_agents(stream: Stream, first: int, last: int, n_agents: int, processes: int = 1) -> Stream:
     """The same stream without what only other agents would see of it.
 
     Rows of other agents stay, so that blocks and positions are the same, but they may be empty.
@@ -24,6 +27,9 @@ def for_agents(stream: Stream, first: int, last: int, n_agents: int) -> Stream:
         Agents whose rows are needed; `last` is exclusive.
     n_agents
         Agents in all.
+    processes
+        Among which they are divided: so many times the text is read at a time, that each of them
+        finds as much of its own in it, and they meet less often.
 
     Examples
     --------
@@ -36,7 +42,9 @@ def for_agents(stream: Stream, first: int, last: int, n_agents: int) -> Stream:
     changeable: Any = stream
     names = {field.name for field in fields(changeable)}
     if "keep" in names:
-        return replace(changeable, keep=(first, last, n_agents))
+        chunk = changeable.chunk_bytes * min(processes, _MOST_CHUNKS)
+        return replace(changeable, keep=(first, last, n_agents), chunk_bytes=chunk)
     if "stream" in names:
-        return replace(changeable, stream=for_agents(changeable.stream, first, last, n_agents))
+        below = for_agents(changeable.stream, first, last, n_agents, processes)
+        return replace(changeable, stream=below)
     return stream
