@@ -53,6 +53,7 @@ class Ranks:
 
     def __init__(self, comm: Any) -> None:
         self.comm = comm
+        self._mpi = load()
         self._asked = False
 
     @property
@@ -82,7 +83,7 @@ class Ranks:
         and before anything else by those who have lost somebody. Asked in two different places,
         it would wait for ever.
         """
-        MPI = load()
+        MPI = self._mpi
         self._asked = True
         try:
             return bool(self.comm.Agree(int(here)))
@@ -136,7 +137,7 @@ class Ranks:
 
     def most(self, numbers: list[int]) -> list[int]:
         """The largest of every process's numbers, place by place."""
-        MPI = load()
+        MPI = self._mpi
         here = np.array(numbers, np.int64)
         with self.watching():
             self.comm.Allreduce(MPI.IN_PLACE, here, MPI.MAX)
@@ -163,7 +164,7 @@ class Ranks:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Turn MPI's report of a dead process into `RankLostError`."""
-        MPI = load()
+        MPI = self._mpi
         try:
             yield
         except MPI.Exception as error:
@@ -171,7 +172,7 @@ class Ranks:
 
     def error(self, code: int) -> Exception:
         """What the error code of an MPI call means."""
-        MPI = load()
+        MPI = self._mpi
         if code == TOO_LONG:
             return RuntimeError("found more numbers to exchange than MPI can count; use --bits")
         reason = MPI.Get_error_string(code)
@@ -185,7 +186,7 @@ class Ranks:
         """End every process of the job at once, with an exit code."""
         sys.stdout.flush()
         sys.stderr.flush()
-        load().COMM_WORLD.Abort(code)
+        self._mpi.COMM_WORLD.Abort(code)
 
 
 _ranks: Ranks | None = None
