@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ddol.streams.background import prefetch
 from ddol.streams.errors import DataError
-from ddol.streams.libsvm_kernel import count_lines
+from ddol.streams.libsvm_kernel import count_bounds
 
 STDIN = "-"
 COMPRESSED = (".gz", ".bz2", ".zst")
@@ -40,8 +40,8 @@ class Chunk:
         Place after the last byte.
     raw
         Bytes of the file as it is on disk that had been read when the chunk was complete.
-    lines
-        Number of lines.
+    lines, colons
+        Numbers of lines and of colons.
     """
 
     text: NDArray[np.uint8]
@@ -49,6 +49,7 @@ class Chunk:
     end: int
     raw: int
     lines: int
+    colons: int
 
 
 def read_chunks(path: str, offset: int, chunk_bytes: int) -> Iterator[Chunk]:
@@ -216,7 +217,7 @@ def _after_last_newline(text: NDArray[np.uint8]) -> int:
 
 def _chunk(text: NDArray[np.uint8], offset: int, end: int, stored: BinaryIO) -> Chunk:
     raw = stored.tell() if stored.seekable() else end
-    return Chunk(text, offset, end, raw, count_lines(text))
+    return Chunk(text, offset, end, raw, *count_bounds(text))
 
 
 def _skip(path: str, text: BinaryIO, offset: int) -> None:

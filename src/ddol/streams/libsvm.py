@@ -163,7 +163,7 @@ class LibsvmStream:
         keep = (0, 0, 0) if skip or self.keep is None else self.keep
         rules = (self.index_base, self._limit, skip)
         threads = 1 if keep[2] else self.threads
-        parsed = parse_text(chunk.text, rules, row, keep, threads)
+        parsed = parse_text(chunk, rules, row, keep, threads)
         if parsed.n_bad:
             messages = [self._message(chunk, place, at, kind) for at, kind in parsed.bad]
             if not skip:
@@ -196,7 +196,7 @@ class _Parsed:
 
 
 def parse_text(
-    text: NDArray[np.uint8],
+    chunk: Chunk,
     rules: tuple[int, int, bool],
     first_row: int = 0,
     keep: tuple[int, int, int] = (0, 0, 0),
@@ -206,8 +206,8 @@ def parse_text(
 
     Parameters
     ----------
-    text
-        Bytes that end with a newline.
+    chunk
+        Whole lines.
     rules
         Index of the first feature, limit of columns, and whether to go on after a bad line.
     first_row, keep
@@ -215,12 +215,17 @@ def parse_text(
     threads
         Number of parts that are read at the same time.
     """
+    text = chunk.text
     cuts = _line_starts_near(text, threads)
     if len(cuts) == 2:
-        return _parse_part(text, rules, first_row, keep)
+        return _parse_part(text, (chunk.lines, chunk.colons), rules, first_row, keep)
     parts = [text[lo:hi] for lo, hi in pairwise(cuts)]
     with ThreadPoolExecutor(len(parts)) as pool:
-        parsed = list(pool.map(lambda part: _parse_part(part, rules, 0, keep), parts))
+        parsed = list(
+            pool.map(
+                lambda part: _parse_part(part, kernel.count_bounds(part), rules, 0, keep), parts
+            )
+        )
     if not rules[2]:
         # What follows the first bad line counts for nothing, as with one thread.
         bad = [number for number, part in enumerate(parsed) if part.n_bad]
@@ -253,12 +258,13 @@ def _line_starts_near(text: NDArray[np.uint8], parts: int) -> list[int]:
 
 def _parse_part(
     text: NDArray[np.uint8],
+    bounds: tuple[int, int],
     rules: tuple[int, int, bool],
     first_row: int,
     keep: tuple[int, int, int],
 ) -> _Parsed:
-    # "1\n" is the shortest line, "1:1 " the shortest pair. Memory that is not used costs nothing.
-    lines, colons = len(text) // 2 + 1, len(text) // 4 + 1
+    """Read lines of which the numbers of newlines and colons are known."""
+    lines, colons = bounds
     y, starts = np.empty(lines), np.empty(lines, dtype=np.int64)
     indptr = np.empty(lines + 1, dtype=np.int64)
     indices, data = np.empty(colons, dtype=np.uint32), np.empty(colons)

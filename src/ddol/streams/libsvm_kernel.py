@@ -440,12 +440,13 @@ def _parse(job):
     _parse_lines(unpacked(Job, job))
 
 
-@entry("int64(int64, int64)")
-def _count_lines(text, size):
-    lines = 0
+@entry("void(int64, int64, int64)")
+def _count_bounds(text, size, counts):
+    lines, colons = 0, 0
     for k in range(size):
         lines += bytes_at(text)[k] == _NEWLINE
-    return lines
+        colons += bytes_at(text)[k] == _COLON
+    integers(counts)[0], integers(counts)[1] = lines, colons
 
 
 @entry("void(int64, int64, int64, int64, int64)")
@@ -483,9 +484,11 @@ def parse(job: Job) -> None:
     _parse(packed(job))
 
 
-def count_lines(text: NDArray[np.uint8]) -> int:
-    """Number of newlines."""
-    return int(_count_lines(text.ctypes.data, len(text)))
+def count_bounds(text: NDArray[np.uint8]) -> tuple[int, int]:
+    """Newlines and colons: no chunk has more rows, or more values, than these."""
+    counts = np.zeros(2, np.int64)
+    _count_bounds(text.ctypes.data, len(text), counts.ctypes.data)
+    return int(counts[0]), int(counts[1])
 
 
 def scan_lines(text: NDArray[np.uint8], labels: NDArray[np.float64], n_labels: int) -> tuple:
