@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import math
 import os
@@ -32,6 +33,7 @@ from ddol.storage import check_writable, write_text
 from ddol.streams.errors import DataError
 
 STDOUT = "-"
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 _MOST_ROUNDS = 8192
 _MOST_PLACES = 1 << 18
 
@@ -47,6 +49,7 @@ def train(options: TrainOptions) -> Trace:
     ----------
     options : TrainOptions
     """
+    _keep_memory()
     crew = _Crew(options.run)
     crew.check_same(options.identity() | options.progress())
     check(options, crew.leads)
@@ -82,6 +85,18 @@ def train(options: TrainOptions) -> Trace:
         with _in_mid_run():
             keeper = Keeper(options.run, run)
             return _carry_out(options, session, prepared, keeper, crew, signals)
+
+
+def _keep_memory() -> None:
+    """Let the C library use again what was freed, instead of giving it back to the system.
+
+    Block after block needs as much as the one before, and pages that come anew must be cleared: a
+    tenth of the time from text to model.
+    """
+    tune = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
+    if tune is not None:
+        tune(_MMAP_THRESHOLD, 64 << 20)
+        tune(_TRIM_THRESHOLD, 256 << 20)
 
 
 def check(options: TrainOptions, leads: bool = True) -> None:
