@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import signal
 import subprocess
 import sys
@@ -55,15 +56,16 @@ def launch(n: int, arguments: Sequence[str], hostfile: Path | None = None, ft: b
         start_new_session=True,  # Ctrl-C reaches it through us, once
     ) as job:
         assert job.stderr is not None
-        done = threading.Event()
-        reader = threading.Thread(target=_show, args=(job.stderr, token, done), daemon=True)
-        reader.start()
+        heard = _Listener(job.stderr, token)
+        heard.start()
         with _forwarding(job) as caught:
             code = job.wait()
-        reader.join(5)
-    if done.is_set():
+        heard.join(5)
+    if heard.done:
         return 0
     if caught:
+        if not heard.stopped:
+            print(_stopped(caught[0], n, arguments), file=sys.stderr)
         return 128 + caught[-1]
     return code if 0 < code < 256 else 128 - code if code < 0 else 1
 
@@ -122,16 +124,37 @@ def _forwarding(job: subprocess.Popen[Any]) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _show(lines: IO[str], token: str, done: threading.Event) -> None:
-    """Print what the job says on standard error, and notice its last word."""
-    last = ""
-    for line in quiet(lines):
-        if line.strip() == token:
-            done.set()
-        elif line != last or not line.startswith("ddol: "):  # ranks often fail alike
-            last = line
-            sys.stderr.write(line)
-            sys.stderr.flush()
+class _Listener(threading.Thread):
+    """Prints what the job says on standard error.
+
+    ``done``: whether its last word was said; ``stopped``: whether it told of a signal.
+    """
+
+    def __init__(self, lines: IO[str], token: str) -> None:
+        super().__init__(daemon=True)
+        self.lines, self.token = lines, token
+        self.done = self.stopped = False
+
+    def run(self) -> None:
+        """Read to the end."""
+        last = ""
+        for line in quiet(self.lines):
+            if line.strip() == self.token:
+                self.done = True
+            elif line != last or not line.startswith("ddol: "):  # ranks often fail alike
+                last = line
+                self.stopped = self.stopped or line.startswith("stopped by")
+                sys.stderr.write(line)
+                sys.stderr.flush()
+
+
+def _stopped(number: int, n: int, arguments: Sequence[str]) -> str:
+    """What the job would say of a signal, did mpiexec still listen to it."""
+    text = f"stopped by {signal.Signals(number).name}; "
+    if "--checkpoint" not in arguments:
+        return text + "nothing was written; use --checkpoint DIR to be able to go on"
+    again = [word for word in arguments if word != "--resume"]
+    return text + f"go on with: {shlex.join(['ddol', 'launch', '-n', str(n), *again, '--resume'])}"
 
 
 def quiet(lines: Iterable[str]) -> Iterator[str]:

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 import ddol
-from ddol.compiled import INTERPRETED, CompileError, check_arguments, column, scalar
+from ddol.compiled import (
+    INTERPRETED,
+    CompileError,
+    address_of,
+    check_arguments,
+    column,
+    first_of,
+    scalar,
+)
 from ddol.update.losses import Loss, hinge
 
 compiling = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
@@ -59,6 +67,17 @@ def test_closures_keep_their_values():
 def test_columns_of_dense_and_sparse_rows():
     assert column(0, 3) == 3
     assert column(np.array([5, 9], np.uint32), 1) == 9
+
+
+def find_newline(z, p):
+    return float(first_of(address_of(p, 0), 10))
+
+
+def test_the_first_of_64_bytes():
+    for place in (0, 1, 63, 64):
+        text = b"x" * place + b"\n" * (64 - place)
+        numbers = np.frombuffer(text).tolist()
+        assert call(find_newline, 0.0, parameters=numbers) == place
 
 
 def asks_numpy(z, y, p):

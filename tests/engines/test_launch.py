@@ -109,4 +109,5 @@ def test_ctrl_c_ends_the_job_and_says_so():
             break
     job.send_signal(signal.SIGINT)
     assert job.wait(60) == 128 + signal.SIGINT
+    assert job.stderr.read().count("stopped by SIGINT; nothing was written") == 1
     job.stderr.close()

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from ddol.streams.arrays import RowsStream, array_stream
 from ddol.streams.dealing import deal, progress, table_by_agent
 from ddol.streams.errors import DataError
+from ddol.streams.libsvm import LibsvmStream
 from ddol.streams.rows import Rows
 
 
@@ -158,3 +159,18 @@ def test_agent_numbers_are_checked():
         table_by_agent([0, 2], 2)
     with pytest.raises(DataError, match="one whole number per row"):
         table_by_agent([0.5], 2)
+
+
+def test_a_position_is_found_again_by_who_reads_less_at_a_time(tmp_path):
+    path = tmp_path / "numbers.libsvm"
+    path.write_text("".join(f"{k} 1:{k}\n" for k in range(1000)))
+    much, little = (LibsvmStream((str(path),), chunk_bytes=size) for size in (4000, 300))
+    blocks = list(deal(much, n_agents=3, block_rounds=50))
+    for number, (_, position) in enumerate(blocks):
+        later = [block for block, _ in blocks[number + 1 :]]
+        again = [block for block, _ in deal(little, 3, position=position, block_rounds=50)]
+        expected, found = (
+            [labels(block).reshape(-1, 3) for block in each] or [np.empty((0, 3), int)]
+            for each in (later, again)
+        )
+        np.testing.assert_array_equal(np.concatenate(found), np.concatenate(expected))

@@ -106,7 +106,7 @@ class Preparing:
     warn : function of one line
     own : agents whose streams this process reads, where there is one for each; None for all
     gather : function that joins the lists of all processes
-    parsers : threads that parse one file; None for a good number
+    parsers : threads that parse one file, 0 for the one that learns; None for a good number
     """
 
     options: DataOptions
@@ -245,7 +245,8 @@ class Preparing:
 
     def _assembled(self, part: Stream, number: int, n_parts: int, known: Facts) -> Stream:
         stream = part
-        if n_parts == 1 and part.restartable and not isinstance(part, RowsStream):
+        alone = n_parts == 1 and self.parsers != 0
+        if alone and part.restartable and not isinstance(part, RowsStream):
             # Text is parsed in one thread while another learns.
             stream = PrefetchedStream(part)
         if known.classes is not None:

@@ -66,7 +66,8 @@ def open_sources(
         )
     reading = read_options(options)
     if len(paths) == 1:
-        reading = replace(reading, threads=parsers or _parsing_threads())
+        threads = _parsing_threads() if parsers is None else max(1, parsers)
+        reading = replace(reading, threads=threads)
     return open_streams(paths, n_agents, reading, own)
 
 

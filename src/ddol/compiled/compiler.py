@@ -243,6 +243,21 @@ def _from_bits(typing: Any, word: Any) -> Any:
     return types.float64(types.uint64), generate
 
 
+@_means("first_of")
+def _first_of(typing: Any, address: Any, byte: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kind = ir.VectorType(_BYTE, 64)
+        found = builder.load(builder.inttoptr(values[0], kind.as_pointer()), align=1)
+        wanted = ir.Constant(kind, ir.Undefined)
+        wanted = builder.insert_element(wanted, builder.trunc(values[1], _BYTE), _HALF(0))
+        everywhere = ir.Constant(ir.VectorType(_HALF, 64), [0] * 64)
+        wanted = builder.shuffle_vector(wanted, wanted, everywhere)
+        same = builder.bitcast(builder.icmp_unsigned("==", found, wanted), _WORD)
+        return builder.cttz(same, ir.Constant(ir.IntType(1), 0))  # 64 of 0
+
+    return types.int64(types.int64, types.int64), generate
+
+
 def _prefetch(name: str, locality: int) -> None:
     """Define a request for a cache line; locality 3 is the nearest cache."""
 

@@ -71,6 +71,12 @@ def from_bits(word: int) -> float:
     return float(np.uint64(word).view(np.float64))
 
 
+def first_of(address: int, byte: int) -> int:
+    """Which of the 64 bytes at an address is the first that is `byte`; 64 for none."""
+    place = ctypes.string_at(int(address), 64).find(bytes([byte]))
+    return 64 if place < 0 else place
+
+
 def prefetch(address: int) -> None:
     """Ask for the cache line behind an address, to be read at once: into the nearest cache."""
 

@@ -65,7 +65,7 @@ def deal_shares(
     )
     if len(streams) == 1:
         own = team.agents
-        streams = [for_agents(streams[0], own.start, own.stop, dealt.n_agents)]
+        streams = [for_agents(streams[0], own.start, own.stop, dealt.n_agents, ranks.size)]
     blocks = deal(
         streams, dealt.n_agents, dealt.batch, dealt.passes, position, dealt.block_rounds, team
     )

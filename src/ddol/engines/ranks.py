@@ -44,6 +44,7 @@ class Ranks:
 
     def __init__(self, comm: Any) -> None:
         self.comm = comm
+        self._mpi = load()
         self._asked = False
 
     @property
@@ -73,7 +74,7 @@ class Ranks:
         and before anything else by those who have lost somebody. Asked in two different places,
         it would wait for ever.
         """
-        MPI = load()
+        MPI = self._mpi
         self._asked = True
         try:
             return bool(self.comm.Agree(int(here)))
@@ -127,7 +128,7 @@ class Ranks:
 
     def most(self, numbers: list[int]) -> list[int]:
         """The largest of every process's numbers, place by place."""
-        MPI = load()
+        MPI = self._mpi
         here = np.array(numbers, np.int64)
         with self.watching():
             self.comm.Allreduce(MPI.IN_PLACE, here, MPI.MAX)
@@ -154,7 +155,7 @@ class Ranks:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Turn MPI's report of a dead process into `RankLostError`."""
-        MPI = load()
+        MPI = self._mpi
         try:
             yield
         except MPI.Exception as error:
@@ -162,7 +163,7 @@ class Ranks:
 
     def error(self, code: int) -> Exception:
         """What the error code of an MPI call means."""
-        MPI = load()
+        MPI = self._mpi
         if code == TOO_LONG:
             return RuntimeError("found more numbers to exchange than MPI can count; use --bits")
         reason = MPI.Get_error_string(code)
@@ -176,7 +177,7 @@ class Ranks:
         """End every process of the job at once, with an exit code."""
         sys.stdout.flush()
         sys.stderr.flush()
-        load().COMM_WORLD.Abort(code)
+        self._mpi.COMM_WORLD.Abort(code)
 
 
 _ranks: Ranks | None = None
@@ -217,9 +218,9 @@ def tolerant() -> bool:
 def _tune() -> None:
     """Set what Open MPI reads when it starts, unless somebody has."""
     here = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", "1"))
-    # A process that only spins while it waits keeps others from running: its own thread that parses, and
-    # the process it waits for where there are more than cores.
-    os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    if here > (os.cpu_count() or 1):
+        # A process that spins while it waits keeps the one it waits for from running.
+        os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
     if here == int(os.environ.get("OMPI_COMM_WORLD_SIZE", "0")):
         # Looking for networks takes libfabric a second, and on one host there is no need.
         os.environ.setdefault("OMPI_MCA_btl", "^ofi")
@@ -291,6 +292,15 @@ def leave(code: int) -> None:
         end.start()
         unload()
         end.cancel()
+
+
+def cores_of_rank() -> int:
+    """Cores that this process has for itself."""
+    here = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", "1"))
+    cores = os.cpu_count() or 1
+    # mpiexec may have bound it to some of them.
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
+    return max(1, min(bound, cores // here))
 
 
 def rank_of_job() -> int | None:

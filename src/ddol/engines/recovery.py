@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -63,16 +63,13 @@ class Safekeeping:
         self.copies: list[Copy] = []
         self._made = time.monotonic()
 
-    def offer(self, engine: Mpi, past: Callable[[], Any]) -> None:
-        """Make copies, if the last are old enough; all processes must call it."""
-        if not self.ranks.survives:
-            return
+    def due(self) -> bool:
+        """Whether the last copies are old enough for new ones; all processes must ask."""
         old = time.monotonic() - self._made > SECONDS
-        if self.ranks.most([int(old)])[0]:
-            self.make(engine, past())
+        return self.ranks.survives and self.ranks.most([int(old)])[0] > 0
 
     def make(self, engine: Mpi, past: Any) -> None:
-        """Make copies now."""
+        """Make copies; all processes must call it."""
         own = Part(*engine.share, engine.bench.state.copy())
         other = self.ranks.pass_on(own)
         version = self.copies[-1].version + 1 if self.copies else 1
@@ -135,7 +132,8 @@ class Together:
     def after_block(self, session: Session) -> None:
         """Keep copies of all agents from time to time."""
         assert isinstance(session.engine, Mpi)
-        self.safe.offer(session.engine, session.past)
+        if self.safe.due():
+            self.safe.make(session.engine, session.past())
 
     def at_end(self, session: Session) -> None:
         """Make sure that nobody was lost before everybody had the result."""

@@ -235,7 +235,8 @@ class _Reader:
                 self.available += len(rows) - self.skip
                 self.skip = 0
                 self.before = after
-            else:
+            else:  # whoever saved the position may have read more at a time
+                self.skip -= len(rows)
                 self.before = after
 
     def consume(self, n: int) -> list[Rows]:

@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddol.compiled import (
+    address_of,
     bytes_at,
     entry,
+    first_of,
     floats,
     from_bits,
     indices,
@@ -243,22 +245,15 @@ def _skip_token(text, p):
     return p
 
 
-@inner(inlined=True)
-def _holds(text, p, n, byte, other):
-    """Whether one of two bytes is among n; without exit, it becomes a few vector instructions."""
-    found = False
-    for k in range(n):
-        found |= (text[p + k] == byte) | (text[p + k] == other)
-    return found
-
-
 @inner
 def _find(text, p, end, byte, other):
     """Place of the first of two bytes from `p` on; one of them must be before `end`."""
-    while p + 64 <= end and not _holds(text, p, 64, byte, other):
+    while p + 64 <= end:
+        here = address_of(text, p)
+        found = min(first_of(here, byte), first_of(here, other))
+        if found < 64:
+            return p + found
         p += 64
-    while p + 8 <= end and not _holds(text, p, 8, byte, other):
-        p += 8
     while text[p] != byte and text[p] != other:
         p += 1
     return p
@@ -389,7 +384,7 @@ def _read_row(job, p, row, nnz, n_slow):
 def _parse_lines(job):
     text, indptr, counts = bytes_at(job.text), integers(job.indptr), integers(job.counts)
     p, row, nnz, n_slow, n_bad = 0, 0, 0, 0, 0
-    agent = job.first_row % max(job.n_agents, 1)
+    agent = job.first_row % job.n_agents if job.n_agents else 0
     indptr[0] = 0
     while p < job.size:
         p = _skip_blanks(text, p)
@@ -397,11 +392,10 @@ def _parse_lines(job):
             p = _skip_line(text, p, job.size)
             continue
         integers(job.starts)[row] = p
-        mine = job.mine <= agent < job.end_mine
-        agent = agent + 1 if agent + 1 < job.n_agents else 0
-        if job.n_agents and not mine:
+        if job.n_agents and not job.mine <= agent < job.end_mine:
             floats(job.y)[row] = np.nan
             row += 1
+            agent = agent + 1 if agent + 1 < job.n_agents else 0
             indptr[row] = nnz
             p = _skip_line(text, p, job.size)
             continue
@@ -410,12 +404,12 @@ def _parse_lines(job):
             if n_bad < job.most_bad:
                 integers(job.bad)[2 * n_bad], integers(job.bad)[2 * n_bad + 1] = p, error
             n_bad += 1
-            agent = (job.first_row + row) % max(job.n_agents, 1)
             if not job.lenient:
                 break
         else:
             nnz, n_slow = new_nnz, new_slow
             row += 1
+            agent = agent + 1 if agent + 1 < job.n_agents else 0
             indptr[row] = nnz
         p = p + 1 if text[p] == _NEWLINE else _skip_line(text, p, job.size)
     counts[0], counts[1], counts[2], counts[3] = row, nnz, n_slow, n_bad

@@ -9,9 +9,10 @@ from ddol.streams.shuffle import ShuffledStream
 from ddol.streams.stream import Stream
 
 _MOST_CHUNKS = 8
+"""Text of so many chunks is read at a time at most: memory is bounded."""
 
 
-def for_agents(stream: Stream, first: int, last: int, n_agents: int) -> Stream:
+def for_agents(stream: Stream, first: int, last: int, n_agents: int, processes: int = 1) -> Stream:
     """The same stream without what only other agents would see of it.
 
     Rows of other agents stay, so that blocks and positions are the same, but they may be empty.
@@ -26,6 +27,9 @@ def for_agents(stream: Stream, first: int, last: int, n_agents: int) -> Stream:
         Agents whose rows are needed; `last` is exclusive.
     n_agents
         Agents in all.
+    processes
+        Among which they are divided: so many times the text is read at a time, that each of them
+        finds as much of its own in it, and they meet less often.
 
     Examples
     --------
@@ -38,9 +42,9 @@ def for_agents(stream: Stream, first: int, last: int, n_agents: int) -> Stream:
     changeable: Any = stream
     names = {field.name for field in fields(changeable)}
     if "keep" in names:
-        # As much text is parsed between two blocks as without others' rows.
-        size = changeable.chunk_bytes * min(_MOST_CHUNKS, n_agents // max(1, last - first))
-        return replace(changeable, keep=(first, last, n_agents), chunk_bytes=size)
+        chunk = changeable.chunk_bytes * min(processes, _MOST_CHUNKS)
+        return replace(changeable, keep=(first, last, n_agents), chunk_bytes=chunk)
     if "stream" in names:
-        return replace(changeable, stream=for_agents(changeable.stream, first, last, n_agents))
+        below = for_agents(changeable.stream, first, last, n_agents, processes)
+        return replace(changeable, stream=below)
     return stream
