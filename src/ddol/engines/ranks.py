@@ -218,9 +218,9 @@ def tolerant() -> bool:
 def _tune() -> None:
     """Set what Open MPI reads when it starts, unless somebody has."""
     here = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", "1"))
-    if here > (os.cpu_count() or 1):
-        # A process that spins while it waits keeps the one it waits for from running.
-        os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    # A process that only spins while it waits keeps others from running: its own thread that parses, or
+    # the process it waits for.
+    os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
     if here == int(os.environ.get("OMPI_COMM_WORLD_SIZE", "0")):
         # Looking for networks takes libfabric a second, and on one host there is no need.
         os.environ.setdefault("OMPI_MCA_btl", "^ofi")

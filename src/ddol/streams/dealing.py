@@ -279,7 +279,12 @@ def _one_each(readers: Mapping[int, _Reader], plan: _Plan, team: Team) -> Iterat
     while True:
         for reader in readers.values():
             reader.fill(batch)
-        rounds = team.fewest(_common_rounds(readers.values(), plan))
+        most = _affordable_rounds(readers.values(), plan)
+        for reader in readers.values():
+            # Streams are read in pieces that end anywhere: a block that ended with the first of them
+            # would be short.
+            reader.fill(most * batch)
+        rounds = team.fewest(min(most, _common_rounds(readers.values(), plan)))
         if not rounds:
             return
         table = np.full((rounds, plan.n_agents, batch), -1, dtype=np.int64)
@@ -295,14 +300,16 @@ def _one_each(readers: Mapping[int, _Reader], plan: _Plan, team: Team) -> Iterat
         yield Block(concatenate(pieces) if pieces else no_rows(), table)
 
 
+def _affordable_rounds(readers: Iterable[_Reader], plan: _Plan) -> int:
+    """Most rounds of a block that memory is taken for."""
+    bytes_a_round = sum(_bytes_a_row(r.pieces[0].rows) for r in readers if r.available)
+    return max(1, min(plan.block_rounds, _MOST_BYTES // max(1, bytes_a_round * plan.batch)))
+
+
 def _common_rounds(readers: Iterable[_Reader], plan: _Plan) -> int:
-    going = [reader for reader in readers if reader.available]
-    if not going:
-        return 0
-    rounds = min(max(1, reader.available // plan.batch) for reader in going)
-    bytes_a_round = sum(_bytes_a_row(reader.pieces[0].rows) for reader in going)
-    affordable = _MOST_BYTES // max(1, bytes_a_round * plan.batch)
-    return min(rounds, plan.block_rounds, max(1, affordable))
+    """Rounds for which every stream that goes on has examples."""
+    going = [reader.available for reader in readers if reader.available]
+    return min((max(1, available // plan.batch) for available in going), default=0)
 
 
 def _bytes_a_row(rows: Rows) -> int:

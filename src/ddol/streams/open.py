@@ -14,6 +14,7 @@ from ddol.streams.files import COMPRESSED, STDIN, check_readable
 from ddol.streams.libsvm import LibsvmStream
 from ddol.streams.stream import Stream
 
+_MOST_CHUNKS = 8  # together, at the size of one
 _LEAST_CHUNK = 64 << 10
 _ENDINGS = {
     "": "libsvm",
@@ -100,7 +101,8 @@ def open_streams(
     options = options or ReadOptions()
     if len(paths) == n_agents > 1:
         # All are read at the same time, so each gets its share of the memory.
-        chunk_bytes = max(_LEAST_CHUNK, options.chunk_bytes // len(paths))
+        affordable = max(_LEAST_CHUNK, _MOST_CHUNKS * options.chunk_bytes // len(paths))
+        chunk_bytes = min(options.chunk_bytes, affordable)
         options = replace(options, chunk_bytes=chunk_bytes)
         here = range(n_agents) if own is None else own
         return [open_stream([path], options, k in here) for k, path in enumerate(paths)]
