@@ -107,7 +107,7 @@ def _others(findings: Findings, quick: bool) -> dict[str, Callable[[], None]]:
 
 def _speedups(quick: bool) -> list[engines.Speedup]:
     examples = 50_000 if quick else None
-    found = engines.threads(2 if quick else 5, examples)
+    found = engines.threads(5 if quick else 25, examples)
     return found if quick else [*found, *engines.ranks(2, examples)]
 
 

@@ -119,6 +119,18 @@ def text(name: str, examples: int | None = None, times: int = 1) -> Path:
     return repeated
 
 
+def shares(path: Path, n_agents: int, times: int = 1) -> list[Path]:
+    """A text dealt to one file for each agent, each of them several times over."""
+    found = [
+        path.with_name(f"{path.stem}-x{times}-of-{n_agents}-{k:03}.txt") for k in range(n_agents)
+    ]
+    if not all(share.exists() for share in found):
+        lines = path.read_bytes().splitlines(keepends=True)
+        for k, share in enumerate(found):
+            _write(share, b"".join(lines[k::n_agents]), times)
+    return found
+
+
 def _write(path: Path, content: bytes, times: int = 1) -> None:
     part = path.with_suffix(".part")
     with part.open("wb") as file:

@@ -76,28 +76,29 @@ def _best_of(runs: Sequence[Callable[[], float]], turns: int) -> list[float]:
 def ranks(turns: int, examples: int | None, times: int = 10) -> list[Speedup]:
     """The whole command from text to model, under mpiexec with one process and with two.
 
-    The text is that of covtype ``times`` over, or else MPI's start, a fifth of a second, counts.
+    The text is that of covtype ``times`` over, or else MPI's start, a fifth of a second, counts. Ranks
+    that deal one file all read it, and pass over the lines of others.
     """
-    path = data.text("covtype", examples, times)
-    options = ["--agents", AGENTS, "--period", 256, "--algorithm", "dogd", "--quiet"]
-    program = [sys.executable, "-m", "ddol", "train", path, *options]
+    dealt = data.text("covtype", examples, times)
+    each = data.shares(data.text("covtype", examples), AGENTS, times)
+    found = []
+    for what, paths in (("one file dealt", [dealt]), ("a file for each agent", each)):
+        took = [[_command(paths, n) for n in (1, 2)] for _ in range(turns)]
+        whole, run = ([min(row[k][part] for row in took) for k in range(2)] for part in range(2))
+        name = f"mpi, period 256, covtype ×{times}, {what}"
+        found.append(Speedup(f"{name}, all", *whole, None, 1.6))
+        found.append(Speedup(f"{name}, run", *run, None, None))
+    return found
 
-    def once(n: int) -> tuple[float, float]:
-        """Seconds of the command, and of the run within it."""
-        with_mpi = [find_mpiexec(), "-n", n, *program, "--engine", "mpi"]
-        figures = data.KEPT / f"engines-{n}.json"
-        written = ["--model", data.KEPT / f"engines-{n}.model", "--json", figures]
-        began = time.perf_counter()
-        _call([*with_mpi, *written])
-        whole = time.perf_counter() - began
-        return whole, json.loads(figures.read_text())["seconds"]
 
-    took = [[once(n) for n in (1, 2)] for _ in range(turns)]
-    best = [[min(row[k][part] for row in took) for k in range(2)] for part in range(2)]
-    return [
-        Speedup(f"mpi, period 256, covtype ×{times}, file to model", *best[0], None, 1.6),
-        Speedup(f"mpi, period 256, covtype ×{times}, the run in it", *best[1], None, None),
-    ]
+def _command(paths: Sequence[Path], n: int) -> tuple[float, float]:
+    """Seconds of ``ddol train`` on n processes, and of the run within it."""
+    figures, model = data.KEPT / f"engines-{n}.json", data.KEPT / f"engines-{n}.model"
+    program = [find_mpiexec(), "-n", n, sys.executable, "-m", "ddol", "train", *paths]
+    learning = ["--agents", AGENTS, "--period", 256, "--algorithm", "dogd", "--engine", "mpi"]
+    began = time.perf_counter()
+    _call([*program, *learning, "--quiet", "--model", model, "--json", figures])
+    return time.perf_counter() - began, json.loads(figures.read_text())["seconds"]
 
 
 def _call(command: Sequence[object]) -> None:
@@ -115,12 +116,12 @@ def _call(command: Sequence[object]) -> None:
 
 def table(speedups: Sequence[Speedup]) -> str:
     """Rows of text, one for each comparison."""
-    lines = [f"{'':52} {'1 worker':>9} {'2':>9} {'faster':>7} {'model':>6} {'goal':>5}"]
+    lines = [f"{'':56} {'1 worker':>9} {'2':>9} {'faster':>7} {'model':>6} {'goal':>5}"]
     for one in speedups:
         expected = "" if one.expected is None else f"{one.expected:.2f}"
         goal = "" if one.goal is None else f"{one.goal:.1f}"
         lines.append(
-            f"{one.what:52} {one.alone:7.3f} s {one.together:7.3f} s {one.factor:7.2f} "
+            f"{one.what:56} {one.alone:7.3f} s {one.together:7.3f} s {one.factor:7.2f} "
             f"{expected:>6} {goal:>5}"
         )
     return "\n".join(lines)
@@ -129,7 +130,7 @@ def table(speedups: Sequence[Speedup]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser("python -m benchmarks.engines", description=__doc__)
-    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--turns", type=int, default=25)
     parser.add_argument("--examples", type=int, help="of covtype; all by default")
     parser.add_argument("--times", type=int, default=10, help="covtype's text over for mpi")
     parser.add_argument("--only", choices=("threads", "mpi"))
@@ -138,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.only != "mpi":
         found += threads(asked.turns, asked.examples)
     if asked.only != "threads":
-        found += ranks(max(1, asked.turns // 2), asked.examples, asked.times)
+        found += ranks(max(1, asked.turns // 5), asked.examples, asked.times)
     print(table(found))
     print(f"load of this machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     return 0
