@@ -9,16 +9,33 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddol.compiled import entry, floats
+from ddol.compiled import entry, floats, inner
 from ddol.streams.errors import DataError
 from ddol.streams.mapped import mapped
 from ddol.streams.rows import Floats, Rows
 from ddol.streams.stream import Stream
 
 
+@inner
+def _encode_two(n, given, codes, known, coded):  # type: ignore[no-untyped-def]
+    """The same for two labels, by vectors: which comes next cannot be guessed. False if one is unknown."""
+    low, high, strange = known[0], known[1], 0
+    for row in range(n):
+        label = given[row]
+        strange += (label != low) & (label != high) & (label == label)
+    if strange == 0 and codes != 0:
+        for row in range(n):
+            label = given[row]
+            code = coded[0] if label == low else coded[1]
+            floats(codes)[row] = code if label == label else label
+    return strange == 0
+
+
 @entry("int64(int64, int64, int64, int64, int64, int64)")
 def _encode(n, labels, codes, values, numbers, n_values):  # type: ignore[no-untyped-def]
     """Write the number of every label into `codes`; -1, or the first row with an unknown label."""
+    if n_values == 2 and _encode_two(n, floats(labels), codes, floats(values), floats(numbers)):
+        return -1
     given, known, coded, k = floats(labels), floats(values), floats(numbers), 0
     for row in range(n):
         label = given[row]
@@ -29,7 +46,7 @@ def _encode(n, labels, codes, values, numbers, n_values):  # type: ignore[no-unt
         missing = label != label
         if known[k] != label and not missing:
             return row
-        if codes != labels:
+        if codes != 0:
             floats(codes)[row] = label if missing else coded[k]
     return -1
 
@@ -83,12 +100,13 @@ class Labels:
         values = np.array(self.values, np.float64)
         numbers = np.array([-1.0, 1.0]) if self.binary else np.arange(len(values), dtype=np.float64)
         # Labels are often the numbers to learn from already, and then are only looked at.
-        codes = y if np.array_equal(values, numbers) else np.empty(len(y))
-        arrays = (array.ctypes.data for array in (y, codes, values, numbers))
-        bad = _encode(len(y), *arrays, len(values))
+        same = np.array_equal(values, numbers)
+        codes = np.empty(0 if same else len(y))
+        given = y.ctypes.data, 0 if same else codes.ctypes.data
+        bad = _encode(len(y), *given, values.ctypes.data, numbers.ctypes.data, len(values))
         if bad >= 0:
             raise DataError(f"{where(bad)}: {self._complain(y[bad])}")
-        return codes
+        return y if same else codes
 
     def decode(self, codes: ArrayLike) -> Floats:
         """Labels of encoded numbers; of real scores for two labels, by their sign."""
