@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -47,14 +48,18 @@ def launch(n: int, arguments: Sequence[str], hostfile: Path | None = None, ft: b
     """
     command = command_line(n, arguments, hostfile, ft)
     token = secrets.token_hex(16)
-    with subprocess.Popen(
-        command,
-        env=variables(os.environ, token),
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,  # Ctrl-C reaches it through us, once
-    ) as job:
+    with (
+        # Jobs that start at the same time must not meet in one folder, nor leave anything behind.
+        tempfile.TemporaryDirectory(prefix="ddol-", ignore_cleanup_errors=True) as folder,
+        subprocess.Popen(
+            command,
+            env=variables(os.environ, token) | ({} if hostfile else {"TMPDIR": folder}),
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,  # Ctrl-C reaches it through us, once
+        ) as job,
+    ):
         assert job.stderr is not None
         heard = _Listener(job.stderr, token)
         heard.start()

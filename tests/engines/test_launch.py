@@ -104,10 +104,12 @@ def test_ctrl_c_ends_the_job_and_says_so():
     command = [*DDOL, "launch", "-n", "2", "train", "--agents", "2", "--passes", "1000000"]
     job = subprocess.Popen(command, env=patient(), stderr=subprocess.PIPE, text=True)
     assert job.stderr is not None
+    said = []
     for line in job.stderr:
+        said.append(line)
         if line.split()[:1] == ["512"]:  # the run is going on
             break
     job.send_signal(signal.SIGINT)
-    assert job.wait(60) == 128 + signal.SIGINT
+    assert job.wait(60) == 128 + signal.SIGINT, "".join(said)
     assert job.stderr.read().count("stopped by SIGINT; nothing was written") == 1
     job.stderr.close()
