@@ -62,7 +62,7 @@ def train(options: TrainOptions) -> Trace:
         crew.warn("--workers is for --engine threads; the local engine runs in one")
     saved = _saved(options.run, run, crew)
     if crew.leads and not options.run.quiet and not is_compiled():
-        say("compiling for this machine, about 15 s; later runs start at once")
+        say("compiling for this machine, about 20 s; later runs start at once")
     with ExitStack() as stack:
         signals = stack.enter_context(Signals(at_once=True))
         preparing = Preparing(

@@ -933,6 +933,14 @@ def _play_alone(worker, examples, lo, hi, plain):
     floats(worker.loss)[0] = loss
 
 
+@inlined
+def _is_usual(worker):
+    """Agents with one weight vector and one example a round, answered at once."""
+    one = worker.batch == 1 and worker.outputs == 1 and worker.states == 1
+    simple = worker.kind == BINARY and worker.delay == 0 and not worker.experts
+    return one and simple and not worker.randomized
+
+
 @part
 def _play_rounds(worker, examples, lo, hi):
     """Play the rounds lo, …, hi − 1 of a block; 0, or the communicator's error."""
@@ -942,6 +950,14 @@ def _play_rounds(worker, examples, lo, hi):
         else:
             _play_alone(worker, examples, lo, hi, False)
         return 0
+    # The same text twice: where it stands under a condition, the compiler makes use of what it says.
+    if _is_usual(worker):
+        return _play_together(worker, examples, lo, hi)
+    return _play_together(worker, examples, lo, hi)
+
+
+@inlined
+def _play_together(worker, examples, lo, hi):
     for r in range(lo, hi):
         eta = _rate(examples, r)
         active = _play_agents(worker, examples, r, eta)
