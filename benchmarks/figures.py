@@ -67,6 +67,7 @@ def _speed_against_error(findings: Findings, shown: list[str], plt: Any) -> Any:
                 colour = _COLOURS.get(r.peer, "black")
                 ax.plot(r.examples / r.best, 100 * r.error, marker, color=colour, label=r.name)
         ax.set(xscale="log", title=workload, xlabel="examples per second", ylabel="error, %")
+        ax.xaxis.set_minor_formatter("")  # where all are near, labels between powers overlap
         ax.margins(0.15)
         ax.grid(alpha=0.3)
     legends = (ax.get_legend_handles_labels() for ax in axes.flat)
