@@ -75,6 +75,45 @@ def test_without_a_place_everything_works(tmp_path):
     assert play(tmp_path / "file") == ["3.0", "True"]
 
 
+ADDRESSES = """
+import ctypes, sys
+import numba
+import numpy as np
+from ddol.compiled import scalar
+
+cos = ctypes.CDLL(None).cos
+cos.restype, cos.argtypes = ctypes.c_double, [ctypes.c_double]
+many = np.full(200_000, 2.0)
+
+def of_the_process(z, y, p):
+    return cos(z) + y
+
+@numba.njit
+def helper(z):
+    return cos(z)
+
+def behind_another(z, y, p):
+    return helper(z) + y
+
+def of_memory(z, y, p):
+    return many[int(z)] + y
+
+kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_double, ctypes.c_void_p)
+print(kind(scalar(SUBJECT, "value(z, y, p)"))(0.0, 2.0, None))
+"""
+
+
+@pytest.mark.parametrize(
+    ("subject", "value"),
+    [("of_the_process", "3.0"), ("behind_another", "3.0"), ("of_memory", "4.0")],
+)
+def test_code_with_addresses_of_its_process_is_not_kept(tmp_path, subject, value):
+    code = ADDRESSES.replace("SUBJECT", subject)
+    for _ in range(2):
+        assert run(code, DDOL_CACHE_DIR=str(tmp_path)) == [value]
+    assert not files(tmp_path)
+
+
 def test_the_folder_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setenv("DDOL_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(store, "_MOST_FILES", 10)

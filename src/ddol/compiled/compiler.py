@@ -133,13 +133,21 @@ def _c_function(context: Any, description: Any, symbol: str) -> Any:
 
 
 def _stands_alone(library: Any) -> bool:
-    """Whether code calls nothing but the C library: Numba's own helpers exist only beside Numba."""
+    """Whether code works in another process: it calls the C library only, and holds no address."""
+    if _holds_addresses(library):
+        return False
     module, process = library._final_module, ctypes.CDLL(None)
     called = [f.name for f in module.functions if f.is_declaration]
     missing = [n for n in called if not n.startswith("llvm.") and not hasattr(process, n)]
     # Quotients of wide integers and powers of integers become calls of the compiler's own library.
     wide = re.search(r"\b[us](div|rem|itofp) i128|\bfpto[us]i .* to i128", str(module))
     return not (missing or wide or "llvm.powi" in str(called))
+
+
+def _holds_addresses(library: Any) -> bool:
+    """Whether code refers to functions of ctypes or to large arrays, which are elsewhere next time."""
+    called = library._linking_libraries
+    return library.has_dynamic_globals or any(_holds_addresses(each) for each in called)
 
 
 def register(function: Callable, inlined: bool) -> None:
