@@ -5,7 +5,15 @@ from __future__ import annotations
 import math
 
 from ddol.compiled import call_int, call_void, floats, inner, integers
-from ddol.engines.kernels.layout import LINEAR, LOG, PACK, UNPACK, WEIGHTS, _part, _state
+from ddol.engines.kernels.layout import (
+    LINEAR,
+    LOG,
+    PACK,
+    UNPACK,
+    _part,
+    _read_vector,
+    _state,
+)
 from ddol.engines.kernels.update import _finish
 
 
@@ -165,8 +173,7 @@ def _keep_sum(worker):
     """Add the weights of every copy to their sum over the rounds."""
     for copy in range(worker.copies):
         for k in range(worker.states):
-            w, s = _state(worker, copy, k)
-            call_void(_part(worker, WEIGHTS), (w, s, worker.p, worker.D, worker.mixed))
+            weights = _read_vector(worker, copy, k)
             sums = floats(worker.sums + 8 * (copy * worker.states + k) * worker.D)
             for d in range(worker.D):
-                sums[d] += floats(worker.mixed)[d]
+                sums[d] += weights[d]

@@ -231,6 +231,14 @@ def _batch_size(worker, rows):
     return size
 
 
+@inner(inlined=True)
+def _read_vector(worker, copy, k):
+    """The primal weights of one weight vector of one copy, written into `mixed`."""
+    w, s = _state(worker, copy, k)
+    call_void(_part(worker, WEIGHTS), (w, s, worker.p, worker.D, worker.mixed))
+    return floats(worker.mixed)
+
+
 @inner
 def _squares(worker, copy):
     """‖w‖² over all weight vectors of a copy."""
@@ -240,7 +248,7 @@ def _squares(worker, copy):
         if _part(worker, SQUARES) != 0:
             total += call_float(_part(worker, SQUARES), (w, s, worker.p, worker.D))
         else:
-            call_void(_part(worker, WEIGHTS), (w, s, worker.p, worker.D, worker.mixed))
+            weights = _read_vector(worker, copy, k)
             for d in range(worker.D):
-                total += floats(worker.mixed)[d] ** 2
+                total += weights[d] ** 2
     return total

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ddol.compiled import call_int, call_void, floats, inner, integers
-from ddol.engines.kernels.layout import COPIES, PACK, WEIGHTS, _part, _state
+from ddol.engines.kernels.layout import COPIES, PACK, _part, _read_vector, _state
 
 
 @inner
@@ -29,11 +29,9 @@ def _sum_of_copies(worker):
         floats(worker.mean)[d] = 0.0
     for copy in range(worker.copies):
         for k in range(worker.states):
-            w, s = _state(worker, copy, k)
-            call_void(_part(worker, WEIGHTS), (w, s, worker.p, worker.D, worker.mixed))
-            sums = floats(worker.mean + 8 * k * worker.D)
+            weights, sums = _read_vector(worker, copy, k), floats(worker.mean + 8 * k * worker.D)
             for d in range(worker.D):
-                sums[d] += floats(worker.mixed)[d]
+                sums[d] += weights[d]
     if worker.workers == 1:
         return 0
     return call_int(worker.reduce, (worker.context, worker.mean, size))
@@ -45,11 +43,9 @@ def _squares_around_mean(worker):
     total = 0.0
     for copy in range(worker.copies):
         for k in range(worker.states):
-            w, s = _state(worker, copy, k)
-            call_void(_part(worker, WEIGHTS), (w, s, worker.p, worker.D, worker.mixed))
-            sums = floats(worker.mean + 8 * k * worker.D)
+            weights, sums = _read_vector(worker, copy, k), floats(worker.mean + 8 * k * worker.D)
             for d in range(worker.D):
-                total += (floats(worker.mixed)[d] - sums[d] / worker.n_agents) ** 2
+                total += (weights[d] - sums[d] / worker.n_agents) ** 2
     return total
 
 
