@@ -16,7 +16,7 @@ EVERY = 1_000_000
 """Examples between two checkpoints, unless --every says otherwise."""
 
 
-class Keeper:
+class CheckpointWriter:
     """Keeps the checkpoints of a run.
 
     Parameters

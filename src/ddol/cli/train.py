@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from ddol.algorithm import Algorithm
 from ddol.checkpoint import Checkpoint, load_checkpoint, resume, set_aside
 from ddol.cli.algorithms import build, check_data
-from ddol.cli.keeping import Keeper
+from ddol.cli.keeping import CheckpointWriter
 from ddol.cli.options import RunOptions, TrainOptions
 from ddol.cli.prepare import Facts, Prepared, Preparing
 from ddol.cli.sources import fingerprint
@@ -85,8 +85,8 @@ def train(options: TrainOptions) -> Trace:
         _make_room(options.run, crew)
         signals.at_once = options.data.from_stdin
         with _in_mid_run():
-            keeper = Keeper(options.run, run)
-            return _carry_out(options, session, prepared, keeper, crew, signals)
+            writer = CheckpointWriter(options.run, run)
+            return _carry_out(options, session, prepared, writer, crew, signals)
 
 
 def _keep_memory() -> None:
@@ -246,7 +246,7 @@ def _carry_out(
     options: TrainOptions,
     session: Session,
     prepared: Prepared,
-    keeper: Keeper,
+    writer: CheckpointWriter,
     crew: _Crew,
     signals: Signals,
 ) -> Trace:
@@ -258,7 +258,7 @@ def _carry_out(
         for progress in session:
             # A process that is lost here is noticed again, and made up for, by the session.
             with suppress(RankLostError):
-                _look_up(progress, session, prepared, keeper, crew, signals, table)
+                _look_up(progress, session, prepared, writer, crew, signals, table)
         trace = session.finish()
         if table is not None:
             with suppress(RankLostError):  # everybody has the result already
@@ -281,7 +281,7 @@ def _look_up(
     progress: Progress,
     session: Session,
     prepared: Prepared,
-    keeper: Keeper,
+    writer: CheckpointWriter,
     crew: _Crew,
     signals: Signals,
     table: Table | None,
@@ -297,16 +297,16 @@ def _look_up(
     shows, keeps, number = crew.most(
         [
             int(table is not None and table.due(progress)),
-            int(between_blocks and keeper.due(session)),
+            int(between_blocks and writer.due(session)),
             (signals.caught or 0) if between_blocks else 0,
         ]
     )
     if table is not None:
         table.show(progress, bool(shows))
     if keeps or number:
-        keeper.save(session, prepared.facts, crew.leads)
+        writer.save(session, prepared.facts, crew.leads)
     if number:
-        raise StoppedError(number, keeper.advice())
+        raise StoppedError(number, writer.advice())
 
 
 @contextmanager

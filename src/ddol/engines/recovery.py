@@ -107,10 +107,10 @@ class Safekeeping:
         return found
 
 
-class Together:
+class MpiGroup:
     """The processes of an MPI job, which play one session.
 
-    What `Alone` is to a session in one process.
+    What `SingleProcess` is to a session in one process.
     """
 
     def __init__(self) -> None:

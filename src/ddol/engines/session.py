@@ -97,7 +97,7 @@ class Progress:
 
 
 class Processes(Protocol):
-    """The processes that play a session together: `Alone`, or those of an MPI job."""
+    """The processes that play a session together: `SingleProcess`, or those of an MPI job."""
 
     def blocks(self, session: Session) -> Iterator[tuple[Block, Position]]:
         """Deal the examples of this process's agents."""
@@ -112,7 +112,7 @@ class Processes(Protocol):
         """Take the session back to where all processes that are left can go on."""
 
 
-class Alone:
+class SingleProcess:
     """One process, which has nobody to lose."""
 
     def blocks(self, session: Session) -> Iterator[tuple[Block, Position]]:
@@ -139,10 +139,10 @@ class Alone:
 
 def _processes(engine: str) -> Processes:
     if engine != "mpi":
-        return Alone()
-    from ddol.engines.recovery import Together
+        return SingleProcess()
+    from ddol.engines.recovery import MpiGroup
 
-    return Together()
+    return MpiGroup()
 
 
 class Session:
