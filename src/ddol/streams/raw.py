@@ -1,0 +1,152 @@
+"""Blocks of examples as a file has them, before they are encoded: numbered, in a table, or by name.
+
+A reader yields `Rows` where columns have numbers, a `Table` where every row has the same named columns,
+and `Named` where every row names its own features. `ddol.streams.encoding` makes `Rows` of all three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ddol.streams.rows import Floats, Rows
+
+MISSING_WORDS = ("", "na", "n/a", "nan", "null", "none", "?")
+"""Cells that stand for a missing value, in any case."""
+
+_NO_WEIGHT = np.empty(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A column of text: which of the distinct values each cell has.
+
+    Parameters
+    ----------
+    codes
+        Place of each cell's value in `values`; -1 for a missing one.
+    values
+        Distinct values, in any order.
+
+    Examples
+    --------
+    >>> Text.of(["red", None, "blue", "red"])
+    Text(codes=array([ 1, -1,  0,  1]), values=('blue', 'red'))
+    """
+
+    codes: NDArray[np.int64]
+    values: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @classmethod
+    def of(cls, cells: ArrayLike) -> Text:
+        """Text of single cells; None is a missing one."""
+        listed = np.asarray(cells, dtype=object).tolist()
+        values = sorted({str(cell) for cell in listed if cell is not None})
+        places = {value: place for place, value in enumerate(values)}
+        codes = [-1 if cell is None else places[str(cell)] for cell in listed]
+        return cls(np.array(codes, np.int64), tuple(values))
+
+    def cell(self, row: int) -> str | None:
+        """Value of one cell; None where it is missing."""
+        code = int(self.codes[row])
+        return None if code < 0 else self.values[code]
+
+
+Cells: TypeAlias = Floats | NDArray[np.bool_] | Text
+"""A column of a table: numbers (NaN is missing), truth values, or text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows that all have the same named columns, label and weight among them.
+
+    Parameters
+    ----------
+    columns
+        Cells by name, in the order of the file.
+    named
+        Whether the file has these names; if not, they are ``column 1``, ``column 2``, …
+
+    Examples
+    --------
+    >>> table = Table({"age": np.array([30.0, 40.0]), "town": Text.of(["Rome", "Bern"])})
+    >>> len(table), list(table.columns)
+    (2, ['age', 'town'])
+    """
+
+    columns: Mapping[str, Cells]
+    named: bool = True
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Rows of features by name, each with those it has.
+
+    Row ``i`` has the values ``data[indptr[i] : indptr[i + 1]]`` of the features
+    ``names[codes[indptr[i] : indptr[i + 1]]]``. A text is a feature of its own, ``colour=red``, of value 1.
+
+    Parameters
+    ----------
+    names
+        Distinct names in this block.
+    codes, data, indptr
+        Which name and which value, and where each row begins.
+    label
+        Numbers, text, or None where there is no label.
+    weight
+        One importance per row, or empty when all are 1.
+    spaces
+        Namespace of every name, or empty where there are none.
+
+    Examples
+    --------
+    >>> Named.of([{"age": 30, "town": "Rome"}, {"age": 40}]).names
+    ('age', 'town=Rome')
+    """
+
+    names: tuple[str, ...]
+    codes: NDArray[np.int64]
+    data: Floats
+    indptr: NDArray[np.int64]
+    label: Floats | Text | None = None
+    weight: Floats = field(default_factory=lambda: _NO_WEIGHT)
+    spaces: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @classmethod
+    def of(cls, examples: list[Mapping], label: Floats | Text | None = None) -> Named:
+        """Rows of dictionaries from name to number, truth value or text."""
+        places: dict[str, int] = {}
+        codes: list[int] = []
+        data: list[float] = []
+        indptr = [0]
+        for example in examples:
+            for name, value in example.items():
+                if isinstance(value, str):
+                    name, value = f"{name}={value}", 1.0
+                codes.append(places.setdefault(str(name), len(places)))
+                data.append(float(value))
+            indptr.append(len(codes))
+        return cls(
+            tuple(places),
+            np.array(codes, np.int64),
+            np.array(data, np.float64),
+            np.array(indptr, np.int64),
+            label,
+        )
+
+
+Raw: TypeAlias = Rows | Table | Named
+"""A block as a reader yields it."""
