@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ddol.engines.session import run
     from ddol.engines.state import start_state
     from ddol.estimators import DDOLClassifier, DDOLRegressor, WeightedMajorityClassifier
-    from ddol.measure.trace import Trace
     from ddol.model import Model, load
     from ddol.presets import (
         adaptive,
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
         winnow,
         wma,
     )
+    from ddol.trace import Trace
     from ddol.update.losses import Loss
     from ddol.update.mirrors import MirrorDescent, separable_mirror
 
@@ -67,7 +67,7 @@ _HOMES = {
     "ddol.engines.session": "run",
     "ddol.engines.state": "start_state",
     "ddol.estimators": "DDOLClassifier DDOLRegressor WeightedMajorityClassifier",
-    "ddol.measure.trace": "Trace",
+    "ddol.trace": "Trace",
     "ddol.model": "Model load",
     "ddol.presets": (
         "adaptive coin doeg dogd drwm dual_averaging dwm_a dwm_i newton oeg ogd p_norm rwma winnow wma"

@@ -17,6 +17,7 @@ from ddol.storage import Warn, damaged, read_arrays, write_arrays
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows
 from ddol.streams.stream import Position
+from ddol.version import __version__
 
 KIND = "checkpoint"
 KEPT = 2
@@ -173,8 +174,6 @@ def _shown(value: Any) -> str:
 
 
 def _pack(checkpoint: Checkpoint) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    from ddol import __version__
-
     state = checkpoint.state
     values = {f.name: getattr(state, f.name) for f in fields(state)}
     waiting = values.pop("waiting")

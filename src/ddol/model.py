@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ddol.measure.trace import Trace
 from ddol.storage import check_shapes, damaged, read_arrays, write_arrays
 from ddol.streams.errors import DataError
 from ddol.streams.hashing import hash_rows
 from ddol.streams.rows import Rows
+from ddol.trace import Trace
 from ddol.update.experts import Stumps
 from ddol.update.losses import Loss, loss_named
 from ddol.update.majority import TIE
@@ -249,8 +249,8 @@ def model_of(
         weights=weights,
         classes=classes,
         reading=reading,
-        loss=trace.setting.loss.name,
-        algorithm={"name": trace.algorithm, **(settings or {})},
+        loss=trace.algorithm.loss.name,
+        algorithm={"name": trace.name, **(settings or {})},
         training=figures,
         stumps=stumps,
         version=trace.version,

@@ -70,7 +70,7 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class Job:
+class Workload:
     """What is to be run.
 
     Parameters
@@ -149,7 +149,7 @@ class Plan:
 
     Parameters
     ----------
-    job : Job
+    job : Workload
     costs : Costs
     period : int
         The one that was asked for, or else the recommended one.
@@ -157,7 +157,7 @@ class Plan:
         Least period for 90 % efficiency; None where agents cannot be shared out evenly enough.
     """
 
-    job: Job
+    job: Workload
     costs: Costs
     period: int
     recommended: int | None
@@ -221,7 +221,7 @@ def plan(
     Parameters
     ----------
     dim, workers, agents, batch, nnz
-        See `Job`.
+        See `Workload`.
     period : int, optional
         Rounds between two exchanges; by default the least for 90 % efficiency.
     engine : "threads" or "mpi"
@@ -238,7 +238,7 @@ def plan(
     >>> found.recommended, round(found.speedup, 1)
     (1024, 7.5)
     """
-    job = Job(dim, workers, agents, batch, nnz)
+    job = Workload(dim, workers, agents, batch, nnz)
     if bandwidth is not None and bandwidth <= 0:
         raise ValueError(f"`bandwidth` must be positive, it is {bandwidth}")
     network = None if latency is None or bandwidth is None else (latency, bandwidth)

@@ -24,7 +24,7 @@ from ddol.engines.session import Setup
 from ddol.estimators.dicts import FeatureColumns
 from ddol.estimators.learner import Learner
 from ddol.estimators.setting import Network, linear_algorithm
-from ddol.measure.trace import Trace
+from ddol.trace import Trace
 
 try:
     from river import base

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from ddol.compiled import INTERPRETED
-from ddol.plan import Costs, Job, figures, measured, plan
+from ddol.plan import Costs, Workload, figures, measured, plan
 
 COSTS = Costs(example=20e-9, entry=0.7e-9, copy=0.5e-9, latency=5e-6, bandwidth=1e9)
 
 
 def test_more_period_is_more_speed_up_to_the_number_of_workers():
-    job = Job(dim=54, workers=8, agents=64)
+    job = Workload(dim=54, workers=8, agents=64)
     found = [job.speedup(COSTS, 1 << k) for k in range(1, 20)]
     assert found == sorted(found)
     assert found[0] < 4
@@ -19,7 +19,7 @@ def test_more_period_is_more_speed_up_to_the_number_of_workers():
 
 
 def test_the_recommended_period_is_the_least_that_reaches_90_percent():
-    job = Job(dim=54, workers=8, agents=64)
+    job = Workload(dim=54, workers=8, agents=64)
     period = job.period(COSTS)
     assert job.speedup(COSTS, period) >= 0.9 * 8 > job.speedup(COSTS, period // 2)
 
@@ -33,7 +33,9 @@ def test_wider_models_and_slower_networks_need_longer_periods():
 
 def test_workers_that_read_from_the_same_memory_crowd_each_other():
     crowded = replace(COSTS, crowding=0.1e-9)
-    free, slow = (Job(dim=54, workers=4, agents=64).speedup(c, 1 << 20) for c in (COSTS, crowded))
+    free, slow = (
+        Workload(dim=54, workers=4, agents=64).speedup(c, 1 << 20) for c in (COSTS, crowded)
+    )
     assert free == pytest.approx(4, rel=0.01)
     assert slow == pytest.approx(4 * 57.8 / (57.8 + 3 * 5.4), rel=0.01)
 
@@ -46,9 +48,9 @@ def test_agents_that_cannot_be_shared_out():
 
 def test_what_cannot_be_planned():
     with pytest.raises(ValueError, match="`workers` must be at least 1"):
-        Job(dim=3, workers=0)
+        Workload(dim=3, workers=0)
     with pytest.raises(ValueError, match="at least as many as workers"):
-        Job(dim=3, workers=8, agents=4)
+        Workload(dim=3, workers=8, agents=4)
     with pytest.raises(ValueError, match="'threads' or 'mpi'"):
         measured("ray")
 

@@ -100,7 +100,7 @@ def test_intercepts_can_be_left_out():
 def test_a_user_gives_an_algorithm_of_their_own():
     own = ddol.dogd("logistic", l2=0.0, rate=0.5, average_iterates=True).on(ddol.ring(4), period=2)
     model = DDOLClassifier(own, random_state=0).fit(X, Y)
-    assert model.trace_.setting == own
+    assert model.trace_.algorithm == own
 
 
 def test_experts_and_regression_losses_are_refused():

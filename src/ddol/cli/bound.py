@@ -8,7 +8,7 @@ from typing import Any
 
 from ddol.cli.algorithms import build
 from ddol.cli.options import LearnOptions
-from ddol.measure.promise import entry, offer, promise, regret_before
+from ddol.measure.applicable import applicable_bound, entry, find_theorem, regret_before
 from ddol.measure.theorems import Bound
 from ddol.streams.errors import DataError
 
@@ -65,11 +65,11 @@ def answer(options: LearnOptions, question: Question) -> Bound:
     349.7
     """
     algorithm = build(options, seed=0)
-    if not offer(algorithm).holds:
-        raise DataError(offer(algorithm).reason)
+    if not find_theorem(algorithm).holds:
+        raise DataError(find_theorem(algorithm).reason)
     if algorithm.update.experts:
         given = _needed(options, question, "experts", "mistakes")
-        made = promise(algorithm, given["experts"])
+        made = applicable_bound(algorithm, given["experts"])
         assert made is not None
         return made.before(given["mistakes"])
     given = _needed(options, question, "rounds", "gradient")

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ddol.engines.session import Progress, Session, best_log_weight, consensus, traffic
-from ddol.measure.trace import Trace
 from ddol.streams.dealing import progress as work_done
+from ddol.trace import Trace
 
 if TYPE_CHECKING:
-    from ddol.measure.promise import Promise
+    from ddol.measure.applicable import MistakeBound
 
 _COLUMNS = (
     ("examples", 12),
@@ -40,7 +40,7 @@ class Row:
     speed: float
 
 
-def measured(session: Session, bound: Promise | None) -> Row:
+def measured(session: Session, bound: MistakeBound | None) -> Row:
     """Row of a session as it stands."""
     assert session.engine is not None
     counters = session.engine.counters()
@@ -65,12 +65,12 @@ class Table:
     Parameters
     ----------
     session : Session
-    bound : Promise or None
+    bound : MistakeBound or None
     out : file or None
         Standard error; None to measure without showing, as all but one process of a run do.
     """
 
-    def __init__(self, session: Session, bound: Promise | None, out: TextIO | None) -> None:
+    def __init__(self, session: Session, bound: MistakeBound | None, out: TextIO | None) -> None:
         self.session, self.bound = session, bound
         self.regression = not session.algorithm.classification
         self.next = 1
@@ -182,7 +182,7 @@ def summary(trace: Trace) -> list[str]:
     speed = trace.examples / max(trace.seconds, 1e-9)
     network = f"{trace.topology}, {trace.mixing} mixing" if trace.agents > 1 else "alone"
     lines = [
-        f"{trace.algorithm.replace('_', '-')}, {_count(trace.agents, 'agent')} ({network}), "
+        f"{trace.name.replace('_', '-')}, {_count(trace.agents, 'agent')} ({network}), "
         f"engine {trace.engine}: {_count(trace.examples, 'example')} in "
         f"{_count(trace.rounds, 'round')}, {trace.seconds:.2f} s ({speed:,.0f}/s)"
     ]

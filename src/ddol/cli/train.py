@@ -26,13 +26,13 @@ from ddol.cli.table import Table, say, summary, warn
 from ddol.engines.errors import RankLostError
 from ddol.engines.kernels import is_compiled
 from ddol.engines.session import Progress, Session, Setup
-from ddol.measure.trace import Trace
 from ddol.model import model_of
 from ddol.storage import check_writable, write_text
 from ddol.streams.errors import DataError
+from ddol.trace import Trace
 
 if TYPE_CHECKING:
-    from ddol.measure.promise import Promise
+    from ddol.measure.applicable import MistakeBound
 
 STDOUT = "-"
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
@@ -268,13 +268,13 @@ def _carry_out(
     return trace
 
 
-def _promise(algorithm: Algorithm, n_weights: int | None) -> Promise | None:
+def _promise(algorithm: Algorithm, n_weights: int | None) -> MistakeBound | None:
     """The bound to show while a run goes on: there are some for experts only."""
     if not algorithm.update.experts:
         return None
-    from ddol.measure.promise import promise
+    from ddol.measure.applicable import applicable_bound
 
-    return promise(algorithm, n_weights)
+    return applicable_bound(algorithm, n_weights)
 
 
 def _look_up(

@@ -18,11 +18,11 @@ from ddol.engines.kernels import COPIES
 from ddol.engines.local import Local
 from ddol.engines.state import State, numbers_sent, sharing, start_state
 from ddol.engines.worker import Marks
-from ddol.measure.trace import Curves, Recorder, Trace
 from ddol.streams.arrays import RowsStream
 from ddol.streams.dealing import deal
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position, Stream
+from ddol.trace import Recorder, Trace
 from ddol.update.majority import Majority
 from ddol.version import __version__
 
@@ -295,15 +295,11 @@ class Session:
                 f"the weights of {self.algorithm.name} left the range of numbers; lower the rate, "
                 "scale the features, give a radius, or use the algorithm adaptive"
             )
-        mixing = self.algorithm.mixing
         messages, sent = traffic(self.algorithm, rounds, state.n_features)
         return Trace(
-            algorithm=self.algorithm.name,
+            algorithm=self.algorithm,
             engine=self.engine.name,
             workers=self.engine.workers,
-            agents=self.algorithm.n_agents,
-            topology=getattr(getattr(mixing, "topology", None), "name", "changing"),
-            mixing=mixing.name,
             examples=int(state.examples.sum()),
             rounds=rounds,
             mistakes=state.mistakes,
@@ -317,19 +313,8 @@ class Session:
             curves=curves,
             seed=self.setup.seed,
             version=__version__,
-            classification=self.algorithm.classification,
-            bounds=self._bounds(state, curves),
             state=state,
-            setting=self.algorithm,
         )
-
-    def _bounds(self, state: State, curves: Curves) -> dict[str, Any]:
-        """How the run compares with the theorem about it: there are some for experts only."""
-        if not self.algorithm.update.experts:
-            return {}
-        from ddol.measure.promise import kept
-
-        return kept(self.algorithm, curves, state.n_features, float(state.expected.sum()))
 
     def close(self) -> None:
         """Give the engine's threads back."""

@@ -14,9 +14,9 @@ from ddol.engines.local import Local
 from ddol.engines.session import Engine, Session, Setup
 from ddol.engines.state import State, start_state
 from ddol.estimators.arrival import table_by_arrival
-from ddol.measure.trace import Recorder, Trace
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows, concatenate
+from ddol.trace import Recorder, Trace
 
 
 class Learner:

@@ -16,8 +16,8 @@ from ddol.algorithm import Algorithm
 from ddol.estimators.examples import Examples
 from ddol.estimators.setting import LINEAR_PRESETS, linear_algorithm
 from ddol.estimators.team import CONSTRAINTS, COUNT, Team
-from ddol.measure.trace import Trace
 from ddol.presets import PRESETS
+from ddol.trace import Trace
 from ddol.update.losses import Loss, loss_named
 
 _POSITIVE = Interval(Real, 0, None, closed="neither")

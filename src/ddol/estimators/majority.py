@@ -29,8 +29,8 @@ from ddol.estimators.examples import Examples
 from ddol.estimators.labels import answers_of
 from ddol.estimators.report import WeightReport
 from ddol.estimators.team import CONSTRAINTS, Team
-from ddol.measure.trace import Trace
 from ddol.presets import drwm, dwm_a, dwm_i
+from ddol.trace import Trace
 from ddol.update.majority import TIE
 
 

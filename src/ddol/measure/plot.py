@@ -41,7 +41,7 @@ def plot_trace(
     if ax is None:
         _, ax = pyplot().subplots(figsize=(6, 3.6), layout="constrained")
     agents = "1 agent" if trace.agents == 1 else f"{trace.agents} agents, {trace.topology}"
-    ax.plot(places[against][0], values, label=f"{trace.algorithm}, {agents}")
+    ax.plot(places[against][0], values, label=f"{trace.name}, {agents}")
     ax.set_xscale("log")
     ax.set_xlabel(places[against][1])
     ax.set_ylabel(label)

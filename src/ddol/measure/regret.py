@@ -16,14 +16,14 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.engines.answers import encoded
+from ddol.measure.applicable import BoundExceededWarning, entry
 from ddol.measure.comparator import Comparator, best_expert, best_weights
 from ddol.measure.problem import Problem, features, loss_values
-from ddol.measure.promise import BoundExceededWarning, entry
 from ddol.measure.replay import bound_on_regret, replay, why_no_bound
 from ddol.measure.theorems import DOMD
-from ddol.measure.trace import Trace
 from ddol.streams.dealing import deal
 from ddol.streams.rows import Block, Rows, concatenate
+from ddol.trace import Trace
 from ddol.update.domains import Domain, everywhere
 
 MOST_REPLAYED = 200_000
@@ -103,7 +103,7 @@ def regret(
     >>> found.individual.shape, found.social > 0, found.bounds["DOMD"]["holds"]
     ((4,), True, True)
     """
-    algorithm: Algorithm = trace.setting
+    algorithm: Algorithm = trace.algorithm
     dealt = _Dealt(algorithm, encoded(algorithm, data), passes)
     if dealt.examples != trace.examples:
         raise ValueError(
@@ -190,7 +190,7 @@ def _costs(algorithm: Algorithm, block: Block, weights: np.ndarray) -> np.ndarra
 def _against_own(trace: Trace, dealt: _Dealt) -> Regret:
     """Every agent against the best for its own examples."""
     agents = range(trace.agents)
-    found = [_best(trace.setting, dealt.of_agent(i), dealt.passes) for i in agents]
+    found = [_best(trace.algorithm, dealt.of_agent(i), dealt.passes) for i in agents]
     individual = trace.loss - np.array([best.objective for best in found])
     nothing = np.empty(0)
     why = "no bound: the theorem compares all agents with one common w*"
@@ -201,13 +201,13 @@ def _with_bound(
     trace: Trace, dealt: _Dealt, found: Regret, by_round: np.ndarray, wanted: bool
 ) -> Regret:
     """Add the regret theorem where it applies; exceeding it is a `BoundExceededWarning`."""
-    why = why_no_bound(trace.setting)
+    why = why_no_bound(trace.algorithm)
     if not why and trace.rounds > MOST_REPLAYED:
         why = f"no bound: {trace.rounds:,} rounds are too many to be played again"
     if why or not wanted:
         return replace(found, why_no_bound=why or "no bound: not asked for")
-    seen = replay(trace.setting, dealt.blocks(), found.comparator.weights)
-    bound = bound_on_regret(trace.setting, seen)
+    seen = replay(trace.algorithm, dealt.blocks(), found.comparator.weights)
+    bound = bound_on_regret(trace.algorithm, seen)
     social = seen.loss - by_round
     problem = bound.exceeded(social, np.arange(1, len(social) + 1))
     if problem:

@@ -15,8 +15,8 @@ import scipy.sparse as sp
 from ddol.algorithm import Algorithm
 from ddol.engines.local import Local
 from ddol.engines.state import start_state
+from ddol.measure.applicable import find_theorem, strong_convexity
 from ddol.measure.problem import features
-from ddol.measure.promise import offer, strong_convexity
 from ddol.measure.theorems import DOMD, Bound, on_regret
 from ddol.streams.rows import Block
 from ddol.update.mirrors import Mirror, MirrorDescent, PNorm, SignedEntropy
@@ -49,7 +49,7 @@ class Replay:
 
 def why_no_bound(algorithm: Algorithm) -> str:
     """Why the regret theorem says nothing about an algorithm; empty where it does."""
-    made = offer(algorithm)
+    made = find_theorem(algorithm)
     if made.theorem != DOMD or not made.holds:
         return made.reason or "no bound: no theorem of the paper is about its regret"
     assert isinstance(algorithm.update, MirrorDescent)

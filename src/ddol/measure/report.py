@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ddol.measure.applicable import find_theorem
 from ddol.measure.chart import Chart, Line
 from ddol.measure.page import (
     Cell,
@@ -20,8 +21,7 @@ from ddol.measure.page import (
     table,
     write_page,
 )
-from ddol.measure.promise import offer
-from ddol.measure.trace import Trace
+from ddol.trace import Trace
 
 if TYPE_CHECKING:
     from ddol.measure.regret import Regret
@@ -76,7 +76,7 @@ def write_report(
 
 
 def _name(trace: Trace) -> str:
-    return trace.algorithm.replace("_", "-")
+    return trace.name.replace("_", "-")
 
 
 def _agents(trace: Trace) -> str:
@@ -233,7 +233,7 @@ def _consensus(trace: Trace) -> str:
 
 def _traffic(trace: Trace) -> str:
     sent = trace.curves.rounds / max(trace.rounds, 1) * trace.bytes_sent / 1e6
-    period = getattr(trace.setting, "period", 1)
+    period = trace.algorithm.period
     each = trace.bytes_sent / max(trace.messages, 1)
     chart = Chart(
         "Sent between agents",
@@ -276,9 +276,7 @@ def _bounds(trace: Trace, regret: Regret | None) -> list[str]:
 def _why_none(trace: Trace, regret: Regret | None) -> str:
     if regret is not None and regret.why_no_bound:
         return regret.why_no_bound.capitalize() + "."
-    if trace.setting is None:
-        return "The trace does not know its algorithm."
-    made = offer(trace.setting)
+    made = find_theorem(trace.algorithm)
     if made.holds:
         return (
             "The regret theorem applies; its bound needs the best weights in hindsight, which "
@@ -288,12 +286,12 @@ def _why_none(trace: Trace, regret: Regret | None) -> str:
 
 
 def _network(trace: Trace) -> list[str]:
-    graph = getattr(getattr(trace.setting, "mixing", None), "topology", None)
+    graph = getattr(trace.algorithm.mixing, "topology", None)
     if trace.agents == 1 or graph is None:
         return []
     edges = graph.n_edges
     words = f"{trace.agents} agents, {edges:,} edges, {trace.mixing} mixing"
-    gap = getattr(trace.setting.mixing, "is_uniform_complete", False)
+    gap = getattr(trace.algorithm.mixing, "is_uniform_complete", False)
     told = "news reaches everybody in one round" if gap else "news travels edge by edge"
     if edges > _MOST_EDGES:
         drawing = paragraph(f"{words}: too many to draw; {told}.")

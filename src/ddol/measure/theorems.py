@@ -67,7 +67,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Offer:
+class Applicability:
     """The theorem about this kind of run, and what it misses in this one."""
 
     theorem: Theorem | None
@@ -182,7 +182,7 @@ DOMD = Theorem(
 )
 
 
-def applicable(setting: Setting) -> Offer:
+def applicable(setting: Setting) -> Applicability:
     """Decide which theorem speaks about a run, and whether its assumptions hold there.
 
     Examples
@@ -194,8 +194,8 @@ def applicable(setting: Setting) -> Offer:
     """
     theorem = _theorem_about(setting)
     if theorem is None:
-        return Offer(None, (f"no theorem of the paper is about {setting.family}",))
-    return Offer(theorem, tuple(_missing(setting)))
+        return Applicability(None, (f"no theorem of the paper is about {setting.family}",))
+    return Applicability(theorem, tuple(_missing(setting)))
 
 
 def _theorem_about(setting: Setting) -> Theorem | None:

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from ddol.experiments.config import Figure
+from ddol.experiments.play import Key, Repeats, keys_of
 from ddol.measure.chart import Chart, Line
-from ddol.reproduce.config import Figure
-from ddol.reproduce.play import Key, Played, keys_of
 
 _FEW = 16
 _SAMPLES = "samples seen by one agent"
 NAMES = {"dwm_i": "DWM-I", "dwm_a": "DWM-A", "dogd": "DOGD", "doeg": "DOEG"}
 
 
-def charts_of(figure: Figure, played: Mapping[Key, Played]) -> dict[str, Chart]:
+def charts_of(figure: Figure, played: Mapping[Key, Repeats]) -> dict[str, Chart]:
     """The panels of a figure, by what tells them apart."""
     make = {
         "mistakes": _mistakes,
@@ -36,7 +36,7 @@ def _title(figure: Figure, variant: str) -> str:
     return f"{figure.title} ({variant})" if len(figure.variants) > 1 else figure.title
 
 
-def _mistakes(figure: Figure, variant: str, runs: Mapping[Key, Played]) -> dict[str, Chart]:
+def _mistakes(figure: Figure, variant: str, runs: Mapping[Key, Repeats]) -> dict[str, Chart]:
     """Mistakes of the mean agent; the band spans agents and seeds."""
     lines = []
     # One agent sees all samples; beyond those of the next run there is nothing to compare it with.
@@ -51,7 +51,7 @@ def _mistakes(figure: Figure, variant: str, runs: Mapping[Key, Played]) -> dict[
     return {variant: chart}
 
 
-def _objective(figure: Figure, variant: str, runs: Mapping[Key, Played]) -> dict[str, Chart]:
+def _objective(figure: Figure, variant: str, runs: Mapping[Key, Repeats]) -> dict[str, Chart]:
     """Average objective so far; the band spans the seeds."""
     lines = []
     for i, (key, run) in enumerate(runs.items()):
@@ -66,7 +66,7 @@ def _objective(figure: Figure, variant: str, runs: Mapping[Key, Played]) -> dict
     return {variant: chart}
 
 
-def _totals(figure: Figure, variant: str, runs: Mapping[Key, Played]) -> dict[str, Chart]:
+def _totals(figure: Figure, variant: str, runs: Mapping[Key, Repeats]) -> dict[str, Chart]:
     """What all agents together paid for the whole data, against their number."""
     mistakes = figure.show == "total mistakes"
     lines = []
@@ -92,7 +92,7 @@ def _totals(figure: Figure, variant: str, runs: Mapping[Key, Played]) -> dict[st
     return {variant: chart}
 
 
-def _best_expert(figure: Figure, variant: str, runs: Mapping[Key, Played]) -> dict[str, Chart]:
+def _best_expert(figure: Figure, variant: str, runs: Mapping[Key, Repeats]) -> dict[str, Chart]:
     """Mistakes of the best expert at all agents, and of one agent; a panel for each N."""
     panels = {}
     for n in figure.agents:
@@ -115,7 +115,7 @@ def _ends(lines: list[Line], form: str) -> str:
     return "At the end: " + ", ".join(f"{line.name}: {line.y[-1]:{form}}" for line in lines) + "."
 
 
-def series(figure: Figure, played: Mapping[Key, Played]) -> list[dict[str, Any]]:
+def series(figure: Figure, played: Mapping[Key, Repeats]) -> list[dict[str, Any]]:
     """The numbers behind a figure, for JSON."""
     found = []
     for key in keys_of(figure):

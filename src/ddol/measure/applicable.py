@@ -15,8 +15,8 @@ from ddol.measure.theorems import (
     DOMD,
     DRWM,
     DRWM_A,
+    Applicability,
     Bound,
-    Offer,
     Setting,
     Theorem,
     applicable,
@@ -29,7 +29,7 @@ from ddol.update.rates import evaluate
 
 if TYPE_CHECKING:
     from ddol.algorithm import Algorithm
-    from ddol.measure.trace import Curves
+    from ddol.trace import Trace
 
 _ROUNDS_TRIED = 1024
 
@@ -39,7 +39,7 @@ class BoundExceededWarning(RuntimeWarning):
 
 
 @dataclass(frozen=True)
-class Promise:
+class MistakeBound:
     """The theorem that bounds the mistakes of a run of weighted majority.
 
     Parameters
@@ -68,7 +68,7 @@ class Promise:
         How many mistakes can 8 agents make if the best of 50 experts makes 100?
 
         >>> from ddol.presets import dwm_i
-        >>> float(promise(dwm_i(0.5).on(8), 50).before(100).value.round(1))
+        >>> float(applicable_bound(dwm_i(0.5).on(8), 50).before(100).value.round(1))
         349.7
         """
         return self.at(-expert_mistakes / self.n_agents * math.log(1 / self.alpha))
@@ -107,26 +107,26 @@ def _same_in_both(update: Any) -> bool:
     return isinstance(update, MirrorDescent) and update.mirror.self_dual
 
 
-def offer(algorithm: Algorithm) -> Offer:
+def find_theorem(algorithm: Algorithm) -> Applicability:
     """The theorem about an algorithm, and what it misses there.
 
     Examples
     --------
     >>> from ddol import dwm_a, ring
-    >>> offer(dwm_a().on(ring(5))).reason
+    >>> find_theorem(dwm_a().on(ring(5))).reason
     'DWM-A bound not offered: the mixing is not that of the complete graph with equal weights'
     """
     return applicable(setting_of(algorithm))
 
 
-def promise(algorithm: Algorithm, n_experts: int | None) -> Promise | None:
+def applicable_bound(algorithm: Algorithm, n_experts: int | None) -> MistakeBound | None:
     """The bound on an algorithm's mistakes; None where no theorem holds, or for other algorithms."""
     if not isinstance(algorithm.update, Majority) or n_experts is None:
         return None
-    made = offer(algorithm)
+    made = find_theorem(algorithm)
     if not made.holds or made.theorem is None:
         return None
-    return Promise(made.theorem, n_experts, algorithm.n_agents, algorithm.update.alpha)
+    return MistakeBound(made.theorem, n_experts, algorithm.n_agents, algorithm.update.alpha)
 
 
 def running_bound(algorithm: Algorithm, n_experts: int, best_log_weight: float) -> float | None:
@@ -146,40 +146,33 @@ def running_bound(algorithm: Algorithm, n_experts: int, best_log_weight: float) 
     >>> round(running_bound(wma(0.5), 2, 4 * math.log(0.5)), 2)
     12.05
     """
-    made = promise(algorithm, n_experts)
+    made = applicable_bound(algorithm, n_experts)
     return None if made is None else float(made.at(best_log_weight).value)
 
 
-def kept(algorithm: Algorithm, curves: Curves, n_experts: int, expected: float) -> dict[str, Any]:
+def check_bounds(trace: Trace) -> dict[str, Any]:
     """Compare a run with the theorem about it, at every recorded point.
 
-    A bound that was exceeded is a `BoundExceededWarning`, besides ``holds`` being False.
-
-    Parameters
-    ----------
-    algorithm : Algorithm
-    curves : Curves
-        Of the trace.
-    n_experts : int
-    expected : float
-        Expected mistakes of all agents, which theorems on drawn experts bound.
+    A bound that was exceeded is a `BoundExceededWarning`, besides ``holds`` being False. Theorems on
+    drawn experts bound the expected mistakes.
 
     Returns
     -------
     dict
         Name of the theorem → value, observed, holds, quantity, formula and assumptions; empty where
-        no theorem holds.
+        no theorem on mistakes holds.
     """
-    made = promise(algorithm, n_experts)
+    made = applicable_bound(trace.algorithm, trace.weights.shape[-1])
     if made is None:
         return {}
+    curves = trace.curves
     bound = made.at(curves.best_log_weight)
     problem = bound.exceeded(curves.mistakes, curves.rounds)
     observed = float(curves.mistakes[-1])
     if made.theorem in (DRWM, DRWM_A):
-        observed = expected
+        observed = float(trace.expected_mistakes.sum())
         last = Bound(made.theorem, bound.value[-1:])
-        problem = problem or last.exceeded(expected, curves.rounds[-1:])
+        problem = problem or last.exceeded(observed, curves.rounds[-1:])
     if problem:
         warnings.warn(problem, BoundExceededWarning, stacklevel=2)
     return {made.theorem.name: entry(made.theorem, float(bound.value[-1]), observed, not problem)}
@@ -197,10 +190,10 @@ def entry(theorem: Theorem, value: float, observed: float, holds: bool) -> dict[
     }
 
 
-def bound_curves(algorithm: Algorithm, curves: Curves, n_experts: int) -> dict[str, np.ndarray]:
+def bound_curves(trace: Trace) -> dict[str, np.ndarray]:
     """Name of the theorem → its bound at every recorded point; empty where none holds."""
-    made = promise(algorithm, n_experts)
-    return {} if made is None else {made.theorem.name: made.at(curves.best_log_weight).value}
+    made = applicable_bound(trace.algorithm, trace.weights.shape[-1])
+    return {} if made is None else {made.theorem.name: made.at(trace.curves.best_log_weight).value}
 
 
 def strong_convexity(update: Any) -> float | None:
@@ -263,7 +256,7 @@ def regret_before(
     >>> float(regret_before(dogd(l2=0.0, radius=1.0).on(4), 10_000, gradient_norm=1.0).value)
     1200.0
     """
-    made = offer(algorithm)
+    made = find_theorem(algorithm)
     if made.theorem != DOMD or not made.holds:
         raise ValueError(made.reason or f"no bound on the regret of {algorithm.name}")
     scale = getattr(algorithm.rate, "scale", None)

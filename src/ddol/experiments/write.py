@@ -10,6 +10,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from ddol.experiments.claims import claims_of, which_scale
+from ddol.experiments.config import Figure
+from ddol.experiments.descent_claims import regrets, speed
+from ddol.experiments.evidence import HOLDS, NOT, PART, Claim, Results
 from ddol.measure.chart import Chart, draw
 from ddol.measure.page import (
     Cell,
@@ -23,10 +27,6 @@ from ddol.measure.page import (
     versions,
     write_page,
 )
-from ddol.reproduce.claims import claims_of, which_scale
-from ddol.reproduce.config import Figure
-from ddol.reproduce.descent_claims import regrets, speed
-from ddol.reproduce.evidence import HOLDS, NOT, PART, Claim, Results
 from ddol.storage import write_text
 
 _PAPER = "Ouyang and Gray, Data-Distributed Weighted Majority and Online Mirror Descent (2011)"

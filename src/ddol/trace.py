@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -136,6 +138,8 @@ class Trace:
 
     Attributes
     ----------
+    algorithm : Algorithm
+        On its network.
     mistakes, loss : (N,)
         Per agent, counted before the update (progressive validation).
     weights : (copies, outputs, D)
@@ -144,12 +148,9 @@ class Trace:
         From which the run can go on.
     """
 
-    algorithm: str
+    algorithm: Any
     engine: str
     workers: int
-    agents: int
-    topology: str
-    mixing: str
     examples: int
     rounds: int
     mistakes: np.ndarray
@@ -163,11 +164,33 @@ class Trace:
     curves: Curves
     seed: int
     version: str
-    classification: bool = True
-    bounds: dict[str, Any] = field(default_factory=dict)
     state: Any = None
-    setting: Any = None
-    """The algorithm itself, placed on its network."""
+
+    @property
+    def name(self) -> str:
+        """Of the algorithm."""
+        return str(self.algorithm.name)
+
+    @property
+    def agents(self) -> int:
+        """Number of agents N."""
+        return int(self.algorithm.n_agents)
+
+    @property
+    def topology(self) -> str:
+        """Name of the graph; "changing" where there is another in every round."""
+        graph = getattr(self.algorithm.mixing, "topology", None)
+        return "changing" if graph is None else str(graph.name)
+
+    @property
+    def mixing(self) -> str:
+        """Name of the mixing matrix."""
+        return str(self.algorithm.mixing.name)
+
+    @property
+    def classification(self) -> bool:
+        """Whether answers are classes, so that mistakes are counted."""
+        return bool(self.algorithm.classification)
 
     @property
     def error(self) -> float:
@@ -188,18 +211,23 @@ class Trace:
         """Final weights (outputs, D) of one agent."""
         return self.weights[agent if len(self.weights) > 1 else 0]
 
+    @cached_property
+    def bounds(self) -> dict[str, Any]:
+        """Every theorem that holds here, beside the run: `ddol.measure.applicable.check_bounds`."""
+        if not self.algorithm.update.experts:
+            return {}  # theorems on mistakes are about experts; nothing is imported for the others
+        found: dict[str, Any] = _measure("applicable").check_bounds(self)
+        return found
+
     def bound_curves(self) -> dict[str, np.ndarray]:
         """Name of every theorem that holds here → its bound at each point of the curves."""
-        from ddol.measure.promise import bound_curves
-
-        if self.setting is None:
-            return {}
-        return bound_curves(self.setting, self.curves, self.weights.shape[-1])
+        found: dict[str, np.ndarray] = _measure("applicable").bound_curves(self)
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings and lists, as ``--json`` writes them."""
         return {
-            "algorithm": self.algorithm,
+            "algorithm": self.name,
             "engine": self.engine,
             "workers": self.workers,
             "agents": self.agents,
@@ -244,9 +272,12 @@ class Trace:
         what : "mistakes" (error rate so far), "loss" (mean loss so far) or "consensus"
         against : "examples" seen by all agents, or "rounds"
         """
-        from ddol.measure.plot import plot_trace
+        return _measure("plot").plot_trace(self, ax, what, against)
 
-        return plot_trace(self, ax, what, against)
+
+def _measure(module: str) -> Any:
+    """A module of `ddol.measure`, which reads traces: found when it is asked for, and not before."""
+    return import_module(f"ddol.measure.{module}")
 
 
 def _line(name: str, n: int, mistakes: Any, loss: Any, classification: bool) -> str:

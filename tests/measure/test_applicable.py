@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ddol
-from ddol.measure import bounds, promise
+from ddol.measure import applicable, bounds
 
 
 def advice(seed, rounds=300, n_experts=6):
@@ -71,8 +71,8 @@ def test_no_bound_where_no_theorem_holds(run):
 def test_a_bound_that_is_exceeded_is_loud():
     trace = ddol.run(ddol.dwm_i(0.8), advice(5), 2)
     worse = replace(trace.curves, mistakes=trace.curves.mistakes + 1000)
-    with pytest.warns(promise.BoundExceededWarning, match="bound violated: DWM-I allows"):
-        entry = promise.kept(trace.setting, worse, 6, 0.0)["DWM-I"]
+    with pytest.warns(applicable.BoundExceededWarning, match="bound violated: DWM-I allows"):
+        entry = applicable.check_bounds(replace(trace, curves=worse))["DWM-I"]
     assert not entry["holds"]
 
 
@@ -80,9 +80,9 @@ def test_running_bound_is_the_curve():
     trace = ddol.run(ddol.dwm_a(0.8), advice(6), 4)
     for point in (0, 10, -1):
         log_weight = float(trace.curves.best_log_weight[point])
-        now = promise.running_bound(trace.setting, 6, log_weight)
+        now = applicable.running_bound(trace.algorithm, 6, log_weight)
         assert now == pytest.approx(trace.bound_curves()["DWM-A"][point])
-    assert promise.running_bound(ddol.dogd().on(4), 6, 0.0) is None
+    assert applicable.running_bound(ddol.dogd().on(4), 6, 0.0) is None
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_running_bound_is_the_curve():
     ],
 )
 def test_before_a_run(preset, formula):
-    made = promise.promise(preset.on(8), 50)
+    made = applicable.applicable_bound(preset.on(8), 50)
     assert float(made.before(100).value) == pytest.approx(float(formula(100, 50, 8, 0.5)))
 
 
@@ -102,12 +102,12 @@ def test_before_a_run_is_never_below_what_comes():
     X, y = advice(7)
     trace = ddol.run(ddol.dwm_a(0.6), (X, y), 5)
     least = (y[:, None] != X).sum(axis=0).min()
-    before = promise.promise(trace.setting, 6).before(least)
+    before = applicable.applicable_bound(trace.algorithm, 6).before(least)
     assert trace.bounds["DWM-A"]["value"] <= float(before.value)
 
 
 def test_regret_before_a_run():
-    bound = promise.regret_before(ddol.dogd(l2=0.0, radius=2.0, rate=0.5).on(3), 400, 1.5)
+    bound = applicable.regret_before(ddol.dogd(l2=0.0, radius=2.0, rate=0.5).on(3), 400, 1.5)
     assert float(bound.value) == pytest.approx(float(bounds.domd_before(8.0, 1.5, 400, 3, 0.5)))
 
 
@@ -122,9 +122,9 @@ def test_regret_before_a_run():
 )
 def test_regret_before_a_run_is_refused_with_a_reason(algorithm, divergence, message):
     with pytest.raises(ValueError, match=message):
-        promise.regret_before(algorithm, 100, 1.0, divergence)
+        applicable.regret_before(algorithm, 100, 1.0, divergence)
 
 
 def test_a_rising_rate_has_no_bound():
     rising = ddol.dogd(rate=lambda t: 0.1 * t)
-    assert "the rate may increase" in promise.offer(rising).reason
+    assert "the rate may increase" in applicable.find_theorem(rising).reason

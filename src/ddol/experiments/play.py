@@ -11,14 +11,14 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.engines.session import run
+from ddol.experiments.config import Figure
+from ddol.experiments.sources import DataFacts, Say, arranged, facts_of, find, load
 from ddol.measure.comparator import Comparator, best_weights
 from ddol.measure.regret import problem_of, regret
-from ddol.measure.trace import Trace
 from ddol.presets import PRESETS
-from ddol.reproduce.config import Figure
-from ddol.reproduce.sources import Facts, Say, arranged, facts_of, find, load
 from ddol.streams.arrays import RowsStream
 from ddol.streams.rows import Rows
+from ddol.trace import Trace
 from ddol.update.experts import fit_stumps
 
 _WORTH_TIMING = 100_000
@@ -38,7 +38,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Played:
+class Repeats:
     """The same run with several seeds, which differ in the order of the examples.
 
     Parameters
@@ -121,9 +121,9 @@ class Laboratory:
     seeds: int = 5
     say: Say = print
     after_run: Callable[[], None] = lambda: None
-    played: dict[Key, Played] = field(default_factory=dict)
+    played: dict[Key, Repeats] = field(default_factory=dict)
     speeds: dict[Key, float] = field(default_factory=dict)
-    facts: dict[str, Facts] = field(default_factory=dict)
+    facts: dict[str, DataFacts] = field(default_factory=dict)
     regrets: dict[Key, Regretted] = field(default_factory=dict)
 
     def play(self, figures: Sequence[Figure]) -> None:
@@ -216,13 +216,13 @@ def _best_by_round(shown: Rows, key: Key) -> np.ndarray:
     return np.add.reduceat(best.astype(np.int64), starts)
 
 
-def _gathered(found: Sequence[tuple[Trace, np.ndarray]]) -> Played:
+def _gathered(found: Sequence[tuple[Trace, np.ndarray]]) -> Repeats:
     """The traces of all seeds; they have the same rounds, so they have the same points."""
     traces = [trace for trace, _ in found]
     rounds = traces[0].curves.rounds
     errors = [np.cumsum(by_round) for _, by_round in found]
     expert = [e[rounds - 1] if len(e) else np.full(len(rounds), np.nan) for e in errors]
-    return Played(
+    return Repeats(
         samples=rounds,
         mistakes=np.array([trace.curves.agent_mistakes for trace in traces]),
         objective=np.array([trace.curves.loss / trace.curves.examples for trace in traces]),

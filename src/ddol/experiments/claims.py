@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ddol.reproduce import descent_claims as descent
-from ddol.reproduce import majority_claims as majority
-from ddol.reproduce.charts import NAMES
-from ddol.reproduce.evidence import HOLDS, NOT, PART, Claim, Results, falls, objectives, per_agent
-from ddol.reproduce.sources import DATASETS
+from ddol.experiments import descent_claims as descent
+from ddol.experiments import majority_claims as majority
+from ddol.experiments.charts import NAMES
+from ddol.experiments.evidence import HOLDS, NOT, PART, Claim, Results, falls, objectives, per_agent
+from ddol.experiments.sources import DATASETS
 
 
 def table_facts(results: Results) -> Claim | None:

@@ -1,6 +1,8 @@
 """The counterexample to the paper's Theorems 1 and 2, played with the library, and its figure.
 
-    python experiments/errata.py          prints the numbers of docs/errata.md, writes its figure
+    python -m ddol.experiments.errata [docs/figures/errata.svg]
+
+prints the numbers of docs/errata.md and, given its name, writes the figure.
 
 One agent of N meets hard examples: in every round the heaviest experts that together hold half the
 weight are wrong. One expert is never wrong, and nobody errs at the other agents.
@@ -8,7 +10,7 @@ weight are wrong. One expert is never wrong, and nobody errs at the other agents
 
 from __future__ import annotations
 
-from pathlib import Path
+import sys
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -22,7 +24,6 @@ from ddol.presets import dwm_i as by_imitation
 ALPHA, P, N = 0.5, 1025, 4
 SIZES = (1, 2, 4, 8, 16)
 STATED = float(np.log(P) / np.log(2 / (1 + ALPHA)))
-FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "errata.svg"
 
 INK, STATED_COLOUR, HOLDS_COLOUR = "#222222", "#c1121f", "#2a7f3f"
 SEEN_COLOUR = {"DWM-I": "#1f5fa8", "DWM-A": "#c77700"}
@@ -102,7 +103,8 @@ def draw_sizes(ax: plt.Axes, mistakes: dict[str, list[int]]) -> None:
     ax.legend(frameon=False, loc="upper left")
 
 
-def main() -> None:
+def main(figure: str | None = None) -> None:
+    """Print the numbers, and draw them into a file if one is named."""
     presets = {"DWM-I": by_imitation(ALPHA), "DWM-A": by_averaging(ALPHA)}
     runs = {name: {n: attack(preset, n) for n in SIZES} for name, preset in presets.items()}
     mistakes = {name: [run[n].size - 1 for n in SIZES] for name, run in runs.items()}
@@ -110,7 +112,12 @@ def main() -> None:
     for name, seen in mistakes.items():
         for n, count in zip(SIZES, seen, strict=True):
             print(f"{name}  N = {n:2d}  agent 1: {count:3d}  together ≤ {together(name, n):.1f}")
+    if figure is not None:
+        draw(figure, {name: run[N] for name, run in runs.items()}, mistakes)
 
+
+def draw(path: str, totals: dict[str, np.ndarray], mistakes: dict[str, list[int]]) -> None:
+    """Write the figure."""
     style = {
         "svg.fonttype": "none",
         "svg.hashsalt": "ddol",
@@ -123,13 +130,11 @@ def main() -> None:
     }
     with mpl.rc_context(style):
         figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
-        for ax, name in zip(axes, runs, strict=False):
-            draw_weights(ax, name, runs[name][N])
+        for ax, (name, run) in zip(axes, totals.items(), strict=False):
+            draw_weights(ax, name, run)
         draw_sizes(axes[2], mistakes)
-        FIGURE.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(FIGURE, metadata={"Date": None})
-    print(f"wrote {FIGURE.relative_to(Path(__file__).parents[1])}")
+        figure.savefig(path, metadata={"Date": None})
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:2])

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ddol.reproduce import sources
-from ddol.reproduce.config import choose, known_figures
-from ddol.reproduce.evidence import HOLDS, NOT, PART, falls, together
-from ddol.reproduce.run import reproduce
+from ddol.experiments import sources
+from ddol.experiments.config import choose, known_figures
+from ddol.experiments.evidence import HOLDS, NOT, PART, falls, together
+from ddol.experiments.run import reproduce
 from ddol.streams.errors import DataError
 
 DATA = Path(os.environ.get("DDOL_DATA", Path(__file__).parents[2] / "shared" / "data"))

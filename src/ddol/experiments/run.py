@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from ddol.reproduce.charts import charts_of, series
-from ddol.reproduce.config import Figure, choose
-from ddol.reproduce.evidence import Results
-from ddol.reproduce.play import Laboratory
-from ddol.reproduce.sources import Say
-from ddol.reproduce.write import Reproduction
+from ddol.experiments.charts import charts_of, series
+from ddol.experiments.config import Figure, choose
+from ddol.experiments.evidence import Results
+from ddol.experiments.play import Laboratory
+from ddol.experiments.sources import Say
+from ddol.experiments.write import Reproduction
 
 
 def reproduce(

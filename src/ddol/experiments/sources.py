@@ -57,7 +57,7 @@ class DataSet:
 
 
 @dataclass(frozen=True)
-class Facts:
+class DataFacts:
     """What a data set is like: rows, features, and shares of stored values and of the larger class."""
 
     rows: int
@@ -167,11 +167,11 @@ def load(path: Path) -> Rows:
     return Rows.from_csr(rows.to_scipy(), y)
 
 
-def facts_of(rows: Rows) -> Facts:
+def facts_of(rows: Rows) -> DataFacts:
     """Sizes, density and balance of the rows."""
     stored = np.count_nonzero(rows.data) / (len(rows) * rows.n_features)
     positive = float(np.mean(rows.y > 0))
-    return Facts(len(rows), rows.n_features, stored, max(positive, 1 - positive))
+    return DataFacts(len(rows), rows.n_features, stored, max(positive, 1 - positive))
 
 
 def arranged(rows: Rows, variant: str, seed: int, count: int | None) -> Rows:

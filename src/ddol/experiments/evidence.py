@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ddol.experiments.play import Key, Regretted, Repeats
+from ddol.experiments.sources import DataFacts
 from ddol.measure.chart import number
-from ddol.reproduce.play import Key, Played, Regretted
-from ddol.reproduce.sources import Facts
 
 HOLDS, PART, NOT = "holds", "holds in part", "not reproduced"
 _ABOUT = 0.02
@@ -43,14 +43,14 @@ class Results:
 
     def __init__(
         self,
-        played: Mapping[Key, Played],
+        played: Mapping[Key, Repeats],
         speeds: Mapping[Key, float],
-        facts: Mapping[str, Facts],
+        facts: Mapping[str, DataFacts],
         regrets: Mapping[Key, Regretted],
     ) -> None:
         self.played, self.speeds, self.facts, self.regrets = played, speeds, facts, regrets
 
-    def of(self, data: str, variant: str, algorithm: str) -> dict[int, Played]:
+    def of(self, data: str, variant: str, algorithm: str) -> dict[int, Repeats]:
         """Runs by number of agents; empty where there are none."""
         wanted = (data, variant, algorithm)
         found = {
@@ -70,14 +70,14 @@ class Results:
         return dict(sorted(found.items()))
 
 
-def per_agent(runs: Mapping[int, Played]) -> tuple[int, dict[int, float]]:
+def per_agent(runs: Mapping[int, Repeats]) -> tuple[int, dict[int, float]]:
     """Mistakes of the mean agent after as many samples as every run has; that number first."""
     samples = int(min(run.samples[-1] for run in runs.values()))
     points = {n: run.mistakes[:, run.at(samples)].mean() for n, run in runs.items()}
     return samples, {n: float(value) for n, value in points.items()}
 
 
-def objectives(runs: Mapping[int, Played]) -> tuple[int, dict[int, float]]:
+def objectives(runs: Mapping[int, Repeats]) -> tuple[int, dict[int, float]]:
     """Average objective after as many samples per agent as every run has; that number first."""
     samples = int(min(run.samples[-1] for run in runs.values()))
     return samples, {n: float(r.objective[:, r.at(samples)].mean()) for n, r in runs.items()}

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ddol.reproduce.charts import NAMES
-from ddol.reproduce.evidence import (
+from ddol.experiments.charts import NAMES
+from ddol.experiments.evidence import (
     HOLDS,
     NOT,
     PART,
@@ -23,12 +23,12 @@ from ddol.reproduce.evidence import (
     sizes,
     together,
 )
-from ddol.reproduce.play import Played
+from ddol.experiments.play import Repeats
 
 DESCENT = ("dogd", "doeg")
 
 
-def _descent(results: Results, name: str) -> list[tuple[str, dict[int, Played]]]:
+def _descent(results: Results, name: str) -> list[tuple[str, dict[int, Repeats]]]:
     found = [(v, results.of("cod-rna", v, name)) for v in ("raw", "scaled")]
     return [(variant, runs) for variant, runs in found if len(runs) > 1]
 

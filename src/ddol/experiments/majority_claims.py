@@ -7,8 +7,8 @@ from math import log
 
 import numpy as np
 
-from ddol.reproduce.charts import NAMES
-from ddol.reproduce.evidence import (
+from ddol.experiments.charts import NAMES
+from ddol.experiments.evidence import (
     HOLDS,
     NOT,
     PART,
@@ -19,12 +19,12 @@ from ddol.reproduce.evidence import (
     per_agent,
     together,
 )
-from ddol.reproduce.play import Played
+from ddol.experiments.play import Repeats
 
 MAJORITY = ("dwm_i", "dwm_a")
 
 
-def _majority(results: Results, sizes: Sequence[int]) -> list[tuple[str, str, dict[int, Played]]]:
+def _majority(results: Results, sizes: Sequence[int]) -> list[tuple[str, str, dict[int, Repeats]]]:
     """Runs on svmguide1 by order and algorithm, with at least these numbers of agents."""
     found = []
     for variant in ("shuffled", "file order"):

@@ -9,8 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from ddol.experiments.sources import DATASETS, VARIANTS
 from ddol.presets import PRESETS
-from ddol.reproduce.sources import DATASETS, VARIANTS
 from ddol.streams.errors import DataError
 
 SHOWN = ("mistakes", "objective", "total mistakes", "best expert", "total objective")
@@ -68,7 +68,7 @@ def known_figures() -> list[Figure]:
     >>> [figure.number for figure in known_figures()]
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
     """
-    folder = files("ddol.reproduce") / "figures"
+    folder = files("ddol.experiments") / "figures"
     found = [
         _figure(place.name.removesuffix(".toml"), place.read_text(encoding="utf-8"))
         for place in folder.iterdir()
