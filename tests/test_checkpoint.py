@@ -9,7 +9,7 @@ import ddol
 from ddol.checkpoint import load_checkpoint, resume, save_checkpoint, saved_in, set_aside, take
 from ddol.engines.session import Session, Setup
 from ddol.streams import DataError, array_stream
-from ddol.update.experts import fit_stumps
+from ddol.streams.stumps import fit_stumps
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((203, 5))

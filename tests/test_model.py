@@ -14,7 +14,7 @@ import scipy.sparse as sp
 import ddol
 from ddol.model import Model, Reading, load, model_of
 from ddol.streams import DataError, Rows
-from ddol.update.experts import Stumps
+from ddol.streams.stumps import Stumps
 from ddol.update.losses import logistic
 
 

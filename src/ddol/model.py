@@ -13,8 +13,8 @@ from ddol.storage import check_shapes, damaged, read_arrays, write_arrays
 from ddol.streams.errors import DataError
 from ddol.streams.hashing import hash_rows
 from ddol.streams.rows import Rows
+from ddol.streams.stumps import Stumps
 from ddol.trace import Trace
-from ddol.update.experts import Stumps
 from ddol.update.losses import Loss, loss_named
 from ddol.update.majority import TIE
 

@@ -4,7 +4,7 @@ import scipy.sparse as sp
 
 from ddol.streams.arrays import array_stream
 from ddol.streams.errors import DataError
-from ddol.streams.hashing import hash_dicts, hash_rows, hashed
+from ddol.streams.hashing import hash_rows, hashed, name_keys, slots
 from ddol.streams.mapped import with_intercept
 from ddol.streams.rows import Rows
 from ddol.streams.synthetic import sparse
@@ -53,10 +53,16 @@ def test_streams_know_their_hashed_width():
         assert (rows.indices[rows.indptr[:-1]] == 0).all()
 
 
-def test_dictionaries():
-    rows = hash_dicts([{"a": 2.0, "b": "x"}, {"b": "x"}], [0, 1], bits=12)
-    assert rows.n_features == 4096 and np.diff(rows.indptr).tolist() == [2, 1]
-    assert sorted(np.abs(rows.data)) == [1, 1, 2]
+def test_names_are_spread_over_columns_and_signs():
+    keys = name_keys([f"word {k}" for k in range(20_000)])
+    places, signs = slots(keys, 4)
+    counts = np.bincount(places, minlength=16)
+    assert len(set(keys.tolist())) == 20_000
+    assert counts.min() > 1100 and counts.max() < 1400 and abs(signs.sum()) < 600
+
+
+def test_a_name_s_hash_is_that_of_its_bytes():
+    assert name_keys(["", "ä", "a"]).tolist() == [int(name_keys([n])[0]) for n in ("", "ä", "a")]
 
 
 @pytest.mark.parametrize("bits", [0, 32])

@@ -25,8 +25,8 @@ from ddol.streams.labels import Labels, binary_labels, class_labels, labelled
 from ddol.streams.mapped import with_intercept
 from ddol.streams.shuffle import ShuffledStream
 from ddol.streams.stream import Stream
+from ddol.streams.stumps import Stumps, fit_stumps
 from ddol.streams.summary import scan
-from ddol.update.experts import Stumps, fit_stumps
 
 _MOST_DEFAULT_EXPERTS = 10_000
 _SHUFFLE_BYTES = 48 << 20

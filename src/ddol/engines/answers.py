@@ -164,7 +164,7 @@ def _first_other(values: np.ndarray, allowed: Sequence[float]) -> int | None:
 def _expected(algorithm: Algorithm) -> str:
     known = ", ".join(f"{c:g}" for c in _classes_of_advice(algorithm)[:10])
     return (
-        f"expected the advice of experts, which is one of {known}; make it with ddol.update.experts"
+        f"expected the advice of experts, which is one of {known}; make it with ddol.streams.stumps"
     )
 
 

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ddol.streams.arrays import RowsStream
 from ddol.streams.rows import Rows
-from ddol.update.experts import Stumps, fit_stumps
+from ddol.streams.stumps import Stumps, fit_stumps
 
 ADVICE = "advice"
 

@@ -18,8 +18,8 @@ from ddol.measure.regret import problem_of, regret
 from ddol.presets import PRESETS
 from ddol.streams.arrays import RowsStream
 from ddol.streams.rows import Rows
+from ddol.streams.stumps import fit_stumps
 from ddol.trace import Trace
-from ddol.update.experts import fit_stumps
 
 _WORTH_TIMING = 100_000
 

@@ -13,14 +13,21 @@ if TYPE_CHECKING:
     from ddol.streams.arrays import RowsStream, array_stream
     from ddol.streams.background import prefetch
     from ddol.streams.chained import ChainedStream
-    from ddol.streams.dealing import deal, progress, table_by_agent, table_round_robin
+    from ddol.streams.dealing import (
+        deal,
+        online_table,
+        progress,
+        table_by_agent,
+        table_round_robin,
+    )
     from ddol.streams.errors import DataError
-    from ddol.streams.hashing import hash_dicts, hash_rows, hashed
+    from ddol.streams.hashing import hash_rows, hashed
     from ddol.streams.labels import Labels, binary_labels, class_labels, labelled
     from ddol.streams.libsvm import LibsvmStream
     from ddol.streams.numpy_files import NpyStream, read_npz
     from ddol.streams.open import ReadOptions, open_stream, open_streams
     from ddol.streams.parquet import ParquetStream
+    from ddol.streams.raw import Named, Table, Text
     from ddol.streams.rows import Block, Rows, concatenate
     from ddol.streams.shuffle import ShuffledStream
     from ddol.streams.stream import Position, Stream
@@ -33,14 +40,15 @@ _HOMES = {
     "ddol.streams.arrays": "RowsStream array_stream",
     "ddol.streams.background": "prefetch",
     "ddol.streams.chained": "ChainedStream",
-    "ddol.streams.dealing": "deal progress table_by_agent table_round_robin",
+    "ddol.streams.dealing": "deal online_table progress table_by_agent table_round_robin",
     "ddol.streams.errors": "DataError",
-    "ddol.streams.hashing": "hash_dicts hash_rows hashed",
+    "ddol.streams.hashing": "hash_rows hashed",
     "ddol.streams.labels": "Labels binary_labels class_labels labelled",
     "ddol.streams.libsvm": "LibsvmStream",
     "ddol.streams.numpy_files": "NpyStream read_npz",
     "ddol.streams.open": "ReadOptions open_stream open_streams",
     "ddol.streams.parquet": "ParquetStream",
+    "ddol.streams.raw": "Named Table Text",
     "ddol.streams.rows": "Block Rows concatenate",
     "ddol.streams.shuffle": "ShuffledStream",
     "ddol.streams.stream": "Position Stream",
@@ -59,6 +67,7 @@ __all__ = [
     "Labels",
     "LibsvmStream",
     "MappedStream",
+    "Named",
     "NpyStream",
     "ParquetStream",
     "Position",
@@ -69,16 +78,18 @@ __all__ = [
     "Stream",
     "Summary",
     "SyntheticStream",
+    "Table",
+    "Text",
     "array_stream",
     "binary_labels",
     "class_labels",
     "concatenate",
     "deal",
-    "hash_dicts",
     "hash_rows",
     "hashed",
     "labelled",
     "mapped",
+    "online_table",
     "open_stream",
     "open_streams",
     "prefetch",

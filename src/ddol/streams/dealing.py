@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ddol.compiled import entry
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows, concatenate, no_rows
 from ddol.streams.stream import Position, Stream
@@ -183,6 +184,47 @@ def table_by_agent(ids: ArrayLike, n_agents: int, batch: int = 1) -> NDArray[np.
     table = np.full((n_agents, rounds * batch), -1, dtype=np.int64)
     table[agents[order], rank] = order
     return np.ascontiguousarray(table.reshape(n_agents, rounds, batch).transpose(1, 0, 2))
+
+
+def online_table(ids: ArrayLike, n_agents: int, batch: int = 1) -> NDArray[np.int64]:
+    """Table of rounds in which a row joins the present round unless its agent's batch is full.
+
+    Unlike `table_by_agent` it depends on the rows so far only, never on those to come, so that a
+    stream may be cut anywhere.
+
+    Parameters
+    ----------
+    ids, n_agents, batch
+        See `table_by_agent`.
+
+    Examples
+    --------
+    >>> online_table([0, 0, 1, 1, 0], n_agents=2)[:, :, 0].tolist()
+    [[0, -1], [1, 2], [4, 3]]
+    """
+    agents = _agent_ids(ids, n_agents)
+    rounds, places = np.empty_like(agents), np.empty_like(agents)
+    filled = np.zeros(n_agents, np.int64)
+    given = (array.ctypes.data for array in (agents, filled, rounds, places))
+    count = _join_rounds(len(agents), n_agents, batch, *given)
+    table = np.full((count, n_agents, batch), -1, np.int64)
+    table[rounds, agents, places] = np.arange(len(agents))
+    return table
+
+
+@entry("int64(int64, int64, int64, int64*, int64*, int64*, int64*)")
+def _join_rounds(n, n_agents, batch, agents, filled, rounds, places):  # type: ignore[no-untyped-def]
+    """Round and place of every row; returns the number of rounds."""
+    number = 0
+    for row in range(n):
+        agent = agents[row]
+        if filled[agent] == batch:
+            number += 1
+            for i in range(n_agents):
+                filled[i] = 0
+        rounds[row], places[row] = number, filled[agent]
+        filled[agent] += 1
+    return number + 1 if n else 0
 
 
 @dataclass(frozen=True)

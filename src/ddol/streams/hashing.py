@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
-from ddol.compiled import entry, floats, indices, inner, integers, packed, unpacked
+from ddol.compiled import bytes_at, entry, floats, indices, inner, integers, packed, unpacked
 from ddol.streams.errors import DataError
 from ddol.streams.mapped import mapped
 from ddol.streams.rows import Rows
@@ -62,29 +62,34 @@ def hash_rows(rows: Rows, bits: int) -> Rows:
     return Rows(data[:nnz], new_indices[:nnz], indptr, 1 << bits, rows.y, rows.weight)
 
 
-def hash_dicts(
-    examples: Sequence[Mapping[str, float | str]],
-    y: ArrayLike,
-    bits: int,
-    weight: ArrayLike | None = None,
-) -> Rows:
-    """Rows of examples given as dictionaries from feature name to number or text.
-
-    Names are hashed by scikit-learn's `FeatureHasher`; a text value counts as the feature
-    ``name=text`` with value 1.
+def name_keys(names: Sequence[str]) -> NDArray[np.uint64]:
+    """The 64-bit hash of every name, from which `slots` makes its column.
 
     Examples
     --------
-    >>> rows = hash_dicts([{"age": 30.0, "town": "Rome"}], [1], bits=10)
-    >>> len(rows.data), rows.n_features
-    (2, 1024)
+    >>> age, town = name_keys(["age", "town=Rome"])
+    >>> bool(age == name_keys(["age"])[0]), bool(age == town)
+    (True, False)
     """
-    from sklearn.feature_extraction import FeatureHasher
+    encoded = [name.encode() for name in names]
+    ends = np.cumsum([len(name) for name in encoded], dtype=np.int64)
+    text = np.frombuffer(b"".join(encoded) or b" ", np.uint8)
+    keys = np.empty(len(names), np.uint64)
+    _hash_names(len(names), text.ctypes.data, ends.ctypes.data, keys.ctypes.data)
+    return keys
 
+
+def slots(keys: NDArray[np.uint64], bits: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Column among ``2**bits`` and sign of every hash.
+
+    Examples
+    --------
+    >>> slots(np.array([1 << 63, 3], np.uint64), bits=4)
+    (array([8, 0]), array([-1.,  1.]))
+    """
     _check_bits(bits)
-    hasher = FeatureHasher(n_features=1 << bits if bits < 31 else (1 << 31) - 1)
-    rows = Rows.from_csr(hasher.transform(examples), y, weight)
-    return rows.widen(1 << bits).check_finite("examples")
+    places = (keys >> np.uint64(64 - bits)).astype(np.int64)
+    return places, np.where(keys & np.uint64(1), 1.0, -1.0)
 
 
 def _hash_block(bits: int, rows: Rows, where: Callable[[int], str]) -> Rows:
@@ -103,6 +108,24 @@ def _mix(key):  # type: ignore[no-untyped-def]
     h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return h ^ (h >> np.uint64(31))
+
+
+@inner
+def name_hash(text, first, end):  # type: ignore[no-untyped-def]
+    """64-bit hash of the bytes ``text[first:end]``: FNV-1a, mixed once more for its upper bits."""
+    h = np.uint64(0xCBF29CE484222325)
+    for k in range(first, end):
+        h = (h ^ np.uint64(text[k])) * np.uint64(0x100000001B3)
+    return _mix(h)
+
+
+@entry("void(int64, int64, int64, int64)")
+def _hash_names(n, text, ends, keys):  # type: ignore[no-untyped-def]
+    """Hash names that stand one after the other in a text."""
+    first = 0
+    for k in range(n):
+        integers(keys)[k] = name_hash(bytes_at(text), first, integers(ends)[k])
+        first = integers(ends)[k]
 
 
 @inner

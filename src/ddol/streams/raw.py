@@ -6,7 +6,7 @@ and `Named` where every row names its own features. `ddol.streams.encoding` make
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -19,6 +19,7 @@ MISSING_WORDS = ("", "na", "n/a", "nan", "null", "none", "?")
 """Cells that stand for a missing value, in any case."""
 
 _NO_WEIGHT = np.empty(0)
+_NO_KEYS = np.empty(0, np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,8 @@ class Table:
         Cells by name, in the order of the file.
     named
         Whether the file has these names; if not, they are ``column 1``, ``column 2``, …
+    matrix
+        All columns side by side where all are numbers, of which `columns` are views; else None.
 
     Examples
     --------
@@ -83,6 +86,7 @@ class Table:
 
     columns: Mapping[str, Cells]
     named: bool = True
+    matrix: Floats | None = None
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -98,7 +102,7 @@ class Named:
     Parameters
     ----------
     names
-        Distinct names in this block.
+        Distinct names in this block; may be decoded from the text only when they are asked for.
     codes, data, indptr
         Which name and which value, and where each row begins.
     label
@@ -107,6 +111,8 @@ class Named:
         One importance per row, or empty when all are 1.
     spaces
         Namespace of every name, or empty where there are none.
+    keys
+        `ddol.streams.hashing.name_hash` of every name, or empty where nobody has computed it yet.
 
     Examples
     --------
@@ -114,13 +120,14 @@ class Named:
     ('age', 'town=Rome')
     """
 
-    names: tuple[str, ...]
+    names: Sequence[str]
     codes: NDArray[np.int64]
     data: Floats
     indptr: NDArray[np.int64]
     label: Floats | Text | None = None
     weight: Floats = field(default_factory=lambda: _NO_WEIGHT)
-    spaces: tuple[str, ...] = ()
+    spaces: Sequence[str] = ()
+    keys: NDArray[np.uint64] = field(default_factory=lambda: _NO_KEYS)
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
