@@ -108,7 +108,7 @@ class Algorithm:
         if mixing is None:
             mixing = uniform(graph) if graph.is_complete else metropolis(graph)
         matrix = mixing_for(mixing, graph)
-        update = self.update.placed(lambda: _network(matrix))
+        update = self.update.with_network(lambda: _network(matrix))
         return replace(self, mixing=matrix, update=update, **changes)
 
 
@@ -135,7 +135,7 @@ class Agents:
 
     t: int
     states: list[list[np.ndarray]]
-    waiting: tuple[list[Answer], ...] = ()
+    pending: tuple[list[Answer], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,8 @@ def start(algorithm: Algorithm, n_features: int) -> Agents:
     agents = range(algorithm.n_agents)
     update = algorithm.update
     nothing = Answer((np.empty((0, n_features)), np.empty(0)), None)
-    waiting = ([nothing for _ in agents],) * algorithm.delay
-    return Agents(1, [[update.start(n_features) for _ in range(states)] for _ in agents], waiting)
+    pending = ([nothing for _ in agents],) * algorithm.delay
+    return Agents(1, [[update.start(n_features) for _ in range(states)] for _ in agents], pending)
 
 
 def play_round(
@@ -207,7 +207,7 @@ def play_round(
 
     # Every agent makes local predictions on its examples ...
     outcome, predicted = _predict(algorithm, agents, examples, chances)
-    *_, answered = (answers := (predicted, *agents.waiting))
+    *_, answered = (answers := (predicted, *agents.pending))
 
     # ... updates with the answers that arrive in this round ...
     updated = [

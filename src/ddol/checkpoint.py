@@ -176,7 +176,7 @@ def _shown(value: Any) -> str:
 def _pack(checkpoint: Checkpoint) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     state = checkpoint.state
     values = {f.name: getattr(state, f.name) for f in fields(state)}
-    waiting = values.pop("waiting")
+    waiting = values.pop("pending")
     arrays = {f"state.{k}": v for k, v in values.items() if isinstance(v, np.ndarray)}
     plain = {k: int(v) for k, v in values.items() if not isinstance(v, np.ndarray)}
     if waiting is not None:
@@ -203,7 +203,7 @@ def _unpack(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Chec
     if width is not None:
         parts = _below("waiting", arrays)
         table = parts.pop("table")
-        state = replace(state, waiting=Block(Rows(**parts, n_features=int(width)), table))
+        state = replace(state, pending=Block(Rows(**parts, n_features=int(width)), table))
     return Checkpoint(
         state=state,
         position=header["position"],

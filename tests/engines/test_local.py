@@ -323,10 +323,10 @@ def test_ten_thousand_agents_on_a_ring_in_memory_of_their_weights():
     engine = Local(algorithm, start_state(algorithm, 54))
     engine.play(Block(rows, table))
     weights = engine.weights()
-    _, peak = tracemalloc.get_traced_memory()
+    _, maxima = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert weights.shape == (10_000, 1, 54) and np.isfinite(weights).all()
-    assert peak < 8 * weights.nbytes
+    assert maxima < 8 * weights.nbytes
 
 
 SPARSE_MILLION = """
@@ -366,10 +366,10 @@ for algorithm in algorithms:
     for n_agents in (1, 8):
         placed = algorithm.on(n_agents)
         engine = Local(placed, start_state(placed, D))
-        bench, table = engine.bench, table_round_robin(n, n_agents)
+        worker, table = engine.worker, table_round_robin(n, n_agents)
         engine.play(Block(rows, table[:1]))
-        guarded = [bench.state.theta, bench.delta[: -bench.layout.sums - 1]]
-        guarded += [bench.peak[: bench.layout.peak * D]]
+        guarded = [worker.state.theta, worker.delta[: -worker.layout.sums - 1]]
+        guarded += [worker.maxima[: worker.layout.maxima * D]]
         for array in guarded: protect(array, 0)
         engine.play(Block(rows, table[1:]))
         for array in guarded: protect(array, mmap.PROT_READ | mmap.PROT_WRITE)

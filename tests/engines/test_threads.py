@@ -71,13 +71,13 @@ def test_the_consensus_distance_is_that_of_all_workers_copies():
     rng = np.random.default_rng(0)
     rows = Rows.from_dense(rng.standard_normal((140, 3)), rng.integers(0, 3, 140).astype(float))
     algorithm = ddol.dogd(l2=0.1, outputs=3).on(ddol.ring(7))
-    table, marks = table_round_robin(140, 7), (3, 4, 20)
+    table, after = table_round_robin(140, 7), (3, 4, 20)
     engine = Threads(algorithm, start_state(algorithm, 3), workers=3)
-    marked = engine.play(Block(rows, table), marks)
+    seen = engine.play(Block(rows, table), after)
     engine.close()
-    for mark, distance in zip(marks, marked.looks[:, 0], strict=True):
+    for rounds, distance in zip(after, seen.metrics[:, 0], strict=True):
         whole = Local(algorithm, start_state(algorithm, 3))
-        whole.play(Block(rows, table[:mark]))
+        whole.play(Block(rows, table[:rounds]))
         assert distance == pytest.approx(consensus(whole.weights()), rel=1e-9)
         assert distance > 0.0
 

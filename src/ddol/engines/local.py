@@ -9,7 +9,7 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.shares import part_of
 from ddol.engines.state import State, grow
-from ddol.engines.worker import Bench, Marks, Share
+from ddol.engines.worker import KernelWorker, Partition, Snapshots
 from ddol.streams.rows import Block
 
 
@@ -30,27 +30,27 @@ class Local:
         self.algorithm = algorithm
         # A part, though it is all: in memory that begins with a cache line, vectors cross none.
         own = part_of(state, 0, algorithm.n_agents)
-        self.bench = Bench(algorithm, own, Share(0, algorithm.n_agents))
+        self.worker = KernelWorker(algorithm, own, Partition(0, algorithm.n_agents))
 
-    def play(self, block: Block, marks: Sequence[int] = ()) -> Marks:
+    def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
         """Play the rounds of a block; see `ddol.engines.session.Engine`."""
         check_block(self.algorithm, block)
-        if block.rows.n_features > self.bench.state.n_features:
-            self.bench.adopt(grow(self.algorithm, self.bench.state, block.rows.n_features))
-        self.bench.play_block(block, marks)
-        return self.bench.marked
+        if block.rows.n_features > self.worker.state.n_features:
+            self.worker.adopt(grow(self.algorithm, self.worker.state, block.rows.n_features))
+        self.worker.play_block(block, after)
+        return self.worker.snapshots
 
     def state(self) -> State:
         """The state as it is now, in memory of its own."""
-        return self.bench.state.copy()
+        return self.worker.state.copy()
 
     def counters(self) -> State:
         """The live state, for reading counters between blocks without a copy."""
-        return self.bench.state
+        return self.worker.state
 
     def weights(self) -> np.ndarray:
         """Primal weights of the copies: (copies, outputs, D)."""
-        return self.bench.weights()
+        return self.worker.weights()
 
     def close(self) -> None:
         """Nothing to give back."""

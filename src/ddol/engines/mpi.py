@@ -18,7 +18,7 @@ from ddol.engines.local import check_block
 from ddol.engines.ranks import open_ranks, tolerant
 from ddol.engines.shares import joined, merged, part_of
 from ddol.engines.state import State, averages_together, grow, numbers_sent, sharing
-from ddol.engines.worker import Bench, Marks, Share
+from ddol.engines.worker import KernelWorker, Partition, Snapshots
 from ddol.streams.rows import Block
 from ddol.update.rates import evaluate
 
@@ -125,7 +125,7 @@ class Mpi:
                 self.context = mpi_calls.open_context(
                     ranks.comm, near.rows_to, near.rows_from, agents, numbers, tolerant()
                 )
-        share = Share(
+        partition = Partition(
             first,
             agents,
             ranks.size,
@@ -135,30 +135,30 @@ class Mpi:
             **mpi_calls.mpi_addresses()._asdict(),
             context=self.context.words.ctypes.data,
         )
-        self.bench = Bench(algorithm, part, share)
+        self.worker = KernelWorker(algorithm, part, partition)
         self._gather_counters(np.empty((0, agents, 4)))
 
-    def play(self, block: Block, marks: Sequence[int] = ()) -> Marks:
+    def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
         """Play the rounds of a block, whose table says who sees what on this process.
 
-        Every process must have as many rounds and features in its block, and the same marks.
+        Every process must have as many rounds and features in its block, and the same rounds in `after`.
         """
         check_block(self.algorithm, block)
-        if block.rows.n_features > self.bench.state.n_features:
+        if block.rows.n_features > self.worker.state.n_features:
             context = self.context
-            self._seat(grow(self.algorithm, self.bench.state, block.rows.n_features))
+            self._seat(grow(self.algorithm, self.worker.state, block.rows.n_features))
             context.free()
-        status = self.bench.play_block(block, marks)
+        status = self.worker.play_block(block, after)
         if status != 0:
             raise self.ranks.error(status)
-        marked = self.bench.marked
-        return marked._replace(counters=self._gather_counters(marked.counters))
+        seen = self.worker.snapshots
+        return seen._replace(counters=self._gather_counters(seen.counters))
 
-    def _gather_counters(self, marked: np.ndarray) -> np.ndarray:
+    def _gather_counters(self, counters: np.ndarray) -> np.ndarray:
         """Counters of all agents: those of now, which are kept, and those written down."""
-        state = self.bench.state
+        state = self.worker.state
         now = np.transpose([state.mistakes, state.loss, state.expected, state.examples])
-        own = np.concatenate([marked, now[None]]).transpose(1, 0, 2)
+        own = np.concatenate([counters, now[None]]).transpose(1, 0, 2)
         gathered = self._gathered(own).transpose(1, 0, 2)
         mistakes, loss, expected, examples = gathered[-1].T.copy()
         self._counters = replace(
@@ -180,16 +180,16 @@ class Mpi:
 
     def state(self) -> State:
         """The state of all agents, in memory of its own."""
-        parts = self.ranks.gather(self.bench.state)
+        parts = self.ranks.gather(self.worker.state)
         return joined_parts(parts, self._shares, self._shared)
 
     def counters(self) -> State:
         """Counters of all agents, to be read only; the weights are those of this process."""
-        return replace(self._counters, waiting=self.bench.state.waiting)
+        return replace(self._counters, pending=self.worker.state.pending)
 
     def weights(self) -> np.ndarray:
         """Primal weights of the copies: (copies, outputs, D)."""
-        own = self.bench.weights()
+        own = self.worker.weights()
         return own if self._shared else self._gathered(own)
 
     @property
@@ -208,8 +208,8 @@ class Mpi:
 def joined_parts(parts: list[State], shares: list[tuple[int, int]], shared: bool) -> State:
     """The whole state, from the parts of all processes and the answers under way at each."""
     whole = joined(parts, shared)
-    late = [part.waiting for part in parts if part.waiting is not None]
-    return replace(whole, waiting=merged(late, shares)) if late else whole
+    late = [part.pending for part in parts if part.pending is not None]
+    return replace(whole, pending=merged(late, shares)) if late else whole
 
 
 def described(algorithm: Algorithm, state: State) -> dict[str, Any]:

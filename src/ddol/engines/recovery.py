@@ -70,7 +70,7 @@ class Safekeeping:
 
     def make(self, engine: Mpi, past: Any) -> None:
         """Make copies; all processes must call it."""
-        own = Part(*engine.share, engine.bench.state.copy())
+        own = Part(*engine.share, engine.worker.state.copy())
         other = self.ranks.pass_on(own)
         version = self.copies[-1].version + 1 if self.copies else 1
         self.copies = [*self.copies[-1:], Copy(version, (own, other), past)]

@@ -17,7 +17,7 @@ from ddol.engines.errors import RankLostError
 from ddol.engines.kernels import COPIES
 from ddol.engines.local import Local
 from ddol.engines.state import State, numbers_sent, sharing, start_state
-from ddol.engines.worker import Marks
+from ddol.engines.worker import Snapshots
 from ddol.streams.arrays import RowsStream
 from ddol.streams.dealing import deal
 from ddol.streams.rows import Block
@@ -33,13 +33,13 @@ class Engine(Protocol):
     name: str
     workers: int
 
-    def play(self, block: Block, marks: Sequence[int] = ()) -> Marks:
+    def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
         """Play the rounds of a block.
 
         Parameters
         ----------
         block : Block
-        marks : rising numbers from 1 to the block's rounds
+        after : rising numbers from 1 to the block's rounds
             When so many rounds are played, counters and consensus distance are written down.
         """
 
@@ -244,9 +244,9 @@ class Session:
         power = 2 ** math.floor(math.log2(max(rounds * per_round, 1)) + 1)
         return max(-(-power // per_round), rounds + 1)
 
-    def _record(self, points: list[int], marked: Marks) -> None:
+    def _record(self, points: list[int], seen: Snapshots) -> None:
         """Keep points of the curves."""
-        self.recorder.record(points, marked.counters, *marked.looks.T)
+        self.recorder.record(points, seen.counters, *seen.metrics.T)
 
     def finish(self) -> Trace:
         """Deliver answers still under way, and give the trace."""
@@ -274,7 +274,7 @@ class Session:
     def _deliver(self) -> None:
         """Play rounds without predictions until every answer has arrived."""
         assert self.engine is not None
-        late = self.engine.counters().waiting
+        late = self.engine.counters().pending
         if late is not None:
             self.engine.play(Block(late.rows.slice(0, 0), np.full_like(late.table, -1)))
 
@@ -411,8 +411,8 @@ def run(
     setup = Setup(engine, workers, passes, seed, n_features, watched=False)
     # A pass over the memory takes half as long as learning: where the loss tells, at the end, of features
     # that are not finite, nobody looks before. Processes must agree beforehand.
-    candid = algorithm.update.loops(algorithm.average).candid and engine != "mpi"
-    found = encoded(algorithm, streams, classes, checked=not candid)
+    propagates_nan = algorithm.update.loops(algorithm.average).propagates_nan and engine != "mpi"
+    found = encoded(algorithm, streams, classes, checked=not propagates_nan)
     session = Session(algorithm, found, setup)
     try:
         for _ in session:

@@ -28,7 +28,7 @@ class State:
     mistakes, loss, expected, examples : (N,)
         Counters per agent; `expected` is the chance of a mistake, summed, where answers are drawn.
     slopes : (delay + 1, N, batch, outputs)
-        Slopes whose answers are under way, and `waiting`, the rows that they belong to.
+        Slopes whose answers are under way, and `pending`, the rows that they belong to.
     seed : int
         Of the draws of randomised algorithms.
     """
@@ -42,7 +42,7 @@ class State:
     expected: np.ndarray
     examples: np.ndarray
     slopes: np.ndarray
-    waiting: Block | None = None
+    pending: Block | None = None
     seed: int = 0
 
     @property
@@ -96,7 +96,7 @@ def n_states(algorithm: Algorithm) -> int:
 def numbers_sent(algorithm: Algorithm, n_features: int) -> int:
     """Numbers that an agent sends to a neighbour."""
     layout = algorithm.update.layout(algorithm.average, n_features)
-    each = len(layout.packed) * n_features + layout.sums + layout.peaks
+    each = len(layout.packed) * n_features + layout.sums + layout.maxima_scalars
     return n_states(algorithm) * each
 
 
@@ -126,7 +126,7 @@ def start_state(algorithm: Algorithm, n_features: int, seed: int = 0) -> State:
         expected=np.zeros(n),
         examples=np.zeros(n, np.int64),
         slopes=np.zeros((algorithm.delay + 1, n, algorithm.batch, algorithm.outputs)),
-        waiting=_nothing(algorithm) if algorithm.delay else None,
+        pending=_nothing(algorithm) if algorithm.delay else None,
         seed=seed,
     )
 

@@ -18,7 +18,14 @@ from ddol.engines.kernels import COPIES
 from ddol.engines.local import check_block
 from ddol.engines.shares import joined, joined_counters, part_of
 from ddol.engines.state import State, grow, numbers_sent, sharing
-from ddol.engines.worker import Bench, Marks, Share, most_reduced, split, with_waiting
+from ddol.engines.worker import (
+    KernelWorker,
+    Partition,
+    Snapshots,
+    most_reduced,
+    split,
+    with_pending,
+)
 from ddol.streams.rows import Block
 
 
@@ -67,29 +74,32 @@ class Threads:
         rows = 0 if self._shared else algorithm.n_agents
         packed = np.empty((2, rows, numbers_sent(algorithm, D)))
         calls = atomics.threads_addresses()
-        self.benches = []
+        self.kernel_workers = []
         for w, (first, agents) in enumerate(split(algorithm.n_agents, self.workers)):
             context = self._memory.contexts[w].ctypes.data
-            share = Share(
+            partition = Partition(
                 first, agents, self.workers, column=first, packed=packed, own=first,
                 **calls._asdict(), context=context,
             )  # fmt: skip
-            self.benches.append(Bench(algorithm, parts[w], share))
+            self.kernel_workers.append(KernelWorker(algorithm, parts[w], partition))
 
-    def play(self, block: Block, marks: Sequence[int] = ()) -> Marks:
+    def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
         """Play the rounds of a block; see `ddol.engines.session.Engine`."""
         check_block(self.algorithm, block)
         if self._failed:
             raise RuntimeError("this engine was stopped by an earlier error; open another one")
-        if block.rows.n_features > self.benches[0].state.n_features:
+        if block.rows.n_features > self.kernel_workers[0].state.n_features:
             wide = block.rows.n_features
-            self._seat([grow(self.algorithm, bench.state, wide) for bench in self.benches])
-        state = self.benches[0].state
-        rows, predicted, learned, waiting = with_waiting(state, block)
+            self._seat([grow(self.algorithm, worker.state, wide) for worker in self.kernel_workers])
+        state = self.kernel_workers[0].state
+        rows, predicted, learned, pending = with_pending(state, block)
         rows = rows if rows.dense else rows.widen(state.n_features)
 
         def work(w: int) -> None:
-            if self.benches[w].play(rows, predicted, learned, state.t, marks) != atomics.DONE:
+            if (
+                self.kernel_workers[w].play(rows, predicted, learned, state.t, after)
+                != atomics.DONE
+            ):
                 raise StoppedError
 
         try:
@@ -97,24 +107,26 @@ class Threads:
         except BaseException:
             self._failed = True
             raise
-        for bench in self.benches:
-            bench.state = replace(bench.state, t=state.t + len(predicted), waiting=waiting)
-        counters = np.concatenate([bench.marked.counters for bench in self.benches], axis=1)
-        return self.benches[0].marked._replace(counters=counters)
+        for worker in self.kernel_workers:
+            worker.state = replace(worker.state, t=state.t + len(predicted), pending=pending)
+        counters = np.concatenate(
+            [worker.snapshots.counters for worker in self.kernel_workers], axis=1
+        )
+        return self.kernel_workers[0].snapshots._replace(counters=counters)
 
     def state(self) -> State:
         """The state of all agents, in memory of its own."""
-        return joined([bench.state for bench in self.benches], self._shared)
+        return joined([worker.state for worker in self.kernel_workers], self._shared)
 
     def counters(self) -> State:
         """Counters of all agents, to be read only; the weights are those of the first worker."""
-        parts = [bench.state for bench in self.benches]
+        parts = [worker.state for worker in self.kernel_workers]
         return replace(parts[0], **joined_counters(parts))
 
     def weights(self) -> np.ndarray:
         """Primal weights of the copies: (copies, outputs, D)."""
-        benches = self.benches[:1] if self._shared else self.benches
-        return np.concatenate([bench.weights() for bench in benches])
+        kernel_workers = self.kernel_workers[:1] if self._shared else self.kernel_workers
+        return np.concatenate([worker.weights() for worker in kernel_workers])
 
     def close(self) -> None:
         """End the threads."""

@@ -21,7 +21,7 @@ from ddol.update.rates import Power, Rate, evaluate
 from ddol.update.rule import MAX
 
 
-class Share(NamedTuple):
+class Partition(NamedTuple):
     """The part of a run that one worker hosts."""
 
     first: int
@@ -51,14 +51,14 @@ class Matrices(NamedTuple):
     weights: np.ndarray
 
 
-class Marks(NamedTuple):
+class Snapshots(NamedTuple):
     """Rounds after which a run is looked at, and what is seen."""
 
     rounds: np.ndarray
     counters: np.ndarray
-    """(marks, agents, 4): mistakes, loss, expected mistakes and examples."""
-    looks: np.ndarray
-    """(marks, 2): consensus distance of all agents, and the largest log-weight of an expert, which is
+    """(rounds, agents, 4): mistakes, loss, expected mistakes and examples."""
+    metrics: np.ndarray
+    """(rounds, 2): consensus distance of all agents, and the largest log-weight of an expert, which is
     NaN where agents share none."""
 
 
@@ -77,12 +77,12 @@ def split(n_agents: int, workers: int) -> list[tuple[int, int]]:
 def most_reduced(algorithm: Algorithm, n_features: int) -> int:
     """Most numbers that workers sum at a time: collected steps, or what an agent sends."""
     layout = algorithm.update.layout(algorithm.average, n_features)
-    rows, scalars = max(layout.delta, layout.peak), max(layout.sums, layout.peaks)
+    rows, scalars = max(layout.delta, layout.maxima), max(layout.sums, layout.maxima_scalars)
     collected = n_states(algorithm) * (rows * n_features + scalars) + 1
     return max(collected, numbers_sent(algorithm, n_features))
 
 
-class Bench:
+class KernelWorker:
     """A worker with the memory that its addresses point to.
 
     Parameters
@@ -90,11 +90,11 @@ class Bench:
     algorithm : Algorithm
     state : State
         Of this worker's agents only; its arrays are written to in place.
-    share : Share
+    partition : Partition
     """
 
-    def __init__(self, algorithm: Algorithm, state: State, share: Share) -> None:
-        self.algorithm, self.share = algorithm, share
+    def __init__(self, algorithm: Algorithm, state: State, partition: Partition) -> None:
+        self.algorithm, self.partition = algorithm, partition
         self.sharing = sharing(algorithm)
         self.complete = averages_together(algorithm)
         self.parameters = np.ascontiguousarray(algorithm.update.parameters(), float)
@@ -109,14 +109,14 @@ class Bench:
         """Work on the arrays of ``state`` from now on."""
         self.state = state
         D, outputs = state.n_features, n_states(self.algorithm)
-        copies = self.share.agents if self.sharing == COPIES else 0
+        copies = self.partition.agents if self.sharing == COPIES else 0
         merges = not self.algorithm.update.additive and self.algorithm.batch > 1
         layout = self.layout = self.algorithm.update.layout(self.algorithm.average, D)
         self.modes = np.array(layout.numbers, np.int64)
         # Every worker writes these all the time.
         self.scores = apart(np.empty(self.algorithm.outputs))
         self.delta = apart(np.zeros(outputs * (layout.delta * D + layout.sums) + 1))
-        self.peak = apart(np.zeros(outputs * (layout.peak * D + layout.peaks)))
+        self.maxima = apart(np.zeros(outputs * (layout.maxima * D + layout.maxima_scalars)))
         numbers = numbers_sent(self.algorithm, D)
         self.mixed = apart(np.empty(numbers))
         maxima = self.complete and MAX in layout.numbers
@@ -125,7 +125,7 @@ class Bench:
         self.mean = apart(np.empty((outputs if copies else 0, D)))
         self.touched = np.empty(D if merges else 0, np.uint32)
         own = np.empty((1, copies, numbers))
-        self.packed = own if self.share.packed is None else self.share.packed
+        self.packed = own if self.partition.packed is None else self.partition.packed
         self.fixed_matrices = None if self._changing else self._matrices([1])
         self._workers.clear()
 
@@ -135,8 +135,8 @@ class Bench:
 
     def _matrices(self, rounds: list[int]) -> Matrices:
         """Rows of the mixing matrices of some rounds that belong to this worker's agents."""
-        first, last = self.share.first, self.share.first + self.share.agents
-        starts = np.zeros((len(rounds), self.share.agents + 1), np.int64)
+        first, last = self.partition.first, self.partition.first + self.partition.agents
+        starts = np.zeros((len(rounds), self.partition.agents + 1), np.int64)
         columns, weights, before = [np.empty(0, np.int64)], [np.empty(0)], 0
         for place, t in enumerate(rounds):
             silent = len(rounds) > 1 and t % self.algorithm.period
@@ -145,14 +145,14 @@ class Bench:
             indptr, agents, values = self.algorithm.mixing.at(t).csr()
             lo, hi = indptr[first], indptr[last]
             starts[place] = indptr[first : last + 1] - lo + before
-            places = self.share.places
+            places = self.partition.places
             columns.append(agents[lo:hi] if places is None else places[agents[lo:hi]])
             weights.append(values[lo:hi])
             before += int(hi - lo)
         return Matrices(starts, np.concatenate(columns), np.concatenate(weights))
 
     def _worker(self, dense: bool, matrices: Matrices) -> Worker:
-        algorithm, state, share = self.algorithm, self.state, self.share
+        algorithm, state, partition = self.algorithm, self.state, self.partition
         if dense not in self._parts:
             loops = algorithm.update.loops(algorithm.average).addresses(dense)
             self._parts[dense] = np.append(loops, algorithm.loss.addresses())
@@ -164,7 +164,7 @@ class Bench:
             sharing=self.sharing,
             additive=bool(algorithm.update.additive),
             experts=bool(algorithm.update.experts),
-            cheap=algorithm.update.loops(algorithm.average).cheap,
+            branchless_step=algorithm.update.loops(algorithm.average).branchless_step,
             randomized=bool(algorithm.update.randomized),
             period=int(algorithm.period),
             delay=int(algorithm.delay),
@@ -173,7 +173,7 @@ class Bench:
             parts=self._parts[dense].ctypes.data,
             p=self.parameters.ctypes.data,
             q=self.loss_parameters.ctypes.data,
-            agents=share.agents,
+            agents=partition.agents,
             copies=copies,
             batch=int(algorithm.batch),
             outputs=int(algorithm.outputs),
@@ -182,10 +182,10 @@ class Bench:
             n_scalars=state.scalars.shape[2],
             D=D,
             delta_rows=self.layout.delta,
-            peak_rows=self.layout.peak,
+            maxima_rows=self.layout.maxima,
             packed_rows=len(self.layout.packed),
             n_sums=self.layout.sums,
-            n_peaks=self.layout.peaks,
+            n_maxima=self.layout.maxima_scalars,
             theta=state.theta.ctypes.data,
             scalars=state.scalars.ctypes.data,
             sums=state.sums.ctypes.data if state.sums.size else 0,
@@ -196,36 +196,36 @@ class Bench:
             slopes=state.slopes.ctypes.data,
             scores=self.scores.ctypes.data,
             delta=self.delta.ctypes.data,
-            peak=self.peak.ctypes.data,
+            maxima=self.maxima.ctypes.data,
             largest=self.largest.ctypes.data if self.largest.size else 0,
             mixed=self.mixed.ctypes.data,
             mean=self.mean.ctypes.data,
             merged=self.merged.ctypes.data,
             touched=self.touched.ctypes.data,
-            workers=share.workers,
+            workers=partition.workers,
             complete=bool(self.complete),
             packed=self.packed.ctypes.data,
             buffers=self.packed.shape[0],
             buffer_rows=self.packed.shape[1],
-            own=share.own,
+            own=partition.own,
             starts=matrices.starts.ctypes.data,
             matrices=len(matrices.starts),
             columns=matrices.columns.ctypes.data,
             shares=matrices.weights.ctypes.data,
             modes=self.modes.ctypes.data,
-            reduce=share.reduce,
-            reduce_max=share.reduce_max,
-            exchange=share.exchange,
-            context=share.context,
+            reduce=partition.reduce,
+            reduce_max=partition.reduce_max,
+            exchange=partition.exchange,
+            context=partition.context,
         )
 
-    def play_block(self, block: Block, marks: Sequence[int] = ()) -> int:
+    def play_block(self, block: Block, after: Sequence[int] = ()) -> int:
         """Play the rounds of a block that has no new features; 0, or the communicator's error."""
         state = self.state
-        rows, predicted, learned, waiting = with_waiting(state, block)
+        rows, predicted, learned, pending = with_pending(state, block)
         rows = rows.widen(state.n_features)
-        status = self.play(rows, predicted, learned, state.t, marks)
-        self.state = replace(state, t=state.t + len(predicted), waiting=waiting)
+        status = self.play(rows, predicted, learned, state.t, after)
+        self.state = replace(state, t=state.t + len(predicted), pending=pending)
         return status
 
     def play(
@@ -234,20 +234,20 @@ class Bench:
         predicted: np.ndarray,
         learned: np.ndarray,
         t: int,
-        marks: Sequence[int] = (),
+        after: Sequence[int] = (),
     ) -> int:
         """Play the rounds of a table; 0, or the communicator's error.
 
-        What is seen when as many rounds are played as `marks` say is kept in `marked`.
+        What is seen when as many rounds are played as `after` says is kept in `snapshots`.
         """
-        n = len(marks)
-        self.marked = Marks(
-            np.array(marks, np.int64), np.empty((n, self.share.agents, 4)), np.empty((n, 2))
+        n = len(after)
+        self.snapshots = Snapshots(
+            np.array(after, np.int64), np.empty((n, self.partition.agents, 4)), np.empty((n, 2))
         )
         for lo, hi in self._pieces(len(predicted)):
             matrices = self.fixed_matrices or self._matrices(list(range(t + lo, t + hi)))
-            first, last = np.searchsorted(self.marked.rounds, (lo, hi), side="right")
-            here = Marks(*(array[first:last] for array in self.marked))
+            first, last = np.searchsorted(self.snapshots.rounds, (lo, hi), side="right")
+            here = Snapshots(*(array[first:last] for array in self.snapshots))
             seen = predicted[lo:hi]
             told = seen if learned is predicted else learned[lo:hi]
             status = self._play(
@@ -264,7 +264,7 @@ class Bench:
         learned: np.ndarray,
         t: int,
         matrices: Matrices,
-        marks: Marks,
+        snapshots: Snapshots,
     ) -> int:
         rounds = len(predicted)
         # Names keep the memory alive until the kernel is done with the addresses.
@@ -279,17 +279,17 @@ class Bench:
             predicted=first,
             learned=first if predicted is learned else tables[1].ctypes.data,
             columns=predicted.shape[1],
-            first=self.share.column,
+            first=self.partition.column,
             chances=chances.ctypes.data,
             rates=rates.ctypes.data if len(rates) else 0,
             scale=scale,
             exponent=exponent,
             rounds=rounds,
             t=t,
-            marks=marks.rounds.ctypes.data,
-            n_marks=len(marks.rounds),
-            marked=marks.counters.ctypes.data,
-            looks=marks.looks.ctypes.data,
+            snapshots=snapshots.rounds.ctypes.data,
+            n_snapshots=len(snapshots.rounds),
+            counters=snapshots.counters.ctypes.data,
+            metrics=snapshots.metrics.ctypes.data,
         )
         worker = self._workers.get(rows.dense)
         if worker is None or matrices is not self.fixed_matrices:
@@ -306,9 +306,11 @@ class Bench:
         batch = self.algorithm.batch
         if not self.algorithm.update.randomized:
             return np.empty((0, 0, 0))
-        drawn = np.empty((rounds, self.share.agents, batch))
-        for a in range(self.share.agents):
-            bits = np.random.PCG64(np.random.SeedSequence([self.state.seed, self.share.first + a]))
+        drawn = np.empty((rounds, self.partition.agents, batch))
+        for a in range(self.partition.agents):
+            bits = np.random.PCG64(
+                np.random.SeedSequence([self.state.seed, self.partition.first + a])
+            )
             bits.advance((t - 1) * batch)
             drawn[:, a] = np.random.Generator(bits).random((rounds, batch))
         return drawn
@@ -341,15 +343,15 @@ def addresses(rows: Rows) -> dict[str, int]:
     }
 
 
-def with_waiting(state: State, block: Block) -> tuple[Rows, np.ndarray, np.ndarray, Block | None]:
+def with_pending(state: State, block: Block) -> tuple[Rows, np.ndarray, np.ndarray, Block | None]:
     """Rows, the tables of predictions and of answers, and what is under way after the block.
 
     Without a delay both tables are the block's. With a delay of k rounds, the answers of a round are
     those of the predictions k rounds before.
     """
-    if state.waiting is None:
+    if state.pending is None:
         return block.rows, block.table, block.table, None
-    late, rows = state.waiting, block.rows
+    late, rows = state.pending, block.rows
     if len(late.rows):
         rows, offset = concatenate([late.rows, block.rows]), len(late.rows)
     else:

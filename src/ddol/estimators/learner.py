@@ -140,7 +140,7 @@ class Learner:
         engine = Local(self.algorithm, self._present_state())
         if self.waiting is not None:
             engine.play(self._open_round(self.waiting))
-        late = engine.counters().waiting
+        late = engine.counters().pending
         if late is not None:
             engine.play(Block(late.rows.slice(0, 0), np.full_like(late.table, -1)))
         return engine

@@ -46,7 +46,7 @@ class ScaleFree(Update):
     # Rows of the reference: the common slots, what is released, scalars repeated D times, own rows.
     _RELEASED, _SEEN, _NORMS, _LARGEST, _OWN = 5, 6, 7, 8, 9
 
-    def placed(self, network: Callable[[], Network]) -> Update:
+    def with_network(self, network: Callable[[], Network]) -> Update:
         """The same update, told of its network."""
         return replace(self, network=network())
 
@@ -178,9 +178,9 @@ class ScaleFree(Update):
             scalars=5,
             packed=PACKED + self.own_modes,
             delta=2,
-            peak=1,
+            maxima=1,
             sums=2,
-            peaks=1,
+            maxima_scalars=1,
         )
 
     def parameters(self) -> np.ndarray:

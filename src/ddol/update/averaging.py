@@ -36,17 +36,17 @@ def score(w, s, p, x, index, n, D, which):
     return total
 
 
-def step(w, s, p, x, index, n, D, g, eta, share):
+def step(w, s, p, x, index, n, D, g, eta, weight):
     for j in range(n):
-        w[column(index, j)] += share * g * x[j]
+        w[column(index, j)] += weight * g * x[j]
 
 
-def absorb(w, s, p, delta, x, index, n, D, g, eta, share):
+def absorb(w, s, p, delta, x, index, n, D, g, eta, weight):
     for j in range(n):
-        delta[column(index, j)] += share * g * x[j]
+        delta[column(index, j)] += weight * g * x[j]
 
 
-def commit(w, s, p, delta, peak, index, n, D, eta):
+def commit(w, s, p, delta, maxima, index, n, D, eta):
     for j in range(n):
         d = column(index, j)
         w[d] += delta[d]

@@ -79,11 +79,11 @@ def _recentre(w, s, p, D):
     s[TOUCHED] = 0.0
 
 
-def begin(w, s, p, D, eta, share, exchanging):
+def begin(w, s, p, D, eta, weight, exchanging):
     if p[L2] == 0.0:
         return
     # The weights of the whole round are those before it, so all moves use the same exponentials.
-    factor = eta * share * p[L2] * math.exp(s[REF] + s[SHIFT])
+    factor = eta * weight * p[L2] * math.exp(s[REF] + s[SHIFT])
     for d in range(D):
         if p[SIDES] == 1.0:
             w[d] -= factor * w[D + d]
@@ -94,18 +94,18 @@ def begin(w, s, p, D, eta, share, exchanging):
     _recentre(w, s, p, D)
 
 
-def step(w, s, p, x, index, n, D, g, eta, share):
+def step(w, s, p, x, index, n, D, g, eta, weight):
     for j in range(n):
-        _move_sides(w, s, p, column(index, j), D, -eta * share * g * x[j])
+        _move_sides(w, s, p, column(index, j), D, -eta * weight * g * x[j])
     s[TOUCHED] += n
 
 
-def absorb(w, s, p, delta, x, index, n, D, g, eta, share):
+def absorb(w, s, p, delta, x, index, n, D, g, eta, weight):
     for j in range(n):
-        delta[column(index, j)] -= eta * share * g * x[j]
+        delta[column(index, j)] -= eta * weight * g * x[j]
 
 
-def commit(w, s, p, delta, peak, index, n, D, eta):
+def commit(w, s, p, delta, maxima, index, n, D, eta):
     for j in range(n):
         d = column(index, j)
         if delta[d] != 0.0:

@@ -46,15 +46,15 @@ def _keep_in_range(w, s, D):
         s[SCALE] = 1.0
 
 
-def begin(w, s, p, D, eta, share, exchanging):
+def begin(w, s, p, D, eta, weight, exchanging):
     if p[L2] == 0.0:
         return
-    s[SCALE] *= 1.0 - eta * p[L2] * share
+    s[SCALE] *= 1.0 - eta * p[L2] * weight
     _keep_in_range(w, s, D)
 
 
-def step(w, s, p, x, index, n, D, g, eta, share):
-    move = -eta * share * g / s[SCALE]
+def step(w, s, p, x, index, n, D, g, eta, weight):
+    move = -eta * weight * g / s[SCALE]
     if p[TRACK] == 0.0:
         for j in range(n):
             w[column(index, j)] += move * x[j]
@@ -69,12 +69,12 @@ def step(w, s, p, x, index, n, D, g, eta, share):
     s[TOUCHED] += n
 
 
-def absorb(w, s, p, delta, x, index, n, D, g, eta, share):
+def absorb(w, s, p, delta, x, index, n, D, g, eta, weight):
     for j in range(n):
-        delta[column(index, j)] -= eta * share * g * x[j]
+        delta[column(index, j)] -= eta * weight * g * x[j]
 
 
-def commit(w, s, p, delta, peak, index, n, D, eta):
+def commit(w, s, p, delta, maxima, index, n, D, eta):
     gained = 0.0
     for j in range(n):
         d = column(index, j)
@@ -165,14 +165,25 @@ def free_score(w, s, p, x, index, n, D, which):
     return dot(w, x, index, n)
 
 
-def free_step(w, s, p, x, index, n, D, g, eta, share):
-    move = -eta * share * g
+def free_step(w, s, p, x, index, n, D, g, eta, weight):
+    move = -eta * weight * g
     for j in range(n):
         w[column(index, j)] += move * x[j]
 
 
 LOOPS = Loops(
-    score, begin, step, absorb, commit, finish, pack, unpack, pack, squares, cheap=True, candid=True
+    score,
+    begin,
+    step,
+    absorb,
+    commit,
+    finish,
+    pack,
+    unpack,
+    pack,
+    squares,
+    branchless_step=True,
+    propagates_nan=True,
 )
 FREE = Loops(
     free_score,
@@ -185,6 +196,6 @@ FREE = Loops(
     unpack,
     pack,
     squares,
-    cheap=True,
-    candid=True,
+    branchless_step=True,
+    propagates_nan=True,
 )

@@ -126,7 +126,7 @@ def absorb_dual(w, s, p, delta, x, index, n, D, g, eta, share):
         delta[column(index, j)] += p[PENALTY] * share if x[j] != g else 0.0
 
 
-def commit_dual(w, s, p, delta, peak, index, n, D, eta):
+def commit_dual(w, s, p, delta, maxima, index, n, D, eta):
     for j in range(n):
         d = column(index, j)
         if delta[d] != 0.0:
@@ -141,7 +141,7 @@ def absorb_primal(w, s, p, delta, x, index, n, D, g, eta, share):
         delta[column(index, j)] += loss if x[j] != g else 0.0
 
 
-def commit_primal(w, s, p, delta, peak, index, n, D, eta):
+def commit_primal(w, s, p, delta, maxima, index, n, D, eta):
     for j in range(n):
         d = column(index, j)
         w[D + d] *= 1.0 - delta[d]

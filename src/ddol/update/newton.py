@@ -124,11 +124,11 @@ def observe(w, s, p, x, index, n, D, y, grow):
             w[d] = 1.0 / abs(x[j])
 
 
-def notice(w, s, p, delta, peak, x, index, n, D, y, share):
+def notice(w, s, p, delta, maxima, x, index, n, D, y, share):
     for j in range(n):
         d = column(index, j)
-        peak[d] = max(peak[d], abs(x[j]))
-    peak[D] = max(peak[D], abs(y) if p[REGRESSION] != 0.0 else 1.0)
+        maxima[d] = max(maxima[d], abs(x[j]))
+    maxima[D] = max(maxima[D], abs(y) if p[REGRESSION] != 0.0 else 1.0)
 
 
 def step(w, s, p, x, index, n, D, g, eta, share):
@@ -159,12 +159,12 @@ def absorb(w, s, p, delta, x, index, n, D, g, eta, share):
             delta[d * D + e] += gradient * _scaled(w, s, x[j], e, g)
 
 
-def commit(w, s, p, delta, peak, index, n, D, eta):
+def commit(w, s, p, delta, maxima, index, n, D, eta):
     for j in range(n):
         d = column(index, j)
-        if peak[d] * w[d] > 1.0:
-            w[d] = 1.0 / peak[d]
-        peak[d] = 0.0
+        if maxima[d] * w[d] > 1.0:
+            w[d] = 1.0 / maxima[d]
+        maxima[d] = 0.0
     for d in range(D):
         w[NOW * D + d] += delta[D * D + d]
         delta[D * D + d] = 0.0
@@ -329,8 +329,8 @@ class Newton(Update):
             scalars=3,
             packed=(LINEAR,) * (n_features + 2) + (MAX,),
             delta=n_features + 1,
-            peak=1,
-            peaks=1,
+            maxima=1,
+            maxima_scalars=1,
         )
 
     def loops(self, space: str) -> Loops:

@@ -53,29 +53,29 @@ def score(w, s, p, x, index, n, D, which):
     return _factor(s, p) * total
 
 
-def begin(w, s, p, D, eta, share, exchanging):
+def begin(w, s, p, D, eta, weight, exchanging):
     if p[L2] == 0.0:
         return
-    move = eta * share * p[L2] * _factor(s, p) / s[SCALE]
+    move = eta * weight * p[L2] * _factor(s, p) / s[SCALE]
     for d in range(D):
         w[d] -= move * w[D + d]
     _sum_anew(w, s, p, D)
 
 
-def step(w, s, p, x, index, n, D, g, eta, share):
-    move = -eta * share * g / s[SCALE]
+def step(w, s, p, x, index, n, D, g, eta, weight):
+    move = -eta * weight * g / s[SCALE]
     for j in range(n):
         d = column(index, j)
         _put(w, s, p, d, D, w[d] + move * x[j])
     s[TOUCHED] += n
 
 
-def absorb(w, s, p, delta, x, index, n, D, g, eta, share):
+def absorb(w, s, p, delta, x, index, n, D, g, eta, weight):
     for j in range(n):
-        delta[column(index, j)] -= eta * share * g * x[j]
+        delta[column(index, j)] -= eta * weight * g * x[j]
 
 
-def commit(w, s, p, delta, peak, index, n, D, eta):
+def commit(w, s, p, delta, maxima, index, n, D, eta):
     for j in range(n):
         d = column(index, j)
         if delta[d] != 0.0:

@@ -37,21 +37,21 @@ class Loops:
     begin     ``(w, s, p, D, eta, share, exchanging)``            once a round, before any step; or None
     step      ``(w, s, p, x, index, n, D, g, eta, share)``        the gradient g·x, times share
     absorb    ``(w, s, p, delta, x, index, n, D, g, eta, share)`` the same, collected in ``delta``
-    commit    ``(w, s, p, delta, peak, index, n, D, eta)``        apply and clear what was collected
+    commit    ``(w, s, p, delta, maxima, index, n, D, eta)``        apply and clear what was collected
     finish    ``(w, s, p, D, t, eta)``                            project, once the round is over; or None
     pack      ``(w, s, p, D, out)``                               what neighbours average
     unpack    ``(w, s, p, D, averaged)``                          its inverse
     weights   ``(w, s, p, D, out)``                               the primal weights
     squares   ``(w, s, p, D) -> float``                           ‖w‖²; optional, if O(1)
     observe   ``(w, s, p, x, index, n, D, y, grow)``              an example, before its step; optional
-    notice    ``(w, s, p, delta, peak, x, index, n, D, y, share)`` the same, collected; optional
+    notice    ``(w, s, p, delta, maxima, x, index, n, D, y, share)`` the same, collected; optional
     ========  ==================================================  =================================
 
     `observe` is called with ``grow`` 2, or for a batch with 0 for all examples and then with 1 for all:
     0 counts, 1 lets scales grow, 2 does both, so that no example is seen at another's scale.
 
     What is collected is summed over agents in ``delta`` (rows of D numbers, then scalars) or their
-    maximum is taken in ``peak``; `Layout` says how many of each.
+    maximum is taken in ``maxima``; `Layout` says how many of each.
     """
 
     score: Callable
@@ -66,9 +66,9 @@ class Loops:
     squares: Callable | None = None
     observe: Callable | None = None
     notice: Callable | None = None
-    cheap: bool = False
+    branchless_step: bool = False
     """A step along a short row costs less than a wrong guess whether there is a slope."""
-    candid: bool = False
+    propagates_nan: bool = False
     """A row with a feature that is not finite has no finite score, so nobody need look at it before."""
 
     def addresses(self, dense: bool) -> np.ndarray:
@@ -79,14 +79,14 @@ class Loops:
             "begin": ("void", "D, eta, share, exchanging"),
             "step": ("void", "x, index, n, D, g, eta, share"),
             "absorb": ("void", "delta, x, index, n, D, g, eta, share"),
-            "commit": ("void", "delta, peak, index, n, D, eta"),
+            "commit": ("void", "delta, maxima, index, n, D, eta"),
             "finish": ("void", "D, t, eta"),
             "pack": ("void", "D, out"),
             "unpack": ("void", "D, averaged"),
             "weights": ("void", "D, out"),
             "squares": ("double", "D"),
             "observe": ("void", "x, index, n, D, y, grow"),
-            "notice": ("void", "delta, peak, x, index, n, D, y, share"),
+            "notice": ("void", "delta, maxima, x, index, n, D, y, share"),
         }
         parts = [(getattr(self, name), name, *call, row) for name, call in calls.items()]
         # What a worker collected is dense, whatever its rows were.
@@ -114,17 +114,17 @@ class Layout:
     """One entry (LINEAR, LOG or MAX) per row of D numbers that neighbours average."""
     delta: int = 1
     """Rows of D numbers that are collected as sums over agents."""
-    peak: int = 0
+    maxima: int = 0
     """Rows of D numbers that are collected as maxima over agents."""
     sums: int = 0
     """The first so many scalars are sums over agents: collected, and averaged, with the rows."""
-    peaks: int = 0
+    maxima_scalars: int = 0
     """The next so many scalars are maxima over agents."""
 
     @property
     def numbers(self) -> tuple[int, ...]:
         """How everything that neighbours average is averaged: rows, then scalars."""
-        return self.packed + (LINEAR,) * self.sums + (MAX,) * self.peaks
+        return self.packed + (LINEAR,) * self.sums + (MAX,) * self.maxima_scalars
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ class Update(ABC):
         """
         return "add" if space == DUAL else None
 
-    def placed(self, network: Callable[[], Network]) -> Update:
+    def with_network(self, network: Callable[[], Network]) -> Update:
         """The update for agents on a network; most do not ask what it is like."""
         return self
 

@@ -99,16 +99,16 @@ def observe(w, s, p, x, index, n, D, y, grow):
                 w[d] = 1.0 / abs(x[j])
 
 
-def notice(w, s, p, delta, peak, x, index, n, D, y, share):
+def notice(w, s, p, delta, maxima, x, index, n, D, y, share):
     norm = 0.0
     for j in range(n):
         d = column(index, j)
         clip = clipped(x[j] * w[d])
         norm += clip * clip
-        peak[d] = max(peak[d], abs(x[j]))
+        maxima[d] = max(maxima[d], abs(x[j]))
     delta[2 * D] += share
     delta[2 * D + 1] += share * norm
-    peak[D] = max(peak[D], abs(y) if p[REGRESSION] != 0.0 else 1.0)
+    maxima[D] = max(maxima[D], abs(y) if p[REGRESSION] != 0.0 else 1.0)
 
 
 def absorb(w, s, p, delta, x, index, n, D, g, eta, share):
@@ -120,11 +120,11 @@ def absorb(w, s, p, delta, x, index, n, D, g, eta, share):
 
 
 @inner
-def collect(w, s, p, delta, peak, d, D):
+def collect(w, s, p, delta, maxima, d, D):
     """Take what all agents collected for one feature into P, X and the scale; the mean gradient."""
-    if peak[d] * w[d] > 1.0:
-        w[d] = 1.0 / peak[d]
-    peak[d] = 0.0
+    if maxima[d] * w[d] > 1.0:
+        w[d] = 1.0 / maxima[d]
+    maxima[d] = 0.0
     mean, square = delta[d], delta[D + d]
     if square > 0.0:
         w[P * D + d] += square
@@ -218,11 +218,11 @@ def adaptive_step(w, s, p, x, index, n, D, g, eta, share):
             w[U * D + d] -= unit * x[j] / math.sqrt(w[P * D + d])
 
 
-def adaptive_commit(w, s, p, delta, peak, index, n, D, eta):
+def adaptive_commit(w, s, p, delta, maxima, index, n, D, eta):
     unit = _unit(s)
     for j in range(n):
         d = column(index, j)
-        mean = collect(w, s, p, delta, peak, d, D)
+        mean = collect(w, s, p, delta, maxima, d, D)
         if mean != 0.0:
             w[U * D + d] -= unit * mean / math.sqrt(worth(w, p, d, D))
 
@@ -272,7 +272,7 @@ ADAPTIVE = Loops(
     None,
     observe,
     notice,
-    candid=True,
+    propagates_nan=True,
 )
 
 
@@ -320,10 +320,10 @@ def coin_step(w, s, p, x, index, n, D, g, eta, share):
             _flip(w, s, d, D, g * x[j])
 
 
-def coin_commit(w, s, p, delta, peak, index, n, D, eta):
+def coin_commit(w, s, p, delta, maxima, index, n, D, eta):
     for j in range(n):
         d = column(index, j)
-        mean = collect(w, s, p, delta, peak, d, D)
+        mean = collect(w, s, p, delta, maxima, d, D)
         if mean != 0.0:
             _flip(w, s, d, D, mean)
 
@@ -372,5 +372,5 @@ COIN = Loops(
     None,
     observe,
     notice,
-    candid=True,
+    propagates_nan=True,
 )

@@ -32,27 +32,27 @@ def score(w, s, p, x, index, n, D, which):
     return total
 
 
-def begin(w, s, p, D, eta, share, exchanging):
+def begin(w, s, p, D, eta, weight, exchanging):
     if p[L2] == 0.0:
         return
     for d in range(D):
-        w[d] -= eta * share * p[L2] * w[D + d]
+        w[d] -= eta * weight * p[L2] * w[D + d]
         w[D + d] = _primal(p, w[d])
 
 
-def step(w, s, p, x, index, n, D, g, eta, share):
+def step(w, s, p, x, index, n, D, g, eta, weight):
     for j in range(n):
         d = column(index, j)
-        w[d] -= eta * share * g * x[j]
+        w[d] -= eta * weight * g * x[j]
         w[D + d] = _primal(p, w[d])
 
 
-def absorb(w, s, p, delta, x, index, n, D, g, eta, share):
+def absorb(w, s, p, delta, x, index, n, D, g, eta, weight):
     for j in range(n):
-        delta[column(index, j)] -= eta * share * g * x[j]
+        delta[column(index, j)] -= eta * weight * g * x[j]
 
 
-def commit(w, s, p, delta, peak, index, n, D, eta):
+def commit(w, s, p, delta, maxima, index, n, D, eta):
     for j in range(n):
         d = column(index, j)
         w[d] += delta[d]

@@ -6,7 +6,7 @@ of the agents; on the local engine it hosts all of them.
 
 - `layout`: a worker and a block in memory.
 - `predict`, `update`, `average`: what happens in a round; `fetching`: rows before they are needed.
-- `looks`: what is written down of a run.
+- `metrics`: what is written down of a run.
 - `rounds`: one round after the other, and what Python calls.
 """
 

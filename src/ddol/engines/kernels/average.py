@@ -20,7 +20,7 @@ from ddol.engines.kernels.update import _finish
 @inner(inlined=True)
 def _unit(worker):
     """Numbers that one weight vector sends: rows of D, then scalars."""
-    return worker.packed_rows * worker.D + worker.n_sums + worker.n_peaks
+    return worker.packed_rows * worker.D + worker.n_sums + worker.n_maxima
 
 
 @inner
@@ -33,7 +33,7 @@ def _pack_all(worker, packed):
             place = packed + ((worker.own + copy) * worker.states + k) * size
             call_void(_part(worker, PACK), (w, s, worker.p, worker.D, place))
             scalars = floats(place + 8 * worker.packed_rows * worker.D)
-            for i in range(worker.n_sums + worker.n_peaks):
+            for i in range(worker.n_sums + worker.n_maxima):
                 scalars[i] = floats(s)[i]
 
 
@@ -44,7 +44,7 @@ def _unpack(worker, copy):
         w, s = _state(worker, copy, k)
         place = worker.mixed + 8 * k * _unit(worker)
         scalars = floats(place + 8 * worker.packed_rows * worker.D)
-        for i in range(worker.n_sums + worker.n_peaks):
+        for i in range(worker.n_sums + worker.n_maxima):
             floats(s)[i] = scalars[i]
         call_void(_part(worker, UNPACK), (w, s, worker.p, worker.D, place))
 
@@ -81,7 +81,7 @@ def _average_all(worker, packed):
         return status
     mean, largest, place = floats(worker.mixed), floats(worker.largest), 0
     for _ in range(worker.states):
-        for i in range(worker.packed_rows + worker.n_sums + worker.n_peaks):
+        for i in range(worker.packed_rows + worker.n_sums + worker.n_maxima):
             end = place + (worker.D if i < worker.packed_rows else 1)
             linear = integers(worker.modes)[i] == LINEAR
             for d in range(place, end):
@@ -125,7 +125,7 @@ def _average_neighbours(worker, packed, r):
     """Every copy becomes the weighted average of its neighbourhood."""
     which = r if worker.matrices > 1 else 0
     starts = integers(worker.starts + 8 * which * (worker.agents + 1))
-    modes, kinds = integers(worker.modes), worker.packed_rows + worker.n_sums + worker.n_peaks
+    modes, kinds = integers(worker.modes), worker.packed_rows + worker.n_sums + worker.n_maxima
     for copy in range(worker.copies):
         lo, hi = starts[copy], starts[copy + 1]
         for k in range(worker.states):

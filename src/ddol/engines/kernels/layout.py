@@ -39,7 +39,7 @@ class Worker(NamedTuple):
     """SHARED_ADD or SHARED_ABSORB: one copy of the weights for all agents; COPIES: one each."""
     additive: bool
     experts: bool
-    cheap: bool
+    branchless_step: bool
     """A step along a short row costs less than a wrong guess whether there is a slope."""
     randomized: bool
     period: int
@@ -65,11 +65,11 @@ class Worker(NamedTuple):
     n_scalars: int
     D: int
     delta_rows: int
-    peak_rows: int
+    maxima_rows: int
     packed_rows: int
     """Rows of D numbers that one weight vector sends."""
     n_sums: int
-    n_peaks: int
+    n_maxima: int
     """Scalars that are sums, or maxima, over agents: the first ones."""
     # state
     theta: int
@@ -93,12 +93,12 @@ class Worker(NamedTuple):
     """float64 (outputs,)"""
     delta: int
     """float64 (states, delta_rows · D + n_sums) and one more: steps collected for the shared copy."""
-    peak: int
-    """float64 (states, peak_rows · D + n_peaks): largest numbers collected for the shared copy."""
+    maxima: int
+    """float64 (states, maxima_rows · D + n_maxima): largest numbers collected for the shared copy."""
     largest: int
     """The same shape: maxima over all agents; 0 where none are taken."""
     mixed: int
-    """float64 (states, packed_rows · D + n_sums + n_peaks): what one agent sends."""
+    """float64 (states, packed_rows · D + n_sums + n_maxima): what one agent sends."""
     mean: int
     """float64 (states, D): the mean of all copies."""
     merged: int
@@ -124,7 +124,7 @@ class Worker(NamedTuple):
     shares: int
     """float64: weights of those rows"""
     modes: int
-    """int64 (packed_rows + n_sums + n_peaks,): LINEAR, LOG or MAX"""
+    """int64 (packed_rows + n_sums + n_maxima,): LINEAR, LOG or MAX"""
     reduce: int
     reduce_max: int
     exchange: int
@@ -159,13 +159,13 @@ class Examples(NamedTuple):
     rounds: int
     t: int
     """The first round."""
-    marks: int
-    """int64 (n_marks,): rounds played when counters are to be written down, rising."""
-    n_marks: int
-    marked: int
-    """float64 (n_marks, agents, 4): mistakes, loss, expected mistakes and examples then."""
-    looks: int
-    """float64 (n_marks, 2): consensus distance and largest log-weight of an expert then."""
+    snapshots: int
+    """int64 (n_snapshots,): rounds played when counters are to be written down, rising."""
+    n_snapshots: int
+    counters: int
+    """float64 (n_snapshots, agents, 4): mistakes, loss, expected mistakes and examples then."""
+    metrics: int
+    """float64 (n_snapshots, 2): consensus distance and largest log-weight of an expert then."""
 
 
 @inner(inlined=True)

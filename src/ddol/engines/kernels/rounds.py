@@ -42,7 +42,7 @@ from ddol.engines.kernels.layout import (
     _squares,
     _state,
 )
-from ddol.engines.kernels.looks import _write_down
+from ddol.engines.kernels.metrics import _write_down
 from ddol.engines.kernels.predict import _penalty, _predict_agent, _unless_finite
 from ddol.engines.kernels.update import (
     _absorb_agent,
@@ -123,7 +123,7 @@ def _play_alone(worker, examples, lo, hi, plain):
         if not plain and _part(worker, OBSERVE) != 0:
             call_void(_part(worker, OBSERVE), (w, s, p, x, index, n, D, y, 2.0))
         g = importance * call_float(_part(worker, DERIVATIVE), (z, y, q))
-        if (worker.cheap and n < SHORT) or g != 0.0:
+        if (worker.branchless_step and n < SHORT) or g != 0.0:
             call_void(_part(worker, STEP), (w, s, p, x, index, n, D, g, eta, 1.0))
         if not plain and _part(worker, FINISH) != 0:
             now = np.float64(examples.t + r)
@@ -179,11 +179,11 @@ def _play_together(worker, examples, lo, hi):
 @inner
 def _play_block(worker, examples):
     lo = 0
-    for mark in range(examples.n_marks):
-        hi = integers(examples.marks)[mark]
+    for place in range(examples.n_snapshots):
+        hi = integers(examples.snapshots)[place]
         status = _play_rounds(worker, examples, lo, hi)
         if status == 0:
-            status = _write_down(worker, examples, mark)
+            status = _write_down(worker, examples, place)
         if status != 0:
             return status
         lo = hi

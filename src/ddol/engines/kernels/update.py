@@ -80,8 +80,8 @@ def _observe(worker, examples, rows, w, s):
 
 @inner(inlined=True)
 def _steps(worker, n, slope):
-    """Whether a row is stepped along: where it is cheap, even if that changes nothing."""
-    return (worker.cheap and n < SHORT) or worker.experts or slope != 0.0
+    """Whether a row is stepped along: where that needs no branch, even if it changes nothing."""
+    return (worker.branchless_step and n < SHORT) or worker.experts or slope != 0.0
 
 
 @inner(inlined=True)
@@ -148,20 +148,20 @@ def _add_to_shared(worker, examples, r, eta):
 def _collected(worker, k):
     """Addresses of the sums and maxima that were collected for one weight vector."""
     delta = worker.delta + 8 * k * (worker.delta_rows * worker.D + worker.n_sums)
-    return delta, worker.peak + 8 * k * (worker.peak_rows * worker.D + worker.n_peaks)
+    return delta, worker.maxima + 8 * k * (worker.maxima_rows * worker.D + worker.n_maxima)
 
 
 @inner
 def _notice(worker, examples, rows, k):
     """Collect what one agent's examples tell one weight vector."""
     w, s = _state(worker, 0, k)
-    delta, peak = _collected(worker, k)
+    delta, maxima = _collected(worker, k)
     share = 1.0 / worker.n_agents
     for b in range(worker.batch):
         if rows[b] >= 0:
             x, index, n = _row(worker, examples, rows[b])
             y = floats(examples.y)[rows[b]]
-            arguments = (w, s, worker.p, delta, peak, x, index, n, worker.D, y, share)
+            arguments = (w, s, worker.p, delta, maxima, x, index, n, worker.D, y, share)
             call_void(_part(worker, NOTICE), arguments)
 
 
@@ -198,15 +198,15 @@ def _commit_scalars(worker):
     """Add collected scalars to the shared copy's, and clear them."""
     for k in range(worker.states):
         scalars = floats(_state(worker, 0, k)[1])
-        delta, peak = _collected(worker, k)
+        delta, maxima = _collected(worker, k)
         sums = floats(delta + 8 * worker.delta_rows * worker.D)
-        peaks = floats(peak + 8 * worker.peak_rows * worker.D)
+        maxima_scalars = floats(maxima + 8 * worker.maxima_rows * worker.D)
         for i in range(worker.n_sums):
             scalars[i] += sums[i]
             sums[i] = 0.0
-        for i in range(worker.n_peaks):
-            scalars[worker.n_sums + i] = max(scalars[worker.n_sums + i], peaks[i])
-            peaks[i] = 0.0
+        for i in range(worker.n_maxima):
+            scalars[worker.n_sums + i] = max(scalars[worker.n_sums + i], maxima_scalars[i])
+            maxima_scalars[i] = 0.0
 
 
 @inner
@@ -220,8 +220,8 @@ def _commit_rows(worker, examples, r, eta):
             _, index, n = _row(worker, examples, rows[b])
             for k in range(worker.states):
                 w, s = _state(worker, 0, k)
-                delta, peak = _collected(worker, k)
-                arguments = (w, s, worker.p, delta, peak, index, n, worker.D, eta)
+                delta, maxima = _collected(worker, k)
+                arguments = (w, s, worker.p, delta, maxima, index, n, worker.D, eta)
                 call_void(_part(worker, COMMIT), arguments)
 
 
@@ -230,8 +230,8 @@ def _commit_whole(worker, eta):
     """Apply what all workers collected, to every feature."""
     for k in range(worker.states):
         w, s = _state(worker, 0, k)
-        delta, peak = _collected(worker, k)
-        arguments = (w, s, worker.p, delta, peak, 0, worker.D, worker.D, eta)
+        delta, maxima = _collected(worker, k)
+        arguments = (w, s, worker.p, delta, maxima, 0, worker.D, worker.D, eta)
         call_void(_part(worker, COMMIT_DENSE), arguments)
 
 
@@ -241,9 +241,9 @@ def _reduce_collected(worker, active):
     size = worker.states * (worker.delta_rows * worker.D + worker.n_sums)
     floats(worker.delta)[size] = active
     status = call_int(worker.reduce, (worker.context, worker.delta, size + 1))
-    peaks = worker.states * (worker.peak_rows * worker.D + worker.n_peaks)
-    if status == 0 and peaks > 0:
-        status = call_int(worker.reduce_max, (worker.context, worker.peak, peaks))
+    maxima_scalars = worker.states * (worker.maxima_rows * worker.D + worker.n_maxima)
+    if status == 0 and maxima_scalars > 0:
+        status = call_int(worker.reduce_max, (worker.context, worker.maxima, maxima_scalars))
     return status, floats(worker.delta)[size]
 
 

@@ -67,14 +67,14 @@ def _measure_distance(worker, out):
 
 
 @inner
-def _write_down(worker, examples, mark):
+def _write_down(worker, examples, place):
     """Keep the counters as they are now, and what is seen of the weights."""
-    out = floats(examples.marked + 32 * mark * worker.agents)
+    out = floats(examples.counters + 32 * place * worker.agents)
     for a in range(worker.agents):
         out[4 * a] = integers(worker.mistakes)[a]
         out[4 * a + 1] = floats(worker.loss)[a]
         out[4 * a + 2] = floats(worker.expected)[a]
         out[4 * a + 3] = integers(worker.examples)[a]
-    look = examples.looks + 16 * mark
-    floats(look)[1] = _best_log_weight(worker)
-    return _measure_distance(worker, look)
+    metrics = examples.metrics + 16 * place
+    floats(metrics)[1] = _best_log_weight(worker)
+    return _measure_distance(worker, metrics)
