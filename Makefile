@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test lint unit bench docs clean
+.PHONY: run test lint unit bench dist docs clean
 
 run: .venv/.installed
 	$(BIN)/ddol train --agents 4
@@ -14,6 +14,8 @@ lint: .venv/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/typos
+	$(BIN)/zizmor --offline --quiet .github/workflows
 
 unit: .venv/.installed-dev
 	$(BIN)/pytest -n 2 --dist loadfile
@@ -21,6 +23,15 @@ unit: .venv/.installed-dev
 bench: .venv/.installed-dev
 	$(BIN)/pip install --quiet -e '.[bench]'
 	$(BIN)/python -m benchmarks $(ARGS)
+
+# What users would install, tried alone: no extras, no source tree, none of .venv's packages.
+dist: .venv/bin/pip
+	$(BIN)/pip install --quiet --disable-pip-version-check build
+	rm -rf dist build/alone
+	$(BIN)/python -m build --outdir dist .
+	$(PYTHON) -m venv build/alone
+	build/alone/bin/pip install --quiet --disable-pip-version-check dist/*.whl
+	cd build/alone && bin/ddol --version && bin/ddol train --agents 4 --model m.ddol --quiet && bin/ddol inspect m.ddol
 
 # Debian ships venv without ensurepip unless python3-venv is there.
 .venv/bin/pip:
