@@ -1,0 +1,333 @@
+"""The virtual clock: from conditions and a seed to the list of events, a chunk at a time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddol.communicate.mixing import Changing, Mixing
+from ddol.compiled import packed
+from ddol.schedules import clock_kernel as kernel
+from ddol.schedules.clock_kernel import ClockMemory
+from ddol.schedules.conditions import Conditions, Draw
+from ddol.schedules.events import NONE, Events
+from ddol.schedules.wires import Wires, walk_chances
+
+SCHEDULES = {
+    "rounds": kernel.ROUNDS,
+    "async": kernel.ASYNC,
+    "push-sum": kernel.ASYNC,
+    "gossip": kernel.GOSSIP,
+    "walk": kernel.WALK,
+}
+"""Names of schedules; push-sum is asynchronous too, and differs in how messages are averaged."""
+
+_ROOM = 1 << 16
+_MOST_WHEEL = 1 << 12
+
+
+class EventChunk(NamedTuple):
+    """Some events in the form that the event kernel plays.
+
+    Wires are those of `Wires`; a slot is where the gradient of a prediction, or a message, is kept while it
+    is under way; ``row`` is a row's serial number, or the place of the send event.
+    """
+
+    kind: NDArray[np.int8]
+    agent: NDArray[np.int32]
+    wire: NDArray[np.int32]
+    slot: NDArray[np.int32]
+    row: NDArray[np.int64]
+    time: NDArray[np.float64]
+    answers: int
+    """Slots of answers under way, in all."""
+    messages: int
+    """Slots of messages under way, in all."""
+
+    def events(self, wires: Wires) -> Events:
+        """The same as a list, with rows as they are numbered here."""
+        peer = np.where(self.wire >= 0, wires.sender[self.wire], NONE).astype(np.int32)
+        return Events(self.kind, self.agent, peer, self.row, self.time)
+
+
+class Clock:
+    """Makes the events of a schedule under conditions.
+
+    Examples are named by serial numbers, in whatever order they are fed. The list depends on the seed, the
+    conditions and the agents' streams, and not on the pieces in which they are fed.
+
+    Parameters
+    ----------
+    schedule : "rounds", "async", "push-sum", "gossip" or "walk"
+    mixing : Mixing or Changing
+    conditions : Conditions
+    period : int
+        Answers between two exchanges.
+    seed : int
+
+    Examples
+    --------
+    >>> from ddol.communicate.mixing import metropolis
+    >>> from ddol.communicate.topologies import ring
+    >>> clock = Clock("async", metropolis(ring(3)), Conditions(latency=2.0), seed=1)
+    >>> clock.feed(np.array([0, 1, 2]), np.array([0, 1, 2]))
+    >>> clock.end()
+    >>> [str(event) for event in clock.make().events(clock.wires)][:3]
+    ['predict(1, 1)', 'answer(1, 1)', 'project(1)']
+    """
+
+    def __init__(
+        self,
+        schedule: str,
+        mixing: Mixing | Changing,
+        conditions: Conditions | None = None,
+        period: int = 1,
+        seed: int = 0,
+    ) -> None:
+        if schedule not in SCHEDULES:
+            raise ValueError(f"unknown schedule {schedule!r}; use one of {', '.join(SCHEDULES)}")
+        self.name, self.period = schedule, period
+        self.conditions = conditions or Conditions()
+        self.schedule = SCHEDULES[schedule]
+        self.wires = Wires.of(mixing)
+        self.n_agents = n = self.wires.n_agents
+        self.rng = np.random.default_rng([seed, 17])
+        self.interval = 1.0 / self.conditions.speeds(n, self.rng)
+        self.latency = self.conditions.on_wires("latency", self.wires)
+        self.drops = self.conditions.on_wires("drop", self.wires)
+        self.cut_times, self.cut_groups = self.conditions.groups(n)
+        walks = self.schedule == kernel.WALK
+        self.walk = walk_chances(mixing, self.wires) if walks else np.empty(0)
+        self.words, self.now = np.zeros(kernel.N_WORDS, np.int64), np.zeros(1)
+        self.words[kernel.GOING_ON] = n
+        self.turns, self.answers, self.late, self.absent, self.parked, self.ended = (
+            np.zeros(n, np.int64) for _ in range(6)
+        )
+        self.queue = np.empty(0, np.int64)
+        self.queue_at, self.queue_end = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        self.delays = np.empty(0, np.int64)
+        self._make_wheel()
+        self.copies, self.place_of, self.free_messages = (np.empty(0, np.int64) for _ in range(3))
+        self.due_time, self.due_order = np.empty(0), np.empty(0, np.int64)
+        self.due_what = np.empty(0, np.int64)
+        self.numbers = self.rng.random(4 * n)
+        self.room = _ROOM
+        self._make_room()
+        self._start()
+
+    def _make_wheel(self) -> None:
+        """Places for answers by the turn in which they are due; those of later rounds of it share them."""
+        delay = self.conditions.delay
+        most = (
+            max(delay.low, delay.high, 2 * delay.mean) if isinstance(delay, Draw) else _MOST_WHEEL
+        )
+        self.wheel = min(1 << int(most).bit_length(), _MOST_WHEEL)
+        self.first = np.full(self.n_agents * self.wheel, -1, np.int64)
+        self.last = np.full(self.n_agents * self.wheel, -1, np.int64)
+        self.next_answer, self.due_turn, self.row_of, self.free_answers = (
+            np.empty(0, np.int64) for _ in range(4)
+        )
+
+    def _start(self) -> None:
+        """Put the first turns and absences into what is due."""
+        n, due = self.n_agents, []
+        phase = self.rng.random(n) * self.interval
+        if self.schedule == kernel.WALK:
+            due.append((0.0, kernel.TURN))
+        elif self.schedule != kernel.ROUNDS:
+            due += [(phase[i], kernel.TURN + (i << 3)) for i in range(n)]
+        if self.conditions.churn:
+            up, down = self.conditions.churn
+            away, later = self.rng.random(n) < down / (up + down), self.rng.exponential(up, n)
+            due += [(0.0 if away[i] else later[i], kernel.GOING + (i << 3)) for i in range(n)]
+        due.sort()
+        while len(self.due_time) < len(due) + n + 2:
+            self._grow_due()
+        self.due_time[: len(due)] = [time for time, _ in due]
+        self.due_order[: len(due)] = np.arange(len(due))
+        self.due_what[: len(due)] = [what for _, what in due]
+        self.words[kernel.DUE] = self.words[kernel.ORDER] = len(due)
+
+    # --- examples ------------------------------------------------------------------------------------
+
+    def feed(
+        self,
+        agents: NDArray,
+        rows: NDArray,
+        ended: NDArray | None = None,
+        delays: NDArray | None = None,
+        first_row: int = 0,
+    ) -> None:
+        """Give agents their next examples.
+
+        Parameters
+        ----------
+        agents, rows : whole numbers
+            Whose each example is, in the order in which the agent sees it; row −1 is a turn without one.
+        ended : bool (N,), optional
+            Agents that have no more to come.
+        delays : int (rows,), optional
+            Delay of each row from ``first_row`` on, where the data say it.
+        first_row : int
+            The lowest serial number that is still to be used.
+        """
+        left = [self.queue[a:b] for a, b in zip(self.queue_at, self.queue_end, strict=True)]
+        whose = np.concatenate(
+            [np.repeat(np.arange(self.n_agents), [len(q) for q in left]), agents]
+        )
+        everything = np.concatenate([*left, rows]).astype(np.int64)
+        order = np.argsort(whose, kind="stable")
+        self.queue = np.ascontiguousarray(everything[order])
+        ends = np.cumsum(np.bincount(whose, minlength=self.n_agents))
+        self.queue_at[:] = np.concatenate([[0], ends[:-1]])
+        self.queue_end[:] = ends
+        self.words[kernel.LEFT] = len(self.queue)
+        if ended is not None:
+            self.ended[:] = ended
+            self.words[kernel.GOING_ON] = self.n_agents - np.count_nonzero(ended)
+        if delays is not None:
+            self.delays = np.ascontiguousarray(delays, np.int64)
+        self.words[kernel.FIRST_ROW] = first_row
+
+    def end(self) -> None:
+        """No agent has any more to come."""
+        self.ended[:] = 1
+        self.words[kernel.GOING_ON] = 0
+
+    def waiting_rows(self) -> NDArray[np.int64]:
+        """Rows that are to be predicted, or whose answers are under way."""
+        queued = [self.queue[a:b] for a, b in zip(self.queue_at, self.queue_end, strict=True)]
+        used = np.ones(len(self.row_of), bool)
+        used[self.free_answers[: self.words[kernel.FREE_ANSWERS]]] = False
+        rows = np.unique(np.concatenate([*queued, self.row_of[used]]))
+        return rows[rows >= 0]
+
+    # --- events --------------------------------------------------------------------------------------
+
+    @property
+    def sent(self) -> int:
+        """Messages sent so far, each to one neighbour."""
+        return int(self.words[kernel.SENT])
+
+    @property
+    def lost(self) -> int:
+        """Messages that did not arrive."""
+        return int(self.words[kernel.LOST])
+
+    @property
+    def time(self) -> float:
+        """The present time."""
+        return float(self.now[0])
+
+    def make(self) -> EventChunk | None:
+        """Make events until there are many, or an agent lacks an example; None where there are none."""
+        self.words[kernel.MADE] = 0
+        while True:
+            status = kernel.run_clock(packed(self._memory()))
+            if status == kernel.MORE_NUMBERS:
+                self._draw()
+            elif status == kernel.MORE_ANSWERS:
+                self._grow_answers()
+            elif status == kernel.MORE_MESSAGES:
+                self._grow_messages()
+            elif status == kernel.MORE_DUE:
+                self._grow_due()
+            elif status == kernel.FULL and self.words[kernel.MADE] == 0:
+                self.room *= 2
+                self._make_room()
+            else:
+                break
+        made = int(self.words[kernel.MADE])
+        if made == 0:
+            return None
+        return EventChunk(
+            self.kind[:made],
+            self.agent[:made],
+            self.wire[:made],
+            self.slot[:made],
+            self.row[:made],
+            self.times[:made],
+            len(self.due_turn),
+            len(self.copies),
+        )
+
+    def _make_room(self) -> None:
+        self.kind = np.empty(self.room, np.int8)
+        self.agent, self.wire, self.slot = (np.empty(self.room, np.int32) for _ in range(3))
+        self.row, self.times = np.empty(self.room, np.int64), np.empty(self.room)
+
+    def _draw(self) -> None:
+        """More random numbers, after those that are not used yet."""
+        rest = self.numbers[self.words[kernel.NUMBER] :]
+        self.numbers = np.concatenate([rest, self.rng.random(max(1 << 14, 2 * len(rest)))])
+        self.words[kernel.NUMBER] = 0
+
+    def _grow_answers(self) -> None:
+        more = max(len(self.due_turn), 2 * self.n_agents)
+        self._more_slots("free_answers", kernel.FREE_ANSWERS, len(self.due_turn), more)
+        self.next_answer, self.due_turn, self.row_of = (
+            np.append(a, np.full(more, -1)) for a in (self.next_answer, self.due_turn, self.row_of)
+        )
+
+    def _grow_messages(self) -> None:
+        more = max(len(self.copies), 2 * self.n_agents)
+        self._more_slots("free_messages", kernel.FREE_MESSAGES, len(self.copies), more)
+        self.copies, self.place_of = (
+            np.append(a, np.zeros(more, np.int64)) for a in (self.copies, self.place_of)
+        )
+
+    def _more_slots(self, name: str, word: int, used: int, more: int) -> None:
+        """Put new slots under those that are free, so that the ones used last are used again."""
+        free = getattr(self, name)[: self.words[word]]
+        fresh = np.arange(used + more - 1, used - 1, -1)
+        setattr(
+            self, name, np.concatenate([fresh, free, np.empty(used, np.int64)]).astype(np.int64)
+        )
+        self.words[word] += more
+
+    def _grow_due(self) -> None:
+        more = max(len(self.due_time), 4 * self.n_agents + 16)
+        self.due_time = np.append(self.due_time, np.zeros(more))
+        self.due_order = np.append(self.due_order, np.zeros(more, np.int64))
+        self.due_what = np.append(self.due_what, np.zeros(more, np.int64))
+
+    def _memory(self) -> ClockMemory:
+        wires, conditions = self.wires, self.conditions
+        latency = conditions.latency if isinstance(conditions.latency, Draw) else Draw(0, 0.0)
+        delay = conditions.delay if isinstance(conditions.delay, Draw) else Draw(0, 0.0)
+        up, down = conditions.churn or (0.0, 0.0)
+        return ClockMemory(
+            schedule=self.schedule, n_agents=self.n_agents, period=self.period,
+            degree=int(np.diff(wires.spoken_starts).max(initial=0)),
+            starts=_at(wires.starts), sender=_at(wires.sender), listener=_at(wires.listener),
+            spoken_starts=_at(wires.spoken_starts), spoken=_at(wires.spoken), walk=_at(self.walk),
+            interval=_at(self.interval),
+            latency_kind=latency.kind, latency_low=latency.low, latency_high=latency.high,
+            latency=_at(self.latency),
+            drop=0.0 if len(self.drops) else float(conditions.drop), drops=_at(self.drops),
+            delay_kind=delay.kind, delay_low=delay.low, delay_high=delay.high,
+            delays=_at(self.delays), up=up, down=down,
+            n_cuts=len(self.cut_times), cut_times=_at(self.cut_times),
+            cut_groups=_at(self.cut_groups),
+            words=_at(self.words), now=_at(self.now), turns=_at(self.turns),
+            answers=_at(self.answers), late=_at(self.late), absent=_at(self.absent),
+            parked=_at(self.parked), ended=_at(self.ended), queue=_at(self.queue),
+            queue_at=_at(self.queue_at), queue_end=_at(self.queue_end),
+            wheel=self.wheel, first=_at(self.first), last=_at(self.last),
+            next_answer=_at(self.next_answer), due_turn=_at(self.due_turn),
+            row_of=_at(self.row_of), free_answers=_at(self.free_answers),
+            copies=_at(self.copies), place_of=_at(self.place_of),
+            free_messages=_at(self.free_messages),
+            due_time=_at(self.due_time), due_order=_at(self.due_order),
+            due_what=_at(self.due_what), due_room=len(self.due_time),
+            numbers=_at(self.numbers), n_numbers=len(self.numbers),
+            kind=_at(self.kind), agent=_at(self.agent), wire=_at(self.wire),
+            slot=_at(self.slot), row=_at(self.row), time=_at(self.times), room=self.room,
+        )  # fmt: skip
+
+
+def _at(array: np.ndarray) -> int:
+    """Address of an array; 0 of an empty one."""
+    return array.ctypes.data if array.size else 0
