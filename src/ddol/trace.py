@@ -263,16 +263,19 @@ class Trace:
         lines.append(f"{self.nonzero_weights} of {self.weights[0].size} weights are not zero")
         return "\n".join(lines)
 
-    def plot(self, ax: Any = None, what: str = "mistakes", against: str = "examples") -> Any:
+    def plot(self, ax: Any = None, what: str = "mistakes", against: str | None = None) -> Any:
         """Draw a curve (extra ``plot``); returns the axes.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
-        what : "mistakes" (error rate so far), "loss" (mean loss so far) or "consensus"
-        against : "examples" seen by all agents, or "rounds"
+        what : str
+            "mistakes" (error rate so far), "loss" (mean loss so far), "consensus", "traffic" or "bound"
+            (mistakes beside the theorem that covers the run).
+        against : "examples" seen by all agents, or "rounds", optional
+            By default as the chart has it.
         """
-        return _measure("plot").plot_trace(self, ax, what, against)
+        return _measure("curves").plot(self, ax, what, against)
 
 
 def _measure(module: str) -> Any:

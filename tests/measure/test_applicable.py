@@ -76,13 +76,13 @@ def test_a_bound_that_is_exceeded_is_loud():
     assert not entry["holds"]
 
 
-def test_running_bound_is_the_curve():
+def test_the_bound_of_a_moment_is_on_the_curve():
     trace = ddol.run(ddol.dwm_a(0.8), advice(6), 4)
+    bound = applicable.applicable_bound(trace.algorithm, 6)
     for point in (0, 10, -1):
-        log_weight = float(trace.curves.best_log_weight[point])
-        now = applicable.running_bound(trace.algorithm, 6, log_weight)
+        now = float(bound.at(float(trace.curves.best_log_weight[point])).value)
         assert now == pytest.approx(trace.bound_curves()["DWM-A"][point])
-    assert applicable.running_bound(ddol.dogd().on(4), 6, 0.0) is None
+    assert applicable.applicable_bound(ddol.dogd().on(4), 6) is None
 
 
 @pytest.mark.parametrize(

@@ -3,56 +3,53 @@
 import numpy as np
 import pytest
 
+import ddol
 from ddol.measure import bounds, theorems
-from ddol.measure.theorems import Bound, Setting, applicable, on_mistakes
-
-VOTE = "weighted-majority"
-MIRROR = "mirror-descent"
+from ddol.measure.theorems import Bound, find_theorem, on_mistakes
 
 OFFERED = [
-    (Setting(VOTE, 1), theorems.WMA),
-    (Setting(VOTE, 1, average="primal", uniform_complete=False, period=5), theorems.WMA),
-    (Setting(VOTE, 4), theorems.DWM_I),
-    (Setting(VOTE, 4, average="primal"), theorems.DWM_A),
-    (Setting(VOTE, 4, randomized=True), theorems.DRWM),
-    (Setting(VOTE, 1, average="primal", randomized=True), theorems.DRWM),
-    (Setting(VOTE, 4, average="primal", randomized=True), theorems.DRWM_A),
-    (Setting(MIRROR, 4), theorems.DOMD),
-    (Setting(MIRROR, 1, average="primal"), theorems.DOMD),
+    (ddol.wma(), theorems.WMA),
+    (ddol.dwm_a().on(1, period=5), theorems.WMA),
+    (ddol.dwm_i().on(4), theorems.DWM_I),
+    (ddol.dwm_a().on(4), theorems.DWM_A),
+    (ddol.drwm().on(4), theorems.DRWM),
+    (ddol.drwm(average="primal").on(1), theorems.DRWM),
+    (ddol.drwm(average="primal").on(4), theorems.DRWM_A),
+    (ddol.doeg().on(4), theorems.DOMD),
+    (ddol.doeg(average="primal").on(1), theorems.DOMD),
+    (ddol.dogd(average="primal").on(4), theorems.DOMD),
 ]
 
 
-@pytest.mark.parametrize(("setting", "theorem"), OFFERED)
-def test_theorem_is_offered_where_its_assumptions_hold(setting, theorem):
-    offer = applicable(setting)
-    assert offer.holds
-    assert offer.theorem is theorem
-    assert offer.reason == ""
+@pytest.mark.parametrize(("algorithm", "theorem"), OFFERED)
+def test_theorem_is_offered_where_its_assumptions_hold(algorithm, theorem):
+    found = find_theorem(algorithm)
+    assert found.holds
+    assert found.theorem is theorem
+    assert found.reason == ""
 
 
 REFUSED = [
-    (Setting(VOTE, 4, uniform_complete=False), "DWM-I bound not offered: the mixing is not"),
-    (Setting(VOTE, 4, period=3), "communicate every 3 rounds"),
-    (Setting(VOTE, 4, batch=2), "2 examples per agent and round"),
-    (Setting(VOTE, 1, batch=2), "WMA bound not offered: 2 examples"),
-    (Setting(VOTE, 4, delay=1), "1 rounds late"),
-    (Setting(MIRROR, 4, average="primal"), "averaged in the primal"),
-    (Setting(MIRROR, 4, convex=False), "not convex"),
-    (Setting(MIRROR, 4, rate_falls=False), "rate may increase"),
-    (Setting("coin-betting", 4), "no bound: no theorem of the paper is about coin-betting"),
+    (ddol.dwm_i().on(ddol.ring(5)), "DWM-I bound not offered: the mixing is not"),
+    (ddol.dwm_i().on(4, period=3), "communicate every 3 rounds"),
+    (ddol.dwm_i().on(4, batch=2), "2 examples per agent and round"),
+    (ddol.dwm_i().on(1, batch=2), "WMA bound not offered: 2 examples"),
+    (ddol.dwm_i().on(4, delay=1), "1 rounds late"),
+    (ddol.doeg(average="primal").on(4), "averaged in the primal"),
+    (ddol.dogd(rate=lambda t: 0.1 * t).on(4), "rate may increase"),
+    (ddol.coin().on(4), "no bound: no theorem of the paper is about"),
 ]
 
 
-@pytest.mark.parametrize(("setting", "reason"), REFUSED)
-def test_refusal_says_why(setting, reason):
-    offer = applicable(setting)
-    assert not offer.holds
-    assert reason in offer.reason
+@pytest.mark.parametrize(("algorithm", "reason"), REFUSED)
+def test_refusal_says_why(algorithm, reason):
+    found = find_theorem(algorithm)
+    assert not found.holds
+    assert reason in found.reason
 
 
 def test_all_that_is_missing_is_named():
-    offer = applicable(Setting(VOTE, 4, period=3, delay=2))
-    assert len(offer.missing) == 2
+    assert len(find_theorem(ddol.dwm_i().on(4, period=3, delay=2)).missing) == 2
 
 
 def test_best_expert_changes_over_a_run():

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddol.measure import bounds
-from ddol.measure.theorems import Bound, Setting, applicable, on_mistakes
+from ddol.measure.theorems import Bound, find_theorem, on_mistakes
+from ddol.presets import drwm, dwm_a, dwm_i
 
 many = settings(max_examples=400, deadline=None)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -17,14 +18,15 @@ HOW = st.sampled_from(["dual", "primal"])
 def bound_along(game, alpha, how, randomized=False):
     """The bound of the theorem that applies to a game, after every round."""
     _, n_agents, n_experts = game.advice.shape
-    offer = applicable(Setting("weighted-majority", n_agents, average=how, randomized=randomized))
-    assert offer.holds
+    preset = drwm(alpha, average=how) if randomized else (dwm_i if how == "dual" else dwm_a)(alpha)
+    found = find_theorem(preset.on(n_agents))
+    assert found.holds
     wrong_agents = game.wrong.sum(axis=1)
     if how == "dual":
         lost = np.log(alpha) * wrong_agents / n_agents
     else:
         lost = bounds.log_weight(wrong_agents, n_agents, alpha)
-    return on_mistakes(offer.theorem, np.cumsum(lost, axis=0), n_experts, n_agents, alpha)
+    return on_mistakes(found.theorem, np.cumsum(lost, axis=0), n_experts, n_agents, alpha)
 
 
 def check(play_experts, game, alpha, how):

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ddol.measure.theorems import Setting, applicable, on_regret
+from ddol.measure.theorems import find_theorem, on_regret
+from ddol.presets import dogd
 
 many = settings(max_examples=300, deadline=None)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -29,7 +30,7 @@ def comparators(rng, mirror, gradients):
 def regrets_and_bounds(rng, mirror, problem, rate, duals):
     """Social regret after every round, against several w*, and the bound that goes with each."""
     rounds, n_agents = problem.y.shape
-    assert applicable(Setting("mirror-descent", n_agents)).holds
+    assert find_theorem(dogd().on(n_agents)).holds
     rates = rate(np.arange(1.0, rounds + 1))
     weights = mirror.to_primal(duals)
     losses, gradients = problem.value(weights), problem.gradients(weights)

@@ -8,8 +8,8 @@ from typing import Any
 
 from ddol.cli.algorithms import build
 from ddol.cli.options import LearnOptions
-from ddol.measure.applicable import applicable_bound, entry, find_theorem, regret_before
-from ddol.measure.theorems import Bound
+from ddol.measure.applicable import applicable_bound, entry, regret_before
+from ddol.measure.theorems import Bound, find_theorem
 from ddol.streams.errors import DataError
 
 

@@ -12,21 +12,18 @@ from __future__ import annotations
 
 import sys
 
-import matplotlib as mpl
-import matplotlib.pyplot as plt
 import numpy as np
 
 from ddol.algorithm import Algorithm, play_round, start
 from ddol.measure.bounds import dwm_a, dwm_i
+from ddol.measure.chart import Chart, Line, draw_row
 from ddol.presets import dwm_a as by_averaging
 from ddol.presets import dwm_i as by_imitation
+from ddol.storage import write_text
 
 ALPHA, P, N = 0.5, 1025, 4
 SIZES = (1, 2, 4, 8, 16)
 STATED = float(np.log(P) / np.log(2 / (1 + ALPHA)))
-
-INK, STATED_COLOUR, HOLDS_COLOUR = "#222222", "#c1121f", "#2a7f3f"
-SEEN_COLOUR = {"DWM-I": "#1f5fa8", "DWM-A": "#c77700"}
 
 
 def attack(algorithm: Algorithm, n_agents: int) -> np.ndarray:
@@ -60,47 +57,37 @@ def together(name: str, n_agents: int) -> float:
     return float((dwm_i if name == "DWM-I" else dwm_a)(0.0, P, n_agents, ALPHA))
 
 
-def draw_weights(ax: plt.Axes, name: str, totals: np.ndarray) -> None:
-    """Draw the total weight against mistakes: as the paper says, as it is, as it must be."""
-    mistakes = np.arange(totals.size)
-    bound = together(name, N)
-    ax.plot([0, STATED], [P, 1], "--", color=STATED_COLOUR, lw=1.8, label="printed proof: at most")
-    ax.plot(
-        [0, bound], [P, 1], color=HOLDS_COLOUR, lw=1.6, label="corrected proof: at most", zorder=3
+def weight_chart(name: str, totals: np.ndarray) -> Chart:
+    """The total weight against mistakes: as the paper says, as it is, as it must be."""
+    bound, mistakes = together(name, N), np.arange(totals.size)
+    lines = (
+        Line(f"printed: {STATED:.1f}", [0, STATED], [P, 1], colour="b", dashed=True),
+        Line(f"corrected: {bound:.1f}", [0, bound], [P, 1], colour=2),
+        Line(f"measured: {mistakes[-1]}", mistakes, totals, colour=0),
     )
-    ax.plot(mistakes, totals, color=SEEN_COLOUR[name], lw=4, label="measured")
-    ax.plot(mistakes[-1], totals[-1], "o", color=SEEN_COLOUR[name], ms=9, zorder=4)
-    ax.axhline(1, color=INK, lw=0.8)
-    ax.text(2, 0.92, "weight of the expert that is never wrong", va="top", fontsize=9, color=INK)
-    ax.annotate(f"{STATED:.1f}", (STATED, 1), (STATED + 2, 1.35), color=STATED_COLOUR)
-    ax.annotate(f"{bound:.1f}", (bound, 1), (bound, 1.45), color=HOLDS_COLOUR, ha="center")
-    ax.annotate(
-        f"{mistakes[-1]} mistakes",
-        (mistakes[-1], totals[-1]),
-        (mistakes[-1] - 3, totals[-1] * 0.93),
-        color=SEEN_COLOUR[name],
-        ha="right",
-        va="top",
+    words = (
+        "Total weight of the experts, of which the one that is never wrong holds 1: the printed "
+        f"proof allows {STATED:.1f} mistakes, the corrected one {bound:.1f}; agent 1 made {mistakes[-1]}."
     )
-    ax.set(yscale="log", ylim=(0.6, 1800), xlim=(0, 118), title=f"{name}, {N} agents")
-    ax.set(xlabel="mistakes of agent 1", ylabel="total weight of the experts")
-    ax.legend(frameon=False, loc="upper right")
+    labels = "mistakes of agent 1", "total weight of the experts"
+    return Chart(f"{name}, {N} agents", words, *labels, lines, log_y=True)
 
 
-def draw_sizes(ax: plt.Axes, mistakes: dict[str, list[int]]) -> None:
-    """Draw how far agent 1 gets beyond the stated bound as the network grows."""
-    place = np.arange(len(SIZES))
-    for offset, (name, seen) in zip((-0.2, 0.2), mistakes.items(), strict=True):
-        ax.bar(place + offset, seen, 0.36, color=SEEN_COLOUR[name], label=name)
-        for x, count in zip(place + offset, seen, strict=True):
-            ax.text(x, count - 3, str(count), color="white", fontsize=9, ha="center", va="top")
-        bounds = [together(name, n) for n in SIZES]
-        ax.hlines(bounds, place + offset - 0.18, place + offset + 0.18, color=HOLDS_COLOUR, lw=2)
-    ax.axhline(STATED, color=STATED_COLOUR, ls="--", lw=1.8, label="stated for every agent")
-    ax.plot([], [], color=HOLDS_COLOUR, lw=2, label="holds for all together")
-    ax.set_xticks(place, [str(n) for n in SIZES])
-    ax.set(xlabel="agents N", ylabel="mistakes of agent 1", title="any number of agents")
-    ax.legend(frameon=False, loc="upper left")
+def size_chart(mistakes: dict[str, list[int]]) -> Chart:
+    """How far agent 1 gets beyond the stated bound as the network grows."""
+    lines = [Line("stated", SIZES, [STATED] * len(SIZES), colour="b", dashed=True)]
+    for colour, (name, seen) in enumerate(mistakes.items()):
+        held = [together(name, n) for n in SIZES]
+        lines.append(Line(f"{name} holds", SIZES, held, colour=2 + colour, dashed=True))
+        lines.append(Line(name, SIZES, seen, colour=colour, dots=True))
+    words = (
+        "Mistakes of agent 1 and the bounds on all agents together, by number of agents. "
+        + " ".join(f"{name}: {', '.join(map(str, seen))}." for name, seen in mistakes.items())
+    )
+    return Chart(
+        "Any number of agents", words, "agents N", "mistakes of agent 1", tuple(lines),
+        log_x=True, log_y=True, x_ticks=tuple(map(float, SIZES)),
+    )  # fmt: skip
 
 
 def main(figure: str | None = None) -> None:
@@ -113,27 +100,8 @@ def main(figure: str | None = None) -> None:
         for n, count in zip(SIZES, seen, strict=True):
             print(f"{name}  N = {n:2d}  agent 1: {count:3d}  together ≤ {together(name, n):.1f}")
     if figure is not None:
-        draw(figure, {name: run[N] for name, run in runs.items()}, mistakes)
-
-
-def draw(path: str, totals: dict[str, np.ndarray], mistakes: dict[str, list[int]]) -> None:
-    """Write the figure."""
-    style = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "ddol",
-        "font.family": "sans-serif",
-        "font.sans-serif": ["Helvetica", "Arial", "DejaVu Sans"],
-        "font.size": 10,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.edgecolor": INK,
-    }
-    with mpl.rc_context(style):
-        figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
-        for ax, (name, run) in zip(axes, totals.items(), strict=False):
-            draw_weights(ax, name, run)
-        draw_sizes(axes[2], mistakes)
-        figure.savefig(path, metadata={"Date": None})
+        weights = [weight_chart(name, run[N]) for name, run in runs.items()]
+        write_text(figure, draw_row([*weights, size_chart(mistakes)]))
 
 
 if __name__ == "__main__":

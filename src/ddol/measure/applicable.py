@@ -1,4 +1,4 @@
-"""What a theorem promises a run: its bound before the run, while it goes on, and beside its trace."""
+"""What a theorem allows a run: its bound before the run, while it goes on, and beside its trace."""
 
 from __future__ import annotations
 
@@ -11,27 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddol.measure.bounds import domd_before
-from ddol.measure.theorems import (
-    DOMD,
-    DRWM,
-    DRWM_A,
-    Applicability,
-    Bound,
-    Setting,
-    Theorem,
-    applicable,
-    on_mistakes,
-)
+from ddol.measure.theorems import DOMD, DRWM, DRWM_A, Bound, Theorem, find_theorem, on_mistakes
 from ddol.update.domains import EVERYWHERE, L1_BALL, SIMPLEX
 from ddol.update.majority import Majority
-from ddol.update.mirrors import MirrorDescent, PNorm
-from ddol.update.rates import evaluate
+from ddol.update.mirrors import PNorm
 
 if TYPE_CHECKING:
     from ddol.algorithm import Algorithm
     from ddol.trace import Trace
-
-_ROUNDS_TRIED = 1024
 
 
 class BoundExceededWarning(RuntimeWarning):
@@ -74,51 +61,6 @@ class MistakeBound:
         return self.at(-expert_mistakes / self.n_agents * math.log(1 / self.alpha))
 
 
-def setting_of(algorithm: Algorithm) -> Setting:
-    """The facts of an algorithm on its network that decide which theorem speaks about it.
-
-    Examples
-    --------
-    >>> from ddol.presets import doeg
-    >>> setting_of(doeg().on(4, period=3)).period
-    3
-    """
-    update = algorithm.update
-    return Setting(
-        family=_family(update),
-        n_agents=algorithm.n_agents,
-        uniform_complete=bool(algorithm.mixing.is_uniform_complete),
-        average="dual" if _same_in_both(update) else algorithm.average,
-        period=algorithm.period,
-        batch=algorithm.batch,
-        delay=algorithm.delay,
-        randomized=update.randomized,
-        rate_falls=bool(np.all(np.diff(evaluate(algorithm.rate, 1, _ROUNDS_TRIED)) <= 0)),
-    )
-
-
-def _family(update: Any) -> str:
-    if isinstance(update, Majority):
-        return "weighted-majority"
-    return "mirror-descent" if isinstance(update, MirrorDescent) else type(update).__name__
-
-
-def _same_in_both(update: Any) -> bool:
-    return isinstance(update, MirrorDescent) and update.mirror.self_dual
-
-
-def find_theorem(algorithm: Algorithm) -> Applicability:
-    """The theorem about an algorithm, and what it misses there.
-
-    Examples
-    --------
-    >>> from ddol import dwm_a, ring
-    >>> find_theorem(dwm_a().on(ring(5))).reason
-    'DWM-A bound not offered: the mixing is not that of the complete graph with equal weights'
-    """
-    return applicable(setting_of(algorithm))
-
-
 def applicable_bound(algorithm: Algorithm, n_experts: int | None) -> MistakeBound | None:
     """The bound on an algorithm's mistakes; None where no theorem holds, or for other algorithms."""
     if not isinstance(algorithm.update, Majority) or n_experts is None:
@@ -127,27 +69,6 @@ def applicable_bound(algorithm: Algorithm, n_experts: int | None) -> MistakeBoun
     if not made.holds or made.theorem is None:
         return None
     return MistakeBound(made.theorem, n_experts, algorithm.n_agents, algorithm.update.alpha)
-
-
-def running_bound(algorithm: Algorithm, n_experts: int, best_log_weight: float) -> float | None:
-    """The bound on all agents' mistakes at this moment of a run, None where there is none.
-
-    Parameters
-    ----------
-    algorithm : Algorithm
-    n_experts : int
-        Number of experts P.
-    best_log_weight : float
-        Largest log-weight of an expert, as `ddol.engines.session.best_log_weight` reads it.
-
-    Examples
-    --------
-    >>> from ddol.presets import wma
-    >>> round(running_bound(wma(0.5), 2, 4 * math.log(0.5)), 2)
-    12.05
-    """
-    made = applicable_bound(algorithm, n_experts)
-    return None if made is None else float(made.at(best_log_weight).value)
 
 
 def check_bounds(trace: Trace) -> dict[str, Any]:

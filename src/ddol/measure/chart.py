@@ -1,7 +1,9 @@
-"""Charts as SVG text: lines with bands, readable on a phone and in the dark, searchable, described.
+"""The one chart of the project: lines with bands, drawn as SVG text or on matplotlib's axes.
 
-Colours are CSS variables, so that one drawing serves light and dark pages; `standalone` adds them to a
-file of its own.
+SVG is written by hand because a report must be made where matplotlib is not installed and read where
+scripts do not run: one drawing of a few kilobytes whose colours are CSS variables serves light and dark
+pages and phones, can be searched and is described to those who cannot see it, and the page of a running
+job draws it twice a second. `standalone` adds the colours to a file of its own.
 """
 
 from __future__ import annotations
@@ -10,12 +12,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from typing import Any
 
 import numpy as np
 
 WIDTH, HEIGHT = 440, 290
 _TOP, _BOTTOM = 14, 42
 _APART = 13.0
+_BETWEEN = 24
 _MOST_POINTS = 400
 
 COLOURS = """
@@ -39,6 +43,10 @@ STYLE = """
     f".chart .band.s{i},.chart .name.s{i},.chart .bar.s{i},.chart .dot.s{i}{{fill:var(--s{i})}}\n"
     for i in (*range(7), "b")
 ).replace("var(--sb)", "var(--bound)")
+_OWN_STYLE = (
+    f"<style>svg{{{COLOURS}background:var(--paper)}}"
+    f"@media (prefers-color-scheme:dark){{svg{{{DARK_COLOURS}}}}}{STYLE}</style>"
+)
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,8 @@ class Chart:
         Where x has few values, such as numbers of agents.
     from_zero : bool
         Whether y begins at 0.
+    caption : str
+        What stands below.
     """
 
     title: str
@@ -95,6 +105,7 @@ class Chart:
     log_y: bool = False
     x_ticks: tuple[float, ...] = ()
     from_zero: bool = True
+    caption: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,18 +146,68 @@ def draw(chart: Chart, standalone: bool = False) -> str:
     x = _Scale(*_range([line.x for line in lines], chart.log_x, False), left, right, chart.log_x)
     parts = [*_frame(chart, x, y), *(_curve(line, x, y) for line in lines)]
     parts += _names(lines, y, right)
-    style = namespace = ""
-    if standalone:
-        namespace = ' xmlns="http://www.w3.org/2000/svg"'
-        dark = f"@media (prefers-color-scheme:dark){{svg{{{DARK_COLOURS}}}}}"
-        style = f"<style>svg{{{COLOURS}background:var(--paper)}}{dark}{STYLE}</style>"
+    namespace = ' xmlns="http://www.w3.org/2000/svg"' if standalone else ""
     return (
         f'<svg{namespace} class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" '
         f'role="img" aria-label="{escape(chart.title, quote=True)}">'
-        f"<title>{escape(chart.title)}</title><desc>{escape(chart.description)}</desc>{style}"
-        + "".join(parts)
-        + "</svg>"
+        f"<title>{escape(chart.title)}</title><desc>{escape(chart.description)}</desc>"
+        f"{_OWN_STYLE if standalone else ''}{''.join(parts)}</svg>"
     )
+
+
+def draw_row(charts: Sequence[Chart]) -> str:
+    """Several charts side by side, titles above, as one SVG file.
+
+    Examples
+    --------
+    >>> chart = Chart("Numbers", "They rise.", "x", "y", (Line("one", [0, 1], [3.0, 4.0]),))
+    >>> draw_row([chart, chart]).count("<title>")
+    2
+    """
+    across = range(0, len(charts) * (WIDTH + _BETWEEN), WIDTH + _BETWEEN)
+    parts = [
+        _text(x + WIDTH / 2, 18, chart.title, "middle", "name")
+        + draw(chart).replace("<svg", f'<svg x="{x}" y="26" width="{WIDTH}" height="{HEIGHT}"', 1)
+        for x, chart in zip(across, charts, strict=True)
+    ]
+    width, height = across.stop - _BETWEEN, HEIGHT + 26
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {width} {height}">'
+        f"{_OWN_STYLE}{''.join(parts)}</svg>\n"
+    )
+
+
+def draw_on(chart: Chart, axes: Any, label: str | None = None) -> Any:
+    """The chart on matplotlib's axes, beside what is there; a label names its first line."""
+    for place, line in enumerate(chart.lines):
+        name = label if label is not None and place == 0 else line.name
+        style = "--" if line.dashed else "-"
+        shown = axes.plot(line.x, line.y, style, marker="o" if line.dots else None, label=name)
+        if line.low is not None and line.high is not None:
+            axes.fill_between(
+                line.x, line.low, line.high, color=shown[0].get_color(), alpha=0.16, lw=0
+            )
+    axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
+    if chart.log_x:
+        axes.set_xscale("log")
+    if chart.log_y:
+        axes.set_yscale("log")
+    if chart.x_ticks:
+        axes.set_xticks(chart.x_ticks, [number(tick) for tick in chart.x_ticks])
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False)
+    return axes
+
+
+def new_axes() -> Any:
+    """Axes of a new figure, or an error that names the extra."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            "plots need matplotlib; install it with: pip install 'ddol[plot]'"
+        ) from error
+    return plt.subplots(figsize=(6, 3.6), layout="constrained")[1]
 
 
 def _width(text: str) -> float:

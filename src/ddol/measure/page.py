@@ -56,7 +56,7 @@ blockquote{margin:0;font-style:italic}
 code,pre{font:.88rem/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 pre{background:var(--raised);border-radius:.6rem;padding:.8rem 1rem;margin:.5rem 0;
 white-space:pre-wrap;overflow-wrap:anywhere}
-.net line{stroke:var(--soft);stroke-width:.008;opacity:.55}
+.net path{fill:none;stroke:var(--soft);stroke-width:.008;opacity:.55}
 .net circle{fill:var(--s0);stroke:var(--paper);stroke-width:.02}
 .net text{font:600 .1px system-ui,sans-serif;fill:var(--paper);text-anchor:middle}
 @media (max-width:40rem){table.wide,table.wide tbody,table.wide tr,table.wide td{display:block}
@@ -96,11 +96,11 @@ def write_page(path: str | os.PathLike[str], title: str, body: Sequence[str]) ->
     write_text(Path(path), page(title, body))
 
 
-def figure(chart: Chart, title: str | None = None, caption: str = "") -> str:
-    """A chart with a title above, by default its own, and a caption below."""
+def figure(chart: Chart, title: str | None = None) -> str:
+    """A chart with a title above, by default its own, and its caption below."""
     top = chart.title if title is None else title
     above = f"<h3>{escape(top)}</h3>" if top else ""
-    text = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
+    text = f"<figcaption>{escape(chart.caption)}</figcaption>" if chart.caption else ""
     return f"<figure>{above}{draw(chart)}{text}</figure>"
 
 

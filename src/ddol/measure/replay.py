@@ -15,9 +15,9 @@ import scipy.sparse as sp
 from ddol.algorithm import Algorithm
 from ddol.engines.local import Local
 from ddol.engines.state import start_state
-from ddol.measure.applicable import find_theorem, strong_convexity
+from ddol.measure.applicable import strong_convexity
 from ddol.measure.problem import features
-from ddol.measure.theorems import DOMD, Bound, on_regret
+from ddol.measure.theorems import DOMD, Bound, find_theorem, on_regret
 from ddol.streams.rows import Block
 from ddol.update.mirrors import Mirror, MirrorDescent, PNorm, SignedEntropy
 from ddol.update.rates import evaluate

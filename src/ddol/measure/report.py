@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ddol.measure.applicable import find_theorem
-from ddol.measure.chart import Chart, Line
+from ddol.measure.curves import bytes_in_words, chart_of, regret_chart
+from ddol.measure.network import MOST_EDGES, draw_network
 from ddol.measure.page import (
     Cell,
     facts,
@@ -21,15 +22,13 @@ from ddol.measure.page import (
     table,
     write_page,
 )
+from ddol.measure.theorems import find_theorem
 from ddol.trace import Trace
 
 if TYPE_CHECKING:
     from ddol.measure.regret import Regret
 
 _MOST_AGENTS = 64
-_MOST_EDGES = 2000
-_FEW = 10
-_EXAMPLES = "examples seen by all agents"
 
 
 def write_report(
@@ -37,6 +36,7 @@ def write_report(
     path: str | os.PathLike[str],
     command: str | None = None,
     regret: Regret | None = None,
+    data: str | None = None,
 ) -> None:
     """Write a run as one self-contained HTML file.
 
@@ -49,13 +49,15 @@ def write_report(
         What was called, shown as it is.
     regret : Regret, optional
         From `ddol.measure.regret.regret`, shown beside its bound.
+    data : str, optional
+        What the data are called.
 
     Examples
     --------
     >>> import ddol, tempfile, pathlib
     >>> trace = ddol.run(ddol.dogd(), (np.eye(4), [1, -1, 1, -1]), 2)
     >>> path = pathlib.Path(tempfile.mkdtemp(), "run.html")
-    >>> write_report(trace, path)
+    >>> write_report(trace, path, data="four corners")
     >>> path.read_text().startswith("<!doctype html>")
     True
     """
@@ -65,11 +67,14 @@ def write_report(
         paragraph(_lead(trace), "lead"),
         facts(_facts(trace)),
         figures(_curves(trace, regret)),
+        *_agreement(trace),
         *_bounds(trace, regret),
         '<div class="beside">',
         *_network(trace),
         *_agent_table(trace),
         "</div>",
+        heading("What was run"),
+        table(("what", "value"), _settings(trace, data)),
         *origin(command),
     ]
     write_page(path, f"{title} · ddol", body)
@@ -96,6 +101,40 @@ def _lead(trace: Trace) -> str:
     )
 
 
+def _agreement(trace: Trace) -> list[str]:
+    """Where agents always agree, a sentence says so: a chart would be empty."""
+    if trace.agents == 1 or np.any(trace.curves.consensus > 0):
+        return []
+    return [
+        paragraph(
+            "All agents hold the same weights after every round: on the complete graph with equal "
+            "weights one exchange is consensus.",
+            "soft",
+        )
+    ]
+
+
+def _settings(trace: Trace, data: str | None) -> list[list[Cell]]:
+    """Data, algorithm and its options, and when: what it takes to run it again."""
+    algorithm = trace.algorithm
+    loss = algorithm.loss
+    given = ", ".join(f"{value:g}" for value in loss.parameters)
+    shown = {
+        "data": f"{data or 'not named'}: {trace.examples:,} examples, {trace.weights.shape[-1]} features",
+        "algorithm": _name(trace),
+        "loss": f"{loss.name.replace('_', ' ')}{f' ({given})' if given else ''}",
+        "C": f"{algorithm.C:g}",
+        "rate": str(algorithm.rate),
+        "average": f"in the {algorithm.average}",
+        "batch, period, delay": f"{algorithm.batch}, {algorithm.period}, {algorithm.delay}",
+        "network": f"{_agents(trace)}, {trace.mixing} mixing" if trace.agents > 1 else "one agent",
+        "engine": f"{trace.engine}, {trace.workers} worker{'s' if trace.workers > 1 else ''}",
+        "seed": str(trace.seed),
+        "written": datetime.now().astimezone().strftime("%d %B %Y, %H:%M %Z"),
+    }
+    return [[Cell(name), Cell(value)] for name, value in shown.items()]
+
+
 def _facts(trace: Trace) -> list[tuple[str, str]]:
     pairs = []
     if trace.classification:
@@ -105,147 +144,22 @@ def _facts(trace: Trace) -> list[tuple[str, str]]:
         pairs += [
             (f"{trace.consensus:.3g}", "consensus distance at the end"),
             (f"{trace.messages:,}", "messages between neighbours"),
-            (_bytes(trace.bytes_sent), "sent in these messages"),
+            (bytes_in_words(trace.bytes_sent), "sent in these messages"),
         ]
     return pairs
 
 
-def _bytes(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:,.3g} {unit}"
-        count /= 1000
-    return f"{count:,.3g} TB"
-
-
-# --- curves --------------------------------------------------------------------------------------
-
-
 def _curves(trace: Trace, regret: Regret | None) -> list[str]:
-    parts = [_error(trace)] if trace.classification else []
-    parts.append(_loss(trace))
-    if trace.bounds:
-        parts.append(_against_bound(trace))
+    wanted = ["mistakes", "loss"] if trace.classification else ["loss"]
+    wanted += ["bound"] if trace.bounds else []
+    charts = [chart_of(trace, what) for what in wanted]
     if regret is not None and regret.social_curve.size:
-        parts.append(_regret(trace, regret))
+        charts.append(regret_chart(regret))
     if trace.agents > 1:
-        parts.append(_consensus(trace))
-        parts.append(_traffic(trace))
-    return parts
-
-
-def _spread(trace: Trace, counts: np.ndarray) -> tuple[Any, Any]:
-    """Least and largest value over the agents, per example of each; nothing for many agents.
-
-    The first few examples, which tell nothing yet, have no band.
-    """
-    if counts.shape[1] < 2:
-        return None, None
-    seen = trace.curves.examples / trace.agents
-    each = np.where(seen[:, None] >= _FEW, counts / np.maximum(seen, 1)[:, None], np.nan)
-    return each.min(axis=1), each.max(axis=1)
-
-
-def _error(trace: Trace) -> str:
-    curves = trace.curves
-    share = 100 * curves.mistakes / np.maximum(curves.examples, 1)
-    low, high = _spread(trace, 100 * curves.agent_mistakes)
-    band = "The band spans the best and the worst agent." if low is not None else ""
-    chart = Chart(
-        "Wrong predictions so far",
-        f"The share of mistakes falls from {share[0]:.1f} % to {share[-1]:.2f} % at the end. {band}",
-        _EXAMPLES,
-        "mistakes, %",
-        (Line(f"{100 * trace.error:.2f} %", curves.examples, share, low, high),),
-        log_x=True,
-    )
-    return figure(chart, caption=band)
-
-
-def _loss(trace: Trace) -> str:
-    curves = trace.curves
-    mean = curves.loss / np.maximum(curves.examples, 1)
-    low, high = _spread(trace, curves.agent_loss)
-    positive = bool(np.all(mean > 0))
-    steep = positive and mean.max() > 20 * mean.min()
-    chart = Chart(
-        "Objective per example so far",
-        f"From {mean[0]:.4g} to {mean[-1]:.4g} at the end.",
-        _EXAMPLES,
-        "mean objective",
-        (Line(f"{mean[-1]:.4g}", curves.examples, mean, low, high, colour=1),),
-        log_x=True,
-        log_y=steep,
-    )
-    return figure(chart, caption="Each example is charged at the weights that predicted it.")
-
-
-def _against_bound(trace: Trace) -> str:
-    name, bound = next(iter(trace.bound_curves().items()))
-    told = trace.bounds[name]
-    chart = Chart(
-        f"Mistakes against the {name} bound",
-        f"All agents together made {told['observed']:,.0f} mistakes; the theorem allows "
-        f"{told['value']:,.1f}.",
-        "rounds",
-        "mistakes of all agents",
-        (
-            Line("bound", trace.curves.rounds, bound, colour="b", dashed=True),
-            Line("observed", trace.curves.rounds, trace.curves.mistakes, colour=0),
-        ),
-    )
-    return figure(chart, caption="The bound moves with the mistakes of the best expert so far.")
-
-
-def _regret(trace: Trace, regret: Regret) -> str:
-    lines = [Line("regret", regret.rounds, regret.social_curve, colour=2)]
-    if regret.bound_curve.size:
-        lines.append(Line("bound", regret.rounds, regret.bound_curve, colour="b", dashed=True))
-    chart = Chart(
-        "Social regret",
-        f"The agents paid {regret.social:,.4g} more than the best fixed weights, found by "
-        f"{regret.comparator.method}.",
-        "rounds",
-        "regret of all agents",
-        tuple(lines),
-    )
-    gap = regret.comparator.gap
-    known = f"optimality gap at most {gap:.2g}" if np.isfinite(gap) else "optimality gap unknown"
-    return figure(chart, caption=f"Against weights by {regret.comparator.method}; {known}.")
-
-
-def _consensus(trace: Trace) -> str:
-    known = np.isfinite(trace.curves.consensus)
-    distance = trace.curves.consensus[known]
-    still = bool(np.all(distance == 0.0))
-    words = "All agents hold the same weights after every round." if still else ""
-    chart = Chart(
-        "Consensus over rounds",
-        words or f"The root mean square distance from the mean weights ends at {distance[-1]:.3g}.",
-        "rounds",
-        "‖wᵢ − mean‖",
-        (Line(f"{distance[-1]:.3g}", trace.curves.rounds[known], distance, colour=3),),
-        log_x=True,
-        log_y=not still and bool(np.all(distance > 0)),
-    )
-    return figure(chart, caption=words or "√(mean over agents of ‖wᵢ − w̄‖²): 0 when all agree.")
-
-
-def _traffic(trace: Trace) -> str:
-    sent = trace.curves.rounds / max(trace.rounds, 1) * trace.bytes_sent / 1e6
-    period = trace.algorithm.period
-    each = trace.bytes_sent / max(trace.messages, 1)
-    chart = Chart(
-        "Sent between agents",
-        f"{trace.messages:,} messages of {each:,.0f} bytes by the end.",
-        "rounds",
-        "MB",
-        (Line(_bytes(trace.bytes_sent), trace.curves.rounds, sent, colour=4),),
-    )
-    often = "every round" if period == 1 else f"every {period} rounds"
-    return figure(
-        chart, caption=f"{trace.messages:,} messages of {_bytes(each)}, to every neighbour {often}."
-    )
+        if np.any(trace.curves.consensus > 0):
+            charts.append(chart_of(trace, "consensus"))
+        charts.append(chart_of(trace, "traffic"))
+    return [figure(chart) for chart in charts]
 
 
 # --- bounds, network, agents ---------------------------------------------------------------------
@@ -293,37 +207,12 @@ def _network(trace: Trace) -> list[str]:
     words = f"{trace.agents} agents, {edges:,} edges, {trace.mixing} mixing"
     gap = getattr(trace.algorithm.mixing, "is_uniform_complete", False)
     told = "news reaches everybody in one round" if gap else "news travels edge by edge"
-    if edges > _MOST_EDGES:
+    if edges > MOST_EDGES:
         drawing = paragraph(f"{words}: too many to draw; {told}.")
     else:
         caption = f"<figcaption>{escape(words)}; {told}.</figcaption>"
-        drawing = f"<figure>{_drawing(graph, words)}{caption}</figure>"
+        drawing = f"<figure>{draw_network(graph, words)}{caption}</figure>"
     return ["<section>", heading("Network"), drawing, "</section>"]
-
-
-def _drawing(graph: Any, words: str) -> str:
-    """The graph, agents as dots with their numbers."""
-    places = graph.positions() * [1, -1]
-    radius = min(0.1, 1.2 / graph.n_agents**0.85)
-    lines = "".join(
-        f'<line x1="{places[i, 0]:.3f}" y1="{places[i, 1]:.3f}" '
-        f'x2="{places[j, 0]:.3f}" y2="{places[j, 1]:.3f}"/>'
-        for i, j in graph.edges()
-    )
-    dots = []
-    for i, (x, y) in enumerate(places):
-        dots.append(f'<circle cx="{x:.3f}" cy="{y:.3f}" r="{radius:.3f}"/>')
-        if radius > 0.05:
-            dots.append(
-                f'<text x="{x:.3f}" y="{y + 0.35 * radius:.3f}" '
-                f'style="font-size:{radius:.3f}px">{i}</text>'
-            )
-    tall = max(float(np.abs(places[:, 1]).max()), 0.25) + 0.15
-    return (
-        f'<svg class="net" viewBox="-1.15 {-tall:.2f} 2.3 {2 * tall:.2f}" role="img" '
-        f'aria-label="{escape(graph.name)} network"><title>{escape(graph.name)} network</title>'
-        f"<desc>{escape(words)}</desc>{lines}{''.join(dots)}</svg>"
-    )
 
 
 def _agent_table(trace: Trace) -> list[str]:

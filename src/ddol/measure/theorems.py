@@ -7,7 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ddol.algorithm import Algorithm
 from ddol.measure.bounds import FloatArray, chance_margin, domd, drwm, drwm_a, dwm_a, dwm_i
+from ddol.update.majority import Majority
+from ddol.update.mirrors import MirrorDescent
+from ddol.update.rates import evaluate
+
+_ROUNDS_TRIED = 1024
 
 
 @dataclass(frozen=True)
@@ -30,40 +36,6 @@ class Theorem:
     quantity: str
     formula: str
     assumptions: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """The facts of a run that decide which theorem speaks about it.
-
-    Parameters
-    ----------
-    family : str
-        ``weighted-majority``, ``mirror-descent``, or another name for which there is no theorem.
-    n_agents : int
-        Number of agents N.
-    uniform_complete : bool
-        Whether every entry of the mixing matrix is 1/N (`Mixing.is_uniform_complete`).
-    average : str
-        ``dual`` or ``primal``. Where the two are the same (Euclidean mirror) say ``dual``.
-    period, batch, delay : int
-        Rounds between two communications, examples per agent and round, rounds that news takes.
-    randomized : bool
-        Whether an expert is drawn instead of a vote taken.
-    convex, rate_falls : bool
-        Mirror descent: whether losses are convex, and η_t never increases.
-    """
-
-    family: str
-    n_agents: int
-    uniform_complete: bool = True
-    average: str = "dual"
-    period: int = 1
-    batch: int = 1
-    delay: int = 0
-    randomized: bool = False
-    convex: bool = True
-    rate_falls: bool = True
 
 
 @dataclass(frozen=True)
@@ -182,57 +154,70 @@ DOMD = Theorem(
 )
 
 
-def applicable(setting: Setting) -> Applicability:
-    """Decide which theorem speaks about a run, and whether its assumptions hold there.
+def find_theorem(algorithm: Algorithm) -> Applicability:
+    """The theorem about an algorithm on its network, and what it misses there.
 
     Examples
     --------
-    >>> applicable(Setting("weighted-majority", n_agents=8)).theorem.name
+    >>> from ddol import dwm_a, dwm_i, ring
+    >>> find_theorem(dwm_i().on(8)).theorem.name
     'DWM-I'
-    >>> applicable(Setting("weighted-majority", n_agents=8, uniform_complete=False)).reason
-    'DWM-I bound not offered: the mixing is not that of the complete graph with equal weights'
+    >>> find_theorem(dwm_a().on(ring(5))).reason
+    'DWM-A bound not offered: the mixing is not that of the complete graph with equal weights'
     """
-    theorem = _theorem_about(setting)
+    theorem = _theorem_about(algorithm)
     if theorem is None:
-        return Applicability(None, (f"no theorem of the paper is about {setting.family}",))
-    return Applicability(theorem, tuple(_missing(setting)))
+        family = type(algorithm.update).__name__
+        return Applicability(None, (f"no theorem of the paper is about {family}",))
+    return Applicability(theorem, tuple(_missing(algorithm, theorem)))
 
 
-def _theorem_about(setting: Setting) -> Theorem | None:
-    if setting.family == "mirror-descent":
+def _theorem_about(algorithm: Algorithm) -> Theorem | None:
+    update, alone = algorithm.update, algorithm.n_agents == 1
+    if isinstance(update, MirrorDescent):
         return DOMD
-    if setting.family != "weighted-majority":
+    if not isinstance(update, Majority):
         return None
-    dual = setting.average == "dual"
-    if setting.randomized:
-        return DRWM if dual or setting.n_agents == 1 else DRWM_A
-    if setting.n_agents == 1:
+    dual = algorithm.average == "dual"
+    if update.randomized:
+        return DRWM if dual or alone else DRWM_A
+    if alone:
         return WMA
     return DWM_I if dual else DWM_A
 
 
-def _missing(setting: Setting) -> list[str]:
-    mirror = setting.family == "mirror-descent"
-    together = setting.n_agents > 1
+def _missing(algorithm: Algorithm, theorem: Theorem) -> list[str]:
+    together, mirror = algorithm.n_agents > 1, theorem is DOMD
     doubts = [
         (
-            together and not setting.uniform_complete,
+            together and not algorithm.mixing.is_uniform_complete,
             "the mixing is not that of the complete graph with equal weights",
         ),
         (
-            together and setting.period != 1,
-            f"agents communicate every {setting.period} rounds, not in every round",
+            together and algorithm.period != 1,
+            f"agents communicate every {algorithm.period} rounds, not in every round",
         ),
-        (setting.batch != 1, f"{setting.batch} examples per agent and round, not one"),
-        (setting.delay != 0, f"news is {setting.delay} rounds late, the proof needs no delay"),
+        (algorithm.batch != 1, f"{algorithm.batch} examples per agent and round, not one"),
+        (algorithm.delay != 0, f"news is {algorithm.delay} rounds late, the proof needs no delay"),
         (
-            together and mirror and setting.average != "dual",
+            together and mirror and not _averages_in_dual(algorithm),
             "weights are averaged in the primal, not in the dual",
         ),
-        (mirror and not setting.convex, "the loss is not convex"),
-        (mirror and not setting.rate_falls, "the rate may increase"),
+        (mirror and not _rate_falls(algorithm), "the rate may increase"),
     ]
     return [why for is_missing, why in doubts if is_missing]
+
+
+def _averages_in_dual(algorithm: Algorithm) -> bool:
+    """Also where dual and primal are the same."""
+    update = algorithm.update
+    return algorithm.average == "dual" or (
+        isinstance(update, MirrorDescent) and update.mirror.self_dual
+    )
+
+
+def _rate_falls(algorithm: Algorithm) -> bool:
+    return bool(np.all(np.diff(evaluate(algorithm.rate, 1, _ROUNDS_TRIED)) <= 0))
 
 
 def on_mistakes(

@@ -1,0 +1,187 @@
+"""Charts of a run: the same for reports, for `Trace.plot` and for the page of a run that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ddol.measure.chart import Chart, Line, draw_on, new_axes
+
+if TYPE_CHECKING:
+    from ddol.measure.regret import Regret
+    from ddol.trace import Trace
+
+_FEW = 10
+
+
+def mistakes_chart(trace: Trace) -> Chart:
+    """Share of wrong predictions so far; the band spans the best and the worst agent."""
+    curves = trace.curves
+    share = 100 * curves.mistakes / np.maximum(curves.examples, 1)
+    band = _spread(trace, 100 * curves.agent_mistakes)
+    words = f"The share of mistakes goes from {share[0]:.1f} % to {share[-1]:.2f} % at the end."
+    caption = "The band spans the best and the worst agent." if band[0] is not None else ""
+    line = Line(f"{share[-1]:.2f} %", curves.examples, share, *band)
+    return Chart(
+        "Wrong predictions so far", f"{words} {caption}", _EXAMPLES, "mistakes so far, %", (line,),
+        log_x=True, caption=caption,
+    )  # fmt: skip
+
+
+def loss_chart(trace: Trace) -> Chart:
+    """Objective per example so far."""
+    curves = trace.curves
+    mean = curves.loss / np.maximum(curves.examples, 1)
+    steep = bool(np.all(mean > 0)) and mean.max() > 20 * mean.min()
+    band = _spread(trace, curves.agent_loss)
+    return Chart(
+        "Objective per example so far",
+        f"From {mean[0]:.4g} to {mean[-1]:.4g} at the end.",
+        _EXAMPLES,
+        "mean objective so far",
+        (Line(f"{mean[-1]:.4g}", curves.examples, mean, *band, colour=1),),
+        log_x=True,
+        log_y=steep,
+        caption="Each example is charged at the weights that predicted it.",
+    )
+
+
+def consensus_chart(trace: Trace) -> Chart:
+    """How far the agents disagree."""
+    known = np.isfinite(trace.curves.consensus)
+    distance = trace.curves.consensus[known]
+    return Chart(
+        "Consensus over rounds",
+        f"The root mean square distance from the mean weights ends at {distance[-1]:.3g}.",
+        "rounds",
+        "‖wᵢ − mean‖",
+        (Line(f"{distance[-1]:.3g}", trace.curves.rounds[known], distance, colour=3),),
+        log_x=True,
+        log_y=bool(np.all(distance > 0)),
+        caption="√(mean over agents of ‖wᵢ − w̄‖²): 0 when all agree.",
+    )
+
+
+def traffic_chart(trace: Trace) -> Chart:
+    """Bytes sent between neighbours."""
+    sent = trace.curves.rounds / max(trace.rounds, 1) * trace.bytes_sent / 1e6
+    each, period = trace.bytes_sent / max(trace.messages, 1), trace.algorithm.period
+    often = "every round" if period == 1 else f"every {period} rounds"
+    return Chart(
+        "Sent between agents",
+        f"{trace.messages:,} messages of {each:,.0f} bytes by the end.",
+        "rounds",
+        "MB",
+        (Line(bytes_in_words(trace.bytes_sent), trace.curves.rounds, sent, colour=4),),
+        caption=f"{trace.messages:,} messages of {bytes_in_words(each)}, to every neighbour {often}.",
+    )
+
+
+def bound_chart(trace: Trace) -> Chart:
+    """Mistakes of all agents beside the bound of the theorem that covers the run."""
+    found = trace.bound_curves()
+    if not found:
+        raise ValueError(f"no theorem on mistakes holds for {trace.name} on {trace.topology}")
+    name, bound = next(iter(found.items()))
+    told = trace.bounds[name]
+    rounds = trace.curves.rounds
+    return Chart(
+        f"Mistakes against the {name} bound",
+        f"All agents together made {told['observed']:,.0f} mistakes; the theorem allows "
+        f"{told['value']:,.1f}.",
+        "rounds",
+        "mistakes of all agents",
+        (
+            Line("bound", rounds, bound, colour="b", dashed=True),
+            Line("observed", rounds, trace.curves.mistakes),
+        ),
+        caption="The bound moves with the mistakes of the best expert so far.",
+    )
+
+
+def regret_chart(regret: Regret) -> Chart:
+    """Social regret, beside its bound where there is one."""
+    lines = [Line("regret", regret.rounds, regret.social_curve, colour=2)]
+    if regret.bound_curve.size:
+        lines.append(Line("bound", regret.rounds, regret.bound_curve, colour="b", dashed=True))
+    gap, method = regret.comparator.gap, regret.comparator.method
+    known = f"optimality gap at most {gap:.2g}" if np.isfinite(gap) else "optimality gap unknown"
+    return Chart(
+        "Social regret",
+        f"The agents paid {regret.social:,.4g} more than the best fixed weights, found by {method}.",
+        "rounds",
+        "regret of all agents",
+        tuple(lines),
+        caption=f"Against weights by {method}; {known}.",
+    )
+
+
+CHARTS: dict[str, Callable[[Trace], Chart]] = {
+    "mistakes": mistakes_chart,
+    "loss": loss_chart,
+    "consensus": consensus_chart,
+    "traffic": traffic_chart,
+    "bound": bound_chart,
+}
+_EXAMPLES = "examples seen by all agents"
+
+
+def chart_of(trace: Trace, what: str) -> Chart:
+    """A chart of a run by name.
+
+    Examples
+    --------
+    >>> import ddol
+    >>> trace = ddol.run(ddol.dogd(), (np.eye(4), [1, -1, 1, -1]), 2)
+    >>> chart_of(trace, "loss").y_label
+    'mean objective so far'
+    """
+    if what not in CHARTS:
+        raise ValueError(f"`what` is {what!r}; use one of {', '.join(CHARTS)}")
+    return CHARTS[what](trace)
+
+
+def _spread(trace: Trace, counts: np.ndarray) -> tuple[Any, Any]:
+    """Least and largest value over the agents, per example of each; nothing for many agents.
+
+    The first few examples, which tell nothing yet, have no band.
+    """
+    if counts.shape[1] < 2:
+        return None, None
+    seen = trace.curves.examples / trace.agents
+    each = np.where(seen[:, None] >= _FEW, counts / np.maximum(seen, 1)[:, None], np.nan)
+    return each.min(axis=1), each.max(axis=1)
+
+
+def bytes_in_words(count: float) -> str:
+    """A number of bytes with its unit.
+
+    Examples
+    --------
+    >>> bytes_in_words(1_234_567)
+    '1.23 MB'
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:,.3g} {unit}"
+        count /= 1000
+    return f"{count:,.3g} TB"
+
+
+def plot(trace: Trace, axes: Any, what: str, against: str | None = None) -> Any:
+    """A chart of a run on matplotlib's axes; see `Trace.plot`."""
+    chart, curves = chart_of(trace, what), trace.curves
+    places = {"examples": (_EXAMPLES, curves.examples), "rounds": ("rounds", curves.rounds)}
+    if against is not None:
+        if against not in places:
+            raise ValueError(f"`against` is {against!r}; use one of {', '.join(places)}")
+        own = next(values for label, values in places.values() if label == chart.x_label)
+        label, values = places[against]
+        lines = tuple(replace(line, x=np.interp(line.x, own, values)) for line in chart.lines)
+        chart = replace(chart, x_label=label, lines=lines)
+    agents = "1 agent" if trace.agents == 1 else f"{trace.agents} agents, {trace.topology}"
+    name = None if len(chart.lines) > 1 else f"{trace.name}, {agents}"
+    return draw_on(chart, new_axes() if axes is None else axes, name)
