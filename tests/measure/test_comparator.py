@@ -119,7 +119,7 @@ def test_one_class_is_no_obstacle():
 
 def test_a_large_problem_is_solved_in_part_and_says_so():
     asked = problem(hinge, 5.0, everywhere)
-    part = best_weights(asked, most_rows=100)
+    part = best_weights(asked, most_rows=10)
     whole = best_weights(asked)
     assert part.method.startswith("approximation: liblinear")
     assert "100 of 300 rows" in part.method

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import ddol
-from ddol.measure.regret import regret
+import ddol.streams
+from ddol.measure.regret import regret, regret_within_reach
 from ddol.measure.report import write_report
 
 HALVES = np.full((2, 2), 0.5)
@@ -143,3 +144,35 @@ def test_a_browser_shows_it_without_complaint(data, tmp_path):
     assert shown.returncode == 0, shown.stderr
     assert "CONSOLE" not in shown.stderr
     assert Parts(shown.stdout).headings == Parts(path.read_text(encoding="utf-8")).headings
+
+
+def test_it_names_data_loss_options_and_date(data, tmp_path):
+    trace = ddol.run(ddol.dogd("huber", C=2.5), data, 3, period=4)
+    text = written(tmp_path, trace, data="the <tumours> of Bern")
+    for value in ("the &lt;tumours&gt; of Bern", "huber (1)", "2.5", "1, 4, 0", "1/√t"):
+        assert f"<td>{value}" in text
+    assert re.search(r"<td>\d\d \w+ 20\d\d, \d\d:\d\d", text)
+
+
+def test_agents_that_always_agree_need_no_chart(data, tmp_path):
+    agreeing = written(tmp_path, ddol.run(ddol.dogd(), data, 3))
+    assert "All agents hold the same weights after every round" in agreeing
+    assert "Consensus over rounds" not in agreeing
+    assert "Consensus over rounds" in written(tmp_path, ddol.run(ddol.dogd(), data, ddol.ring(5)))
+
+
+def test_a_torus_shows_where_it_is_closed(data, tmp_path):
+    torus = written(tmp_path, ddol.run(ddol.dogd(), data, ddol.torus(3, 4)))
+    grid = written(tmp_path, ddol.run(ddol.dogd(), data, ddol.grid(3, 4)))
+    assert len(re.findall(r'<path d="M[^"]*Q', torus)) == 3 + 4
+    assert len(re.findall(r'<path d="M[^"]*Q', grid)) == 0
+
+
+def test_mirror_descent_has_its_bound_where_it_takes_seconds(data, tmp_path):
+    stream = [ddol.streams.RowsStream(ddol.streams.Rows.from_dense(*data))]
+    trace = ddol.run(ddol.dogd(), stream, 3)
+    found = regret_within_reach(trace, stream)
+    text = written(tmp_path, trace, regret=found)
+    assert f"{found.bounds['DOMD']['value']:,.1f} allowed" in text
+    experts = ddol.run(ddol.dwm_i(), (np.sign(data[0]), data[1]), 3)
+    assert regret_within_reach(experts, stream) is None

@@ -59,7 +59,7 @@ def measured(session: Session, bound: MistakeBound | None) -> Row:
     )
 
 
-class Table:
+class ProgressTable:
     """Prints rows at powers of two, and a bar below them in a terminal.
 
     Parameters

@@ -10,7 +10,6 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -22,7 +21,7 @@ from ddol.cli.options import RunOptions, TrainOptions
 from ddol.cli.prepare import Facts, Prepared, Preparing
 from ddol.cli.sources import fingerprint
 from ddol.cli.stopping import Signals, StoppedError
-from ddol.cli.table import Table, say, summary, warn
+from ddol.cli.table import ProgressTable, say, summary, warn
 from ddol.engines.errors import RankLostError
 from ddol.engines.kernels import is_compiled
 from ddol.engines.session import Progress, Session, Setup
@@ -123,8 +122,6 @@ def check(options: TrainOptions, leads: bool = True) -> None:
         check_writable(Path(run.checkpoint, "checkpoint"))
     if run.engine == "mpi" and data.from_stdin:
         raise DataError("standard input reaches one rank only; with --engine mpi give a file")
-    if run.report is not None:
-        _report_writer()
 
 
 class _Crew:
@@ -251,7 +248,7 @@ def _carry_out(
     signals: Signals,
 ) -> Trace:
     bound = _promise(session.algorithm, prepared.n_weights)
-    table = None if options.run.quiet else Table(session, bound, crew.screen)
+    table = None if options.run.quiet else ProgressTable(session, bound, crew.screen)
     with ExitStack() as stack:
         if table is not None:
             stack.callback(table.bar.close)
@@ -284,7 +281,7 @@ def _look_up(
     writer: CheckpointWriter,
     crew: _Crew,
     signals: Signals,
-    table: Table | None,
+    table: ProgressTable | None,
 ) -> None:
     """Show where the run stands, keep a checkpoint, and stop, each if it is time to.
 
@@ -334,7 +331,7 @@ def _leave(options: TrainOptions, trace: Trace, prepared: Prepared) -> None:
         own = {"algorithm": name, "skipped_lines": skipped}
         _write_json(run.json, {**trace.to_dict(), **own})
     if run.report is not None:
-        _report_writer()(trace, run.report, command=command())
+        _write_report(run, trace, prepared)
     if not run.quiet:
         say("")
         for line in summary(trace):
@@ -376,11 +373,15 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _report_writer() -> Any:
-    try:
-        return import_module("ddol.measure.report").write_report
-    except ImportError as error:
-        raise DataError(f"--report cannot be written here ({error})") from None
+def _write_report(run: RunOptions, trace: Trace, prepared: Prepared) -> None:
+    from ddol.measure.regret import regret_within_reach
+    from ddol.measure.report import write_report
+
+    assert run.report is not None
+    regret = regret_within_reach(trace, prepared.streams, run.passes)
+    data = ", ".join(source.describe() for source in prepared.sources[:3])
+    more = f" and {len(prepared.sources) - 3} more" if len(prepared.sources) > 3 else ""
+    write_report(trace, run.report, command(), regret, f"{data}{more}")
 
 
 def command() -> str:

@@ -22,8 +22,8 @@ import numpy as np
 from ddol.measure.problem import Problem
 from ddol.measure.solvers import linear_program, on_l2_ball, solver_for
 
-MOST_ROWS = 100_000
-MOST_ROWS_OF_SLOW_SOLVERS = 10_000
+MOST_ROWS = 10_000
+_TIMES_MORE = 10
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,15 @@ class Comparator:
         return not np.isfinite(self.gap)
 
 
-def best_weights(problem: Problem, most_rows: int | None = None, seed: int = 0) -> Comparator:
+def best_weights(problem: Problem, most_rows: int = MOST_ROWS, seed: int = 0) -> Comparator:
     """The best weights of the domain in hindsight.
 
     Parameters
     ----------
     problem : Problem
-    most_rows : int, optional
-        Rows up to which the problem is solved as a whole; 100,000, and 10,000 for linear programs
-        and the L2 ball.
+    most_rows : int
+        Rows up to which linear programs and problems on the L2 ball are solved as a whole; others are
+        up to ten times as many.
     seed : int
         Of the choice of rows beyond that.
 
@@ -75,7 +75,7 @@ def best_weights(problem: Problem, most_rows: int | None = None, seed: int = 0) 
     """
     solve, n = solver_for(problem), len(problem.y)
     slow = solve in (linear_program, on_l2_ball)
-    most = most_rows or (MOST_ROWS_OF_SLOW_SOLVERS if slow else MOST_ROWS)
+    most = most_rows if slow else _TIMES_MORE * most_rows
     if n <= most:
         w, gap, method = solve(problem)
         return Comparator(w, problem.objective(w), gap, method)

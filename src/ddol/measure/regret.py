@@ -17,17 +17,21 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.answers import encoded
 from ddol.measure.applicable import BoundExceededWarning, entry
-from ddol.measure.comparator import Comparator, best_expert, best_weights
+from ddol.measure.comparator import MOST_ROWS, Comparator, best_expert, best_weights
 from ddol.measure.problem import Problem, features, loss_values
 from ddol.measure.replay import bound_on_regret, replay, why_no_bound
 from ddol.measure.theorems import DOMD
 from ddol.streams.dealing import deal
 from ddol.streams.rows import Block, Rows, concatenate
+from ddol.streams.stream import Stream
 from ddol.trace import Trace
 from ddol.update.domains import Domain, everywhere
 
 MOST_REPLAYED = 200_000
 """Rounds up to which a run is played again for its regret bound."""
+MOST_REPORTED = 20_000
+"""Examples up to which a report looks for the regret on its own."""
+_QUICK = 2_000
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,7 @@ def regret(
     weights: np.ndarray | None = None,
     own: bool = False,
     bound: bool = True,
+    most_rows: int = MOST_ROWS,
 ) -> Regret:
     """Regret of a run over the data that it was given.
 
@@ -92,6 +97,8 @@ def regret(
     bound : bool
         Whether to play mirror descent again for its regret bound, where there is one and the run
         has at most 200,000 rounds.
+    most_rows : int
+        Rows that a solver is given at most; see `best_weights`.
 
     Examples
     --------
@@ -113,7 +120,7 @@ def regret(
     if own:
         return _against_own(trace, dealt)
     if weights is None:
-        best = _best(algorithm, dealt.rows, passes)
+        best = _best(algorithm, dealt.rows, passes, most_rows)
     else:
         best = Comparator(np.asarray(weights, float), np.nan, np.inf, "given")
     costs = [_costs(algorithm, block, best.weights) for block in dealt.blocks()]
@@ -154,11 +161,28 @@ class _Dealt:
         return concatenate([block.rows.take(order) for block, order in pairs])
 
 
-def _best(algorithm: Algorithm, rows: Rows, passes: int) -> Comparator:
+def regret_within_reach(trace: Trace, streams: list[Stream], passes: int = 1) -> Regret | None:
+    """The regret where it takes no more than seconds to find: for reports.
+
+    None for experts, whose theorems bound mistakes, for several classes, for streams that can be read
+    once only, beyond 20,000 examples, and where no solver is known.
+    """
+    algorithm: Algorithm = trace.algorithm
+    if algorithm.update.experts or algorithm.outputs > 1 or trace.examples > MOST_REPORTED:
+        return None
+    if not all(stream.restartable for stream in streams):
+        return None
+    try:
+        return regret(trace, streams, passes=passes, most_rows=_QUICK)
+    except ValueError:
+        return None
+
+
+def _best(algorithm: Algorithm, rows: Rows, passes: int, most_rows: int = MOST_ROWS) -> Comparator:
     if algorithm.update.experts:
         found = best_expert(features(rows), rows.y)
     else:
-        found = best_weights(problem_of(algorithm, rows))
+        found = best_weights(problem_of(algorithm, rows), most_rows)
     times = passes * found.objective, passes * found.gap
     return Comparator(found.weights, *times, found.method)
 

@@ -189,14 +189,18 @@ def _bounds(trace: Trace, regret: Regret | None) -> list[str]:
 
 def _why_none(trace: Trace, regret: Regret | None) -> str:
     if regret is not None and regret.why_no_bound:
-        return regret.why_no_bound.capitalize() + "."
+        return _sentence(regret.why_no_bound)
     made = find_theorem(trace.algorithm)
     if made.holds:
         return (
             "The regret theorem applies; its bound needs the best weights in hindsight, which "
             "ddol.measure.regret.regret(trace, data) finds."
         )
-    return made.reason[:1].upper() + made.reason[1:] + "."
+    return _sentence(made.reason)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + "."
 
 
 def _network(trace: Trace) -> list[str]:

@@ -40,6 +40,10 @@ class Power:
         """Values of rounds t."""
         return self.scale / np.asarray(t, float) ** self.exponent
 
+    def __str__(self) -> str:
+        known = {0.0: "", 0.5: "/√t", 1.0: "/t"}
+        return f"{self.scale:g}" + known.get(self.exponent, f"/t^{self.exponent:g}")
+
 
 def constant(rate: float = 1.0) -> Power:
     """η_t = η₀."""
