@@ -7,7 +7,7 @@ import pytest
 
 import ddol
 from ddol.checkpoint import load_checkpoint, resume, save_checkpoint, saved_in, set_aside, take
-from ddol.engines.session import Session, Setup
+from ddol.engines.learner import Feed, Learner, Setup
 from ddol.streams import DataError, array_stream
 from ddol.streams.stumps import fit_stumps
 
@@ -21,14 +21,28 @@ def _stream(algorithm):
     return fit_stumps(stream).stream(stream) if algorithm.update.experts else stream
 
 
-def _play(session, stop=None, **known):
+class EnoughError(Exception):
+    pass
+
+
+def _play(algorithm, stream, stop=None, saved=None, **known):
     """The trace, or a checkpoint after `stop` blocks."""
-    blocks = 0
-    for progress in session:
-        blocks += progress.position is not None
-        if progress.position is not None and blocks == stop:
-            return take(session, **known)
-    return session.finish()
+    learner, blocks = Learner(algorithm, SETUP), []
+
+    def count(progress):
+        if progress.position is not None:
+            blocks.append(progress.position)
+            if len(blocks) == stop:
+                raise EnoughError
+
+    if saved is not None:
+        resume(learner, saved)
+    learner.on_progress = count
+    try:
+        learner.follow(Feed([stream], passes=2, block_rounds=7), learner.position)
+    except EnoughError:
+        return take(learner, **known)
+    return learner.trace()
 
 
 ALGORITHMS = {
@@ -40,7 +54,7 @@ ALGORITHMS = {
     "dwm_a": ddol.dwm_a().on(3),
     "drwm": ddol.drwm().on(ddol.ring(5)),
 }
-SETUP = Setup(passes=2, seed=5, block_rounds=7)
+SETUP = Setup(seed=5)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -48,12 +62,9 @@ SETUP = Setup(passes=2, seed=5, block_rounds=7)
 def test_a_resumed_run_is_the_same_to_the_bit(name, stop, tmp_path):
     algorithm = ALGORITHMS[name]
     stream = _stream(algorithm)
-    whole = _play(Session(algorithm, stream, SETUP))
-    save_checkpoint(tmp_path, _play(Session(algorithm, stream, SETUP), stop))
-    saved = load_checkpoint(tmp_path)
-    session = Session(algorithm, stream, SETUP, saved.state, saved.position)
-    resume(session, saved)
-    trace = _play(session)
+    whole = _play(algorithm, stream)
+    save_checkpoint(tmp_path, _play(algorithm, stream, stop))
+    trace = _play(algorithm, stream, saved=load_checkpoint(tmp_path))
     assert np.array_equal(trace.mistakes, whole.mistakes)
     assert np.array_equal(trace.loss, whole.loss)
     assert np.array_equal(trace.weights, whole.weights)
@@ -64,8 +75,7 @@ def test_a_resumed_run_is_the_same_to_the_bit(name, stop, tmp_path):
 def _checkpoints(folder, stops, run=None):
     algorithm = ALGORITHMS["dogd"]
     for stop in stops:
-        session = Session(algorithm, _stream(algorithm), SETUP)
-        save_checkpoint(folder, _play(session, stop, run=run or {}))
+        save_checkpoint(folder, _play(algorithm, _stream(algorithm), stop, run=run or {}))
 
 
 def test_two_generations_are_kept_and_a_damaged_one_falls_back(tmp_path):

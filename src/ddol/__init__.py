@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         torus,
     )
     from ddol.engines.local import advance
-    from ddol.engines.session import run
+    from ddol.engines.run import run
     from ddol.engines.state import start_state
     from ddol.estimators import DDOLClassifier, DDOLRegressor, WeightedMajorityClassifier
     from ddol.model import Model, load
@@ -64,7 +64,7 @@ _HOMES = {
         "hypercube path random_regular ring star torus"
     ),
     "ddol.engines.local": "advance",
-    "ddol.engines.session": "run",
+    "ddol.engines.run": "run",
     "ddol.engines.state": "start_state",
     "ddol.estimators": "DDOLClassifier DDOLRegressor WeightedMajorityClassifier",
     "ddol.trace": "Trace",

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ddol.engines.session import Session
+from ddol.engines.learner import Learner
 from ddol.engines.state import State
 from ddol.storage import Warn, damaged, read_arrays, write_arrays
 from ddol.streams.errors import DataError
@@ -36,7 +36,7 @@ class Checkpoint:
     state : State
         Of all agents.
     position : Position
-        Of the streams, as `Session` yields it.
+        Of the streams, as `Learner` has it.
     recorder : dict of arrays
         The curves so far (`Recorder.to_dict`).
     seconds : float
@@ -63,29 +63,23 @@ class Checkpoint:
         return self.state.rounds
 
 
-def take(session: Session, **known: Any) -> Checkpoint:
-    """Checkpoint of a session, between two of its blocks.
+def take(learner: Learner, **known: Any) -> Checkpoint:
+    """Checkpoint of a run, between two of its blocks.
 
     Parameters
     ----------
-    session : Session
+    learner : Learner
     **known
         ``run``, ``facts`` and ``arrays`` of `Checkpoint`.
     """
-    assert session.engine is not None
-    return Checkpoint(
-        session.engine.state(),
-        session.position,
-        session.recorder.to_dict(),
-        session.seconds,
-        **known,
-    )
+    position, recorded = learner.past()
+    return Checkpoint(learner.state(), position, recorded, learner.seconds, **known)
 
 
-def resume(session: Session, saved: Checkpoint) -> None:
-    """Give a session that was opened with a checkpoint's state its past back."""
-    session.recorder.restore(dict(saved.recorder))
-    session.seconds = saved.seconds
+def resume(learner: Learner, saved: Checkpoint) -> None:
+    """Take a learner to where a checkpoint was made."""
+    learner.go_back(saved.state, (saved.position, dict(saved.recorder)))
+    learner.seconds = saved.seconds
 
 
 def save_checkpoint(folder: str | Path, checkpoint: Checkpoint) -> Path:

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import expit
 
-from ddol.engines.session import Setup
+from ddol.engines.learner import Learner, Setup
 from ddol.estimators.dicts import FeatureColumns
-from ddol.estimators.learner import Learner
 from ddol.estimators.setting import Network, linear_algorithm
 from ddol.trace import Trace
 

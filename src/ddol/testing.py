@@ -21,7 +21,7 @@ from ddol.communicate.mixing import changing, metropolis, uniform
 from ddol.communicate.topologies import complete, from_edges, path, ring, star
 from ddol.compiled import scalar
 from ddol.engines.local import Local
-from ddol.engines.session import run
+from ddol.engines.run import run
 from ddol.engines.state import start_state
 from ddol.streams.arrays import array_stream
 from ddol.streams.dealing import table_round_robin

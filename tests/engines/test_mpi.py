@@ -2,6 +2,7 @@
 
 import faulthandler
 import importlib.util
+import itertools
 import json
 import os
 import signal
@@ -19,10 +20,11 @@ from ddol.checkpoint import load_checkpoint, resume, save_checkpoint, take
 from ddol.compiled import INTERPRETED
 from ddol.engines import mpi_calls, recovery
 from ddol.engines.answers import encoded
+from ddol.engines.learner import Feed, Learner, Setup
 from ddol.engines.local import Local
 from ddol.engines.mpi import Mpi, neighbours_of
 from ddol.engines.ranks import leave, open_ranks, rank_of_job
-from ddol.engines.session import Session, Setup, run
+from ddol.engines.run import run
 from ddol.engines.state import start_state
 from ddol.engines.worker import split
 from ddol.streams.arrays import array_stream
@@ -63,7 +65,7 @@ def same_as_local(folder):
             check_engine(placed, "mpi", sparse=sparse, n_examples=60)
     graphs = [ddol.metropolis(ddol.ring(5)), ddol.metropolis(ddol.star(5))]
     mixing = ddol.changing(lambda t: graphs[t % 2])
-    check_engine(ddol.dogd().on(ddol.ring(5), mixing), "mpi", n_examples=60)
+    check_engine(ddol.dogd().on(5, mixing), "mpi", n_examples=60)
     check_files(folder)
     if open_ranks().size == 2:
         check_bytes()
@@ -92,18 +94,22 @@ def check_bytes():
     assert engine.bytes_sent == 10 * 2 * 54 * 8
 
 
-def session_of(folder, engine, **more):
-    """A run over 4 agents' files in many small blocks."""
+def play(folder, engine, after_block=lambda learner, blocks: None, saved=None):
+    """A run over 4 agents' files in many small blocks: the learner at its end."""
     algorithm = ddol.dogd(l2=0.0).on(ddol.ring(4), delay=1)
     streams = [LibsvmStream((f"{folder}/{k}.libsvm",), chunk_bytes=700) for k in range(4)]
-    setup = Setup(engine, passes=2, block_rounds=20)
-    return Session(algorithm, encoded(algorithm, streams), setup, **more)
+    learner, blocks = Learner(algorithm, Setup(engine)), itertools.count(1)
 
+    def watch(progress):
+        if progress.position is not None:
+            after_block(learner, next(blocks))
 
-def finished(session, folder):
-    for _ in session:
-        pass
-    keep(session.finish(), folder)
+    if saved is not None:
+        resume(learner, saved)
+    learner.on_progress = watch
+    feed = Feed(encoded(algorithm, streams), passes=2, block_rounds=20)
+    learner.follow(feed, learner.position)
+    return learner
 
 
 def keep(trace, folder):
@@ -127,23 +133,21 @@ def lose_two(folder):
 def die_in_blocks(folder, victims):
     """Some ranks die, each after as many blocks; the others must finish."""
     recovery.SECONDS = 0.0
-    born, session = open_ranks().rank, session_of(folder, "mpi")
-    blocks = 0
-    for progress in session:
-        blocks += progress.position is not None
+    born = open_ranks().rank
+
+    def die(learner, blocks):
         if blocks == victims.get(born):
             os.kill(os.getpid(), signal.SIGKILL)
-    keep(session.finish(), folder)
+
+    keep(play(folder, "mpi", die).trace(), folder)
 
 
 def lose_one_at_the_end(folder):
     """All examples are read, but nobody else has what the last rank has learned."""
-    session = session_of(folder, "mpi")
-    for _ in session:
-        pass
+    learner = play(folder, "mpi")
     if open_ranks().rank == 2:
         os.kill(os.getpid(), signal.SIGKILL)
-    keep(session.finish(), folder)
+    keep(learner.trace(), folder)
 
 
 def lose_one_at_the_start(folder):
@@ -153,22 +157,20 @@ def lose_one_at_the_start(folder):
 
 
 def die_after_checkpoint(folder):
-    ranks, session = open_ranks(), session_of(folder, "mpi")
-    for progress in session:
-        if progress.position is None:
-            continue
-        saved = take(session)
+    ranks = open_ranks()
+
+    def save(learner, blocks):
+        saved = take(learner)
         if ranks.leads:
             save_checkpoint(folder, saved)
         if saved.rounds >= 60 and ranks.rank == 1:
             os.kill(os.getpid(), signal.SIGKILL)
 
+    play(folder, "mpi", save)
+
 
 def go_on(folder):
-    saved = load_checkpoint(folder)
-    session = session_of(folder, "mpi", state=saved.state, position=saved.position)
-    resume(session, saved)
-    finished(session, folder)
+    keep(play(folder, "mpi", saved=load_checkpoint(folder)).trace(), folder)
 
 
 def fail_on_rank_1(folder):
@@ -238,10 +240,7 @@ def test_ranks_play_as_one_worker_does(n_ranks, files):
 
 
 def same_result(folder: Path) -> None:
-    session = session_of(folder, "local")
-    for _ in session:
-        pass
-    expected = session.finish()
+    expected = play(folder, "local").trace()
     with np.load(folder / "result.npz") as found:
         assert_array_equal(found["mistakes"], expected.mistakes)
         assert_allclose(found["weights"], expected.weights, atol=1e-9)

@@ -10,7 +10,7 @@ from typing import Any
 from ddol.checkpoint import save_checkpoint, take
 from ddol.cli.options import RunOptions
 from ddol.cli.prepare import Facts
-from ddol.engines.session import Session
+from ddol.engines.learner import Learner, Progress
 
 EVERY = 1_000_000
 """Examples between two checkpoints, unless --every says otherwise."""
@@ -33,21 +33,17 @@ class CheckpointWriter:
         self.kept = 0
         self.last: Path | None = None
 
-    def due(self, session: Session) -> bool:
+    def due(self, progress: Progress) -> bool:
         """Whether enough examples have passed since the last time."""
-        return self._times(session) > self.kept
+        return progress.examples // self.every > self.kept
 
-    def _times(self, session: Session) -> int:
-        assert session.engine is not None
-        return int(session.engine.counters().examples.sum()) // self.every
-
-    def save(self, session: Session, facts: Facts, writes: bool) -> None:
+    def save(self, learner: Learner, progress: Progress, facts: Facts, writes: bool) -> None:
         """Save now; all processes of a run take part, one of them writes."""
-        self.kept = self._times(session)
+        self.kept = progress.examples // self.every
         if self.folder is None:
             return
         plain, arrays = facts.saved()
-        checkpoint = take(session, run=self.identity, facts=plain, arrays=arrays)
+        checkpoint = take(learner, run=self.identity, facts=plain, arrays=arrays)
         if writes:
             self.last = save_checkpoint(self.folder, checkpoint)
 

@@ -6,8 +6,10 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ddol.engines.session import Progress, Session, best_log_weight, consensus, traffic
+from ddol.algorithm import Algorithm
+from ddol.engines.learner import Feed, Progress
 from ddol.streams.dealing import progress as work_done
+from ddol.streams.stream import Position
 from ddol.trace import Trace
 
 if TYPE_CHECKING:
@@ -40,22 +42,18 @@ class Row:
     speed: float
 
 
-def measured(session: Session, bound: MistakeBound | None) -> Row:
-    """Row of a session as it stands."""
-    assert session.engine is not None
-    counters = session.engine.counters()
-    examples = int(counters.examples.sum())
-    shares = counters.mistakes / counters.examples.clip(1)
-    _, sent = traffic(session.algorithm, counters.rounds, counters.n_features)
+def row_of(progress: Progress, bound: MistakeBound | None) -> Row:
+    """Row of a run as it stands."""
+    shares = progress.mistakes / progress.agent_examples.clip(1)
     return Row(
-        examples=examples,
-        loss=float(counters.loss.sum()),
-        mistakes=int(counters.mistakes.sum()),
+        examples=progress.examples,
+        loss=float(progress.loss.sum()),
+        mistakes=int(progress.mistakes.sum()),
         worst=float(shares.max()),
-        bound=None if bound is None else float(bound.at(best_log_weight(session)).value),
-        consensus=consensus(session.engine.weights()),
-        megabytes=sent / 1e6,
-        speed=examples / max(session.seconds, 1e-9),
+        bound=None if bound is None else float(bound.at(progress.best_log_weight).value),
+        consensus=progress.consensus,
+        megabytes=progress.bytes_sent / 1e6,
+        speed=progress.examples / max(progress.seconds, 1e-9),
     )
 
 
@@ -64,18 +62,29 @@ class ProgressTable:
 
     Parameters
     ----------
-    session : Session
+    feed : Feed
+    position : Position or None
+        Where the run begins.
+    algorithm : Algorithm
     bound : MistakeBound or None
     out : file or None
         Standard error; None to measure without showing, as all but one process of a run do.
     """
 
-    def __init__(self, session: Session, bound: MistakeBound | None, out: TextIO | None) -> None:
-        self.session, self.bound = session, bound
-        self.regression = not session.algorithm.classification
+    def __init__(
+        self,
+        feed: Feed,
+        position: Position | None,
+        algorithm: Algorithm,
+        bound: MistakeBound | None,
+        out: TextIO | None,
+    ) -> None:
+        self.bound = bound
+        self.regression = not algorithm.classification
+        self.reached: Progress | None = None
         self.next = 1
         self.last: Row | None = None
-        self.bar = Bar(session, out)
+        self.bar = Bar(feed, position, out)
         self._line(" ".join(f"{name:>{width}}" for name, width in _COLUMNS))
 
     def due(self, progress: Progress) -> bool:
@@ -84,8 +93,9 @@ class ProgressTable:
 
     def show(self, progress: Progress, row: bool) -> None:
         """Add a row, if one is wanted, and move the bar."""
+        self.reached = progress
         if row:
-            self._add(measured(self.session, self.bound))
+            self._add(row_of(progress, self.bound))
             self.next = 1 << self._reached(progress).bit_length()
         if progress.position is not None:
             self.bar.move(progress.position)
@@ -97,9 +107,9 @@ class ProgressTable:
 
     def end(self) -> None:
         """Add a last row."""
-        row = measured(self.session, self.bound)
-        if self.last is None or row.examples > self.last.examples:
-            self._add(row)
+        at = self.reached
+        if at is not None and (self.last is None or at.examples > self.last.examples):
+            self._add(row_of(at, self.bound))
 
     def _add(self, row: Row) -> None:
         before = self.last or Row(0, 0.0, 0, 0.0, None, 0.0, 0.0, 0.0)
@@ -129,15 +139,17 @@ class Bar:
 
     Parameters
     ----------
-    session : Session
+    feed : Feed
+    position : Position or None
+        Where the run begins.
     out : file or None
     """
 
-    def __init__(self, session: Session, out: TextIO | None) -> None:
-        self.session, self.out = session, out
+    def __init__(self, feed: Feed, position: Position | None, out: TextIO | None) -> None:
+        self.feed, self.out = feed, out
         self._bar: Any = None
         self._task: Any = None
-        done = work_done(session.streams, session.position)
+        done = work_done(self.feed.streams, position)
         if done is not None and out is not None and out.isatty():
             self._begin(done[1])
 
@@ -152,7 +164,7 @@ class Bar:
             TimeRemainingColumn(),
         )
         self._bar = Progress(*columns, console=console, transient=True)
-        self._task = self._bar.add_task("", total=total * self.session.setup.passes)
+        self._task = self._bar.add_task("", total=total * self.feed.passes)
         self._bar.start()
 
     def above(self, text: str) -> None:
@@ -166,7 +178,7 @@ class Bar:
         """Show how far the streams have been read."""
         if self._bar is None:
             return
-        done = work_done(self.session.streams, position)
+        done = work_done(self.feed.streams, position)
         if done is not None:
             self._bar.update(self._task, completed=position["pass"] * done[1] + done[0])
 

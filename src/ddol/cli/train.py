@@ -10,6 +10,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -24,7 +25,7 @@ from ddol.cli.stopping import Signals, StoppedError
 from ddol.cli.table import ProgressTable, say, summary, warn
 from ddol.engines.errors import RankLostError
 from ddol.engines.kernels import is_compiled
-from ddol.engines.session import Progress, Session, Setup
+from ddol.engines.learner import Feed, Learner, Progress, Setup
 from ddol.model import model_of
 from ddol.storage import check_writable, write_text
 from ddol.streams.errors import DataError
@@ -79,13 +80,22 @@ def train(options: TrainOptions) -> Trace:
         n_classes = len(prepared.facts.classes or (0, 1))
         if n_classes > 2:
             algorithm = build(options.learn, options.run.seed, n_classes)
-        session = _session(options.run, algorithm, prepared, saved)
-        stack.callback(session.close)
+        setup = Setup(options.run.engine, options.run.workers, options.run.seed, prepared.n_weights)
+        learner = Learner(algorithm, setup)
+        if saved is not None:
+            resume(learner, saved)
+        stack.callback(learner.close)
         _make_room(options.run, crew)
         signals.at_once = options.data.from_stdin
         with _in_mid_run():
             writer = CheckpointWriter(options.run, run)
-            return _carry_out(options, session, prepared, writer, crew, signals)
+            feed = _feed(options.run, algorithm, prepared)
+            bound = _promise(algorithm, prepared.n_weights)
+            table = None
+            if not options.run.quiet:
+                table = ProgressTable(feed, learner.position, algorithm, bound, crew.screen)
+            watch = _Watch(learner, prepared, writer, crew, signals, table)
+            return _carry_out(options, watch, feed)
 
 
 def _keep_memory() -> None:
@@ -220,48 +230,27 @@ def _make_room(run: RunOptions, crew: _Crew) -> None:
         )
 
 
-def _session(
-    run: RunOptions, algorithm: Algorithm, prepared: Prepared, saved: Checkpoint | None
-) -> Session:
+def _feed(run: RunOptions, algorithm: Algorithm, prepared: Prepared) -> Feed:
     block_rounds = None
     if run.every is not None:
         # Checkpoints are written between blocks, so no block may be longer than this.
         per_round = algorithm.n_agents * algorithm.batch
         block_rounds = max(1, min(_MOST_ROUNDS, min(run.every, _MOST_PLACES) // per_round))
-    setup = Setup(
-        run.engine, run.workers, run.passes, run.seed, prepared.n_weights, block_rounds,
-        watched=not run.quiet,
-    )  # fmt: skip
-    if saved is None:
-        return Session(algorithm, prepared.streams, setup)
-    session = Session(algorithm, prepared.streams, setup, saved.state, saved.position)
-    resume(session, saved)
-    return session
+    return Feed(prepared.streams, run.passes, block_rounds)
 
 
-def _carry_out(
-    options: TrainOptions,
-    session: Session,
-    prepared: Prepared,
-    writer: CheckpointWriter,
-    crew: _Crew,
-    signals: Signals,
-) -> Trace:
-    bound = _promise(session.algorithm, prepared.n_weights)
-    table = None if options.run.quiet else ProgressTable(session, bound, crew.screen)
+def _carry_out(options: TrainOptions, watch: _Watch, feed: Feed) -> Trace:
+    learner, table, crew = watch.learner, watch.table, watch.crew
     with ExitStack() as stack:
         if table is not None:
             stack.callback(table.bar.close)
-        for progress in session:
-            # A process that is lost here is noticed again, and made up for, by the session.
-            with suppress(RankLostError):
-                _look_up(progress, session, prepared, writer, crew, signals, table)
-        trace = session.finish()
+        learner.on_progress = watch
+        learner.follow(feed, learner.position)
+        trace = learner.trace()
         if table is not None:
-            with suppress(RankLostError):  # everybody has the result already
-                table.end()
+            table.end()
     if crew.leads:
-        _leave(options, trace, prepared)
+        _leave(options, trace, watch.prepared)
     return trace
 
 
@@ -274,36 +263,44 @@ def _promise(algorithm: Algorithm, n_weights: int | None) -> MistakeBound | None
     return applicable_bound(algorithm, n_weights)
 
 
-def _look_up(
-    progress: Progress,
-    session: Session,
-    prepared: Prepared,
-    writer: CheckpointWriter,
-    crew: _Crew,
-    signals: Signals,
-    table: ProgressTable | None,
-) -> None:
-    """Show where the run stands, keep a checkpoint, and stop, each if it is time to.
+@dataclass
+class _Watch:
+    """What is to be done while a run goes on: show where it stands, keep checkpoints, and stop."""
 
-    Processes take part in all of it together, and what they remember of the last time may
-    differ once one of them was lost; so it is time for all if it is for one.
-    """
-    between_blocks = progress.position is not None
-    if table is None and not between_blocks:
-        return
-    shows, keeps, number = crew.most(
-        [
-            int(table is not None and table.due(progress)),
-            int(between_blocks and writer.due(session)),
-            (signals.caught or 0) if between_blocks else 0,
-        ]
-    )
-    if table is not None:
-        table.show(progress, bool(shows))
-    if keeps or number:
-        writer.save(session, prepared.facts, crew.leads)
-    if number:
-        raise StoppedError(number, writer.advice())
+    learner: Learner
+    prepared: Prepared
+    writer: CheckpointWriter
+    crew: _Crew
+    signals: Signals
+    table: ProgressTable | None
+
+    def __call__(self, progress: Progress) -> None:
+        # A process that is lost here is noticed again, and made up for, by the learner.
+        with suppress(RankLostError):
+            self._look(progress)
+
+    def _look(self, progress: Progress) -> None:
+        """Show, keep and stop, each if it is time to.
+
+        Processes take part in all of it together, and what they remember of the last time may
+        differ once one of them was lost; so it is time for all if it is for one.
+        """
+        table, between_blocks = self.table, progress.position is not None
+        if table is None and not between_blocks:
+            return
+        shows, keeps, number = self.crew.most(
+            [
+                int(table is not None and table.due(progress)),
+                int(between_blocks and self.writer.due(progress)),
+                (self.signals.caught or 0) if between_blocks else 0,
+            ]
+        )
+        if table is not None:
+            table.show(progress, bool(shows))
+        if keeps or number:
+            self.writer.save(self.learner, progress, self.prepared.facts, self.crew.leads)
+        if number:
+            raise StoppedError(number, self.writer.advice())
 
 
 @contextmanager

@@ -8,7 +8,8 @@ default, since its columns sum to 1 too, so that no agent's examples count for m
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,22 @@ class Mixing:
         """Return the matrix of round t: always this one (see `changing` for the other kind)."""
         return self
 
+    @property
+    def n_messages(self) -> int:
+        """Messages of one exchange: pairs i ≠ j with A_ij > 0, of which j sends to i."""
+        n = self.n_agents
+        if self.is_uniform_complete:
+            return n * (n - 1)
+        listeners = np.repeat(np.arange(n), np.diff(self.indptr))
+        return int(np.count_nonzero((self.weights > 0) & (self.indices != listeners)))
+
+    def check_keeps_to(self, graph: Topology, of_round: str = "") -> None:
+        """Refuse entries between agents that are not neighbours in the graph."""
+        if self.topology is not graph:
+            indptr, listened, weights = self.csr()
+            listeners = np.repeat(np.arange(self.n_agents), np.diff(indptr))
+            _check_keeps_to(graph, listeners, listened, weights, of_round)
+
     def row(self, agent: int) -> tuple[IntArray, FloatArray]:
         """Whom one agent listens to, and with which weights."""
         if self.is_uniform_complete:
@@ -95,13 +112,28 @@ class Mixing:
         return sums.astype(np.float64)
 
 
+KEPT = 256
+"""Matrices of a `Changing` that are kept: rounds in a row are asked for by several, each once."""
+
+
 @dataclass(frozen=True, eq=False)
 class Changing:
-    """A mixing matrix that changes by round, checked as each round asks for it."""
+    """A mixing matrix that changes by round, checked as each round asks for it.
+
+    Parameters
+    ----------
+    matrix_of_round : function of t
+    n_agents : int
+    topology : Topology or None
+        The graph that all matrices must keep to; None where none was given.
+    """
 
     matrix_of_round: Callable[[int], Any]
     n_agents: int
     name: str = "changing"
+    topology: Topology | None = None
+    _kept: dict[int, Mixing] = field(default_factory=dict, repr=False)
+    _lock: Any = field(default_factory=RLock, repr=False)
 
     @property
     def is_uniform_complete(self) -> bool:
@@ -109,14 +141,30 @@ class Changing:
         return False
 
     def at(self, t: int) -> Mixing:
-        """Return the matrix of round t, counted from 1."""
+        """Return the matrix of round t, counted from 1; the last ones are kept."""
+        with self._lock:
+            if t not in self._kept:
+                if len(self._kept) > 2 * KEPT:
+                    self._kept.clear()
+                self._kept[t] = self._made(t)
+            return self._kept[t]
+
+    def _made(self, t: int) -> Mixing:
         mixing = _matrix_at(self.matrix_of_round, t)
         if mixing.n_agents != self.n_agents:
             raise ValueError(
                 f"`mixing` must keep its size, round {t} has {mixing.n_agents} agents "
                 f"and round 1 had {self.n_agents}"
             )
+        if self.topology is not None:
+            mixing.check_keeps_to(self.topology, f" of round {t}")
         return mixing
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name[0] != "_"}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        vars(self).update(kept, _kept={}, _lock=RLock())
 
 
 def uniform(graph: Topology) -> Mixing:
@@ -185,11 +233,18 @@ def custom(matrix: Any, topology: Topology | None = None) -> Mixing:
     return mixing
 
 
-def changing(matrix_of_round: Callable[[int], Any]) -> Changing:
+def changing(matrix_of_round: Callable[[int], Any], topology: Topology | None = None) -> Changing:
     """Mix by another matrix every round: a function of t = 1, 2, … gives it.
 
     The matrix of a single round need not connect all agents: gossip between two at a time is a
     matrix that changes.
+
+    Parameters
+    ----------
+    matrix_of_round : function of t
+        It may be asked for a round more than once, and must give the same matrix.
+    topology : Topology, optional
+        The graph whose edges the entries of every matrix must keep to.
 
     Examples
     --------
@@ -202,7 +257,9 @@ def changing(matrix_of_round: Callable[[int], Any]) -> Changing:
     if not callable(matrix_of_round):
         raise ValueError(f"`mixing` must be a function of the round, got {matrix_of_round!r}")
     # Asking for round 1 shows the size, and a wrong signature before any round is played.
-    return Changing(matrix_of_round, _matrix_at(matrix_of_round, 1).n_agents)
+    found = Changing(matrix_of_round, _matrix_at(matrix_of_round, 1).n_agents, topology=topology)
+    found.at(1)
+    return found
 
 
 def mixing_for(spec: str | Mixing | Changing | Any, graph: Topology) -> Mixing | Changing:
@@ -218,13 +275,23 @@ def mixing_for(spec: str | Mixing | Changing | Any, graph: Topology) -> Mixing |
         if spec not in ("uniform", "metropolis"):
             raise ValueError(f"`mixing` must be uniform, metropolis or a matrix, got {spec!r}")
         return uniform(graph) if spec == "uniform" else metropolis(graph)
+    # Whoever gives a matrix and no graph has the complete one, to which any matrix keeps.
+    keep_to = None if graph.is_complete else graph
     if isinstance(spec, Mixing | Changing):
-        mixing: Mixing | Changing = spec
-    else:
-        # Whoever gives a matrix and no graph has the complete one, to which any matrix keeps.
-        keep_to = None if graph.is_complete else graph
-        mixing = changing(spec) if callable(spec) else custom(spec, keep_to)
+        _check_size(spec.n_agents, graph)
+        return spec if keep_to is None else _keeping_to(spec, graph)
+    mixing = changing(spec, keep_to) if callable(spec) else custom(spec, keep_to)
     _check_size(mixing.n_agents, graph)
+    return mixing
+
+
+def _keeping_to(mixing: Mixing | Changing, graph: Topology) -> Mixing | Changing:
+    """The mixing, which has been found to keep to the graph's edges, or will be round by round."""
+    if isinstance(mixing, Changing):
+        found = replace(mixing, topology=graph, _kept={})
+        found.at(1)
+        return found
+    mixing.check_keeps_to(graph)
     return mixing
 
 
@@ -300,7 +367,9 @@ def _check_size(n: int, graph: Topology) -> None:
         )
 
 
-def _check_keeps_to(graph: Topology, rows: IntArray, cols: IntArray, entries: FloatArray) -> None:
+def _check_keeps_to(
+    graph: Topology, rows: IntArray, cols: IntArray, entries: FloatArray, of_round: str = ""
+) -> None:
     if graph.is_complete:
         return
     n = graph.n_agents
@@ -309,7 +378,7 @@ def _check_keeps_to(graph: Topology, rows: IntArray, cols: IntArray, entries: Fl
     if off.size:
         i, j = rows[off[0]], cols[off[0]]
         raise ValueError(
-            f"`mixing` entry ({i}, {j}) is {entries[off[0]]:g}, but agents {i} and {j} are not "
+            f"`mixing`{of_round} entry ({i}, {j}) is {entries[off[0]]:g}, but agents {i} and {j} are not "
             f"neighbours in {graph.name}; use ddol.metropolis(graph)"
         )
 

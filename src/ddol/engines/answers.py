@@ -129,7 +129,16 @@ def _check_dense(algorithm: Algorithm, streams: list[Stream]) -> None:
             raise DataError(f"{stream.describe()}: found sparse rows, {_expected(algorithm)}")
 
 
-def check_advice(algorithm: Algorithm, streams: list[Stream]) -> None:
+def check_features(algorithm: Algorithm, streams: Sequence[Stream]) -> None:
+    """Refuse features in memory that are not finite, or no advice, where nobody looked before."""
+    if algorithm.update.experts:
+        check_advice(algorithm, streams)
+    for stream in streams:
+        if isinstance(stream, RowsStream):
+            stream.rows.check_finite(stream.describe())
+
+
+def check_advice(algorithm: Algorithm, streams: Sequence[Stream]) -> None:
     """Refuse advice that is no class; called when an expert's was none, so that somebody is at fault.
 
     Examples

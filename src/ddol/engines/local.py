@@ -21,19 +21,21 @@ class Local:
     algorithm : Algorithm
     state : State
         Copied; `state` gives the present one back at any time.
+    workers : None or int
+        There is one, whatever is wished for.
     """
 
     name = "local"
     workers = 1
 
-    def __init__(self, algorithm: Algorithm, state: State) -> None:
+    def __init__(self, algorithm: Algorithm, state: State, workers: int | None = None) -> None:
         self.algorithm = algorithm
         # A part, though it is all: in memory that begins with a cache line, vectors cross none.
         own = part_of(state, 0, algorithm.n_agents)
         self.worker = KernelWorker(algorithm, own, Partition(0, algorithm.n_agents))
 
     def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
-        """Play the rounds of a block; see `ddol.engines.session.Engine`."""
+        """Play the rounds of a block; see `ddol.engines.registry.Engine`."""
         check_block(self.algorithm, block)
         if block.rows.n_features > self.worker.state.n_features:
             self.worker.adopt(grow(self.algorithm, self.worker.state, block.rows.n_features))

@@ -96,11 +96,13 @@ class Mpi:
     algorithm : Algorithm
     state : State
         Of all agents; each process copies its part.
+    workers : None or int
+        As many as the job has processes, whatever is wished for.
     """
 
     name = "mpi"
 
-    def __init__(self, algorithm: Algorithm, state: State) -> None:
+    def __init__(self, algorithm: Algorithm, state: State, workers: int | None = None) -> None:
         self.algorithm = algorithm
         self.ranks = open_ranks()
         self.workers = self.ranks.size

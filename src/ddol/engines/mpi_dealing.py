@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ddol.engines.ranks import Ranks
@@ -21,7 +21,7 @@ class Dealt:
     n_agents: int
     batch: int = 1
     passes: int = 1
-    block_rounds: int | None = None
+    block_rounds: Callable[[], int] | None = None
 
 
 class _Own:
@@ -60,28 +60,29 @@ def deal_shares(
             "agents": dealt.n_agents,
             "batch": dealt.batch,
             "passes": dealt.passes,
-            "rounds in a block": dealt.block_rounds,
         }
     )
     if len(streams) == 1:
         own = team.agents
         streams = [for_agents(streams[0], own.start, own.stop, dealt.n_agents, ranks.size)]
+    asked = dealt.block_rounds or (lambda: 1 << 40)
+    affordable = -ranks.most([-asked()])[0]
     blocks = deal(
-        streams, dealt.n_agents, dealt.batch, dealt.passes, position, dealt.block_rounds, team
+        streams, dealt.n_agents, dealt.batch, dealt.passes, position, lambda: affordable, team
     )
     for block, after in blocks:
-        width = _agreed(ranks, block.n_rounds, block.rows.n_features)
+        width, affordable = _agreed(ranks, block.n_rounds, block.rows.n_features, asked())
         rows = block.rows if block.rows.dense else block.rows.widen(width)
         yield Block(rows, block.table), after
-    _agreed(ranks, 0, 0)
+    _agreed(ranks, 0, 0, 0)
 
 
-def _agreed(ranks: Ranks, rounds: int, n_features: int) -> int:
-    """Features of the widest block; it is an error if the numbers of rounds differ."""
-    most, least, width = ranks.most([rounds, -rounds, n_features])
+def _agreed(ranks: Ranks, rounds: int, n_features: int, asked: int) -> tuple[int, int]:
+    """Features of the widest block, and rounds of the next one; the present must have as many everywhere."""
+    most, least, width, affordable = ranks.most([rounds, -rounds, n_features, -asked])
     if most != -least:
         raise DataError(
             f"the ranks read different data: one has {most} rounds where another has {-least}; "
             "give all of them the same file"
         )
-    return width
+    return width, -affordable

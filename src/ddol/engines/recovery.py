@@ -19,7 +19,7 @@ from ddol.streams.rows import Block
 from ddol.streams.stream import Position
 
 if TYPE_CHECKING:
-    from ddol.engines.session import Session
+    from ddol.engines.learner import Learner
 
 SECONDS = 1.0
 """Between two copies: what a lost process costs at most, beside the time to read it again."""
@@ -108,9 +108,9 @@ class Safekeeping:
 
 
 class MpiGroup:
-    """The processes of an MPI job, which play one session.
+    """The processes of an MPI job, which play one run.
 
-    What `SingleProcess` is to a session in one process.
+    What `ddol.engines.processes.SingleProcess` is where there is one.
     """
 
     def __init__(self) -> None:
@@ -119,47 +119,55 @@ class MpiGroup:
         self._size = self.ranks.size
         self._beginning: Any = None
 
-    def blocks(self, session: Session) -> Iterator[tuple[Block, Position]]:
+    def blocks(self, learner: Learner) -> Iterator[tuple[Block, Position]]:
         """Deal this process's share of the examples."""
-        algorithm, setup = session.algorithm, session.setup
+        algorithm, feed = learner.algorithm, learner.feed
         if self._beginning is None:
-            self._beginning = session.past()
+            self._beginning = learner.past()
         dealt = Dealt(
-            session.streams, algorithm.n_agents, algorithm.batch, setup.passes, setup.block_rounds
+            list(feed.streams),
+            algorithm.n_agents,
+            algorithm.batch,
+            feed.passes,
+            learner.rounds_at_a_time,
         )
-        return deal_shares(self.ranks, dealt, session.position)
+        return deal_shares(self.ranks, dealt, learner.position)
 
-    def after_block(self, session: Session) -> None:
+    def after_block(self, learner: Learner) -> None:
         """Keep copies of all agents from time to time."""
-        assert isinstance(session.engine, Mpi)
+        assert isinstance(learner.engine, Mpi)
         if self.safe.due():
-            self.safe.make(session.engine, session.past())
+            self.safe.make(learner.engine, learner.past())
 
-    def at_end(self, session: Session) -> None:
+    def fewest(self, rounds: int) -> int:
+        """The smallest of every process's numbers."""
+        return -self.ranks.most([-rounds])[0]
+
+    def at_end(self) -> None:
         """Make sure that nobody was lost before everybody had the result."""
         if self.ranks.survives and not self.ranks.all_well(True):
             raise RankLostError
 
-    def recover(self, session: Session) -> None:
+    def recover(self, learner: Learner) -> None:
         """Go on without the processes that were lost, from the last common copy."""
         while True:
             try:
-                self._recover(session)
+                self._recover(learner)
                 break
             except RankLostError:  # one more, while the others were being brought together
                 continue
 
-    def _recover(self, session: Session) -> None:
+    def _recover(self, learner: Learner) -> None:
         ranks = self.ranks
-        if isinstance(session.engine, Mpi):
-            session.engine.abandon()
+        if isinstance(learner.engine, Mpi):
+            learner.engine.abandon()
         ranks.shrink()
-        state, past = self.safe.bring_back(session.algorithm) or (None, self._beginning)
-        session.go_back(state, past)
-        if isinstance(session.engine, Mpi):
-            self.safe.make(session.engine, past)
+        state, past = self.safe.bring_back(learner.algorithm) or (None, self._beginning)
+        learner.go_back(state, past)
+        if isinstance(learner.engine, Mpi):
+            self.safe.make(learner.engine, past)
         if ranks.leads:
-            self._tell(0 if session.engine is None else session.engine.counters().rounds)
+            self._tell(0 if learner.engine is None else learner.engine.counters().rounds)
         self._size = ranks.size
 
     def _tell(self, rounds: int) -> None:

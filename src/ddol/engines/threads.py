@@ -84,7 +84,7 @@ class Threads:
             self.kernel_workers.append(KernelWorker(algorithm, parts[w], partition))
 
     def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
-        """Play the rounds of a block; see `ddol.engines.session.Engine`."""
+        """Play the rounds of a block; see `ddol.engines.registry.Engine`."""
         check_block(self.algorithm, block)
         if self._failed:
             raise RuntimeError("this engine was stopped by an earlier error; open another one")

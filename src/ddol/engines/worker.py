@@ -246,7 +246,8 @@ class KernelWorker:
         )
         for lo, hi in self._pieces(len(predicted)):
             matrices = self.fixed_matrices or self._matrices(list(range(t + lo, t + hi)))
-            first, last = np.searchsorted(self.snapshots.rounds, (lo, hi), side="right")
+            # A snapshot after 0 rounds is taken before the first one.
+            first, last = np.searchsorted(self.snapshots.rounds, (lo or -1, hi), side="right")
             here = Snapshots(*(array[first:last] for array in self.snapshots))
             seen = predicted[lo:hi]
             told = seen if learned is predicted else learned[lo:hi]
@@ -299,7 +300,7 @@ class KernelWorker:
     def _pieces(self, rounds: int) -> Iterator[tuple[int, int]]:
         """All rounds at once, but few at a time where each has a matrix of its own."""
         size = 256 if self._changing else max(rounds, 1)
-        return ((lo, min(lo + size, rounds)) for lo in range(0, rounds, size))
+        return ((lo, min(lo + size, rounds)) for lo in range(0, max(rounds, 1), size))
 
     def _chances(self, t: int, rounds: int) -> np.ndarray:
         """Uniform numbers for the draws of the rounds t, …: a function of seed, agent and round."""

@@ -1,36 +1,10 @@
-"""Rounds by arrival: for rows that name their agent, one call after the other."""
+"""Numbers of the agents that rows name."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
-
-def table_by_arrival(agents: Sequence[int] | np.ndarray, n_agents: int, batch: int) -> np.ndarray:
-    """Table of rounds in which a row joins the present round unless its agent's batch is full.
-
-    Unlike a table of whole streams it depends on the rows so far only, never on those to come, so that
-    a stream may be cut anywhere.
-
-    Examples
-    --------
-    >>> table_by_arrival([0, 0, 1, 1, 0], n_agents=2, batch=1)[:, :, 0].tolist()
-    [[0, -1], [1, 2], [4, 3]]
-    """
-    rounds: list[int] = []
-    places: list[int] = []
-    number, filled = 0, [0] * n_agents
-    for agent in np.asarray(agents).tolist():
-        if filled[agent] == batch:
-            number, filled = number + 1, [0] * n_agents
-        rounds.append(number)
-        places.append(filled[agent])
-        filled[agent] += 1
-    table = np.full((number + 1 if rounds else 0, n_agents, batch), -1, np.int64)
-    table[rounds, agents, places] = np.arange(len(rounds))
-    return table
 
 
 class AgentNames:

@@ -13,11 +13,10 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from ddol.algorithm import Algorithm
 from ddol.communicate.graph import Topology
 from ddol.communicate.mixing import Changing, Mixing
-from ddol.engines import ENGINES
-from ddol.engines.session import Setup
+from ddol.engines.learner import Learner, Setup
+from ddol.engines.registry import ENGINES
 from ddol.estimators.arrival import AgentNames
 from ddol.estimators.examples import Examples
-from ddol.estimators.learner import Learner
 from ddol.estimators.setting import Network
 
 COUNT = Interval(Integral, 1, None, closed="left")
@@ -87,9 +86,7 @@ class Team:
         names = AgentNames(by_arrival=stream)
         named = None if agents is None else int(names.numbers(agents).max()) + 1
         network = Network(estimator.n_agents, estimator.topology, estimator.mixing)
-        setup = Setup(
-            estimator.engine, estimator.workers, seed=seed, n_features=n_features, watched=False
-        )
+        setup = Setup(estimator.engine, estimator.workers, seed, n_features)
         learner = Learner(network.place(algorithm, named, seed), setup)
         return cls(learner, names, np.random.default_rng(seed))
 
@@ -120,9 +117,7 @@ class Team:
         order = self.rng if shuffle else None
         for block in examples.deal(self.algorithm.n_agents, self.algorithm.batch, order):
             self.learner.play(block)
-        self.learner.rest()
 
     def learn(self, examples: Examples) -> None:
         """The next rows of a stream, in their order."""
         self.learner.learn(*examples.in_sequence())
-        self.learner.rest()

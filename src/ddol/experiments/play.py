@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.engines.session import run
+from ddol.engines.run import run
 from ddol.experiments.config import Figure
 from ddol.experiments.sources import DataFacts, Say, arranged, facts_of, find, load
 from ddol.measure.comparator import Comparator, best_weights

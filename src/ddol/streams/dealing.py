@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -41,7 +41,7 @@ def deal(
     batch: int = 1,
     passes: int = 1,
     position: Position | None = None,
-    block_rounds: int | None = None,
+    block_rounds: int | Callable[[], int] | None = None,
     team: Team | None = None,
 ) -> Iterator[tuple[Block, Position]]:
     """Yield rounds of play in blocks, each with the position right after it.
@@ -63,7 +63,8 @@ def deal(
     position
         A position that an earlier call yielded; the blocks after it are the same to the bit.
     block_rounds
-        Most rounds in a block; by default at most 65,536 and as many as keep a table in 8 MB.
+        Most rounds in a block, or a function that is asked before every block; never more than 65,536,
+        nor than keep a table in 8 MB.
     team
         Where several processes deal together: streams of other agents than one's own are not
         read, and their places in the tables say -1. One stream for all is read by everybody.
@@ -79,8 +80,6 @@ def deal(
     """
     streams = list(streams) if isinstance(streams, Sequence) else [streams]
     _check(streams, n_agents, batch, passes)
-    if block_rounds is None:
-        block_rounds = max(1, min(_MOST_ROUNDS, _MOST_TABLE // (n_agents * batch)))
     plan = _Plan(n_agents, batch, block_rounds)
     alone = _Alone(range(n_agents))
     dealt = _deal_passes if len(streams) > 1 else _deal_one
@@ -231,7 +230,13 @@ def _join_rounds(n, n_agents, batch, agents, filled, rounds, places):  # type: i
 class _Plan:
     n_agents: int
     batch: int
-    block_rounds: int
+    block_rounds: int | Callable[[], int] | None
+
+    def rounds(self) -> int:
+        """Most rounds of the next block."""
+        most = max(1, min(_MOST_ROUNDS, _MOST_TABLE // self.round_size))
+        asked = self.block_rounds() if callable(self.block_rounds) else self.block_rounds
+        return most if asked is None else min(most, asked)
 
     @property
     def round_size(self) -> int:
@@ -311,7 +316,7 @@ def _round_robin(reader: _Reader, plan: _Plan) -> Iterator[Block]:
         # Whole rounds of the first piece are dealt where they lie; only a round that spans
         # two pieces is copied together.
         whole = reader.pieces[0].left // size * size
-        n = min(whole or size, plan.block_rounds * size, reader.available)
+        n = min(whole or size, plan.rounds() * size, reader.available)
         rows = concatenate(reader.consume(n))
         yield Block(rows, table_round_robin(n, plan.n_agents, plan.batch))
 
@@ -345,7 +350,7 @@ def _one_each(readers: Mapping[int, _Reader], plan: _Plan, team: Team) -> Iterat
 def _affordable_rounds(readers: Iterable[_Reader], plan: _Plan) -> int:
     """Most rounds of a block that memory is taken for."""
     bytes_a_round = sum(_bytes_a_row(r.pieces[0].rows) for r in readers if r.available)
-    return max(1, min(plan.block_rounds, _MOST_BYTES // max(1, bytes_a_round * plan.batch)))
+    return max(1, min(plan.rounds(), _MOST_BYTES // max(1, bytes_a_round * plan.batch)))
 
 
 def _common_rounds(readers: Iterable[_Reader], plan: _Plan) -> int:

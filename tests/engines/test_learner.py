@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ddol
-from ddol.engines.session import Setup
-from ddol.estimators.learner import Learner
+from ddol.engines.learner import Learner
 from ddol.streams.rows import Rows
 
 RNG = np.random.default_rng(3)
@@ -25,7 +24,7 @@ PLACED = {
 
 
 def learned(algorithm, cuts=(), agents=None):
-    learner = Learner(algorithm, Setup())
+    learner = Learner(algorithm)
     for lo, hi in zip([0, *cuts], [*cuts, 60], strict=True):
         learner.learn(ROWS.slice(lo, hi), None if agents is None else agents[lo:hi])
     return learner
@@ -55,7 +54,7 @@ def test_the_trace_is_that_of_a_run(name):
 
 
 def test_rows_of_an_open_round_count_already():
-    learner = Learner(PLACED["complete"], Setup())
+    learner = Learner(PLACED["complete"])
     learner.learn(ROWS.slice(0, 1))
     assert np.any(learner.weights() != 0.0)
     assert learner.trace().examples == 1
@@ -63,7 +62,7 @@ def test_rows_of_an_open_round_count_already():
 
 def test_learning_goes_on_after_pickling():
     learner = learned(PLACED["ring"], [20])
-    half = Learner(PLACED["ring"], Setup())
+    half = Learner(PLACED["ring"])
     half.learn(ROWS.slice(0, 31))
     thawed = pickle.loads(pickle.dumps(half))
     thawed.learn(ROWS.slice(31, 60))
@@ -71,7 +70,7 @@ def test_learning_goes_on_after_pickling():
 
 
 def test_dense_and_sparse_calls_may_alternate():
-    learner = Learner(PLACED["complete"], Setup())
+    learner = Learner(PLACED["complete"])
     learner.learn(ROWS.slice(0, 4))
     sparse = ROWS.slice(4, 45)
     learner.learn(Rows.from_csr(sparse.to_scipy(), sparse.y))
@@ -81,7 +80,7 @@ def test_dense_and_sparse_calls_may_alternate():
 
 
 def test_agents_are_named_always_or_never():
-    learner = Learner(PLACED["complete"], Setup())
+    learner = Learner(PLACED["complete"])
     learner.learn(ROWS.slice(0, 6))
     with pytest.raises(ValueError, match="in every call or in none"):
         learner.learn(ROWS.slice(6, 9), np.zeros(3, int))
@@ -89,7 +88,7 @@ def test_agents_are_named_always_or_never():
 
 def test_a_new_class_leaves_the_others_as_they_are():
     algorithm = ddol.adaptive("logistic", outputs=2).on(2)
-    learner = Learner(algorithm, Setup())
+    learner = Learner(algorithm)
     learner.learn(Rows.from_dense(X, (Y > 0).astype(float)))
     before = learner.weights()
     learner.grow(3)
@@ -101,7 +100,7 @@ def test_a_new_class_leaves_the_others_as_they_are():
 def test_weights_can_be_those_of_the_mean_round():
     iterates = []
     for t in range(1, 21):
-        learner = Learner(ddol.dogd().on(3), Setup())
+        learner = Learner(ddol.dogd().on(3))
         learner.learn(ROWS.slice(0, 3 * t))
         iterates.append(learner.weights())
     averaged = learned(PLACED["polyak"]).weights()

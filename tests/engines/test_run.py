@@ -9,8 +9,9 @@ import pytest
 from scipy.sparse import csr_matrix
 
 import ddol
-from ddol.engines.session import Session, Setup, traffic
+from ddol.engines.learner import Feed, Learner
 from ddol.engines.state import start_state
+from ddol.engines.traffic import Traffic
 from ddol.streams.arrays import array_stream
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.errors import DataError
@@ -99,18 +100,18 @@ def test_delayed_answers_equal_a_loop_that_holds_them_back():
     np.testing.assert_allclose(trace.weights[0, 0], w, rtol=1e-12)
 
 
-def test_a_session_goes_on_from_a_state_and_a_position():
+def test_a_learner_goes_on_from_a_state_and_a_position():
     X, y = data(400)
     algorithm = ddol.adaptive().on(ddol.ring(4), delay=2)
-    setup = Setup(block_rounds=16)
-    whole = Session(algorithm, array_stream(X, y), setup)
-    places = [(p.position, whole.engine.state()) for p in whole if p.position is not None]
-    position, state = places[2]
-    later = Session(algorithm, array_stream(X, y), setup, state, position)
-    for _ in later:
-        pass
-    one, other = whole.finish(), later.finish()
-    assert len(places) > 4
+    feed = Feed([array_stream(X, y)], block_rounds=16)
+    whole, places = Learner(algorithm), []
+    whole.on_progress = lambda p: p.position and places.append((p.position, whole.state()))
+    whole.follow(feed)
+    position, state = places[5]
+    later = Learner(algorithm, state=state)
+    later.follow(feed, position)
+    one, other = whole.trace(), later.trace()
+    assert len(places) > 8
     assert np.array_equal(one.weights, other.weights)
     assert one.mistakes.tolist() == other.mistakes.tolist()
     assert np.array_equal(one.loss, other.loss)
@@ -141,14 +142,18 @@ def test_consensus_shrinks_with_a_falling_rate_and_is_zero_on_one_copy():
 def test_a_watched_run_stops_at_powers_of_two_and_is_the_same():
     X, y = data(96)
     algorithm = ddol.dogd().on(ddol.ring(4))
-    stops, traces = {}, {}
-    for watched in (False, True):
-        session = Session(algorithm, array_stream(X, y), Setup(watched=watched))
-        stops[watched] = [p.examples for p in session if p.position is None]
-        traces[watched] = session.finish()
-    assert stops == {False: [96], True: [4, 8, 16, 32, 64, 96]}
-    for name, curve in vars(traces[True].curves).items():
-        np.testing.assert_array_equal(curve, getattr(traces[False].curves, name))
+    seen, feed = [], Feed([array_stream(X, y)])
+    learner = Learner(algorithm, on_progress=seen.append)
+    learner.follow(feed)
+    assert {4, 8, 16, 32, 64, 96} <= {p.examples for p in seen}
+    trace, unwatched = learner.trace(), ddol.run(algorithm, (X, y))
+    for name, curve in vars(trace.curves).items():
+        np.testing.assert_array_equal(curve, getattr(unwatched.curves, name))
+    last = seen[-1]
+    assert last.position is not None and last.rounds == trace.rounds
+    assert last.mistakes.tolist() == trace.mistakes.tolist()
+    assert (last.messages, last.bytes_sent) == (trace.messages, trace.bytes_sent)
+    assert last.consensus == trace.consensus > 0.0
 
 
 def test_messages_and_bytes():
@@ -157,8 +162,40 @@ def test_messages_and_bytes():
     assert ring.messages == 2 * 8 * 4
     assert ring.bytes_sent == ring.messages * 3 * 8
     signed = ddol.doeg().on(ddol.complete(4))
-    assert traffic(signed, 10, 3) == (12 * 10, 12 * 10 * 6 * 8)
-    assert traffic(ddol.dogd(), 10, 3) == (0, 0)
+    assert Traffic(signed).sent(10, 3) == (12 * 10, 12 * 10 * 6 * 8)
+    assert Traffic(ddol.dogd()).sent(10, 3) == (0, 0)
+
+
+def test_a_changing_matrix_sends_where_a_weight_is_not_zero():
+    X, y = data(80)
+
+    def pairs(t):
+        matrix = np.eye(8)
+        matrix[np.ix_([0, 1], [0, 1])] = 0.5
+        return matrix
+
+    trace = ddol.run(ddol.dogd(), (X, y), ddol.complete(8), mixing=pairs)
+    assert (trace.rounds, trace.messages) == (10, 2 * 10)
+    assert trace.bytes_sent == 2 * 10 * 3 * 8
+    alone = ddol.run(ddol.dogd(), (X, y), ddol.complete(8), mixing=lambda t: np.eye(8))
+    assert alone.messages == 0
+
+
+def test_a_changing_matrix_keeps_to_the_edges_of_its_graph():
+    X, y = data(80)
+
+    def strangers(t):
+        matrix = np.eye(8)
+        if t == 4:
+            matrix[np.ix_([0, 4], [0, 4])] = 0.5
+        return matrix
+
+    for mixing in (strangers, ddol.changing(strangers)):
+        with pytest.raises(
+            ValueError, match=r"of round 4 entry \(0, 4\) is 0.5, but agents 0 and 4"
+        ):
+            ddol.run(ddol.dogd(), (X, y), ddol.ring(8), mixing=mixing)
+    assert ddol.run(ddol.dogd(), (X, y), ddol.complete(8), mixing=strangers).messages == 2
 
 
 def test_the_table_and_the_dictionary():

@@ -1,0 +1,35 @@
+"""How many rounds are played at a time: so few that whoever wants to stop is soon heard."""
+
+from __future__ import annotations
+
+SECONDS = 0.25
+"""What one piece should take at most."""
+
+
+class Pace:
+    """Rounds of the next piece, from the time that the last ones took.
+
+    Python hears a signal between two pieces only, so rounds that take long are played a few at a time;
+    short ones are doubled until a piece takes its time, or ends with its block.
+
+    Examples
+    --------
+    >>> pace = Pace()
+    >>> for _ in range(3):
+    ...     pace.took(pace.rounds, seconds=0.001)
+    >>> pace.rounds
+    8
+    >>> pace.took(8, seconds=2.0)
+    >>> pace.rounds
+    1
+    """
+
+    def __init__(self) -> None:
+        self.rounds = 1
+
+    def took(self, rounds: int, seconds: float) -> None:
+        """Learn how long some rounds took."""
+        affordable = int(SECONDS * rounds / max(seconds, 1e-9))
+        # A short piece, which ended with its block, says nothing against longer ones.
+        if rounds >= self.rounds or affordable < self.rounds:
+            self.rounds = max(1, min(2 * self.rounds, affordable, 1 << 40))

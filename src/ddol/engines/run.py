@@ -1,0 +1,72 @@
+"""`ddol.run`: an algorithm over streams of examples, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from ddol.algorithm import Algorithm
+from ddol.communicate.graph import Topology
+from ddol.engines.answers import encoded
+from ddol.engines.learner import Feed, Learner, Setup
+from ddol.trace import Trace
+
+
+def run(
+    algorithm: Algorithm,
+    streams: Any,
+    topology: Topology | int | None = None,
+    *,
+    mixing: Any = None,
+    engine: str = "local",
+    workers: int | None = None,
+    passes: int = 1,
+    seed: int = 0,
+    n_features: int | None = None,
+    classes: Sequence[float] | None = None,
+    **changes: Any,
+) -> Trace:
+    """Run an algorithm over streams of examples, and return its trace.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        A preset such as ``dogd()``, or your own.
+    streams : (X, y), one stream, or one stream for each agent
+        One is dealt round-robin: example k goes to agent k mod N.
+    topology : Topology or int, optional
+        The network; an int is the number of agents of a complete graph.
+    mixing : optional
+        See `Algorithm.on`.
+    engine, workers, passes, seed, n_features
+        See `Setup`.
+    classes : sequence of float, optional
+        All labels, where streams come from files; −1 and +1, or 0, 1, …, if not given.
+    **changes
+        Fields of the algorithm to replace: ``batch``, ``period``, ``delay``, …
+
+    Examples
+    --------
+    >>> import ddol, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((1000, 3)); y = np.sign(X @ [1.0, -2.0, 0.5])
+    >>> trace = ddol.run(ddol.dogd(l2=0.0), (X, y), ddol.ring(4))
+    >>> trace.examples, trace.rounds, trace.error < 0.1
+    (1000, 250, True)
+    """
+    if topology is not None or mixing is not None:
+        where = algorithm.n_agents if topology is None else topology
+        algorithm = algorithm.on(where, mixing, **changes)
+    elif changes:
+        algorithm = replace(algorithm, **changes)
+    # A pass over the memory takes half as long as learning: where the loss tells, at the end, of features
+    # that are not finite, nobody looks before. Processes must agree beforehand.
+    told = algorithm.update.loops(algorithm.average).propagates_nan and engine != "mpi"
+    found = encoded(algorithm, streams, classes, checked=not told)
+    learner = Learner(algorithm, Setup(engine, workers, seed, n_features))
+    try:
+        learner.follow(Feed(found, passes))
+        return learner.trace()
+    finally:
+        learner.close()
