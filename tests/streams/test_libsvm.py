@@ -2,6 +2,7 @@ import bz2
 import gzip
 import io
 import json
+import lzma
 import sys
 
 import numpy as np
@@ -15,6 +16,7 @@ from ddol.compiled import entry
 from ddol.streams.errors import DataError
 from ddol.streams.libsvm import LibsvmStream
 from ddol.streams.libsvm_kernel import round_decimal
+from ddol.streams.parallel import ParallelStream, ParsingPool
 from ddol.streams.rows import concatenate
 
 
@@ -27,6 +29,10 @@ def stream_of(folder, text, name="data.libsvm", **options):
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return LibsvmStream((str(path),), **options)
+
+
+def parallel(stream, workers):
+    return ParallelStream(stream, ParsingPool(workers))
 
 
 def read(stream):
@@ -146,8 +152,8 @@ def test_equals_sklearn_on_whole_data_sets(data_folder, name):
 def test_equals_sklearn_on_a_part_of_covtype(data_folder, tmp_path):
     with bz2.open(data_folder / "covtype.libsvm.binary.scale.bz2") as file:
         text = b"".join(next(file) for _ in range(20_000))
-    stream = stream_of(tmp_path, text, threads=3)
-    check_equals_sklearn(stream.paths[0], stream)
+    stream = stream_of(tmp_path, text)
+    check_equals_sklearn(stream.paths[0], parallel(stream, 3))
 
 
 # Chunks, threads, compression, positions
@@ -168,13 +174,19 @@ def example_text():
 
 def test_threads_give_the_same_rows(tmp_path, example_text):
     one = stream_of(tmp_path, example_text, chunk_bytes=300_000)
-    three = stream_of(tmp_path, example_text, chunk_bytes=300_000, threads=3)
+    three = parallel(one, 3)
     pairs = list(zip(one.read(), three.read(), strict=True))
     assert len(pairs) > 1
     assert all(same(a, b) and p == q for (a, p), (b, q) in pairs)
 
 
-PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".zst": zstandard.compress}
+PACK = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.compress,
+}
 
 
 @pytest.mark.parametrize("ending", PACK)
@@ -278,11 +290,11 @@ BAD = [
 @pytest.mark.parametrize("threads", [1, 4])
 def test_bad_lines_are_named_with_their_place(tmp_path, line, message, threads):
     text = b"1 1:1\n" + line.encode("latin-1")
-    stream = stream_of(tmp_path, text, threads=threads)
+    stream = parallel(stream_of(tmp_path, text), threads)
     with pytest.raises(DataError) as error:
         read(stream)
     assert message in str(error.value) and "\n" not in str(error.value)
-    assert str(error.value).startswith(stream.paths[0])
+    assert str(error.value).startswith(str(tmp_path))
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -290,8 +302,8 @@ def test_bad_lines_can_be_skipped_and_are_counted(tmp_path, threads):
     good = [f"{k} 1:1 3:{k}\n".encode() for k in range(20_000)]
     bad = [line.encode("latin-1") + b"\n" for line, _ in BAD]
     text = b"".join(good[:10_000] + bad + good[10_000:])
-    stream = stream_of(tmp_path, text, on_bad_line="skip", threads=threads, keep=(0, 1, 2))
-    rows = read(stream)
+    stream = stream_of(tmp_path, text, on_bad_line="skip", keep=(0, 1, 2), chunk_bytes=30_000)
+    rows = read(parallel(stream, threads))
     assert rows.y.tolist() == list(range(20_000))
     assert stream.bad_lines.count == len(BAD) and len(stream.bad_lines.messages) == 5
     assert ":10001:5: found 'abc'" in stream.bad_lines.messages[0]
@@ -302,7 +314,7 @@ def test_threads_name_the_first_bad_line(tmp_path):
     lines = [f"{k} 1:1 3:{k}\n" for k in range(20_000)]
     lines[15_000], lines[15_100] = "1 x\n", "1 y\n"
     with pytest.raises(DataError, match=":15001:3: found 'x'"):
-        read(stream_of(tmp_path, "".join(lines), threads=3))
+        read(parallel(stream_of(tmp_path, "".join(lines), chunk_bytes=9_000), 3))
 
 
 def test_columns_beyond_the_known_number(tmp_path):
@@ -328,20 +340,20 @@ def test_files_that_cannot_be_read(tmp_path):
         read(stream_of(tmp_path, ""))
 
 
-@pytest.mark.parametrize("ending", [".gz", ".bz2", ".zst"])
+@pytest.mark.parametrize("ending", [".gz", ".bz2", ".xz", ".zst"])
 def test_truncated_and_damaged_archives(tmp_path, example_text, ending):
     packed = PACK[ending](example_text)
     stream = stream_of(tmp_path, packed[: len(packed) // 2], "cut" + ending)
     with pytest.raises(DataError, match="truncated"):
         read(stream)
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="found other bytes at its beginning"):
         read(stream_of(tmp_path, example_text, "not" + ending))
 
 
 def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(DataError, match=r"pip install ddol\[zstd\]"):
-        read(stream_of(tmp_path, "x", "a.zst"))
+        read(stream_of(tmp_path, zstandard.compress(b"x"), "a.zst"))
 
 
 def test_a_position_beyond_the_end_is_refused(tmp_path, example_text):

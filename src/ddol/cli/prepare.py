@@ -18,11 +18,11 @@ from ddol.cli.sources import open_sources, own_seed, spooled
 from ddol.model import Reading
 from ddol.storage import Warn
 from ddol.streams.arrays import RowsStream
-from ddol.streams.background import PrefetchedStream
 from ddol.streams.errors import DataError
 from ddol.streams.hashing import hashed
 from ddol.streams.labels import Labels, binary_labels, class_labels, labelled
 from ddol.streams.mapped import with_intercept
+from ddol.streams.parallel import ParallelStream, ParsingPool
 from ddol.streams.shuffle import ShuffledStream
 from ddol.streams.stream import Stream
 from ddol.streams.stumps import Stumps, fit_stumps
@@ -30,6 +30,8 @@ from ddol.streams.summary import scan
 
 _MOST_DEFAULT_EXPERTS = 10_000
 _SHUFFLE_BYTES = 48 << 20
+_MOST_AHEAD = 8
+"""Pieces of a stream that each worker parses before all of them learn."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,8 @@ class Preparing:
     warn : function of one line
     own : agents whose streams this process reads, where there is one for each; None for all
     gather : function that joins the lists of all processes
-    parsers : threads that parse one file, 0 for the one that learns; None for a good number
+    parsers : threads that parse, the one that learns included; None for one per core
+    by_turns : whether all of them learn as well, and nobody parses meanwhile
     """
 
     options: DataOptions
@@ -117,6 +120,7 @@ class Preparing:
     own: Sequence[int] | None = None
     gather: Callable[[list[Any]], list[Any]] = list
     parsers: int | None = None
+    by_turns: bool = False
 
     def prepare(self, stack: ExitStack, known: Facts | None = None) -> Prepared:
         """Open the data, find out what must be known, and put the streams together.
@@ -132,7 +136,7 @@ class Preparing:
         if options.from_stdin and self._looks_twice:
             options = spooled(options, stack)
         regression = not algorithm.classification
-        sources = open_sources(options, algorithm.n_agents, regression, self.own, self.parsers)
+        sources = open_sources(options, algorithm.n_agents, regression, self.own)
         parts = self._limited(sources)
         if known is None:
             parts = [part if part.restartable else ReadAhead(part) for part in parts]
@@ -140,7 +144,10 @@ class Preparing:
         bits = self.options.bits
         intercept = self.options.intercept and not algorithm.update.experts
         reading = Reading(known.n_features or 0, intercept, bits)
-        streams = [self._assembled(part, k, len(parts), known) for k, part in enumerate(parts)]
+        pool = ParsingPool(self.parsers)
+        streams = [
+            self._assembled(part, k, len(parts), known, pool) for k, part in enumerate(parts)
+        ]
         return Prepared(sources, streams, known, reading)
 
     @property
@@ -243,19 +250,26 @@ class Preparing:
             )
         return fit_stumps(streams, self.options.experts, self.seed)
 
-    def _assembled(self, part: Stream, number: int, n_parts: int, known: Facts) -> Stream:
+    def _assembled(
+        self, part: Stream, number: int, n_parts: int, known: Facts, pool: ParsingPool
+    ) -> Stream:
         stream = part
-        alone = n_parts == 1 and self.parsers != 0
-        if alone and part.restartable and not isinstance(part, RowsStream):
-            # Text is parsed in one thread while another learns.
-            stream = PrefetchedStream(part)
         if known.classes is not None:
             stream = labelled(stream, Labels(known.classes))
         if self.options.shuffle:
             seed = own_seed(self.seed, number, n_parts)
-            stream = ShuffledStream(stream, seed, max(1 << 20, _SHUFFLE_BYTES // n_parts))
+            memory = max(1 << 20, _SHUFFLE_BYTES // n_parts)
+            stream = ShuffledStream(self._parallel(stream, n_parts, pool), seed, memory)
         if known.stumps is not None:
             return known.stumps.stream(stream)
         if self.options.bits is not None:
             stream = hashed(stream, self.options.bits)
-        return with_intercept(stream) if self.options.intercept else stream
+        if self.options.intercept:
+            stream = with_intercept(stream)
+        return stream if self.options.shuffle else self._parallel(stream, n_parts, pool)
+
+    def _parallel(self, stream: Stream, n_parts: int, pool: ParsingPool) -> Stream:
+        if isinstance(stream, RowsStream):
+            return stream
+        ahead = _MOST_AHEAD * pool.workers if self.by_turns else None
+        return ParallelStream(stream, pool, ahead if n_parts == 1 else 2, self.by_turns)

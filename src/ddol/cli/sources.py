@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
@@ -40,7 +39,6 @@ def open_sources(
     n_agents: int,
     regression: bool,
     own: Sequence[int] | None = None,
-    parsers: int | None = None,
 ) -> list[Stream]:
     """One stream to deal round-robin, or one for each agent; a built-in data set without files.
 
@@ -51,7 +49,6 @@ def open_sources(
     regression : bool
         Which built-in data set to take.
     own : agents whose files are read by this process; None for all
-    parsers : threads that parse one file; None for half of the cores
     """
     if not options.data:
         return [built_in(regression)]
@@ -64,16 +61,7 @@ def open_sources(
             f"round-robin, or one for each agent; use --agents {len(paths)}, or join the files "
             "and read standard input (-)"
         )
-    reading = read_options(options)
-    if len(paths) == 1:
-        threads = _parsing_threads() if parsers is None else max(1, parsers)
-        reading = replace(reading, threads=threads)
-    return open_streams(paths, n_agents, reading, own)
-
-
-def _parsing_threads() -> int:
-    """One core learns; half of them are enough to keep it busy."""
-    return max(1, min(4, (os.cpu_count() or 1) // 2))
+    return open_streams(paths, n_agents, read_options(options), own)
 
 
 def spooled(options: DataOptions, stack: ExitStack) -> DataOptions:

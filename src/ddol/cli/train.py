@@ -74,6 +74,7 @@ def train(options: TrainOptions) -> Trace:
             crew.own(algorithm.n_agents),
             crew.gather,
             _parsers(options.run),
+            options.run.engine == "threads",
         )
         known = None if saved is None else Facts.restored(saved.facts, saved.arrays)
         prepared = preparing.prepare(stack, known)
@@ -188,9 +189,9 @@ def _parsers(run: RunOptions) -> int | None:
     if run.engine == "mpi":
         from ddol.engines.ranks import cores_of_rank
 
-        return cores_of_rank() - 1
+        return cores_of_rank()
     if run.engine != "threads":
-        return None
+        return run.workers
     from ddol.engines.threads import checked_workers
 
     return checked_workers(run.workers)

@@ -11,7 +11,6 @@ from ddol.streams.mapped import MappedStream, mapped, with_intercept
 
 if TYPE_CHECKING:
     from ddol.streams.arrays import RowsStream, array_stream
-    from ddol.streams.background import prefetch
     from ddol.streams.chained import ChainedStream
     from ddol.streams.dealing import (
         deal,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from ddol.streams.libsvm import LibsvmStream
     from ddol.streams.numpy_files import NpyStream, read_npz
     from ddol.streams.open import ReadOptions, open_stream, open_streams
+    from ddol.streams.parallel import ParallelStream, ParsingPool
     from ddol.streams.parquet import ParquetStream
     from ddol.streams.raw import Named, Table, Text
     from ddol.streams.rows import Block, Rows, concatenate
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 # Modules are imported when one of their names is first used: who reads LIBSVM waits for no Parquet.
 _HOMES = {
     "ddol.streams.arrays": "RowsStream array_stream",
-    "ddol.streams.background": "prefetch",
     "ddol.streams.chained": "ChainedStream",
     "ddol.streams.dealing": "deal online_table progress table_by_agent table_round_robin",
     "ddol.streams.errors": "DataError",
@@ -47,6 +46,7 @@ _HOMES = {
     "ddol.streams.libsvm": "LibsvmStream",
     "ddol.streams.numpy_files": "NpyStream read_npz",
     "ddol.streams.open": "ReadOptions open_stream open_streams",
+    "ddol.streams.parallel": "ParallelStream ParsingPool",
     "ddol.streams.parquet": "ParquetStream",
     "ddol.streams.raw": "Named Table Text",
     "ddol.streams.rows": "Block Rows concatenate",
@@ -69,7 +69,9 @@ __all__ = [
     "MappedStream",
     "Named",
     "NpyStream",
+    "ParallelStream",
     "ParquetStream",
+    "ParsingPool",
     "Position",
     "ReadOptions",
     "Rows",
@@ -92,7 +94,6 @@ __all__ = [
     "online_table",
     "open_stream",
     "open_streams",
-    "prefetch",
     "progress",
     "read_npz",
     "scan",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -12,22 +13,25 @@ from numpy.typing import NDArray
 
 from ddol.streams import libsvm_kernel as kernel
 from ddol.streams.errors import DataError
-from ddol.streams.files import (
-    BEGINNING,
-    STDIN,
-    Chunk,
-    Place,
-    count_lines,
-    describe_paths,
-    progress_in,
-    walk,
-)
-from ddol.streams.libsvm_messages import BadLines, describe_error, place_of
-from ddol.streams.rows import Rows, concatenate
-from ddol.streams.stream import Position
+from ddol.streams.files import check_first_reading, describe_paths, read_once
+from ddol.streams.libsvm_messages import BadLines, describe_error
+from ddol.streams.parallel import in_order
+from ddol.streams.rows import Rows, no_rows
+from ddol.streams.stream import Parsed, Piece, Position
 from ddol.streams.summary import MOST_LABELS, Summary, scan_by_reading
+from ddol.streams.text import (
+    BEGINNING,
+    CHUNK_BYTES,
+    Bytes,
+    Chunk,
+    Load,
+    advanced,
+    byte_range,
+    count_lines,
+    cut,
+    progress_in,
+)
 
-_LEAST_PART = 64 << 10
 _MOST_INDEX = 1 << 31
 
 
@@ -41,7 +45,7 @@ class LibsvmStream:
     Parameters
     ----------
     paths
-        File names, plain or ending in ``.gz``, ``.bz2`` or ``.zst``; ``-`` is standard input.
+        File names, plain or compressed (gzip, bzip2, xz, Zstandard); ``-`` is standard input.
     index_base
         Index of the first feature, 1 or 0.
     n_features
@@ -51,12 +55,12 @@ class LibsvmStream:
     on_bad_line
         ``"error"`` raises `DataError` at the first bad line; ``"skip"`` leaves such lines
         out and counts them in `bad_lines`.
-    threads
-        Threads that parse a chunk together; the rows are the same for any number.
     keep
         ``(first, last, n_agents)``: only rows of agents `first` to `last` (exclusive) under
         round-robin dealing are needed, so that the text of the others is passed over. They
         stay as empty rows labelled NaN, which keeps blocks and positions as they are without `keep`.
+    part
+        Only lines that begin between these bytes of all files together.
     chunk_bytes
         Text that is read at a time.
 
@@ -75,9 +79,9 @@ class LibsvmStream:
     n_features: int | None = None
     n_examples: int | None = None
     on_bad_line: Literal["error", "skip"] = "error"
-    threads: int = 1
     keep: tuple[int, int, int] | None = None
-    chunk_bytes: int = 2 << 20
+    part: tuple[int, int] | None = None
+    chunk_bytes: int = CHUNK_BYTES
     bad_lines: BadLines = field(default_factory=BadLines, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -88,26 +92,24 @@ class LibsvmStream:
 
     @property
     def restartable(self) -> bool:
-        """Whether the text can be read again; standard input cannot."""
-        return STDIN not in self.paths
+        """Whether the text can be read again; a pipe cannot."""
+        return not any(map(read_once, self.paths))
 
     def read(
         self, position: Position | None = None, pass_number: int = 0
     ) -> Iterator[tuple[Rows, Position]]:
         """Yield the rows of one chunk after the other, and where the next begins."""
-        if not self.restartable and (position or pass_number):
-            raise DataError("standard input cannot be read twice; give a file instead")
+        return in_order((piece() for piece in self.pieces(position, pass_number)), position)
+
+    def pieces(self, position: Position | None = None, pass_number: int = 0) -> Iterator[Piece]:
+        """Yield chunks that have yet to be read; see `Stream`."""
+        check_first_reading(self.paths, position or pass_number)
         at = position or BEGINNING
-        row, skipped = at["row"], at["skipped"]
-        self.bad_lines.count = skipped
-        for chunk, place in walk(self.paths, at, self.chunk_bytes):
-            parsed = self._parse(chunk, place, row)
-            row += len(parsed.rows)
-            skipped += parsed.n_bad
-            if len(parsed.rows):
-                yield parsed.rows, {**place.after(chunk), "row": row, "skipped": skipped}
-        if not row:
-            raise self._found_nothing(skipped)
+        self.bad_lines.count = at["skipped"]
+        tally = _Tally(at["row"])
+        for load in cut(self.paths, at, self.chunk_bytes, self.part):
+            yield self._kept_piece(load, tally) if self._keeps else partial(self._piece, load)
+        yield partial(self._last_piece, at)
 
     def scan(self) -> Summary:
         """Count rows and columns and collect the labels in one fast pass.
@@ -119,10 +121,11 @@ class LibsvmStream:
             return scan_by_reading(self)
         labels = np.empty(MOST_LABELS)
         n_rows, largest, n_labels = 0, -1, 0
-        for chunk, place in walk(self.paths, BEGINNING, self.chunk_bytes):
+        for load in cut(self.paths, BEGINNING, self.chunk_bytes, self.part):
+            chunk = load()
             rows, index, n_labels, bad = kernel.scan_lines(chunk.text, labels, n_labels)
             if bad >= 0:
-                raise DataError(self._message(chunk, place, bad, kernel.BAD_LABEL))
+                raise DataError(self._message(chunk, bad, kernel.BAD_LABEL))
             n_rows += rows
             largest = max(largest, index)
         if not n_rows:
@@ -145,36 +148,71 @@ class LibsvmStream:
         """File, line and column where row `row` of the block after `position` begins."""
         if not self.restartable:
             return f"{self.describe()}: row {(position or BEGINNING)['row'] + row + 1}"
-        at = position or BEGINNING
-        for chunk, place in walk(self.paths, at, self.chunk_bytes):
-            parsed = self._parse(chunk, place, at["row"])
-            if len(parsed.rows):
-                return place_of(place.path, chunk.text, int(parsed.starts[row]), place.line)
+        for piece in self.pieces(position):
+            parsed = piece()
+            if len(parsed.block):
+                return parsed.locate(row)
         return self.describe()
+
+    def part_of(self, number: int, parts: int) -> LibsvmStream:
+        """The lines of one of `parts` contiguous parts, about equal in bytes."""
+        return replace(self, part=byte_range(self.paths, number, parts))
 
     @property
     def _limit(self) -> int:
         return _MOST_INDEX if self.n_features is None else self.n_features
 
-    def _parse(self, chunk: Chunk, place: Place, row: int) -> _Parsed:
+    @property
+    def _keeps(self) -> bool:
         # Which lines are rows is known only after reading them when bad ones are skipped, so
         # `keep` can save nothing there.
-        skip = self.on_bad_line == "skip"
-        keep = (0, 0, 0) if skip or self.keep is None else self.keep
-        rules = (self.index_base, self._limit, skip)
-        threads = 1 if keep[2] else self.threads
-        parsed = parse_text(chunk.text, rules, row, keep, threads)
-        if parsed.n_bad:
-            messages = [self._message(chunk, place, at, kind) for at, kind in parsed.bad]
-            if not skip:
-                raise DataError(messages[0])
-            self.bad_lines.add(parsed.n_bad, messages)
-        if self.n_features is not None:
-            parsed = replace(parsed, rows=parsed.rows.widen(self.n_features))
-        return parsed
+        return self.keep is not None and self.on_bad_line != "skip"
 
-    def _message(self, chunk: Chunk, place: Place, at: int, kind: int) -> str:
-        where = place_of(place.path, chunk.text, at, place.line)
+    def _kept_piece(self, load: Load, tally: _Tally) -> Piece:
+        """A piece of which only some rows are read: the number of the first must be known."""
+        chunk = load()
+        first_row = tally.before(chunk)
+
+        def piece() -> Parsed:
+            lines = self._parse(chunk, first_row)
+            tally.found(chunk, len(lines.rows))
+            return self._finished(chunk, lines)
+
+        return piece
+
+    def _piece(self, load: Load) -> Parsed:
+        chunk = load()
+        return self._finished(chunk, self._parse(chunk))
+
+    def _finished(self, chunk: Chunk, lines: _Lines) -> Parsed:
+        def after(position: Position | None) -> Position:
+            if lines.n_bad:
+                self.bad_lines.add(lines.n_bad, [self._message(chunk, *bad) for bad in lines.bad])
+            return advanced(position or BEGINNING, chunk, len(lines.rows), lines.n_bad)
+
+        return Parsed(lines.rows, after, lambda row: chunk.place(int(lines.starts[row])))
+
+    def _last_piece(self, start: Position) -> Parsed:
+        def after(position: Position | None) -> Position:
+            position = position or BEGINNING
+            if not position["row"] and self.part is None:
+                raise self._found_nothing(position["skipped"])
+            return position
+
+        return Parsed(no_rows(), after, lambda row: self.describe())
+
+    def _parse(self, chunk: Chunk, row: int = 0) -> _Lines:
+        skip = self.on_bad_line == "skip"
+        keep = self.keep if self._keeps and self.keep is not None else (0, 0, 0)
+        lines = parse_text(chunk.text, (self.index_base, self._limit, skip), row, keep)
+        if lines.n_bad and not skip:
+            raise DataError(self._message(chunk, *lines.bad[0]))
+        if self.n_features is not None:
+            lines = replace(lines, rows=lines.rows.widen(self.n_features))
+        return lines
+
+    def _message(self, chunk: Chunk, at: int, kind: int) -> str:
+        where = chunk.place(at)
         return f"{where}: {describe_error(chunk.text, at, kind, self.index_base, self._limit)}"
 
     def _found_nothing(self, skipped: int) -> DataError:
@@ -185,8 +223,32 @@ class LibsvmStream:
         )
 
 
+class _Tally:
+    """Number of the next row while those before it may still be unread: then they are counted."""
+
+    def __init__(self, row: int) -> None:
+        self._row = row
+        self._last: Chunk | None = None
+        self._lock = threading.Lock()
+
+    def before(self, chunk: Chunk) -> int:
+        """Rows before a chunk, which comes next."""
+        with self._lock:
+            if self._last is not None:
+                self._row += kernel.count_rows(self._last.text)
+            self._last = chunk
+            return self._row
+
+    def found(self, chunk: Chunk, rows: int) -> None:
+        """Take note of how many rows a chunk has, if nobody has counted them yet."""
+        with self._lock:
+            if self._last is chunk:
+                self._row += rows
+                self._last = None
+
+
 @dataclass(frozen=True, slots=True)
-class _Parsed:
+class _Lines:
     """Rows of some text, where each begins in it, and the (place, kind) of bad lines."""
 
     rows: Rows
@@ -196,12 +258,11 @@ class _Parsed:
 
 
 def parse_text(
-    text: NDArray[np.uint8],
+    text: Bytes,
     rules: tuple[int, int, bool],
     first_row: int = 0,
     keep: tuple[int, int, int] = (0, 0, 0),
-    threads: int = 1,
-) -> _Parsed:
+) -> _Lines:
     """Read lines of LIBSVM text that are in memory.
 
     Parameters
@@ -212,53 +273,7 @@ def parse_text(
         Index of the first feature, limit of columns, and whether to go on after a bad line.
     first_row, keep
         Number of the first row, and whose rows are needed; see `LibsvmStream`.
-    threads
-        Number of parts that are read at the same time.
     """
-    cuts = _line_starts_near(text, threads)
-    if len(cuts) == 2:
-        return _parse_part(text, rules, first_row, keep)
-    from concurrent.futures import ThreadPoolExecutor
-
-    parts = [text[lo:hi] for lo, hi in pairwise(cuts)]
-    with ThreadPoolExecutor(len(parts)) as pool:
-        parsed = list(pool.map(lambda part: _parse_part(part, rules, 0, keep), parts))
-    if not rules[2]:
-        # What follows the first bad line counts for nothing, as with one thread.
-        bad = [number for number, part in enumerate(parsed) if part.n_bad]
-        parsed = parsed[: bad[0] + 1] if bad else parsed
-    offsets = cuts[: len(parsed)]
-    places = zip(parsed, offsets, strict=True)
-    return _Parsed(
-        rows=concatenate([part.rows for part in parsed]),
-        starts=np.concatenate([part.starts + offset for part, offset in places]),
-        n_bad=sum(part.n_bad for part in parsed),
-        bad=[
-            (at + offset, kind)
-            for part, offset in zip(parsed, offsets, strict=True)
-            for at, kind in part.bad
-        ],
-    )
-
-
-def _line_starts_near(text: NDArray[np.uint8], parts: int) -> list[int]:
-    """Where to cut `text` in about equal parts of whole lines."""
-    parts = max(1, min(parts, len(text) // _LEAST_PART))
-    cuts = [0]
-    for number in range(1, parts):
-        at = max(cuts[-1], number * len(text) // parts)
-        step = int(np.argmax(text[at:] == 10)) + 1
-        if at + step < len(text):
-            cuts.append(at + step)
-    return [*cuts, len(text)]
-
-
-def _parse_part(
-    text: NDArray[np.uint8],
-    rules: tuple[int, int, bool],
-    first_row: int,
-    keep: tuple[int, int, int],
-) -> _Parsed:
     # Room for all there can be; what is not written to takes no memory.
     lines, pairs = count_lines(text), len(text) // len("1:1 ")
     y, starts = np.empty(lines), np.empty(lines, dtype=np.int64)
@@ -295,7 +310,7 @@ def _parse_part(
         weight=np.empty(0),
     )
     found = [(int(at), int(kind)) for at, kind in bad[: min(n_bad, len(bad))]]
-    return _Parsed(rows, starts[:n], n_bad, found)
+    return _Lines(rows, starts[:n], n_bad, found)
 
 
 def _exact(text: NDArray[np.uint8], at: int) -> float:

@@ -47,6 +47,9 @@ _HIDDEN = np.uint64(1 << 52)
 _FRACTION = np.uint64(52)
 _LEAST, _MOST = -342, 308
 _POWERS = np.array([10.0**k for k in range(23)])
+_MOST_POWER = 1 << 50  # beyond the digits of any file, so that a mantissa cannot make up for it
+_TOO_LARGE_DIGITS = np.array([int(d) for d in str(2**1024 - 2**970)], dtype=np.int64)
+"""From here on the nearest double is infinity."""
 
 
 def _five_to_the(q: int) -> int:
@@ -161,7 +164,7 @@ def _read_exponent(text, p):
         p += 1
     exponent, first = 0, p
     while 48 <= text[p] <= 57:
-        exponent = min(100_000, exponent * 10 + (text[p] - 48))
+        exponent = min(_MOST_POWER, exponent * 10 + (text[p] - 48))
         p += 1
     if p == first:
         return 0, letter
@@ -175,21 +178,41 @@ def _round_long(text, p, exponent):
     The digits left out move the number by less than one unit of the last kept. Where that
     unit decides the rounding, the caller has to look at all of them.
     """
-    w, kept, point = _ZERO, 0, False
+    w, kept, point, first, cut = _ZERO, 0, False, p, False
     while 48 <= text[p] <= 57 or text[p] == _POINT:
         if text[p] == _POINT:
             point = True
         elif kept == 19:
             exponent += not point
+            cut = cut or text[p] != 48
         else:
             w = w * _TEN + np.uint64(text[p] - 48)
             kept += w != _ZERO
             exponent -= point
         p += 1
-    value, above = round_decimal(w, exponent), round_decimal(w + _ONE, exponent)
-    if value == above or above == np.inf:
-        return above, _DONE
+    value = round_decimal(w, exponent)
+    if not cut:
+        return value, _DONE
+    above = round_decimal(w + _ONE, exponent)
+    if value == above:
+        return value, _DONE
+    if above == np.inf:
+        return (np.inf if _is_too_large(text, first) else value), _DONE
     return value, _UNDECIDED
+
+
+@inner
+def _is_too_large(text, p):
+    """Whether the digits at `p` are at or above those of the first number that has no double."""
+    place = 0
+    while 48 <= text[p] <= 57 or text[p] == _POINT:
+        if text[p] != _POINT and (place > 0 or text[p] != 48):
+            limit = _TOO_LARGE_DIGITS[place] if place < len(_TOO_LARGE_DIGITS) else 0
+            if text[p] - 48 != limit:
+                return text[p] - 48 > limit
+            place += 1
+        p += 1
+    return place >= len(_TOO_LARGE_DIGITS)
 
 
 @inner
@@ -276,8 +299,11 @@ def _skip_query(text, p):
 def _read_index(text, p, previous, base, limit):
     """Feature index at `p` as a column from 0, where its value begins, and the kind of error."""
     first = p
+    while text[p] == 48:
+        p += 1
+    counted = p
     w, p = _read_digits(text, p, _ZERO)
-    if p - first > 10:
+    if p - counted > 10:
         return 0, first, TOO_LARGE
     index = np.int64(w)
     if text[p] != _COLON:
@@ -468,6 +494,22 @@ def _scan_lines(text, size, labels, room, counts):
         largest = max(largest, _last_index(text, end, p))
         p = p + 1 if text[p] == _NEWLINE else _skip_line(text, p, size)
     counts[0], counts[1], counts[2] = rows, largest, n_labels
+
+
+@entry("int64(int64, int64)")
+def _count_rows(text, size):
+    text, p, rows = bytes_at(text), 0, 0
+    while p < size:
+        p = _skip_blanks(text, p)
+        if text[p] != _NEWLINE and text[p] != _HASH:
+            rows += 1
+        p = _skip_line(text, p, size)
+    return rows
+
+
+def count_rows(text: NDArray[np.uint8]) -> int:
+    """Lines that are neither blank nor comments, bad ones included."""
+    return int(_count_rows(text.ctypes.data, len(text)))
 
 
 def parse(job: Job) -> None:

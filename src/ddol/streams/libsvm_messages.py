@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from ddol.streams import libsvm_kernel as kernel
 
-_NEWLINE = 10
 _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)$", re.IGNORECASE)
 
 
@@ -32,15 +31,6 @@ class BadLines:
         """Count bad lines and keep their messages while there is room."""
         self.count += count
         self.messages.extend(messages[: self.most - len(self.messages)])
-
-
-def place_of(path: str, text: NDArray[np.uint8], at: int, first_line: int) -> str:
-    """Say where byte `at` of a chunk is, as file:line:column, both from 1."""
-    before = text[:at] == _NEWLINE
-    line = first_line + int(np.count_nonzero(before))
-    newlines = np.flatnonzero(before[-(1 << 20) :])
-    start = max(0, at - (1 << 20)) + int(newlines[-1]) + 1 if len(newlines) else 0
-    return f"{path}:{line}:{at - start + 1}"
 
 
 def describe_error(text: NDArray[np.uint8], at: int, kind: int, base: int, limit: int) -> str:

@@ -8,8 +8,9 @@ from functools import partial
 from typing import TypeAlias
 
 from ddol.streams.arrays import RowsStream
+from ddol.streams.parallel import pieces_of
 from ddol.streams.rows import Rows
-from ddol.streams.stream import Position, Stream
+from ddol.streams.stream import Parsed, Piece, Position, Stream
 
 Change: TypeAlias = Callable[[Rows, Callable[[int], str]], Rows]
 """New rows from old; the second argument says where a row is, for messages."""
@@ -51,6 +52,17 @@ class MappedStream:
         for rows, after in self.stream.read(position, pass_number):
             yield self.change(rows, partial(self.stream.locate, before)), after
             before = after
+
+    def pieces(self, position: Position | None = None, pass_number: int = 0) -> Iterator[Piece]:
+        """Yield pieces of the stream below that are changed where they are parsed."""
+        for piece in pieces_of(self.stream, position, pass_number):
+            yield partial(self._changed, piece)
+
+    def _changed(self, piece: Piece) -> Parsed:
+        parsed = piece()
+        if not len(parsed.block):
+            return parsed
+        return replace(parsed, block=self.change(parsed.block, parsed.locate))
 
     def describe(self) -> str:
         """Name of the stream below."""

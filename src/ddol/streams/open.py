@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ddol.streams.arrays import array_stream
+from ddol.streams.compression import ENDINGS
 from ddol.streams.errors import DataError
-from ddol.streams.files import COMPRESSED, STDIN, check_readable
+from ddol.streams.files import STDIN, check_readable
 from ddol.streams.libsvm import LibsvmStream
 from ddol.streams.stream import Stream
+from ddol.streams.text import CHUNK_BYTES
 
 _MOST_CHUNKS = 8  # together, at the size of one
 _LEAST_CHUNK = 64 << 10
@@ -39,7 +41,7 @@ class ReadOptions:
     format
         ``libsvm``, ``csv``, ``tsv``, ``parquet``, ``npy`` or ``npz``; by default the file's
         ending decides.
-    index_base, n_features, on_bad_line, threads, keep
+    index_base, n_features, on_bad_line, keep
         Of LIBSVM text; see `LibsvmStream`.
     label, weight
         Name or number of these columns of a table; see `choose_columns`.
@@ -53,13 +55,12 @@ class ReadOptions:
     index_base: int = 1
     n_features: int | None = None
     on_bad_line: Literal["error", "skip"] = "error"
-    threads: int = 1
     keep: tuple[int, int, int] | None = None
     label: str | int | None = None
     weight: str | int | None = None
     header: bool | None = None
     delimiter: str | None = None
-    chunk_bytes: int = 2 << 20
+    chunk_bytes: int = CHUNK_BYTES
 
 
 def open_streams(
@@ -153,7 +154,7 @@ def format_of(path: str) -> str:
     ('csv', 'libsvm', 'libsvm')
     """
     name = Path(path).name
-    for ending in COMPRESSED:
+    for ending in ENDINGS:
         name = name.removesuffix(ending)
     # Names such as covtype.libsvm.binary.scale have endings that mean something else.
     endings = [suffix.lower() for suffix in Path(name).suffixes] or [""]
@@ -180,7 +181,6 @@ def _libsvm(paths: tuple[str, ...], options: ReadOptions) -> Stream:
         index_base=options.index_base,
         n_features=options.n_features,
         on_bad_line=options.on_bad_line,
-        threads=options.threads,
         keep=options.keep,
         chunk_bytes=options.chunk_bytes,
     )

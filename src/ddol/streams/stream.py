@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from ddol.streams.rows import Rows
 
 Position: TypeAlias = Any
 """A JSON-able value that says where reading stands; only its own stream understands it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A piece of a stream that was read.
+
+    Parameters
+    ----------
+    block
+        Its rows; there may be none.
+    after
+        The position after it, from the one before it; called in the order of the stream.
+    locate
+        Where a row of the block is, for messages.
+    """
+
+    block: Any
+    after: Callable[[Position | None], Position]
+    locate: Callable[[int], str]
+
+
+Piece: TypeAlias = Callable[[], Parsed]
+"""A piece of a stream that has yet to be read: whoever calls it does that, in any thread."""
 
 
 @runtime_checkable
@@ -18,6 +42,9 @@ class Stream(Protocol):
     `read` may be called any number of times. The position that comes with some rows
     restarts right after them, with the same rows in the same blocks as an uninterrupted
     reading would have given.
+
+    A stream that several threads can parse also has ``pieces(position, pass_number)``, an iterator
+    of `Piece`: it is advanced by one thread at a time, and its pieces are called by any.
     """
 
     @property

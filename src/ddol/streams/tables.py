@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,18 +14,11 @@ from numpy.typing import NDArray
 
 from ddol.streams.columns import Columns, choose_columns
 from ddol.streams.errors import DataError
-from ddol.streams.files import (
-    BEGINNING,
-    STDIN,
-    Chunk,
-    Place,
-    describe_paths,
-    progress_in,
-    read_chunks,
-    walk,
-)
-from ddol.streams.rows import Rows
-from ddol.streams.stream import Position
+from ddol.streams.files import check_first_reading, describe_paths, read_once
+from ddol.streams.parallel import in_order
+from ddol.streams.rows import Rows, no_rows
+from ddol.streams.stream import Parsed, Piece, Position
+from ddol.streams.text import BEGINNING, CHUNK_BYTES, Chunk, Load, advanced, cut, progress_in
 
 
 def import_polars(where: str) -> Any:
@@ -46,7 +39,7 @@ class CsvStream:
     Parameters
     ----------
     paths
-        File names, plain or ending in ``.gz``, ``.bz2`` or ``.zst``; ``-`` is standard input.
+        File names, plain or compressed; ``-`` is standard input.
     label, weight
         Name or number of these columns; see `choose_columns` for the default.
     header
@@ -75,39 +68,61 @@ class CsvStream:
     header: bool | None = None
     delimiter: str = ","
     n_examples: int | None = None
-    chunk_bytes: int = 2 << 20
+    chunk_bytes: int = CHUNK_BYTES
 
     @property
     def restartable(self) -> bool:
-        """Whether the text can be read again; standard input cannot."""
-        return STDIN not in self.paths
+        """Whether the text can be read again; a pipe cannot."""
+        return not any(map(read_once, self.paths))
 
     @property
     def n_features(self) -> int | None:
-        """Number of columns besides label and weight; None for standard input."""
+        """Number of columns besides label and weight; None for a pipe."""
         return len(self._layout.columns.features) if self.restartable else None
 
     def read(
         self, position: Position | None = None, pass_number: int = 0
     ) -> Iterator[tuple[Rows, Position]]:
         """Yield the rows of one chunk after the other, and where the next begins."""
-        if not self.restartable and (position or pass_number):
-            raise DataError("standard input cannot be read twice; give a file instead")
+        return in_order((piece() for piece in self.pieces(position, pass_number)), position)
+
+    def pieces(self, position: Position | None = None, pass_number: int = 0) -> Iterator[Piece]:
+        """Yield chunks that have yet to be read; see `Stream`."""
+        check_first_reading(self.paths, position or pass_number)
         import_polars(self.describe())
-        at = position or BEGINNING
-        row = at["row"]
         layout = self._layout if self.restartable else None
-        for chunk, place in walk(self.paths, at, self.chunk_bytes):
-            layout = layout or self._layout_of(chunk)
-            rows = self._parse(chunk, place, layout)
-            row += len(rows)
-            if len(rows):
-                yield rows, {**place.after(chunk), "row": row, "skipped": 0}
-        if not row:
-            raise DataError(
-                f"{self.describe()}: found no rows below the header, expected examples; "
-                "check how the file was made"
-            )
+        for load in cut(self.paths, position or BEGINNING, self.chunk_bytes):
+            if layout is None:
+                layout = self._layout_of(load())
+            yield partial(self._piece, load, layout)
+        yield self._last_piece
+
+    def _piece(self, load: Load, layout: _Layout) -> Parsed:
+        chunk = load()
+        rows = self._parse(chunk, layout)
+        return Parsed(
+            rows,
+            lambda position: advanced(position or BEGINNING, chunk, len(rows)),
+            lambda row: f"{chunk.path}:{self._line_of(chunk, row, layout)}",
+        )
+
+    def _last_piece(self) -> Parsed:
+        def after(position: Position | None) -> Position:
+            position = position or BEGINNING
+            if not position["row"]:
+                raise DataError(
+                    f"{self.describe()}: found no rows below the header, expected examples; "
+                    "check how the file was made"
+                )
+            return position
+
+        return Parsed(no_rows(), after, lambda row: self.describe())
+
+    def _line_of(self, chunk: Chunk, row: int, layout: _Layout) -> int:
+        for number, (line, _) in enumerate(self._cells(chunk, layout)):
+            if number == row:
+                return line
+        return chunk.first_line()
 
     def describe(self) -> str:
         """Name of the file, or of the first and how many more."""
@@ -122,16 +137,16 @@ class CsvStream:
         at = position or BEGINNING
         if not self.restartable:
             return f"{self.describe()}: row {at['row'] + row + 1}"
-        for chunk, place in walk(self.paths, at, self.chunk_bytes):
-            cells = list(self._cells(chunk, place, self._layout))
-            if cells:
-                return f"{place.path}:{cells[row][0]}"
+        for piece in self.pieces(position):
+            parsed = piece()
+            if len(parsed.block):
+                return parsed.locate(row)
         return self.describe()
 
     @cached_property
     def _layout(self) -> _Layout:
-        for chunk in read_chunks(self.paths[0], 0, 1 << 16):
-            return self._layout_of(chunk)
+        for load in cut(self.paths[:1], BEGINNING, 1 << 16):
+            return self._layout_of(load())
         raise DataError(f"{self.describe()}: found an empty file, expected examples")
 
     def _layout_of(self, chunk: Chunk) -> _Layout:
@@ -143,12 +158,12 @@ class CsvStream:
         names = [name.strip() for name in names]
         return _Layout(choose_columns(names, self.label, self.weight, self.describe()), header)
 
-    def _parse(self, chunk: Chunk, place: Place, layout: _Layout) -> Rows:
+    def _parse(self, chunk: Chunk, layout: _Layout) -> Rows:
         table = self._parse_fast(chunk, layout)
         if table is None:
             # Something is wrong or unusual: go through the cells one by one, to name it.
-            cells = self._cells(chunk, place, layout)
-            listed = [self._check(place, line, row, layout) for line, row in cells]
+            cells = self._cells(chunk, layout)
+            listed = [self._check(chunk.path, line, row, layout) for line, row in cells]
             table = np.array(listed).reshape(len(listed), len(layout.columns.names))
         return rows_of_table(table, layout.columns)
 
@@ -170,21 +185,19 @@ class CsvStream:
         with np.errstate(invalid="ignore", over="ignore"):
             return table if np.isfinite(table.sum()) else None
 
-    def _cells(
-        self, chunk: Chunk, place: Place, layout: _Layout
-    ) -> Iterator[tuple[int, list[str]]]:
+    def _cells(self, chunk: Chunk, layout: _Layout) -> Iterator[tuple[int, list[str]]]:
         """Yield line numbers and cells, without header and blank lines."""
         text = chunk.text.tobytes().decode("utf-8", "replace")
-        for line, row in enumerate(self._split(text), place.line):
+        for line, row in enumerate(self._split(text), chunk.first_line()):
             if row and not (layout.header and line == 1):
                 yield line, row
 
     def _split(self, text: str) -> Iterator[list[str]]:
         return csv.reader(text.splitlines(), delimiter=self.delimiter)
 
-    def _check(self, place: Place, line: int, row: Sequence[str], layout: _Layout) -> list[float]:
+    def _check(self, path: str, line: int, row: Sequence[str], layout: _Layout) -> list[float]:
         columns = layout.columns
-        where = f"{place.path}:{line}"
+        where = f"{path}:{line}"
         if len(row) != len(columns.names):
             raise DataError(
                 f"{where}: found {len(row)} cells, expected {len(columns.names)}; "
