@@ -31,7 +31,7 @@ CASES = {
     "binary junk": ("b.libsvm", binary_junk, "b.libsvm:1:1: found"),
     "truncated bz2": ("t.bz2", truncated_bz2, "t.bz2: compressed data end before"),
     "truncated gz": ("t.gz", truncated_gz, "t.gz: compressed data end before"),
-    "not bz2 at all": ("n.bz2", GOOD, "n.bz2: cannot be read"),
+    "not bz2 at all": ("n.bz2", GOOD, "n.bz2: found other bytes at its beginning"),
     "cut line": ("cut.libsvm", GOOD + "1 1:0.5 2:", "cut.libsvm:3:"),
     "no number": ("a.libsvm", GOOD + "1 3:abc\n", "a.libsvm:3:"),
     "no index": ("i.libsvm", GOOD + "1 :5\n", "i.libsvm:3:"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-STDIN = "-"
+from ddol.streams.files import read_once
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class DataOptions:
     @property
     def from_stdin(self) -> bool:
         """Whether examples come through a pipe, which can be read once only."""
-        return STDIN in self.data
+        return any(map(read_once, self.data))
 
 
 @dataclass(frozen=True)

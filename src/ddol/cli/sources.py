@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
 import zlib
 from collections.abc import Sequence
@@ -14,10 +13,11 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from ddol.cli.options import STDIN, DataOptions
+from ddol.cli.options import DataOptions
 from ddol.streams.arrays import RowsStream, array_stream
 from ddol.streams.errors import DataError
-from ddol.streams.open import ReadOptions, expand, open_streams
+from ddol.streams.files import STDIN, open_bytes, read_once
+from ddol.streams.open import ReadOptions, expand, format_of, open_streams
 from ddol.streams.stream import Stream
 
 _END_BYTES = 1 << 16
@@ -65,12 +65,19 @@ def open_sources(
 
 
 def spooled(options: DataOptions, stack: ExitStack) -> DataOptions:
-    """Copy standard input to a temporary file, which can be read more than once."""
+    """Copy what can be read once only to temporary files, which can be read again."""
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ddol-"))
-    path = Path(folder, f"standard-input.{options.format or 'libsvm'}")
-    with path.open("wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
-    return replace(options, data=(str(path),))
+    return replace(options, data=tuple(_spool(path, options, folder) for path in options.data))
+
+
+def _spool(path: str, options: DataOptions, folder: str) -> str:
+    if not read_once(path):
+        return path
+    name = "standard-input" if path == STDIN else Path(path).name
+    copy = Path(folder, f"{name}.{options.format or format_of(path)}")
+    with copy.open("wb") as file:
+        shutil.copyfileobj(open_bytes(path), file, 1 << 20)
+    return str(copy)
 
 
 def built_in(regression: bool) -> RowsStream:

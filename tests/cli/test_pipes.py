@@ -1,0 +1,66 @@
+"""What can be read only once is read once: pipes, standard input, compressed or not."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+TRAIN = [sys.executable, "-m", "ddol", "train"]
+
+
+def figures(command: str, folder: Path) -> dict:
+    out = folder / "figures.json"
+    subprocess.run(
+        ["bash", "-c", f"{command} --quiet --json {out}"], check=True, capture_output=True
+    )
+    return json.loads(out.read_text())
+
+
+@pytest.fixture
+def long_file(tmp_path, text_of) -> Path:
+    path = tmp_path / "long.libsvm"
+    path.write_text(text_of(n=30_000))
+    return path
+
+
+@pytest.mark.parametrize("options", ["", "--passes 2", "--shuffle", "--engine threads --workers 2"])
+def test_a_pipe_gives_what_the_file_gives(tmp_path, long_file, options):
+    train = " ".join(TRAIN)
+    expected = figures(f"{train} {long_file} {options}", tmp_path)
+    for source in (f"<(cat {long_file})", f"<(gzip -c {long_file})"):
+        found = figures(f"{train} {source} {options}", tmp_path)
+        assert found["examples"] == expected["examples"] >= 30_000
+        assert found["mistakes"] == expected["mistakes"]
+
+
+def test_gzip_on_standard_input(tmp_path, long_file):
+    packed = tmp_path / "packed"
+    packed.write_bytes(gzip.compress(long_file.read_bytes()))
+    found = figures(f"{' '.join(TRAIN)} - < {packed}", tmp_path)
+    assert found["examples"] == 30_000
+
+
+@pytest.mark.parametrize("written", [b"", b"1 1:1\n-1 1:-1\n" * 40])
+def test_a_named_pipe_does_not_keep_the_first_signal_waiting(tmp_path, written):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    process = subprocess.Popen([*TRAIN, str(pipe)], stderr=subprocess.PIPE)
+    writer = os.open(pipe, os.O_RDWR)  # does not wait for a reader
+    try:
+        os.write(writer, written)
+        time.sleep(3.0)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+    finally:
+        os.close(writer)
+        process.kill()
+    assert process.returncode == 130
+    assert b"Traceback" not in said
