@@ -6,6 +6,7 @@ import ctypes
 import functools
 import inspect
 import os
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -162,8 +163,36 @@ def packed(values: tuple) -> bytes:
 
 
 def is_kept(function: Entry) -> bool:
-    """Whether this machine has compiled a function before; if not, its first call takes a while."""
+    """Whether this machine has the code of a function; if not, its first call takes a while."""
     return INTERPRETED or store.holds(_name(function.function, function.signature, sums=False))
+
+
+def on_compiling(say: Callable[[str], object]) -> None:
+    """Tell somebody else than standard error when ddol's own code has to be compiled first."""
+    _Waiting.say = say
+
+
+class _Waiting:
+    """What users are told while they wait, once in a process."""
+
+    told = False
+    say: Callable[[str], object] = staticmethod(lambda text: print(text, file=sys.stderr))
+
+    @classmethod
+    def tell(cls) -> None:
+        if cls.told:
+            return
+        cls.told = True
+        reason = store.cache().reason
+        later = f"in memory only ({reason})" if reason else "later runs start at once"
+        cls.say(f"ddol: compiling for this machine, which takes some seconds; {later}")
+
+    @classmethod
+    def regret(cls, reason: str) -> None:
+        """Take the promise back."""
+        if cls.told and reason and not store.cache().reason:
+            cls.say(f"ddol: compiled code cannot be kept ({reason}); the next run compiles again")
+            cls.told = False
 
 
 def _name(function: Callable, signature: Signature, sums: bool) -> str:
@@ -181,16 +210,28 @@ def _address(function: Callable, signature: Signature, expected: str, sums: bool
         name = _name(function, signature, sums)
     except UnknownError:
         code = _compiled(function, signature, expected, sums)
-        _loaded[f"in this process only, at {code.address}"] = code
-        return int(code.address)
+        name = f"in this process only, number {len(_loaded)}"
+        _loaded[name] = _linked(name, code)
     if name not in _loaded:
-        code = store.fetch(name)
-        if code is None:
-            code = _compiled(function, signature, expected, sums)
-            if code.machine_code is not None:
-                store.put(name, code.symbol, code.machine_code)
-        _loaded[name] = code
+        _loaded[name] = store.fetch(name) or _kept(name, function, signature, expected, sums)
     return int(_loaded[name].address)
+
+
+def _kept(name: str, function: Callable, signature: Signature, expected: str, sums: bool) -> Any:
+    """Compile, and keep for other processes."""
+    if not sums:  # one of ours, which are long
+        _Waiting.tell()
+    code = _compiled(function, signature, expected, sums)
+    if code.machine_code is not None:
+        _Waiting.regret(store.put(name, code.symbol, code.machine_code))
+    return _linked(name, code)
+
+
+def _linked(name: str, code: Any) -> Any:
+    """Load as later processes do, so that all of them run the same code."""
+    if code.machine_code is None:
+        return code
+    return store.load(name, code.symbol, code.machine_code)
 
 
 def _compiled(function: Callable, signature: Signature, expected: str, sums: bool) -> Any:

@@ -1,9 +1,9 @@
-"""Object code on disk, so that a function is compiled once on a machine and then loaded in a millisecond.
+"""Object code on disk, so that a function is compiled once and then loaded in a millisecond.
 
 One file holds one function: a checksum, its symbol, and the object code of LLVM. A file's name is the
-digest of what the function says, of the compiler's version and of the processor. Files are written
-beside and renamed; what is damaged is compiled anew. Code is loaded only from a folder that belongs to
-the user and that nobody else can write to.
+digest of what the function says, and of the processor's level. Code is looked for among what was
+shipped with the package, then in the user's cache, where the compiler's version is part of the name.
+Damaged files are compiled anew.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import functools
 import hashlib
 import importlib.util
+import itertools
 import os
 import sys
 import tempfile
@@ -20,6 +21,12 @@ from typing import Any, NamedTuple
 
 import llvmlite
 import llvmlite.binding as llvm
+
+from ddol.compiled.folder import Folder, UnsafeFolderError
+from ddol.compiled.target import target
+
+SHIPPED = Path(__file__).with_name("shipped")
+"""Code of ddol's own functions, made when the package was built."""
 
 _CHECKSUM = 20
 _MOST_FILES = 4000
@@ -33,93 +40,130 @@ class Loaded(NamedTuple):
     """Owner of the memory."""
 
 
-def folder() -> Path | None:
-    """Where object code is kept: ``DDOL_CACHE_DIR``, or the user's cache; None if there is no such place."""
-    found = os.environ.get("DDOL_CACHE_DIR")
-    if found is None:
-        found = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or "~/.cache"
-        found = str(Path(found) / "ddol")
-    return _own_folder(found)
+class Cache(NamedTuple):
+    """The user's cache, or why there is none."""
+
+    folder: Folder | None
+    reason: str = ""
+
+
+def cache() -> Cache:
+    """Where object code is kept: under ``DDOL_CACHE_DIR``, or in the user's cache."""
+    given = os.environ.get("DDOL_CACHE_DIR")
+    usual = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or "~/.cache"
+    return _opened(given, usual)
 
 
 @functools.cache
-def _own_folder(path: str) -> Path | None:
-    place = Path(path).expanduser() / "compiled"
-    try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        facts = place.stat()
-    except (OSError, RuntimeError):  # RuntimeError: no home
-        return None
-    if os.name == "posix" and (facts.st_uid != os.getuid() or facts.st_mode & 0o022):
-        return None
-    return place if os.access(place, os.R_OK | os.X_OK) else None
+def _opened(given: str | None, usual: str) -> Cache:
+    places = [given] if given else [f"{usual}/ddol", _temporary()]
+    reason = ""
+    for place in places:
+        try:
+            return Cache(Folder(Path(place).expanduser() / "compiled"))
+        except UnsafeFolderError as error:
+            return Cache(None, str(error))
+        except (OSError, RuntimeError) as error:  # RuntimeError: no home
+            reason = reason or f"{place}: {getattr(error, 'strerror', None) or error}"
+    return Cache(None, reason)
+
+
+def _temporary() -> str:
+    """A cache for whoever has no home that can be written to."""
+    owner = os.getuid() if hasattr(os, "getuid") else "user"
+    return str(Path(tempfile.gettempdir(), f"ddol-{owner}"))
 
 
 @functools.cache
 def circumstances() -> str:
-    """All that decides on machine code beside the function: versions and the processor."""
+    """What decides on a function's code beside what it says: the processor's level, and this room."""
+    room = Path(__file__).parent
+    own = b"".join((room / f"{n}.py").read_bytes() for n in ("compiler", "object_code", "lowering"))
+    tag = sys.implementation.cache_tag or sys.version
+    return " ".join((tag, *target(), hashlib.blake2b(own, digest_size=16).hexdigest()))
+
+
+@functools.cache
+def _compiler_version() -> bytes:
+    """The versions of LLVM and Numba; reading them must not import all of Numba."""
     numba = importlib.util.find_spec("numba")
-    version = b""
+    version = llvmlite.__version__.encode()
     for place in (numba.submodule_search_locations or []) if numba else []:
-        with contextlib.suppress(OSError):  # reading the version must not import all of Numba
-            version = (Path(place) / "_version.py").read_bytes()
-    own = Path(__file__).with_name("compiler.py").read_bytes()
-    return " ".join(
-        (
-            sys.implementation.cache_tag or sys.version,
-            llvmlite.__version__,
-            hashlib.blake2b(version + own, digest_size=16).hexdigest(),
-            llvm.get_process_triple(),
-            llvm.get_host_cpu_name(),
-            llvm.get_host_cpu_features().flatten(),
-        )
-    )
+        with contextlib.suppress(OSError):
+            version += (Path(place) / "_version.py").read_bytes()
+    return version
+
+
+def _cached_name(name: str) -> str:
+    return hashlib.blake2b(name.encode() + _compiler_version(), digest_size=20).hexdigest()
 
 
 def holds(name: str) -> bool:
     """Whether a function is in the store."""
-    place = folder()
-    return place is not None and (place / name).exists()
+    folder = cache().folder
+    kept = folder is not None and folder.holds(_cached_name(name))
+    return kept or (SHIPPED / name).exists()
 
 
 def fetch(name: str) -> Loaded | None:
     """Load a function; None if it is not there, or damaged."""
-    place = folder()
-    if place is None:
-        return None
+    return _loaded(name, _shipped(name)) or _loaded(name, _kept(name))
+
+
+def _shipped(name: str) -> bytes | None:
     try:
-        data = (place / name).read_bytes()
+        return (SHIPPED / name).read_bytes()
     except OSError:
+        return None
+
+
+def _kept(name: str) -> bytes | None:
+    folder = cache().folder
+    return None if folder is None else folder.read(_cached_name(name))
+
+
+def _loaded(name: str, data: bytes | None) -> Loaded | None:
+    if data is None:
         return None
     checksum, rest = data[:_CHECKSUM], data[_CHECKSUM:]
     if hashlib.blake2b(rest, digest_size=_CHECKSUM).digest() != checksum:
         return None
     symbol, _, code = rest.partition(b"\n")
-    return _load(name, symbol.decode(), code)
+    try:
+        return load(name, symbol.decode(), code)
+    except RuntimeError:  # made where the C library has more functions
+        return None
 
 
-def put(name: str, symbol: str, code: bytes) -> None:
-    """Keep a function; where that is impossible, it is compiled again next time."""
-    place = folder()
-    if place is None:
-        return
+def put(name: str, symbol: str, code: bytes) -> str:
+    """Keep a function; returns why that is impossible, or nothing."""
+    folder, reason = cache()
+    if folder is None:
+        return reason
     rest = symbol.encode() + b"\n" + code
-    with contextlib.suppress(OSError):
-        handle, beside = tempfile.mkstemp(dir=place, suffix=".part")
-        with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.blake2b(rest, digest_size=_CHECKSUM).digest() + rest)
-        Path(beside).replace(place / name)
-        _forget_oldest(place)
+    try:
+        data = hashlib.blake2b(rest, digest_size=_CHECKSUM).digest() + rest
+        folder.write(_cached_name(name), data)
+        _forget_oldest(folder)
+    except OSError as error:
+        return f"{folder.path}: {error.strerror}"
+    return ""
 
 
-def _forget_oldest(place: Path) -> None:
+def _forget_oldest(folder: Folder) -> None:
     """Bound the folder: edits and new versions leave files behind that nobody asks for."""
-    files = list(place.iterdir())
-    if len(files) <= _MOST_FILES:
-        return
-    files.sort(key=lambda file: file.stat().st_mtime)
-    for file in files[: _MOST_FILES // 2]:
-        file.unlink(missing_ok=True)
+    names = folder.names()
+    if len(names) > _MOST_FILES:
+        for name in names[: _MOST_FILES // 2]:
+            folder.remove(name)
+
+
+def ship(name: str, folder: Path) -> bool:
+    """Copy a function from the cache to a folder that is shipped; False where it is not there."""
+    data = _kept(name)
+    if data is not None:
+        (folder / name).write_bytes(data)
+    return data is not None
 
 
 @functools.cache
@@ -129,8 +173,11 @@ def _linker() -> Any:
     return llvm.create_lljit_compiler(llvm.Target.from_default_triple().create_target_machine())
 
 
-def _load(name: str, symbol: str, code: bytes) -> Loaded:
+_turn = itertools.count()
+
+
+def load(name: str, symbol: str, code: bytes) -> Loaded:
     """Link object code against this process, in a name space of its own."""
     library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
-    linked = library.export_symbol(symbol).link(_linker(), name)
+    linked = library.export_symbol(symbol).link(_linker(), f"{name} {next(_turn)}")
     return Loaded(linked[symbol], linked)

@@ -1,0 +1,195 @@
+"""The machine code of `ddol.compiled.intrinsics`, by Numba's public ways to extend it.
+
+Importing this module teaches Numba the names; what each means is said beside its stub.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import lower_builtin, overload, type_callable
+
+from ddol.compiled import intrinsics
+
+_WORD, _HALF, _BYTE = ir.IntType(64), ir.IntType(32), ir.IntType(8)
+_DOUBLE = ir.DoubleType()
+
+
+@overload(intrinsics.column, inline="always")
+def _column(index, j):  # type: ignore[no-untyped-def]  # Numba compares signatures
+    if isinstance(index, types.Integer):
+        return lambda index, j: j
+    return lambda index, j: index[j]
+
+
+def _means(name: str, typed: Callable) -> Callable:
+    """Give an intrinsic its types, a function of those of its arguments, and its machine code.
+
+    The machine code is a function of Numba's context, LLVM's builder, the types and LLVM's values.
+    """
+    stub = getattr(intrinsics, name)
+
+    def bind(generate: Callable) -> Callable:
+        @type_callable(stub)
+        def typing(context: Any) -> Callable:
+            def found(*arguments: Any) -> Any:
+                return typed(*arguments)
+
+            found.pysig = inspect.signature(stub)  # type: ignore[attr-defined]
+            return found
+
+        lower_builtin(stub, types.VarArg(types.Any))(generate)
+        return generate
+
+    return bind
+
+
+def _function(builder: Any, name: str, kind: Any) -> Any:
+    """A function of C or LLVM, declared once in a module."""
+    return builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+
+def _pointer(name: str, kind: Any) -> None:
+    pointer = types.CPointer(kind)
+
+    @_means(name, lambda address: pointer(types.int64))
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.inttoptr(values[0], context.get_value_type(pointer))
+
+
+_pointer("floats", types.float64)
+_pointer("integers", types.int64)
+_pointer("indices", types.uint32)
+_pointer("ints", types.int32)
+_pointer("bytes_at", types.uint8)
+
+
+@_means("address_of", lambda pointer, places: types.int64(pointer, types.int64))
+def _address_of(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    return builder.ptrtoint(builder.gep(values[0], [values[1]]), _WORD)
+
+
+@_means("bits", lambda number: types.int64(types.float64))
+def _bits(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    return builder.bitcast(values[0], _WORD)
+
+
+@_means("from_bits", lambda word: types.float64(types.uint64))
+def _from_bits(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    return builder.bitcast(values[0], _DOUBLE)
+
+
+@_means("first_of", lambda address, byte: types.int64(types.int64, types.int64))
+def _first_of(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    kind = ir.VectorType(_BYTE, 64)
+    found = builder.load(builder.inttoptr(values[0], kind.as_pointer()), align=1)
+    wanted = ir.Constant(kind, ir.Undefined)
+    wanted = builder.insert_element(wanted, builder.trunc(values[1], _BYTE), _HALF(0))
+    everywhere = ir.Constant(ir.VectorType(_HALF, 64), [0] * 64)
+    wanted = builder.shuffle_vector(wanted, wanted, everywhere)
+    same = builder.bitcast(builder.icmp_unsigned("==", found, wanted), _WORD)
+    return builder.cttz(same, ir.Constant(ir.IntType(1), 0))  # 64 of 0
+
+
+def _prefetch(name: str, locality: int) -> None:
+    """Define a request for a cache line; locality 3 is the nearest cache."""
+
+    @_means(name, lambda address: types.void(types.int64))
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        byte = _BYTE.as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, _HALF, _HALF, _HALF])
+        name = "llvm.prefetch.p0i8" if "i8*" in str(byte) else "llvm.prefetch.p0"
+        read, near, data = (ir.Constant(_HALF, k) for k in (0, locality, 1))
+        arguments = [builder.inttoptr(values[0], byte), read, near, data]
+        builder.call(_function(builder, name, kind), arguments)
+        return context.get_dummy_value()
+
+
+_prefetch("prefetch", 3)
+_prefetch("prefetch_far", 2)
+
+
+def _fields(kind: Any) -> list[Any]:
+    found = {float: types.float64, bool: types.boolean, int: types.int64}
+    return [found[field] for field in intrinsics.field_types(kind.instance_class)]
+
+
+@_means(
+    "unpacked",
+    lambda kind, data: types.NamedTuple(_fields(kind), kind.instance_class)(kind, data),
+)
+def _unpacked(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    """Load all fields at once: the kernel reads them from registers, not through the pointer."""
+    loaded = []
+    for k, field in enumerate(signature.return_type.types):
+        place = builder.gep(values[1], [ir.Constant(_WORD, 8 * k)])
+        stored = _DOUBLE if field is types.float64 else _WORD
+        value = builder.load(builder.bitcast(place, stored.as_pointer()))
+        if field is types.boolean:
+            value = builder.icmp_signed("!=", value, ir.Constant(_WORD, 0))
+        loaded.append(value)
+    return context.make_tuple(builder, signature.return_type, loaded)
+
+
+# --- calls ---------------------------------------------------------------------------------------
+
+
+def _call(name: str, result: Any, llvm_result: Any) -> None:
+    """Define a call of the C function at an address with a tuple of arguments."""
+
+    @_means(name, lambda address, arguments: result(types.int64, arguments))
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        inner = [builder.extract_value(values[1], k) for k in range(len(signature.args[1]))]
+        kind = ir.FunctionType(llvm_result, [value.type for value in inner])
+        found = builder.call(builder.inttoptr(values[0], kind.as_pointer()), inner)
+        if result is types.void:
+            return context.get_dummy_value()
+        return builder.sext(found, _WORD) if llvm_result is _HALF else found
+
+
+_call("call_float", types.float64, _DOUBLE)
+_call("call_int", types.int64, _WORD)
+_call("call_int32", types.int64, _HALF)
+_call("call_void", types.void, ir.VoidType())
+
+
+# --- threads: what Numba does not offer on the CPU, LLVM's own instructions ------------------------
+
+
+@_means("atomic_add", lambda words, i, value: types.int64(words, types.int64, types.int64))
+def _atomic_add(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    place = builder.gep(values[0], [values[1]])
+    return builder.atomic_rmw("add", place, values[2], "acq_rel")
+
+
+@_means("atomic_load", lambda words, i: types.int64(words, types.int64))
+def _atomic_load(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    return builder.load_atomic(builder.gep(values[0], [values[1]]), "acquire", 8)
+
+
+@_means("atomic_store", lambda words, i, value: types.void(words, types.int64, types.int64))
+def _atomic_store(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    builder.store_atomic(values[2], builder.gep(values[0], [values[1]]), "release", 8)
+    return context.get_dummy_value()
+
+
+@_means("pause", lambda: types.void())
+def _pause(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    # Inline assembly would abort the interpreter; elsewhere than on x86 yielding is enough.
+    if builder.module.triple.startswith(("x86", "i386", "i686", "amd64")):
+        kind = ir.FunctionType(ir.VoidType(), [])
+        builder.call(builder.module.declare_intrinsic("llvm.x86.sse2.pause", (), kind), [])
+    return context.get_dummy_value()
+
+
+@_means("yield_core", lambda: types.void())
+def _yield_core(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    builder.call(_function(builder, "sched_yield", ir.FunctionType(_HALF, [])), [])
+    return context.get_dummy_value()
