@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from ddol.compiled import INTERPRETED, store
+from ddol.compiled.folder import Folder
 
 pytestmark = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
 
@@ -63,16 +64,123 @@ def test_what_is_damaged_is_compiled_anew(tmp_path, damage):
     assert play(tmp_path) == ["3.0", "False"]
 
 
-@pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
-def test_a_folder_that_others_can_write_to_is_not_used(tmp_path):
+posix = pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
+as_root = pytest.mark.skipif(
+    not hasattr(os, "getuid") or os.getuid() != 0, reason="gives files to another user"
+)
+SOMEBODY = 12345
+
+
+@posix
+@pytest.mark.parametrize("place", [".", "compiled"])
+def test_a_folder_that_others_can_write_to_is_not_used(tmp_path, place):
+    cache = tmp_path / "cache"
+    play(cache)
+    (cache / place).chmod(stat.S_IRWXU | stat.S_IWOTH)
+    assert play(cache) == ["3.0", "True"]
+
+
+@as_root
+@pytest.mark.parametrize("place", [".", "cache", "cache/compiled"])
+def test_whoever_owns_a_folder_above_cannot_bring_his_own_code(tmp_path, place):
+    play(tmp_path / "cache")
+    os.chown(tmp_path / place, SOMEBODY, SOMEBODY)
+    assert play(tmp_path / "cache") == ["3.0", "True"]
+
+
+@as_root
+def test_code_that_somebody_else_wrote_is_compiled_anew(tmp_path):
     play(tmp_path)
-    (tmp_path / "compiled").chmod(stat.S_IRWXU | stat.S_IWOTH)
+    (file,) = files(tmp_path)
+    os.chown(file, SOMEBODY, SOMEBODY)
     assert play(tmp_path) == ["3.0", "True"]
+
+
+@posix
+def test_a_folder_is_held_while_another_takes_its_name(tmp_path):
+    folder = Folder(tmp_path / "own")
+    folder.write("code", b"mine")
+    (tmp_path / "own").rename(tmp_path / "moved")
+    Folder(tmp_path / "own").write("code", b"theirs")
+    assert folder.read("code") == b"mine"
 
 
 def test_without_a_place_everything_works(tmp_path):
     (tmp_path / "file").write_text("")
     assert play(tmp_path / "file") == ["3.0", "True"]
+
+
+@posix
+def test_without_a_home_there_is_a_temporary_cache(tmp_path):
+    elsewhere = {"HOME": "/dev/null", "TMPDIR": str(tmp_path)}
+    unset = dict.fromkeys(("DDOL_CACHE_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA"), "")
+    code = PART.format(more=1.0)
+    assert run(code, **elsewhere, **unset) == ["3.0", "True"]
+    assert run(code, **elsewhere, **unset) == ["3.0", "False"]
+    assert len(files(tmp_path / f"ddol-{os.getuid()}")) == 1
+
+
+ENTRY = """
+import resource, sys
+from ddol.compiled import entry, floats
+
+@entry("double(int64)")
+def first(address):
+    return floats(address)[0] + 1.0
+
+if {limit}:
+    resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+import numpy as np
+sys.stderr = sys.stdout
+numbers = np.ones(1)
+print(first(numbers.ctypes.data))
+"""
+
+
+@posix
+def test_a_full_disk_leaves_nothing_and_is_told(tmp_path):
+    said = " ".join(run(ENTRY.format(limit=50), DDOL_CACHE_DIR=str(tmp_path)))
+    assert "compiled code cannot be kept" in said and said.endswith("2.0")
+    assert files(tmp_path) == []
+
+
+@posix
+def test_what_is_promised_about_later_runs_is_true(tmp_path):
+    cache = tmp_path / "cache"
+    said = " ".join(run(ENTRY.format(limit=0), DDOL_CACHE_DIR=str(cache)))
+    assert "later runs start at once" in said
+    assert run(ENTRY.format(limit=0), DDOL_CACHE_DIR=str(cache)) == ["2.0"]
+    cache.chmod(0o777)
+    said = " ".join(run(ENTRY.format(limit=0), DDOL_CACHE_DIR=str(cache)))
+    assert "in memory only (other users can write to" in said and "later runs" not in said
+
+
+def test_what_a_killed_process_left_is_removed_after_a_while(tmp_path):
+    folder = Folder(tmp_path)
+    for name in ("old.1.part", "new.2.part", "code"):
+        folder.write(name, b"")
+    os.utime(tmp_path / "old.1.part", (0, 0))
+    assert folder.names() == ["code"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["code", "new.2.part"]
+
+
+def test_shipped_code_needs_no_compiler(tmp_path):
+    """As if the package had been built with this function in it."""
+    ship = f"""
+import os
+from pathlib import Path
+from ddol.compiled import store
+store.SHIPPED = Path({str(tmp_path)!r}) / "shipped"
+store.SHIPPED.mkdir(exist_ok=True)
+"""
+    keep = """
+from ddol.compiled import parts
+for name in list(parts._loaded):
+    assert store.ship(name, store.SHIPPED)
+"""
+    code = ship + PART.format(more=1.0)
+    assert run(code + keep, DDOL_CACHE_DIR=str(tmp_path / "one")) == ["3.0", "True"]
+    assert run(code, DDOL_CACHE_DIR=str(tmp_path / "other")) == ["3.0", "False"]
 
 
 ADDRESSES = """

@@ -23,8 +23,8 @@ from ddol.cli.prepare import Facts, Prepared, Preparing
 from ddol.cli.sources import fingerprint
 from ddol.cli.stopping import Signals, StoppedError
 from ddol.cli.table import ProgressTable, say, summary, warn
+from ddol.compiled import on_compiling
 from ddol.engines.errors import RankLostError
-from ddol.engines.kernels import is_compiled
 from ddol.engines.learner import Feed, Learner, Progress, Setup
 from ddol.model import model_of
 from ddol.storage import check_writable, write_text
@@ -61,8 +61,8 @@ def train(options: TrainOptions) -> Trace:
     if options.run.engine == "local" and (options.run.workers or 1) > 1:
         crew.warn("--workers is for --engine threads; the local engine runs in one")
     saved = _saved(options.run, run, crew)
-    if crew.leads and not options.run.quiet and not is_compiled():
-        say("compiling for this machine, about 20 s; later runs start at once")
+    if options.run.quiet or not crew.leads:
+        on_compiling(lambda text: None)
     with ExitStack() as stack:
         signals = stack.enter_context(Signals(at_once=True))
         preparing = Preparing(

@@ -7,8 +7,10 @@ like ours.
 
 - `parts`: what is compiled, and when: `compile_part`, `entry`, `inner`.
 - `intrinsics`: what compiled code can say beyond plain Python: `column`, `floats`, `call_float`, …
-- `digest`, `store`: object code, known by what its function says, kept on disk.
-- `compiler`: Numba, which only a process that has something to compile imports.
+- `digest`, `store`, `folder`: object code, known by what its function says, kept on disk.
+- `target`: the level of the processor that it is for.
+- `compiler`, `lowering`: Numba, which only a process that has something to compile imports, and
+  `object_code`, what rests on Numba's private names.
 """
 
 from ddol.compiled.intrinsics import (
@@ -44,7 +46,7 @@ from ddol.compiled.parts import (
     compile_part,
     entry,
     inner,
-    is_kept,
+    on_compiling,
     packed,
     scalar,
 )
@@ -75,7 +77,7 @@ __all__ = [
     "inner",
     "integers",
     "ints",
-    "is_kept",
+    "on_compiling",
     "packed",
     "pause",
     "prefetch",

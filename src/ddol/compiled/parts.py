@@ -162,11 +162,6 @@ def packed(values: tuple) -> bytes:
     return layout_of(type(values)).pack(*values)
 
 
-def is_kept(function: Entry) -> bool:
-    """Whether this machine has the code of a function; if not, its first call takes a while."""
-    return INTERPRETED or store.holds(_name(function.function, function.signature, sums=False))
-
-
 def on_compiling(say: Callable[[str], object]) -> None:
     """Tell somebody else than standard error when ddol's own code has to be compiled first."""
     _Waiting.say = say

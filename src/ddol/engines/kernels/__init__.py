@@ -21,7 +21,7 @@ from ddol.engines.kernels.layout import (
     Examples,
     Worker,
 )
-from ddol.engines.kernels.rounds import is_compiled, play, read_weights
+from ddol.engines.kernels.rounds import play, read_weights
 
 __all__ = [
     "BINARY",
@@ -33,7 +33,6 @@ __all__ = [
     "SHARED_ADD",
     "Examples",
     "Worker",
-    "is_compiled",
     "play",
     "read_weights",
 ]

@@ -11,7 +11,6 @@ from ddol.compiled import (
     floats,
     inner,
     integers,
-    is_kept,
     packed,
     unpacked,
 )
@@ -220,8 +219,3 @@ def play(worker: Worker, examples: Examples) -> int:
 def read_weights(worker: Worker, out: int) -> None:
     """Write the primal weights of every copy: (copies, states, D)."""
     _weights(packed(worker), out)
-
-
-def is_compiled() -> bool:
-    """Whether this machine has compiled the kernel before; if not, the first run takes some seconds."""
-    return is_kept(_play)
