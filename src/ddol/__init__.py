@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         winnow,
         wma,
     )
+    from ddol.study.sweep import sweep
     from ddol.trace import Trace
     from ddol.update.losses import Loss
     from ddol.update.mirrors import MirrorDescent, separable_mirror
@@ -67,6 +68,7 @@ _HOMES = {
     "ddol.engines.run": "run",
     "ddol.engines.state": "start_state",
     "ddol.estimators": "DDOLClassifier DDOLRegressor WeightedMajorityClassifier",
+    "ddol.study.sweep": "sweep",
     "ddol.trace": "Trace",
     "ddol.model": "Model load",
     "ddol.presets": (
@@ -121,6 +123,7 @@ __all__ = [
     "separable_mirror",
     "star",
     "start_state",
+    "sweep",
     "torus",
     "uniform",
     "winnow",

@@ -1,0 +1,150 @@
+"""The runs of a sweep: every combination of the values of its axes, and how one of them is played."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.communicate.topologies import topology
+from ddol.engines.session import run
+from ddol.presets import PRESETS
+from ddol.streams.shuffle import ShuffledStream
+from ddol.streams.stream import Stream
+from ddol.trace import Trace
+
+SEED, DATA = "seed", "data"
+_NETWORK = ("agents", "topology", "mixing")
+_OF_RUN = {
+    name for name, p in inspect.signature(run).parameters.items() if p.kind is p.KEYWORD_ONLY
+}
+_OF_ALGORITHM = {field.name for field in fields(Algorithm)} - {"name", "update", "mixing"}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One thing that varies: its values by the names that tables show."""
+
+    name: str
+    values: dict[Any, Any]
+
+    @classmethod
+    def of(cls, name: str, given: Any) -> Axis:
+        """From a dictionary of names, a list of values, or one value.
+
+        Examples
+        --------
+        >>> Axis.of("agents", [1, 4]).values
+        {1: 1, 4: 4}
+        """
+        if isinstance(given, Mapping):
+            return cls(name, dict(given))
+        one = isinstance(given, str | Algorithm) or not isinstance(given, Iterable)
+        many = [given] if one or name == DATA else list(given)
+        values = {_shown(value): value for value in many}
+        if not values:
+            raise ValueError(f"the axis `{name}` has no value; give at least one")
+        if len(values) < len(many):
+            raise ValueError(
+                f"two values of the axis `{name}` have the same name; give a dictionary of names"
+            )
+        return cls(name, values)
+
+
+def _shown(value: Any) -> Any:
+    """What a table calls a value."""
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    return str(getattr(value, "name", None) or getattr(value, "__name__", None) or value)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run: the names of its values, and the values themselves."""
+
+    names: dict[str, Any]
+    values: dict[str, Any]
+
+
+def points_of(axes: Sequence[Axis]) -> list[Point]:
+    """Every combination; those that share data and seed stand together.
+
+    Examples
+    --------
+    >>> axes = [Axis.of("seed", range(2)), Axis.of("agents", [1, 4])]
+    >>> [tuple(point.names.values()) for point in points_of(axes)]
+    [(0, 1), (0, 4), (1, 1), (1, 4)]
+    """
+    order = sorted(axes, key=lambda axis: (axis.name != DATA, axis.name != SEED))
+    found = []
+    for chosen in itertools.product(*(axis.values for axis in order)):
+        names = dict(zip((axis.name for axis in order), chosen, strict=True))
+        names = {axis.name: names[axis.name] for axis in axes}
+        found.append(Point(names, {axis.name: axis.values[names[axis.name]] for axis in axes}))
+    return found
+
+
+def play(point: Point, data: Any) -> Trace:
+    """Run one point on its data."""
+    given = {name: value for name, value in point.values.items() if name != DATA}
+    algorithm = _algorithm(given)
+    network = _network(given)
+    return run(algorithm, data, network, **given)
+
+
+def _algorithm(given: dict[str, Any]) -> Algorithm:
+    """Build the algorithm from a name and the parameters that its preset takes; they are taken out."""
+    named = given.pop("algorithm", "adaptive")
+    if isinstance(named, str):
+        make = PRESETS.get(named.replace("-", "_"))
+        if make is None:
+            raise ValueError(
+                f"unknown algorithm {named!r}; use one of {', '.join(sorted(PRESETS))}"
+            )
+        takes = set(inspect.signature(make).parameters) - set(_NETWORK)
+        made = make(**{name: given.pop(name) for name in list(given) if name in takes})
+    else:
+        made = named
+    strange = set(given) - _OF_RUN - _OF_ALGORITHM - set(_NETWORK)
+    if strange:
+        known = ", ".join(sorted(_OF_ALGORITHM | _OF_RUN | set(_NETWORK)))
+        raise ValueError(
+            f"{made.name} has no parameter `{min(strange)}`; use one of its own or of {known}"
+        )
+    return made
+
+
+def _network(given: dict[str, Any]) -> Any:
+    """The graph, from its name and the number of agents, or as it is."""
+    agents, named = given.pop("agents", 1), given.pop("topology", None)
+    if named is None:
+        return agents
+    return topology(named, agents, seed=given.get(SEED, 0)) if isinstance(named, str) else named
+
+
+def data_for(point: Point, data: Any, shuffle: bool) -> Any:
+    """The data of a point: made by a function of the seed, or put into the order of its seed."""
+    data, seed = point.values.get(DATA, data), point.values.get(SEED)
+    if callable(data):
+        return data(0 if seed is None else seed)
+    if not shuffle or seed is None:
+        return data
+    if isinstance(data, Stream):
+        return ShuffledStream(data, seed)
+    if isinstance(data, tuple) and not isinstance(data[0], Stream):
+        order = np.random.default_rng(seed).permutation(len(data[1]))
+        return tuple(_take(part, order) for part in data)
+    return [ShuffledStream(stream, seed) for stream in data]
+
+
+def _take(values: Any, order: np.ndarray) -> Any:
+    if hasattr(values, "iloc"):
+        return values.iloc[order]
+    return values[order] if hasattr(values, "shape") else np.asarray(values)[order]

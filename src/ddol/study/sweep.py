@@ -1,0 +1,207 @@
+"""``ddol.sweep``: all combinations of some settings, in parallel, kept as they are finished."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ddol.study.kept import Folder
+from ddol.study.points import Axis, Point, data_for, play, points_of
+from ddol.study.study import Study
+from ddol.trace import Curves, Trace
+
+Observe = Callable[[Trace, Any], Mapping[str, Any]]
+Finished = tuple[dict[str, Any], Curves | None]
+
+
+def sweep(
+    axes: Mapping[str, Any],
+    data: Any = None,
+    *,
+    workers: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    shuffle: bool = True,
+    observe: Observe | None = None,
+    progress: bool | Callable[[int, int], None] | None = None,
+) -> Study:
+    """Run every combination of some settings.
+
+    Parameters
+    ----------
+    axes : dict
+        Name of a setting → its values, or one value: ``algorithm`` (names of presets, or algorithms),
+        ``agents``, ``topology``, ``mixing``, ``data``, ``seed``, any parameter of the presets, any
+        field of an algorithm (``period``, ``batch``, ``delay``, …) and any option of `ddol.run`.
+        A dictionary of values gives them names of one's own.
+    data : (X, y), stream(s), or a function of the seed that returns either
+        As `ddol.run` takes them. The seed is that of the order of the examples, so that runs with
+        the same seed see the same examples in the same order and can be compared in pairs.
+    workers : int, optional
+        Processes; one for each core by default.
+    folder : path, optional
+        Where finished runs are kept: a sweep that is started again plays only what is missing.
+    shuffle : bool
+        Whether the seed decides on the order of data that are given as they are.
+    observe : function of the trace and the data, optional
+        Returns more columns of the table, such as a regret.
+    progress : bool or function of runs done and runs in all, optional
+        A bar on standard error; by default where a terminal is attached.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> answers = rng.choice([-1.0, 1.0], 300)
+    >>> advice = np.where(rng.random((300, 4)) < 0.3, -answers[:, None], answers[:, None])
+    >>> found = sweep({"algorithm": ["dwm-a", "dwm-i"], "agents": 3, "seed": range(5)},
+    ...               (advice, answers), workers=1)
+    >>> len(found.rows), found.compare("algorithm", "mistakes")[0].pairs
+    (10, 5)
+    """
+    named = [Axis.of(name, values) for name, values in axes.items()]
+    points = points_of(named)
+    job = _Job(points, data, shuffle, observe)
+    kept = None if folder is None else Folder(folder)
+    places = [None if kept is None else _place(kept, job, point) for point in points]
+    found: dict[int, Finished] = {}
+    for index, place in enumerate(places):
+        known = None if kept is None or place is None else kept.load(place)
+        if known is not None:
+            found[index] = known
+    missing = [index for index in range(len(points)) if index not in found]
+    with _shown(progress, len(points)) as tell:
+        tell(len(found))
+        for index, finished in _played(job, missing, workers):
+            found[index] = finished
+            place, curves = places[index], finished[1]
+            if kept is not None and place is not None and curves is not None:
+                kept.save(place, finished[0], curves)
+            tell(len(found))
+    rows = [{**points[i].names, **found[i][0]} for i in range(len(points))]
+    _warn_of_failures(rows)
+    return Study(
+        tuple(axis.name for axis in named), rows, [found[i][1] for i in range(len(points))]
+    )
+
+
+@dataclass
+class _Job:
+    """What all processes know; each makes the data of a seed once for the runs that stand together."""
+
+    points: Sequence[Point]
+    data: Any
+    shuffle: bool
+    observe: Observe | None
+    last: tuple[Any, Any] = field(default=(None, None))
+
+    def data_for(self, point: Point) -> Any:
+        same = point.names.get("data"), point.names.get("seed")
+        if self.last[0] != (same,):
+            self.last = ((same,), data_for(point, self.data, self.shuffle))
+        return self.last[1]
+
+    def play(self, index: int) -> Finished:
+        point = self.points[index]
+        data = self.data_for(point)
+        try:
+            trace = play(point, data)
+        except FloatingPointError as error:
+            return {"problem": str(error)}, None
+        more = {} if self.observe is None else dict(self.observe(trace, data))
+        return {**figures(trace), **more}, trace.curves
+
+
+def figures(trace: Trace) -> dict[str, Any]:
+    """What the table says about a run."""
+    bound = next((told["value"] for told in trace.bounds.values()), None)
+    return {
+        "examples": trace.examples,
+        "rounds": trace.rounds,
+        "mistakes": int(trace.mistakes.sum()),
+        "error": trace.error,
+        "worst_agent": int(trace.mistakes.max()),
+        "loss": float(trace.loss.sum()),
+        "mean_loss": trace.mean_loss,
+        "bound": bound,
+        "consensus": trace.consensus,
+        "messages": trace.messages,
+        "bytes_sent": trace.bytes_sent,
+        "seconds": trace.seconds,
+    }
+
+
+def _place(kept: Folder, job: _Job, point: Point) -> Path:
+    values = {name: value for name, value in point.values.items() if name != "data"}
+    data = point.values.get("data", job.data)
+    return kept.path(values, data, job.shuffle, job.observe)
+
+
+def _played(
+    job: _Job, missing: Sequence[int], workers: int | None
+) -> Iterator[tuple[int, Finished]]:
+    """Runs as they are finished."""
+    count = min(workers or os.cpu_count() or 1, len(missing))
+    if count <= 1:
+        for index in missing:
+            yield index, job.play(index)
+        return
+    # A forked process has the data already; elsewhere they are sent to each process once.
+    how = "fork" if sys.platform == "linux" else "spawn"
+    context = multiprocessing.get_context(how)
+    pieces = np.array_split(np.asarray(missing), min(len(missing), 8 * count))
+    with ProcessPoolExecutor(count, context, _begin, (job,)) as pool:
+        tasks = [pool.submit(_play_piece, piece.tolist()) for piece in pieces]
+        try:
+            for task in as_completed(tasks):
+                yield from task.result()
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+_JOB: _Job | None = None
+
+
+def _begin(job: _Job) -> None:
+    global _JOB
+    _JOB = job
+
+
+def _play_piece(indices: list[int]) -> list[tuple[int, Finished]]:
+    """Runs that stand together share their data."""
+    assert _JOB is not None
+    return [(index, _JOB.play(index)) for index in indices]
+
+
+def _warn_of_failures(rows: Sequence[Mapping[str, Any]]) -> None:
+    failed = [row for row in rows if "problem" in row]
+    if failed:
+        warnings.warn(
+            f"{len(failed)} of {len(rows)} runs failed, the first of them: {failed[0]['problem']}",
+            stacklevel=3,
+        )
+
+
+@contextmanager
+def _shown(wanted: bool | Callable[[int, int], None] | None, total: int) -> Iterator[Any]:
+    """A function that is told how many runs are done."""
+    if callable(wanted):
+        yield lambda done: wanted(done, total)
+    elif wanted or (wanted is None and sys.stderr.isatty()):
+        from rich.console import Console
+        from rich.progress import Progress
+
+        with Progress(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("runs", total=total)
+            yield lambda done: bar.update(task, completed=done)
+    else:
+        yield lambda done: None
