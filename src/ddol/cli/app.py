@@ -123,6 +123,25 @@ def reproduce(
 
 
 @app.command()
+@click.argument("file", metavar="FILE.toml")
+@click.option("--out", metavar="TABLE", help="The table of runs: .csv or .parquet.")
+@click.option("--report", metavar="OUT.html", help="Chart, means and comparisons as one page.")
+@click.option(
+    "--workers", metavar="n", type=COUNT, help="Processes; one for each core if not given."
+)
+@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@debug
+def sweep(file: str, out: str | None, report: str | None, workers: int | None, quiet: bool) -> None:
+    """Run all combinations of some settings and seeds, and compare them in pairs.
+
+    Finished runs are kept beside FILE.toml: a sweep that was stopped goes on.
+    """
+    from ddol.cli.sweep import sweep as run_sweep
+
+    run_sweep(file, out, report, workers, quiet)
+
+
+@app.command()
 @click.option(
     "--algorithm",
     metavar="NAME",

@@ -81,7 +81,7 @@ def total_bound(results: Results) -> Claim | None:
     for variant, name, runs in _majority(results, (1, 2, 3, 4)):
         if variant != "shuffled":
             continue
-        values = {n: float(next(iter(run.bounds[0].values()))["value"]) for n, run in runs.items()}
+        values = {n: run.bound for n, run in runs.items()}
         grown.append(values[4] / values[1] - 1)
         parts.append(f"{NAMES[name]}: {listed(values, '.1f')}")
     if not parts:
@@ -132,7 +132,7 @@ def n_times_faster(results: Results) -> Claim | None:
     measured = (
         f"{rounds[1]:,} rounds with one agent, {rounds[4]:,} with 4, totals within "
         f"{100 * worst:.1f} %. In rounds; in seconds there is little to gain where the whole data take "
-        f"{seconds:.2f} s on one core"
+        f"{1000 * seconds:.0f} ms on one core"
     )
     return Claim("1, 2, 3", quote, measured, HOLDS if worst <= 0.05 else NOT)
 
@@ -200,9 +200,7 @@ def tighter(results: Results) -> Claim | None:
         one = wrong.sum() / n * log(1 / alpha)
         two = float(np.sum((1 - alpha) * wrong / (n - (1 - alpha) * wrong)))
         printed.append(two < one)
-        values = [
-            run.bounds[0][t]["value"] for run, t in ((imitating, "DWM-I"), (averaging, "DWM-A"))
-        ]
+        values = imitating.bound, averaging.bound
         corrected.append(values[1] < values[0])
         parts.append(
             f"N = {n}: printed, before dividing by log(2/(1+α)) and without log P, {two:.2f} against "

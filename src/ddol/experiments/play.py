@@ -1,16 +1,15 @@
-"""The runs behind the figures: each is played once, however many figures show it."""
+"""The runs behind the figures, as sweeps: each is played once, however many figures show it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.engines.run import run
 from ddol.experiments.config import Figure
 from ddol.experiments.sources import DataFacts, Say, arranged, facts_of, find, load
 from ddol.measure.comparator import Comparator, best_weights
@@ -19,6 +18,8 @@ from ddol.presets import PRESETS
 from ddol.streams.arrays import RowsStream
 from ddol.streams.rows import Rows
 from ddol.streams.stumps import fit_stumps
+from ddol.study.study import Study
+from ddol.study.sweep import sweep
 from ddol.trace import Trace
 
 _WORTH_TIMING = 100_000
@@ -56,8 +57,8 @@ class Repeats:
     total_loss : (seeds,)
     seconds : float
         Of one run on one core.
-    bounds : list of dict
-        Of the traces, per seed.
+    bound : float
+        On the mistakes of all agents, with the first seed; NaN without experts.
     """
 
     samples: np.ndarray
@@ -67,7 +68,7 @@ class Repeats:
     best_by_round: tuple[np.ndarray, ...]
     total_loss: np.ndarray
     seconds: float
-    bounds: list[dict[str, Any]]
+    bound: float
 
     def at(self, samples: int) -> int:
         """The last point with at most so many samples per agent."""
@@ -127,19 +128,18 @@ class Laboratory:
     regrets: dict[Key, Regretted] = field(default_factory=dict)
 
     def play(self, figures: Sequence[Figure]) -> None:
-        """Play all runs of some figures, those on the same data one after the other."""
-        wanted = {key: None for figure in figures for key in keys_of(figure)}
-        wanted = {key: None for key in wanted if key not in self.played}
-        order = sorted(wanted, key=lambda key: (key.data, key.variant, key.rows or 0))
-        groups: dict[tuple, list[Key]] = {}
-        for key in order:
-            group = key.data, key.variant, key.rows, key.experts
-            groups.setdefault(group, []).append(key)
-        for keys in groups.values():
-            self._play_together(keys)
+        """Play all runs of some figures that have not been played."""
         for figure in figures:
-            if figure.regret:
-                self._compare(keys_of(figure))
+            for variant in figure.variants:
+                for name in figure.algorithms:
+                    keys = [
+                        key
+                        for key in keys_of(figure)
+                        if (key.variant, key.algorithm) == (variant, name)
+                    ]
+                    self._sweep([key for key in keys if key not in self.played])
+                    if figure.regret:
+                        self._compare(keys)
 
     def runs(self, figures: Sequence[Figure]) -> int:
         """How many runs these figures need."""
@@ -149,49 +149,86 @@ class Laboratory:
     def _seeds(self, key: Key) -> int:
         return 1 if key.variant == "file order" else self.seeds
 
-    def _play_together(self, keys: Sequence[Key]) -> None:
-        """Runs on the same data: every order is made once."""
-        first = keys[0]
-        rows = load(find(first.data, self.folder, self.say))
-        self.facts[first.data] = facts_of(rows)
-        traces: dict[Key, list[tuple[Trace, np.ndarray]]] = {key: [] for key in keys}
-        for seed in range(self._seeds(first)):
-            shown = arranged(_advice(rows, first.experts), first.variant, seed, first.rows)
-            for key in keys:
-                trace = run(algorithm_of(key), RowsStream(shown), key.agents)
-                traces[key].append((trace, _best_by_round(shown, key)))
-                self.after_run()
-            if seed == 0:
-                self._time(keys, shown)
-        self.played |= {key: _gathered(found) for key, found in traces.items()}
-
-    def _time(self, keys: Sequence[Key], shown: Rows) -> None:
-        """Seconds with the agents spread over all cores, which one agent cannot be."""
-        workers = os.cpu_count() or 1
-        if len(shown) < _WORTH_TIMING:
+    def _sweep(self, keys: Sequence[Key]) -> None:
+        """Play runs that differ in their number of agents only, with every order."""
+        if not keys:
             return
+        data = self._data(keys[0])
+        seeds, told = range(self._seeds(keys[0])), 0
+
+        def progress(done: int, total: int) -> None:
+            nonlocal told
+            for _ in range(told, done):
+                self.after_run()
+            told = done
+
+        found = sweep(axes_of(keys, seeds), data.of, observe=data.best_by_round, progress=progress)
         for key in keys:
-            if key.agents >= workers > 1:
-                stream = RowsStream(shown)
-                made = algorithm_of(key)
-                trace = run(made, stream, key.agents, engine="threads", workers=workers)
-                self.speeds[key] = trace.seconds
+            chosen = [i for i, row in enumerate(found.rows) if row["agents"] == key.agents]
+            self.played[key] = _gathered(found, chosen)
+        self._time(keys, data)
+
+    def _data(self, key: Key) -> _Data:
+        rows = load(find(key.data, self.folder, self.say))
+        self.facts[key.data] = facts_of(rows)
+        return _Data(_advice(rows, key.experts), key)
+
+    def _time(self, keys: Sequence[Key], data: _Data) -> None:
+        """Seconds with the agents spread over all cores, which one agent cannot be."""
+        cores = os.cpu_count() or 1
+        several = [key for key in keys if key.agents >= cores > 1]
+        if several and len(data.rows) >= _WORTH_TIMING:
+            axes = {**axes_of(several, [0]), "engine": "threads", "workers": cores}
+            rows = sweep(axes, data.of, workers=1).rows
+            self.speeds |= {key: row["seconds"] for key, row in zip(several, rows, strict=True)}
 
     def _compare(self, keys: Sequence[Key]) -> None:
         """Regrets against the best weights in hindsight, which are found once for all agents."""
-        best: dict[tuple[str, str], Comparator] = {}
-        for key in keys:
-            rows = load(find(key.data, self.folder, self.say))
-            shown = arranged(rows, key.variant, 0, key.rows)
-            same = key.variant, key.algorithm
-            if same not in best:
-                best[same] = best_weights(problem_of(algorithm_of(key), shown))
-            trace = run(algorithm_of(key), RowsStream(shown), key.agents)
-            found = regret(trace, RowsStream(shown), weights=best[same].weights)
+        data = self._data(keys[0])
+        best = best_weights(problem_of(algorithm_of(keys[0]), data.of(0).rows))
+
+        def against(trace: Trace, shown: RowsStream) -> Mapping[str, Any]:
+            found = regret(trace, shown, weights=best.weights)
             told = found.bounds.get("DOMD", {"value": np.nan, "holds": True})
+            return {"social": found.social, "allowed": told["value"], "holds": told["holds"]}
+
+        rows = sweep(axes_of(keys, [0]), data.of, observe=against).rows
+        for key, row in zip(keys, rows, strict=True):
             self.regrets[key] = Regretted(
-                found.social, told["value"], told["holds"], best[same], trace.examples
+                row["social"], row["allowed"], row["holds"], best, row["examples"]
             )
+
+
+@dataclass(frozen=True)
+class _Data:
+    """Rows of a data set, features or advice, in the order of a seed."""
+
+    rows: Rows
+    key: Key
+
+    def of(self, seed: int) -> RowsStream:
+        return RowsStream(arranged(self.rows, self.key.variant, seed, self.key.rows))
+
+    def best_by_round(self, trace: Trace, shown: RowsStream) -> Mapping[str, Any]:
+        """At how many agents the best expert errs in every round."""
+        if self.key.experts is None:
+            return {}
+        rows = shown.rows
+        wrong = rows.data.reshape(len(rows), -1) != rows.y[:, None]
+        best = wrong[:, wrong.sum(axis=0).argmin()]
+        starts = np.arange(0, len(best), trace.agents)
+        return {"best_by_round": np.add.reduceat(best.astype(np.int64), starts)}
+
+
+def axes_of(keys: Sequence[Key], seeds: Sequence[int]) -> dict[str, Any]:
+    """The sweep over keys that differ in their number of agents only."""
+    agents = [key.agents for key in keys]
+    return {
+        "algorithm": keys[0].algorithm,
+        "agents": agents,
+        "seed": seeds,
+        **dict(keys[0].parameters),
+    }
 
 
 def algorithm_of(key: Key) -> Algorithm:
@@ -206,29 +243,25 @@ def _advice(rows: Rows, experts: int | None) -> Rows:
     return fit_stumps(RowsStream(rows), experts).advice(rows)
 
 
-def _best_by_round(shown: Rows, key: Key) -> np.ndarray:
-    """At how many agents the best expert errs in every round."""
-    if key.experts is None:
-        return np.empty(0)
-    wrong = shown.data.reshape(len(shown), -1) != shown.y[:, None]
-    best = wrong[:, wrong.sum(axis=0).argmin()]
-    starts = np.arange(0, len(best), key.agents)
-    return np.add.reduceat(best.astype(np.int64), starts)
-
-
-def _gathered(found: Sequence[tuple[Trace, np.ndarray]]) -> Repeats:
-    """The traces of all seeds; they have the same rounds, so they have the same points."""
-    traces = [trace for trace, _ in found]
-    rounds = traces[0].curves.rounds
-    errors = [np.cumsum(by_round) for _, by_round in found]
+def _gathered(found: Study, chosen: Sequence[int]) -> Repeats:
+    """The runs of all seeds; they have the same rounds, so they have the same points."""
+    rows = [found.rows[i] for i in chosen]
+    failed = [row["problem"] for row in rows if "problem" in row]
+    if failed:
+        raise FloatingPointError(failed[0])
+    curves = [curve for i in chosen if (curve := found.curves[i]) is not None]
+    rounds = curves[0].rounds
+    by_round = [row.get("best_by_round", np.empty(0)) for row in rows]
+    errors = [np.cumsum(wrong) for wrong in by_round]
     expert = [e[rounds - 1] if len(e) else np.full(len(rounds), np.nan) for e in errors]
+    bound = rows[0]["bound"]
     return Repeats(
         samples=rounds,
-        mistakes=np.array([trace.curves.agent_mistakes for trace in traces]),
-        objective=np.array([trace.curves.loss / trace.curves.examples for trace in traces]),
+        mistakes=np.array([curve.agent_mistakes for curve in curves]),
+        objective=np.array([curve.loss / curve.examples for curve in curves]),
         best_expert=np.array(expert),
-        best_by_round=tuple(by_round for _, by_round in found),
-        total_loss=np.array([trace.loss.sum() for trace in traces]),
-        seconds=float(np.median([trace.seconds for trace in traces])),
-        bounds=[trace.bounds for trace in traces],
+        best_by_round=tuple(by_round),
+        total_loss=np.array([row["loss"] for row in rows]),
+        seconds=float(np.median([row["seconds"] for row in rows])),
+        bound=np.nan if bound is None else bound,
     )

@@ -12,7 +12,7 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.topologies import topology
-from ddol.engines.session import run
+from ddol.engines.run import run
 from ddol.presets import PRESETS
 from ddol.streams.shuffle import ShuffledStream
 from ddol.streams.stream import Stream

@@ -187,6 +187,7 @@ _PLACES = {
     "rounds": "rounds",
     "bytes": "bytes sent by all agents",
 }
+SHOWN, AGAINST = tuple(_LABELS), tuple(_PLACES)
 
 
 def _called(names: tuple) -> str:

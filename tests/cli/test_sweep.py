@@ -1,0 +1,80 @@
+"""``ddol sweep`` as a command: a table, comparisons, a page, runs that are kept, and what is wrong."""
+
+import csv
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from ddol.cli.app import app
+
+ASKED = """
+data = "points.csv"
+show = "mistakes"
+against = "rounds"
+compare = "algorithm"
+[sweep]
+algorithm = ["dogd", "adaptive"]
+agents = [1, 3]
+seed = 4
+"""
+
+
+def sweep(*arguments):
+    return CliRunner().invoke(app, ["sweep", *map(str, arguments)])
+
+
+@pytest.fixture
+def asked(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    y = (X @ [1.0, -2.0, 0.5] > 0).astype(int)
+    lines = [
+        "label,a,b,c",
+        *(f"{k},{a:.3f},{b:.3f},{c:.3f}" for k, (a, b, c) in zip(y, X, strict=True)),
+    ]
+    (tmp_path / "points.csv").write_text("\n".join(lines) + "\n")
+    path = tmp_path / "question <1>.toml"
+    path.write_text(ASKED)
+    return path
+
+
+def test_a_file_becomes_a_table_a_page_and_comparisons(asked, tmp_path):
+    table, page = tmp_path / "runs.csv", tmp_path / "page.html"
+    done = sweep(asked, "--out", table, "--report", page, "--workers", 1, "-q")
+    assert done.exit_code == 0, done.output
+    with table.open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 16
+    assert {row["algorithm"] for row in rows} == {"dogd", "adaptive"}
+    assert "agents 3, mistakes: dogd" in done.stdout
+    assert "over 4 pairs" in done.stdout
+    text = page.read_text()
+    assert "question &lt;1&gt;" in text
+    assert "question <1>" not in text
+    assert len(list(asked.with_suffix(".runs").iterdir())) == 16
+    again = sweep(asked, "--workers", 1, "-q")
+    assert again.stdout == done.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("[sweep]", "[sweeps]"), "found no `sweep`"),
+        (('data = "points.csv"', ""), "found no `data`"),
+        (
+            ('show = "mistakes"', 'show = "colour"'),
+            "found show = 'colour', expected one of mistakes",
+        ),
+        (('show = "mistakes"', "experts = 2\nexprets = 1"), "found `exprets`"),
+        (("agents = [1, 3]", "agent = 1"), "no parameter `agent`"),
+        (('"dogd"', '"dogdd"'), "unknown algorithm 'dogdd'"),
+        (("agents = [1, 3]", "agents = ["), "expected a TOML file"),
+    ],
+)
+def test_what_is_wrong_is_one_line(asked, change, message):
+    asked.write_text(ASKED.replace(*change))
+    done = sweep(asked, "--workers", 1, "-q")
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
