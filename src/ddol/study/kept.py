@@ -22,7 +22,7 @@ from ddol.version import __version__
 _KIND = "run of a sweep"
 
 
-class Folder:
+class RunFolder:
     """Where the runs of sweeps are kept, so that a sweep that was stopped goes on.
 
     Parameters

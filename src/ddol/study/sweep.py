@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ddol.study.kept import Folder
+from ddol.study.kept import RunFolder
 from ddol.study.points import Axis, Point, data_for, play, points_of
 from ddol.study.study import Study
 from ddol.trace import Curves, Trace
@@ -69,8 +69,8 @@ def sweep(
     """
     named = [Axis.of(name, values) for name, values in axes.items()]
     points = points_of(named)
-    job = _Job(points, data, shuffle, observe)
-    kept = None if folder is None else Folder(folder)
+    job = _Runs(points, data, shuffle, observe)
+    kept = None if folder is None else RunFolder(folder)
     places = [None if kept is None else _place(kept, job, point) for point in points]
     found: dict[int, Finished] = {}
     for index, place in enumerate(places):
@@ -94,7 +94,7 @@ def sweep(
 
 
 @dataclass
-class _Job:
+class _Runs:
     """What all processes know; each makes the data of a seed once for the runs that stand together."""
 
     points: Sequence[Point]
@@ -139,14 +139,14 @@ def figures(trace: Trace) -> dict[str, Any]:
     }
 
 
-def _place(kept: Folder, job: _Job, point: Point) -> Path:
+def _place(kept: RunFolder, job: _Runs, point: Point) -> Path:
     values = {name: value for name, value in point.values.items() if name != "data"}
     data = point.values.get("data", job.data)
     return kept.path(values, data, job.shuffle, job.observe)
 
 
 def _played(
-    job: _Job, missing: Sequence[int], workers: int | None
+    job: _Runs, missing: Sequence[int], workers: int | None
 ) -> Iterator[tuple[int, Finished]]:
     """Runs as they are finished."""
     count = min(workers or os.cpu_count() or 1, len(missing))
@@ -168,18 +168,18 @@ def _played(
             raise
 
 
-_JOB: _Job | None = None
+_RUNS: _Runs | None = None
 
 
-def _begin(job: _Job) -> None:
-    global _JOB
-    _JOB = job
+def _begin(job: _Runs) -> None:
+    global _RUNS
+    _RUNS = job
 
 
 def _play_piece(indices: list[int]) -> list[tuple[int, Finished]]:
     """Runs that stand together share their data."""
-    assert _JOB is not None
-    return [(index, _JOB.play(index)) for index in indices]
+    assert _RUNS is not None
+    return [(index, _RUNS.play(index)) for index in indices]
 
 
 def _warn_of_failures(rows: Sequence[Mapping[str, Any]]) -> None:
