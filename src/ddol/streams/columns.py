@@ -22,16 +22,19 @@ class Columns:
         Number of the label's column.
     weight
         Number of the weight's column, or None.
+    dropped
+        Numbers of columns to leave out.
     """
 
     names: tuple[str, ...]
     label: int
     weight: int | None = None
+    dropped: tuple[int, ...] = ()
 
     @property
     def features(self) -> list[int]:
         """Numbers of the other columns, in order."""
-        taken = (self.label, self.weight)
+        taken = (self.label, self.weight, *self.dropped)
         return [number for number in range(len(self.names)) if number not in taken]
 
 
@@ -40,6 +43,7 @@ def choose_columns(
     label: str | int | None = None,
     weight: str | int | None = None,
     where: str = "table",
+    drop: Sequence[str] = (),
 ) -> Columns:
     """Find the label and the weight among named columns.
 
@@ -49,11 +53,13 @@ def choose_columns(
         Names of all columns.
     label
         Name, or number from 0 (from the end when negative). By default the column named
-        ``label``, ``y`` or ``target`` in any case, otherwise the first.
+        ``label``, ``y`` or ``target`` in any case, otherwise the first that is not dropped.
     weight
         Name or number; by default there is none.
     where
         What messages call the table.
+    drop
+        Names of columns to leave out.
 
     Examples
     --------
@@ -63,12 +69,14 @@ def choose_columns(
     [0]
     """
     if label is None:
-        lower = [name.lower() for name in names]
-        label = next((lower.index(name) for name in LABEL_NAMES if name in lower), 0)
+        lower = [name.lower() if name not in drop else None for name in names]
+        first = next((k for k, name in enumerate(lower) if name is not None), 0)
+        label = next((lower.index(name) for name in LABEL_NAMES if name in lower), first)
     chosen = Columns(
         tuple(names),
         _number(names, label, "label", where),
         None if weight is None else _number(names, weight, "weight", where),
+        tuple(k for k, name in enumerate(names) if name in drop),
     )
     if not chosen.features:
         raise DataError(

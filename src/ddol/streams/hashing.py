@@ -92,6 +92,41 @@ def slots(keys: NDArray[np.uint64], bits: int) -> tuple[NDArray[np.int64], NDArr
     return places, np.where(keys & np.uint64(1), 1.0, -1.0)
 
 
+def merge_columns(
+    columns: NDArray[np.int64],
+    data: NDArray[np.float64],
+    indptr: NDArray[np.int64],
+    n_features: int,
+    intercept: bool = False,
+) -> Rows:
+    """CSR rows of columns in any order: sorted, equal ones summed, those below 0 left out.
+
+    Parameters
+    ----------
+    columns, data, indptr
+        Column and value of every entry, and where each row begins.
+    n_features
+        Columns of the rows, intercept included.
+    intercept
+        Begin every row with a constant 1, and move the others up by one.
+
+    Examples
+    --------
+    >>> rows = merge_columns(np.array([3, -1, 0, 3]), np.arange(4.0), np.array([0, 4]), 4)
+    >>> rows.indices, rows.data
+    (array([0, 3], dtype=uint32), array([2., 3.]))
+    """
+    n = len(indptr) - 1
+    size = len(data) + n * intercept
+    new_indices, new_data = np.empty(size, np.uint32), np.empty(size)
+    new_indptr = np.empty(n + 1, np.int64)
+    read = [np.ascontiguousarray(array) for array in (columns, data, indptr)]
+    places = (a.ctypes.data for a in (*read, new_indices, new_data, new_indptr))
+    nnz = _merge_columns(n, int(intercept), *places)
+    y = np.zeros(n)
+    return Rows(new_data[:nnz], new_indices[:nnz], new_indptr, n_features, y, np.empty(0))
+
+
 def _hash_block(bits: int, rows: Rows, where: Callable[[int], str]) -> Rows:
     return hash_rows(rows, bits)
 
@@ -167,15 +202,21 @@ def _hash_row(rows, lo, hi, first):  # type: ignore[no-untyped-def]
         index[nnz] = h >> shift
         data[nnz] = value if h & np.uint64(1) else -value
         nnz += 1
-    _sort(index, data, first, nnz)
+    return _merge(index, data, first, nnz)
+
+
+@inner
+def _merge(index, data, first, end):  # type: ignore[no-untyped-def]
+    """Sort first … end − 1 of both arrays by column and sum equal ones; returns where they end."""
+    _sort(index, data, first, end)
     last = first
-    for k in range(first + 1, nnz):
+    for k in range(first + 1, end):
         if index[k] == index[last]:
             data[last] += data[k]
         else:
             last += 1
             index[last], data[last] = index[k], data[k]
-    return min(nnz, last + 1)
+    return min(end, last + 1)
 
 
 @entry("int64(struct*)")
@@ -186,5 +227,24 @@ def _hash_columns(rows):  # type: ignore[no-untyped-def]
     new_indptr[0] = 0
     for row in range(rows.n_rows):
         nnz = _hash_row(rows, indptr[row], indptr[row + 1], nnz)
+        new_indptr[row + 1] = nnz
+    return nnz
+
+
+@entry("int64(int64, int64, int64*, double*, int64*, uint32*, double*, int64*)")
+def _merge_columns(n, intercept, columns, data, indptr, new_index, new_data, new_indptr):  # type: ignore[no-untyped-def]
+    """Write sorted and merged rows; returns the number of values."""
+    nnz = 0
+    new_indptr[0] = 0
+    for row in range(n):
+        if intercept != 0:
+            new_index[nnz], new_data[nnz] = 0, 1.0
+            nnz += 1
+        first = nnz
+        for k in range(indptr[row], indptr[row + 1]):
+            if columns[k] >= 0:
+                new_index[nnz], new_data[nnz] = columns[k] + intercept, data[k]
+                nnz += 1
+        nnz = _merge(new_index, new_data, first, nnz)
         new_indptr[row + 1] = nnz
     return nnz

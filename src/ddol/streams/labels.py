@@ -1,19 +1,19 @@
-"""Labels as they stand in the data, and the numbers that the algorithms learn from."""
+"""Labels as they stand in the data, numbers or text, and the numbers that the algorithms learn from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ddol.compiled import entry, floats, inner
 from ddol.streams.errors import DataError
-from ddol.streams.mapped import mapped
-from ddol.streams.rows import Floats, Rows
-from ddol.streams.stream import Stream
+from ddol.streams.raw import Text
+from ddol.streams.rows import Floats
+
+Label: TypeAlias = float | str
 
 
 @inner
@@ -51,153 +51,183 @@ def _encode(n, labels, codes, values, numbers, n_values):  # type: ignore[no-unt
     return -1
 
 
-@dataclass(frozen=True)
-class Labels:
-    """The distinct labels of a classification problem, in ascending order.
-
-    Two labels are learned as −1 and +1, more as the class numbers 0, 1, 2, …
+def answers(
+    classes: Sequence[Label],
+    y: Any,
+    numbered: bool = False,
+    where: Callable[[int], str] = "row {}".format,
+) -> Floats:
+    """Numbers to learn from: −1 and +1 for two classes, class numbers 0, 1, 2, … for more.
 
     Parameters
     ----------
-    values
-        Two or more distinct labels, ascending. `binary_labels` and `class_labels` make
-        them from what a scan has found.
+    classes
+        All labels in rising order, numbers or text.
+    y
+        Labels: an array of numbers or text, or `Text`. A number that is NaN stays so.
     numbered
-        Learn class numbers even where there are just two.
+        Class numbers even for two classes.
+    where
+        Names the place of a row, for the message about a label that is none of the classes.
 
     Examples
     --------
-    >>> labels = Labels((1.0, 2.0))
-    >>> labels.encode([2, 1, 2])
+    >>> answers((1.0, 2.0), [2, 1, 2])
     array([ 1., -1.,  1.])
-    >>> labels.decode(labels.encode([2, 1, 2]))
-    array([2., 1., 2.])
+    >>> answers(("hi", "lo", "mid"), ["mid", "hi"])
+    array([2., 0.])
     """
-
-    values: tuple[float, ...]
-    numbered: bool = False
-
-    def __post_init__(self) -> None:
-        ascending = all(a < b for a, b in zip(self.values, self.values[1:], strict=False))
-        if len(self.values) < 2 or not ascending:
-            raise DataError(
-                f"labels must be two or more different numbers in ascending order, "
-                f"found {_listed(self.values)}"
-            )
-
-    @property
-    def binary(self) -> bool:
-        """Whether there are just two, learned as −1 and +1."""
-        return len(self.values) == 2 and not self.numbered
-
-    def encode(self, y: ArrayLike, where: Callable[[int], str] = "row {}".format) -> Floats:
-        """Numbers to learn from: −1 and +1 for two labels, class numbers for more.
-
-        A row that was passed over has NaN for a label, and keeps it; ``where`` names a row whose label
-        is none of these.
-        """
-        y = np.ascontiguousarray(y, dtype=np.float64)
-        values = np.array(self.values, np.float64)
-        numbers = np.array([-1.0, 1.0]) if self.binary else np.arange(len(values), dtype=np.float64)
-        # Labels are often the numbers to learn from already, and then are only looked at.
-        same = np.array_equal(values, numbers)
-        codes = np.empty(0 if same else len(y))
-        given = y.ctypes.data, 0 if same else codes.ctypes.data
-        bad = _encode(len(y), *given, values.ctypes.data, numbers.ctypes.data, len(values))
-        if bad >= 0:
-            raise DataError(f"{where(bad)}: {self._complain(y[bad])}")
-        return y if same else codes
-
-    def decode(self, codes: ArrayLike) -> Floats:
-        """Labels of encoded numbers; of real scores for two labels, by their sign."""
-        codes = np.asarray(codes, dtype=np.float64)
-        numbers = (codes > 0) if self.binary else codes
-        return np.asarray(self.values)[numbers.astype(np.int64)]
-
-    def _complain(self, label: float) -> str:
-        return (
-            f"found label {label:g}, expected one of {_listed(self.values)}; "
-            "correct it or learn with all labels known"
-        )
+    codes = np.arange(len(classes), dtype=np.float64)
+    if len(classes) == 2 and not numbered:
+        codes = np.array([-1.0, 1.0])
+    if isinstance(y, Text):
+        return _text_answers(classes, y, codes, where)
+    given = np.asarray(y)
+    if isinstance(classes[0], str):
+        listed = given.tolist()
+        return _text_answers(classes, Text.of([_as_text(label) for label in listed]), codes, where)
+    numbers = np.ascontiguousarray(given, np.float64)
+    known = np.array(classes, np.float64)
+    # Labels are often the numbers to learn from already, and then are only looked at.
+    same = np.array_equal(known, codes)
+    found = np.empty(0 if same else len(numbers))
+    places = numbers.ctypes.data, 0 if same else found.ctypes.data
+    bad = _encode(len(numbers), *places, known.ctypes.data, codes.ctypes.data, len(known))
+    if bad >= 0:
+        raise DataError(f"{where(bad)}: {_strange(classes, float(numbers[bad]))}")
+    return numbers if same else found
 
 
-def binary_labels(found: Sequence[float] | None, where: str = "y") -> Labels:
-    """Labels of a two-class problem, or `DataError` when there are not just two.
+def _text_answers(
+    classes: Sequence[Label], y: Text, codes: Floats, where: Callable[[int], str]
+) -> Floats:
+    known = {_as_text(label): code for label, code in zip(classes, codes, strict=True)}
+    # The last place is that of a missing label, whose code is -1.
+    of_value = np.array([known.get(_plain(v, classes), np.inf) for v in y.values] + [np.nan])
+    found = of_value[y.codes]
+    if np.isinf(found).any():
+        row = int(np.isinf(found).argmax())
+        raise DataError(f"{where(row)}: {_strange(classes, y.cell(row) or '')}")
+    return found
+
+
+def _plain(value: str, classes: Sequence[Label]) -> str:
+    """A label's text as that of a class: 1.0 and 1 are the same number."""
+    if isinstance(classes[0], str):
+        return value
+    try:
+        return _as_text(float(value))
+    except ValueError:
+        return value
+
+
+def _as_text(label: Any) -> str:
+    """The text of a label; whole numbers have no point."""
+    if isinstance(label, float | np.floating):
+        return str(int(label)) if label == np.rint(label) else repr(float(label))
+    return str(label)
+
+
+def targets(y: Any, where: Callable[[int], str] = "row {}".format) -> Floats:
+    """Numbers of a regression; text is refused.
+
+    Examples
+    --------
+    >>> targets([1, 2.5])
+    array([1. , 2.5])
+    """
+    if isinstance(y, Text):
+        for row in range(len(y)):
+            cell = y.cell(row)
+            try:
+                float(cell or "nan")
+            except ValueError:
+                raise DataError(
+                    f"{where(row)}: found the label {cell!r}, expected a number; for classes use a "
+                    "loss such as hinge or logistic, or name another column"
+                ) from None
+        return np.array([float(y.cell(row) or "nan") for row in range(len(y))])
+    return np.ascontiguousarray(y, np.float64)
+
+
+def labels_of(classes: Sequence[Label], codes: ArrayLike, numbered: bool = False) -> NDArray[Any]:
+    """Labels of answers or scores; of real scores for two classes, by their sign (0 is the second).
+
+    Examples
+    --------
+    >>> labels_of(("no", "yes"), [0.3, -2.0]).tolist()
+    ['yes', 'no']
+    """
+    numbers = np.asarray(codes, np.float64)
+    if len(classes) == 2 and not numbered:
+        numbers = numbers >= 0.0
+    return shown_labels(classes)[numbers.astype(np.intp)]
+
+
+def shown_labels(classes: Sequence[Label]) -> NDArray[Any]:
+    """The labels as users see them: text, or numbers that are whole where all are.
+
+    Examples
+    --------
+    >>> shown_labels((0.0, 1.0)), shown_labels((0.5, 1.0))
+    (array([0, 1]), array([0.5, 1. ]))
+    """
+    if isinstance(classes[0], str):
+        return np.array(classes, dtype=object)
+    values = np.array(classes, np.float64)
+    return values.astype(np.int64) if np.all(values == np.rint(values)) else values
+
+
+def listed(labels: Sequence[Label], most: int = 6) -> str:
+    """The first labels, for messages.
+
+    Examples
+    --------
+    >>> listed((0.0, 1.5, 2.0)), listed(("a", "b"), most=1)
+    ('0, 1.5, 2', 'a, …')
+    """
+    shown = ", ".join(map(_as_text, labels[:most]))
+    return shown if len(labels) <= most else f"{shown}, …"
+
+
+def _strange(classes: Sequence[Label], label: Label) -> str:
+    return (
+        f"found label {_as_text(label)}, expected one of {listed(classes)}; "
+        "correct it or learn with all labels known"
+    )
+
+
+def checked_classes(found: Sequence[Label] | None, where: str = "y") -> tuple[Label, ...]:
+    """Distinct labels in rising order, or `DataError` when they are no classes.
 
     Parameters
     ----------
     found
-        All distinct labels, as `scan` returns them; None for very many.
+        Labels as a scan returns them; None for very many.
     where
         What messages call the data.
 
     Examples
     --------
-    >>> binary_labels((0.0, 1.0)).values
-    (0.0, 1.0)
-    >>> binary_labels((0.0, 1.0, 2.0), "a.csv")
+    >>> checked_classes((3.0, 5.0, 4.0))
+    (3.0, 4.0, 5.0)
+    >>> checked_classes(["a"], "a.csv")
     Traceback (most recent call last):
     ...
-    ddol.streams.errors.DataError: a.csv: found 3 labels (0, 1, 2), expected two classes; ...
+    ddol.streams.errors.DataError: a.csv: found one class only (label a), expected two; ...
     """
-    values = _several(found, where)
-    if len(values) > 2:
-        raise DataError(
-            f"{where}: found {len(values)} labels ({_listed(values)}), expected two classes; "
-            "use a multi-class algorithm, or a regression loss if they are quantities"
-        )
-    return Labels(values)
-
-
-def class_labels(found: Sequence[float] | None, where: str = "y") -> Labels:
-    """Labels of a problem with two or more classes.
-
-    Parameters
-    ----------
-    found, where
-        See `binary_labels`.
-
-    Examples
-    --------
-    >>> class_labels((3.0, 5.0, 4.0)).encode([5, 3])
-    array([2., 0.])
-    """
-    return Labels(_several(found, where))
-
-
-def labelled(stream: Stream, labels: Labels) -> Stream:
-    """Stream with encoded labels; one that is not known is an error that names its place.
-
-    Examples
-    --------
-    >>> from ddol.streams.arrays import array_stream
-    >>> stream = array_stream([[1.0], [2.0]], [7, 9])
-    >>> [(rows, _)] = labelled(stream, Labels((7.0, 9.0))).read()
-    >>> rows.y
-    array([-1.,  1.])
-    """
-    return mapped(stream, partial(_encode_rows, labels), stream.n_features)
-
-
-def _encode_rows(labels: Labels, rows: Rows, where: Callable[[int], str]) -> Rows:
-    return replace(rows, y=labels.encode(rows.y, where))
-
-
-def _several(found: Sequence[float] | None, where: str) -> tuple[float, ...]:
     if found is None:
         raise DataError(
             f"{where}: found more than 1,024 labels, expected classes; "
-            "use a regression loss for quantities"
+            "use a regression loss for quantities, or name the label's column"
         )
-    values = tuple(sorted(set(found)))
+    mixed = {isinstance(label, str) for label in found}
+    values = sorted(set(map(_as_text, found))) if len(mixed) > 1 else sorted(set(found))
+    if not values:
+        raise DataError(f"{where}: found no example; expected at least one")
     if len(values) == 1:
         raise DataError(
-            f"{where}: found one class only (label {values[0]:g}), expected two; "
+            f"{where}: found one class only (label {_as_text(values[0])}), expected two; "
             "check that the data are complete"
         )
-    return values
-
-
-def _listed(values: Sequence[float]) -> str:
-    shown = ", ".join(f"{value:g}" for value in values[:6])
-    return shown if len(values) <= 6 else f"{shown}, …"
+    return tuple(values)

@@ -7,7 +7,7 @@ and `Named` where every row names its own features. `ddol.streams.encoding` make
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -91,6 +91,20 @@ class Table:
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all columns."""
+        parts = [c.codes if isinstance(c, Text) else c for c in self.columns.values()]
+        return sum(part.nbytes for part in parts)
+
+    def slice(self, lo: int, hi: int) -> Table:
+        """Rows `lo` to `hi` (exclusive) as views of these."""
+        cells = {
+            name: replace(c, codes=c.codes[lo:hi]) if isinstance(c, Text) else c[lo:hi]
+            for name, c in self.columns.items()
+        }
+        return Table(cells, self.named, None if self.matrix is None else self.matrix[lo:hi])
+
 
 @dataclass(frozen=True, slots=True)
 class Named:
@@ -131,6 +145,31 @@ class Named:
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return self.codes.nbytes + self.data.nbytes + self.indptr.nbytes + self.weight.nbytes
+
+    def slice(self, lo: int, hi: int) -> Named:
+        """Rows `lo` to `hi` (exclusive) as views of these, with all names."""
+        lo, hi, _ = slice(lo, hi).indices(len(self))
+        first, last = self.indptr[lo], self.indptr[hi]
+        label = self.label
+        if label is not None:
+            label = (
+                replace(label, codes=label.codes[lo:hi])
+                if isinstance(label, Text)
+                else label[lo:hi]
+            )
+        return replace(
+            self,
+            codes=self.codes[first:last],
+            data=self.data[first:last],
+            indptr=self.indptr[lo : hi + 1] - first,
+            label=label,
+            weight=self.weight[lo:hi],
+        )
 
     @classmethod
     def of(cls, examples: list[Mapping], label: Floats | Text | None = None) -> Named:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ddol.streams.errors import DataError
+from ddol.streams.labels import Label
+from ddol.streams.raw import Named, Raw, Text
+from ddol.streams.rows import Rows
 from ddol.streams.stream import Stream
 
 MOST_LABELS = 1024
@@ -26,11 +30,18 @@ class Summary:
 
     n_examples: int
     n_features: int
-    labels: tuple[float, ...] | None
+    labels: tuple[Label, ...] | None
 
 
-def scan(stream: Stream) -> Summary:
+def scan(stream: Stream, label: str | None = None) -> Summary:
     """Look through a whole stream once; LIBSVM text in a hundred-megabytes-a-second pass.
+
+    Parameters
+    ----------
+    stream
+        Restartable.
+    label
+        The label's column, where the stream is one of tables.
 
     Examples
     --------
@@ -44,21 +55,36 @@ def scan(stream: Stream) -> Summary:
             "give a file, or state the labels and the number of features"
         )
     own = getattr(stream, "scan", None)
-    return own() if own is not None else scan_by_reading(stream)
+    return own() if own is not None else scan_by_reading(stream, label)
 
 
-def scan_by_reading(stream: Stream) -> Summary:
+def scan_by_reading(stream: Stream, label: str | None = None) -> Summary:
     """Summary of any stream, by reading all of it."""
     n_examples, n_features = 0, stream.n_features or 0
-    labels: np.ndarray | None = np.empty(0)
-    for rows, _ in stream.read():
-        n_examples += len(rows)
-        n_features = max(n_features, rows.n_features)
-        if labels is not None:
-            labels = joined(labels, rows.y)
-            labels = None if len(labels) > MOST_LABELS else labels
-    found = None if labels is None else tuple(labels.tolist())
+    numbers, texts = np.empty(0), set[str]()
+    for block, _ in stream.read():
+        n_examples += len(block)
+        n_features = max(n_features, block.n_features if isinstance(block, Rows) else 0)
+        if len(numbers) + len(texts) <= MOST_LABELS:
+            cells = label_cells(block, label)
+            if isinstance(cells, Text):
+                texts |= {cells.values[code] for code in np.unique(cells.codes) if code >= 0}
+            elif cells is not None:
+                numbers = joined(numbers, np.asarray(cells, np.float64))
+    numbers = numbers[~np.isnan(numbers)]
+    found: tuple[Label, ...] | None = (*numbers.tolist(), *sorted(texts))
+    if found is not None and len(found) > MOST_LABELS:
+        found = None
     return Summary(n_examples, n_features, found)
+
+
+def label_cells(block: Raw, label: str | None) -> Any:
+    """Labels of a block as its file has them, numbers or `Text`; None where it has none."""
+    if isinstance(block, Rows):
+        return block.y
+    if isinstance(block, Named):
+        return block.label
+    return block.columns.get(label or "")
 
 
 def joined(labels: np.ndarray, more: np.ndarray) -> np.ndarray:

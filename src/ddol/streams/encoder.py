@@ -1,0 +1,415 @@
+"""An encoding at work: raw blocks in, rows out."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddol.streams.encoding import NUMBER, TEXT, Encoding
+from ddol.streams.errors import DataError
+from ddol.streams.hashing import hash_rows
+from ddol.streams.mapped import mapped
+from ddol.streams.names import Names, named_of, rows_of_names
+from ddol.streams.raw import Named, Raw, Table, Text
+from ddol.streams.rows import Floats, Rows
+from ddol.streams.stream import Stream
+
+Where: TypeAlias = Callable[[int], str]
+"""Says where a row of a block stands, for messages."""
+
+_NO_WEIGHT = np.empty(0)
+
+
+class Encoder:
+    """Applies an encoding to block after block, and learns names that were not seen before.
+
+    Parameters
+    ----------
+    encoding
+        What is known so far.
+    learning
+        Whether new names get a place; in a model that predicts they have none.
+    labelled
+        Whether blocks have labels; if not, answers are 0 and a label's column is passed over.
+    skip
+        Whether rows with a missing or impossible value are left out and counted; by default they are
+        errors.
+    warn
+        Told once about columns that the encoding does not know.
+
+    Examples
+    --------
+    >>> from ddol.streams.encoding import Column
+    >>> encoder = Encoder(Encoding((Column("age"), Column("town", "text")), label="ill", classes=(0.0, 1.0)))
+    >>> ill, age = np.array([1.0, 0.0]), np.array([30.0, 40.0])
+    >>> rows = encoder.rows(Table({"town": Text.of(["Rome", "Bern"]), "ill": ill, "age": age}))
+    >>> rows.y, rows.to_scipy().toarray().tolist()
+    (array([ 1., -1.]), [[30.0, 0.0, 1.0], [40.0, 1.0, 0.0]])
+    >>> encoder.encoding.names
+    ('town=Bern', 'town=Rome')
+    """
+
+    def __init__(
+        self,
+        encoding: Encoding,
+        learning: bool = True,
+        labelled: bool = True,
+        skip: bool = False,
+        warn: Callable[[str], None] | None = None,
+    ) -> None:
+        self.start = encoding
+        self.learning = learning
+        self.labelled = labelled
+        self.skip = skip
+        self.skipped: list[str] = []
+        self.n_skipped = 0
+        self.warn = warn
+        self.names = Names(encoding.numbers, encoding.names, encoding.bits, learning, warn)
+        self._told: set[str] = set()
+
+    @property
+    def encoding(self) -> Encoding:
+        """The encoding with all names seen so far."""
+        return replace(self.start, names=tuple(self.names.known))
+
+    @property
+    def in_order(self) -> bool:
+        """Whether blocks must be encoded in the order of the stream: names get places as they come."""
+        return self.learning and self.start.columns is not None and self.start.bits is None
+
+    def rows(self, block: Raw, where: Where = "row {}".format) -> Rows:
+        """Rows of a raw block: answers, features, intercept, advice.
+
+        Parameters
+        ----------
+        block
+            `Rows`, `Table` or `Named`.
+        where
+            Says where a row stands, for messages.
+        """
+        if isinstance(block, Rows):
+            rows = self._of_rows(block, where)
+        elif isinstance(block, Table):
+            rows = self._of_table(block, where)
+        else:
+            rows = self._of_names(block, where)
+        stumps = self.start.stumps
+        return rows if stumps is None else stumps.advice(rows)
+
+    def stream(self, stream: Stream) -> Stream:
+        """The stream with every block encoded."""
+        width = None if self.start.grows else self.start.width
+        if self.start.columns is None and not self.start.bits and self.start.stumps is None:
+            known = stream.n_features
+            width = None if known is None else max(known, self.start.n_features or 0)
+            width = None if width is None else width + self.start.intercept
+        return mapped(stream, self.rows, width)
+
+    # --- columns by number ------------------------------------------------------------------------
+
+    def _of_rows(self, block: Rows, where: Where) -> Rows:
+        encoding = self.start
+        y = self.start.answers(block.y, where) if self.labelled else np.zeros(len(block))
+        rows = replace(block, y=y) if y is not block.y else block
+        if encoding.columns is not None:
+            rows = self._by_position(rows)
+        if encoding.bits is not None:
+            rows = hash_rows(rows, encoding.bits)
+        elif encoding.n_features is not None or encoding.columns is not None:
+            rows = self._in_space(rows, where)
+        return rows.with_intercept() if encoding.intercept else rows
+
+    def _by_position(self, rows: Rows) -> Rows:
+        """Numbered columns in the place of named ones, which must be as many and all numbers."""
+        encoding = self.start
+        if encoding.columns and all(c.kind == NUMBER for c in encoding.columns):
+            self._tell("columns have numbers here and names in the model; they are taken in order")
+            if encoding.bits is None:
+                return rows
+        raise DataError(
+            "found columns by number, expected the model's columns by name "
+            f"({_some([c.name for c in encoding.columns or ()])}); give a table with these columns"
+        )
+
+    def _in_space(self, rows: Rows, where: Where) -> Rows:
+        """Rows that have just the columns of the encoding, or an error."""
+        expected = self.start.n_inputs
+        assert expected is not None
+        if rows.n_features > expected and not rows.dense:
+            beyond = rows.indices >= expected
+            if beyond.any():
+                value = int(np.argmax(beyond))
+                row = int(np.searchsorted(rows.indptr, value, side="right")) - 1
+                raise DataError(
+                    f"{where(row)}: found column {int(rows.indices[value]) + 1}, expected at most "
+                    f"the model's {expected}; give the columns that the model was trained on"
+                )
+            return replace(rows, n_features=expected)
+        if rows.n_features != expected and rows.dense:
+            raise DataError(
+                f"{where(0)}: found {rows.n_features} columns, expected the model's {expected}; "
+                "give the columns that the model was trained on"
+            )
+        return rows.widen(expected)
+
+    # --- tables -----------------------------------------------------------------------------------
+
+    def _of_table(self, table: Table, where: Where) -> Rows:
+        encoding = self.start
+        if encoding.columns is None:
+            return self._of_rows(self._numbered(table, where), where)
+        table = self._matched(table)
+        table, y, weight, where = self._checked(table, where)
+        plain = encoding.bits is None and all(c.kind == NUMBER for c in encoding.columns)
+        if plain:
+            rows = Rows.from_dense(self._matrix(table), y, weight if len(weight) else None)
+            return rows.with_intercept() if encoding.intercept else rows
+        named = named_of(table, [c.name for c in encoding.columns])
+        rows = rows_of_names(named, self.names, encoding.interactions, encoding.intercept)
+        return replace(rows, y=y, weight=weight)
+
+    def _matrix(self, table: Table) -> Floats:
+        """The columns of numbers side by side."""
+        numbers = self.start.numbers
+        if table.matrix is not None:
+            place = {name: k for k, name in enumerate(table.columns)}
+            return table.matrix[:, [place[name] for name in numbers]]
+        matrix = np.empty((len(table), len(numbers)))
+        for k, name in enumerate(numbers):
+            matrix[:, k] = table.columns[name]
+        return matrix
+
+    def _numbered(self, table: Table, where: Where) -> Rows:
+        """A table for a model whose columns have numbers: in order, without the label."""
+        names = [n for n in table.columns if n.lower() != "label"]
+        expected = self.start.n_features
+        texts = [n for n in names if isinstance(table.columns[n], Text)]
+        if texts or (expected is not None and len(names) != expected):
+            what = f"text in column {texts[0]!r}" if texts else f"{len(names)} columns"
+            raise DataError(
+                f"{where(0)}: found {what}, expected the model's {expected} columns of numbers, which "
+                "have no names; give the format that the model was trained on"
+            )
+        self._tell("columns have names here and numbers in the model; they are taken in order")
+        X = np.column_stack([np.asarray(table.columns[n], np.float64) for n in names])
+        y = table.columns.get("label", np.zeros(len(table)))
+        return Rows.from_dense(X, y if not isinstance(y, Text) else np.zeros(len(table)))
+
+    def _matched(self, table: Table) -> Table:
+        """The table with its columns under the names of the encoding."""
+        encoding = self.start
+        columns = encoding.columns or ()
+        wanted = [c.name for c in columns]
+        if not table.named and len(table.columns) == len(wanted):
+            return Table(dict(zip(wanted, table.columns.values(), strict=True)), True, table.matrix)
+        lost = [name for name in wanted if name not in table.columns]
+        if lost:
+            raise DataError(_lost(lost[0], table))
+        known = {*wanted, encoding.label, encoding.weight}
+        extra = [name for name in table.columns if name not in known]
+        if extra and table.named:
+            self._tell(f"{_columns(extra)} not among the model's columns, and left out")
+        return table
+
+    def _checked(self, table: Table, where: Where) -> tuple[Table, Floats, Floats, Where]:
+        """Columns of the right kind without missing values, answers and weights."""
+        encoding = self.start
+        bad: dict[int, str] = {}
+        cells: dict[str, Any] = {}
+        for column in encoding.columns or ():
+            given = table.columns[column.name]
+            if column.kind == TEXT:
+                cells[column.name] = self._texts(column.name, given, bad)
+            else:
+                cells[column.name] = self._numbers(column.name, given, bad)
+        y = self._answers(table.columns.get(encoding.label or ""), len(table), bad, where)
+        weight = self._weights(table, bad)
+        changed = any(cells[name] is not table.columns[name] for name in cells)
+        table = replace(table, columns=cells, matrix=None) if changed else table
+        if not bad:
+            return table, y, weight, where
+        self._refuse(bad, where)
+        kept = np.setdiff1d(np.arange(len(table)), list(bad))
+        table = Table({name: _take(c, kept) for name, c in cells.items()})
+        return (
+            table,
+            y[kept],
+            weight[kept] if len(weight) else weight,
+            lambda k: where(int(kept[k])),
+        )
+
+    def _texts(self, name: str, cells: Any, bad: dict[int, str]) -> Text:
+        if not isinstance(cells, Text):
+            cells = _text_of(cells)
+        if self.start.missing == "error" and len(cells) and cells.codes.min() < 0:
+            _note(bad, cells.codes < 0, f"column {name!r}: found a missing value, {_FILL}")
+        return cells
+
+    def _numbers(self, name: str, cells: Any, bad: dict[int, str]) -> Floats:
+        if isinstance(cells, Text):
+            cells = _numbers_of(name, cells, bad)
+        elif cells.dtype != np.float64:
+            return np.asarray(cells, np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):
+            if np.isfinite(cells.sum()):
+                return cells
+        infinite = np.isinf(cells)
+        if infinite.any():
+            _note(
+                bad, infinite, f"column {name!r}: found an infinite number, expected a finite one"
+            )
+        missing = np.isnan(cells)
+        if not missing.any():
+            return cells
+        if self.start.missing == "error":
+            _note(bad, missing, f"column {name!r}: found a missing value, {_FILL}")
+            return cells
+        return np.where(missing, self._mean(name), cells)
+
+    def _mean(self, name: str) -> float:
+        if self.start.missing == "zero" or not self.start.means:
+            return 0.0
+        return self.start.means[self.start.numbers.index(name)]
+
+    def _answers(self, label: Any, n: int, bad: dict[int, str], where: Where) -> Floats:
+        if not self.labelled:
+            return np.zeros(n)
+        if label is None:
+            raise DataError(
+                f"{where(0)}: found no column {self.start.label!r}, expected the label there; "
+                "name the label's column with --label"
+            )
+        if not isinstance(label, Text) and label.dtype == np.bool_:
+            label = label.astype(np.float64)
+        y = self.start.answers(label, where)
+        _note(bad, np.isnan(y), "found a missing label, expected one; drop the row")
+        return y
+
+    def _weights(self, table: Table, bad: dict[int, str]) -> Floats:
+        if self.start.weight is None or not self.labelled:
+            return _NO_WEIGHT
+        cells = table.columns.get(self.start.weight)
+        if cells is None:
+            raise DataError(_lost(self.start.weight, table))
+        return _checked_weights(_numbers_of(self.start.weight, cells, bad), bad)
+
+    # --- features by name -------------------------------------------------------------------------
+
+    def _of_names(self, block: Named, where: Where) -> Rows:
+        encoding = self.start
+        if encoding.columns is None:
+            raise DataError(
+                f"{where(0)}: found features by name, expected the model's columns by number; give the "
+                "format that the model was trained on"
+            )
+        bad: dict[int, str] = {}
+        y = self._answers(_present(block), len(block), bad, where)
+        weight = _checked_weights(block.weight, bad) if self.labelled else _NO_WEIGHT
+        with np.errstate(invalid="ignore", over="ignore"):
+            if not np.isfinite(block.data.sum()):
+                self._note_entries(block, bad)
+        rows = rows_of_names(block, self.names, encoding.interactions, encoding.intercept)
+        rows = replace(rows, y=y, weight=weight)
+        if not bad:
+            return rows
+        self._refuse(bad, where)
+        return rows.take(np.setdiff1d(np.arange(len(block)), list(bad)))
+
+    def _note_entries(self, block: Named, bad: dict[int, str]) -> None:
+        for entry in np.flatnonzero(~np.isfinite(block.data)):
+            row = int(np.searchsorted(block.indptr, entry, side="right")) - 1
+            name = block.names[int(block.codes[entry])]
+            bad.setdefault(
+                row, f"feature {name!r}: found {block.data[entry]}, expected a finite number"
+            )
+
+    # --- messages ---------------------------------------------------------------------------------
+
+    def _refuse(self, bad: Mapping[int, str], where: Where) -> None:
+        """Raise for the first bad row, or count all of them."""
+        first = min(bad)
+        message = f"{where(first)}: {bad[first]}"
+        if not self.skip:
+            raise DataError(message)
+        self.n_skipped += len(bad)
+        if not self.skipped:
+            self.skipped.append(message)
+
+    def _tell(self, text: str) -> None:
+        if self.warn is not None and text not in self._told:
+            self.warn(text)
+        self._told.add(text)
+
+
+_FILL = "expected none; drop the row, or fill it with --missing zero or --missing mean"
+
+
+def _lost(name: str, table: Table) -> str:
+    there = list(table.columns)
+    near = difflib.get_close_matches(name, there, 1)
+    hint = f"; is it {near[0]!r}?" if near else ""
+    if not table.named:
+        return (
+            f"found {len(there)} columns without names, expected the model's, such as {name!r}; "
+            "give the file a line of names"
+        )
+    return (
+        f"found no column {name!r} among {_some(there)}, expected the model's columns{hint or '; '}"
+        + (" rename it" if near else "give them the names that the model was trained with")
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+
+
+def _columns(names: Sequence[str]) -> str:
+    few = ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")
+    return f"column {few} is" if len(names) == 1 else f"{len(names)} columns ({few}) are"
+
+
+def _note(bad: dict[int, str], rows: NDArray[np.bool_], message: str) -> None:
+    for row in np.flatnonzero(rows).tolist():
+        bad.setdefault(row, message)
+
+
+def _take(cells: Any, rows: NDArray[np.int64]) -> Any:
+    return replace(cells, codes=cells.codes[rows]) if isinstance(cells, Text) else cells[rows]
+
+
+def _present(block: Named) -> Any:
+    return np.full(len(block), np.nan) if block.label is None else block.label
+
+
+def _text_of(cells: NDArray[Any]) -> Text:
+    """Numbers or truth values as text: whole numbers without a point."""
+    if cells.dtype == np.bool_:
+        return Text(cells.astype(np.int64), ("false", "true"))
+    values, codes = np.unique(cells, return_inverse=True)
+    missing = np.isnan(values)
+    texts = [str(int(v)) if v == np.rint(v) else repr(float(v)) for v in values[~missing]]
+    return Text(np.where(missing[codes], -1, codes), tuple(texts))
+
+
+def _numbers_of(name: str, cells: Any, bad: dict[int, str]) -> Floats:
+    """Text as the numbers that it says."""
+    if not isinstance(cells, Text):
+        return np.asarray(cells, np.float64)
+    numbers = np.full(len(cells.values) + 1, np.nan)
+    for place, value in enumerate(cells.values):
+        try:
+            numbers[place] = float(value)
+        except ValueError:
+            text = f"column {name!r}: found the text {value[:40]!r}, expected a number"
+            _note(bad, cells.codes == place, text)
+    return numbers[cells.codes]
+
+
+def _checked_weights(weight: Floats, bad: dict[int, str]) -> Floats:
+    _note(bad, ~(weight >= 0.0), "found a weight that is no number of at least 0")
+    return weight

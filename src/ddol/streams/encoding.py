@@ -1,0 +1,210 @@
+"""What columns, labels and sites are called, and how they become features and answers.
+
+An `Encoding` is learned once from the data (`ddol.streams.discovery`), kept in the model and in the
+checkpoint, and applied by an `Encoder` to whatever comes after. So a table whose columns stand in another
+order is the same table, and a label is the text or the number that it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddol.streams.labels import Label, answers, shown_labels, targets
+from ddol.streams.rows import Floats
+from ddol.streams.stumps import Stumps
+
+NUMBER, TEXT = "number", "text"
+MISSING = ("error", "zero", "mean")
+"""What to do about a missing value; see `Encoding`."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the data: its name, and whether it holds numbers or text."""
+
+    name: str
+    kind: str = NUMBER
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How raw blocks become rows: one value for columns, labels, sites, intercept, hashing, stumps.
+
+    The features of a row are the intercept, if there is one, then the columns of numbers in their order,
+    then what has a name (a text's ``column=value``, a sparse feature), in the order in which names were
+    first seen; or, with `bits`, the intercept and 2^bits places that all names are hashed to.
+
+    Parameters
+    ----------
+    columns
+        Columns of a table, in order; empty where rows name their own features; None where columns have
+        numbers only.
+    n_features
+        Columns by number; None where they may become more.
+    label, weight
+        Names of these columns; None where the format has a place for them, or there is none.
+    classes
+        All labels, in rising order: numbers or text. None for regression.
+    numbered
+        Learn class numbers even where there are just two classes, and not −1 and +1.
+    sites
+        Names of the agents, where they have some.
+    intercept
+        Whether feature 0 is a constant 1.
+    bits
+        Logarithm of the number of hashed features; None for a feature each.
+    missing
+        ``error``: refuse a missing value; ``zero``: it is 0; ``mean``: it is its column's. A missing text is
+        no feature, unless it is an error.
+    means
+        Mean of every column of numbers, for ``missing="mean"``.
+    interactions
+        Pairs of columns or namespaces whose products are features, too.
+    names
+        Names of features, as far as they are remembered.
+    stumps
+        Experts that look at the features; their advice takes the features' place.
+
+    Examples
+    --------
+    >>> encoding = Encoding((Column("age"), Column("town", "text")), classes=("no", "yes"), intercept=True)
+    >>> encoding.answers(["yes", "no"])
+    array([ 1., -1.])
+    >>> Encoding.from_plain(*encoding.to_plain()) == encoding
+    True
+    """
+
+    columns: tuple[Column, ...] | None = None
+    n_features: int | None = None
+    label: str | None = None
+    weight: str | None = None
+    classes: tuple[Label, ...] | None = None
+    numbered: bool = False
+    sites: tuple[str, ...] = ()
+    intercept: bool = False
+    bits: int | None = None
+    missing: str = "error"
+    means: tuple[float, ...] = ()
+    interactions: tuple[str, ...] = ()
+    names: tuple[str, ...] = field(default=(), repr=False)
+    stumps: Stumps | None = None
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Names of the columns of numbers, which come before all that is named."""
+        return tuple(c.name for c in self.columns or () if c.kind == NUMBER)
+
+    @property
+    def kinds(self) -> dict[str, str] | None:
+        """Kind of every column by its name, for readers; None where columns have no names."""
+        return {c.name: c.kind for c in self.columns} if self.columns else None
+
+    @property
+    def grows(self) -> bool:
+        """Whether rows may bring features that have not been there before."""
+        if self.bits is not None or self.stumps is not None:
+            return False
+        if self.columns is None:
+            return self.n_features is None
+        return not self.columns or any(c.kind == TEXT for c in self.columns)
+
+    @property
+    def n_inputs(self) -> int | None:
+        """Features of a row before the stumps, intercept aside; None where there may be more."""
+        if self.bits is not None:
+            return 1 << self.bits
+        if self.columns is None:
+            return self.n_features
+        return len(self.numbers) + len(self.names)
+
+    @property
+    def width(self) -> int | None:
+        """Features of a row as agents see it; None where it is not known yet."""
+        if self.stumps is not None:
+            return len(self.stumps)
+        known = self.n_inputs
+        return None if known is None else known + self.intercept
+
+    @property
+    def n_outputs(self) -> int:
+        """Scores that a model gives: one for each class, or one for two classes or a number."""
+        if self.classes is None or (len(self.classes) == 2 and not self.numbered):
+            return 1
+        return len(self.classes)
+
+    def answers(self, y: Any, where: Callable[[int], str] = "row {}".format) -> Floats:
+        """Numbers to learn from: −1 and +1, class numbers, or the targets themselves."""
+        if self.classes is None:
+            return targets(y, where)
+        return answers(self.classes, y, self.numbered, where)
+
+    def labels(self) -> NDArray[Any]:
+        """Labels of the classes, whole numbers where all are."""
+        if self.classes is None:
+            raise ValueError("a regression has no classes")
+        return shown_labels(self.classes)
+
+    def feature_name(self, place: int) -> str:
+        """What feature `place` is; columns by number count from 1, as in LIBSVM text.
+
+        Examples
+        --------
+        >>> Encoding((Column("age"),), intercept=True).feature_name(1)
+        'age'
+        """
+        if self.stumps is not None:
+            sign, threshold = self.stumps.signs[place], self.stumps.thresholds[place]
+            base = self.input_name(int(self.stumps.features[place]))
+            return f"{base} {'>' if sign > 0 else '≤'} {threshold:g}"
+        if self.intercept and place == 0:
+            return "intercept"
+        return self.input_name(place - self.intercept)
+
+    def input_name(self, place: int) -> str:
+        """Name of a feature before stumps and intercept."""
+        if self.bits is not None:
+            return self._hashed_name(place)
+        if self.columns is None:
+            return f"column {place + 1}"
+        numbers = self.numbers
+        return numbers[place] if place < len(numbers) else self.names[place - len(numbers)]
+
+    def _hashed_name(self, place: int) -> str:
+        from ddol.streams.hashing import name_keys, slots
+
+        assert self.bits is not None
+        known = (*self.numbers, *self.names)
+        there = np.flatnonzero(slots(name_keys(known), self.bits)[0] == place) if known else []
+        found = [known[k] for k in there]
+        shown = " or ".join(found[:3]) + (" or …" if len(found) > 3 else "")
+        return shown or f"hashed column {place}"
+
+    def to_plain(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Values that JSON can hold, and arrays: for a model's file or a checkpoint."""
+        plain = asdict(self) | {"stumps": None, "names": len(self.names)}
+        arrays = {} if self.stumps is None else dict(vars(self.stumps))
+        if self.names:
+            text = "\n".join(name.replace("\n", " ") for name in self.names).encode()
+            arrays["names"] = np.frombuffer(text, np.uint8)
+        return plain, arrays
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Encoding:
+        """The encoding that `to_plain` described."""
+        known = {f.name: plain[f.name] for f in fields(cls)}
+        columns, classes = known["columns"], known["classes"]
+        known["columns"] = None if columns is None else tuple(Column(**c) for c in columns)
+        known["classes"] = None if classes is None else tuple(classes)
+        for name in ("sites", "means", "interactions"):
+            known[name] = tuple(known[name])
+        known["names"] = ()
+        if plain["names"]:
+            known["names"] = tuple(arrays["names"].tobytes().decode().split("\n"))
+        parts = {name: arrays[name] for name in Stumps.__dataclass_fields__ if name in arrays}
+        known["stumps"] = Stumps(**parts) if parts else None
+        return cls(**known)
