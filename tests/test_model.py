@@ -12,8 +12,8 @@ import pytest
 import scipy.sparse as sp
 
 import ddol
-from ddol.model import Model, Reading, load, model_of
-from ddol.streams import DataError, Rows
+from ddol.model import Model, load, model_of
+from ddol.streams import Column, DataError, Encoding, Rows
 from ddol.streams.stumps import Stumps
 from ddol.update.losses import logistic
 
@@ -21,7 +21,8 @@ from ddol.update.losses import logistic
 @pytest.fixture
 def model() -> Model:
     weights = np.array([[0.5, 1.0, -2.0, 0.25]])
-    return Model(weights, (1.0, 2.0), Reading(3, intercept=True), "logistic", version="0.1.0")
+    encoding = Encoding(n_features=3, classes=(1.0, 2.0), intercept=True)
+    return Model(weights, encoding, "logistic", version="0.1.0")
 
 
 X = np.array([[1.0, 0.0, 3.0], [0.0, 2.0, 0.0], [0.0, 0.0, -2.0]])
@@ -66,30 +67,50 @@ def test_probabilities_need_a_loss_that_has_them(model):
     with pytest.raises(DataError, match="hinge gives no probabilities"):
         replace(model, loss="hinge").predict_proba(X)
     with pytest.raises(DataError, match="regression"):
-        replace(model, classes=None).predict_proba(X)
+        replace(model, encoding=Encoding(n_features=3, intercept=True)).predict_proba(X)
 
 
 def test_several_classes_take_the_largest_score():
-    model = Model(np.eye(3), (4.0, 5.0, 9.0), Reading(3), loss="logistic")
+    model = Model(np.eye(3), Encoding(n_features=3, classes=(4.0, 5.0, 9.0)), loss="logistic")
     assert model.predict(np.eye(3)[[2, 0, 1]]).tolist() == [9, 4, 5]
     assert np.allclose(model.predict_proba(np.eye(3)).sum(axis=1), 1.0)
 
 
 def test_experts_are_kept_and_a_tied_vote_is_positive(tmp_path):
     stumps = Stumps(np.array([0, 2]), np.array([0.5, 0.5]), np.array([1.0, -1.0]))
-    model = Model(np.array([[0.5, 0.5]]), (-1.0, 1.0), Reading(3), "zero_one", stumps=stumps)
+    encoding = Encoding(n_features=3, classes=(-1.0, 1.0), stumps=stumps)
+    model = Model(np.array([[0.5, 0.5]]), encoding, "zero_one")
     model.save(tmp_path / "m.ddol")
     again = load(tmp_path / "m.ddol")
     assert again.predict([[1.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]).tolist() == [1, -1, 1]
-    assert np.array_equal(again.stumps.features, stumps.features)
+    assert np.array_equal(again.encoding.stumps.features, stumps.features)
 
 
 def test_hashed_columns_are_hashed_again(tmp_path):
     rng = np.random.default_rng(0)
-    model = Model(rng.standard_normal((1, 17)), (0.0, 1.0), Reading(3, True, bits=4))
+    model = Model(
+        rng.standard_normal((1, 17)), Encoding(classes=(0.0, 1.0), intercept=True, bits=4)
+    )
     model.save(tmp_path / "m.ddol")
     wide = sp.csr_matrix(([1.0], ([0], [100_000])), shape=(1, 100_001))
     assert load(tmp_path / "m.ddol").decision_function(wide).shape == (1,)
+
+
+def test_columns_are_found_by_their_names(tmp_path):
+    import pandas as pd
+
+    columns = (Column("age"), Column("town", "text"))
+    encoding = Encoding(columns, label="ill", classes=("no", "yes"), names=("town=Rome",))
+    model = Model(np.array([[1.0, -3.0]]), encoding)
+    model.save(tmp_path / "m.ddol")
+    again = load(tmp_path / "m.ddol")
+    frame = pd.DataFrame(
+        {"more": [0, 0, 0], "town": ["Rome", "Rome", "Bern"], "age": [2.0, 4.0, 0.0]}
+    )
+    assert again.decision_function(frame).tolist() == [-1.0, 1.0, 0.0]
+    assert again.predict(frame).tolist() == ["no", "yes", "yes"]
+    with pytest.raises(DataError, match=r"found no column 'age' among more, town, Age.*'Age'"):
+        again.predict(frame.rename(columns={"age": "Age"}))
 
 
 def test_a_run_becomes_a_model_that_predicts_as_the_agents_do():
@@ -97,7 +118,7 @@ def test_a_run_becomes_a_model_that_predicts_as_the_agents_do():
     A = rng.standard_normal((400, 3))
     y = np.where(A @ [1.0, -1.0, 0.5] > 0, 1.0, 0.0)
     trace = ddol.run(ddol.dogd(loss=logistic, l2=0.0), (A, y), ddol.ring(4))
-    model = model_of(trace, (0.0, 1.0), Reading(3))
+    model = model_of(trace, Encoding(classes=(0.0, 1.0)))
     assert np.allclose(model.weights, trace.weights.mean(axis=0))
     assert np.mean(model.predict(A) == y) > 0.9
     assert model.training["examples"] == 400
@@ -150,8 +171,16 @@ def _checkpoint(path):
     _changed(path, kind="checkpoint")
 
 
-def _no_reading(path):
-    _changed(path, reading={"columns": 3})
+def _no_encoding(path):
+    _changed(path, encoding={"columns": 3})
+
+
+def _earlier(path):
+    header, data = _header_of(path)
+    inner = json.loads(header["__metadata__"]["ddol"])
+    inner["reading"] = inner.pop("encoding")
+    header["__metadata__"]["ddol"] = json.dumps(inner)
+    _rewrite(path, header, data)
 
 
 def _no_header(path):
@@ -169,7 +198,8 @@ def _no_header(path):
         (_other_shape, "weights, expected the shape"),
         (_newer, "format 99 of ddol 9.0"),
         (_checkpoint, "found a checkpoint, expected a model"),
-        (_no_reading, "header that is not that of a model"),
+        (_no_encoding, "header that is not that of a model"),
+        (_earlier, "a model of an earlier format.*train it again"),
         (_no_header, "header that is not that of a model"),
         (lambda path: path.write_bytes(b""), "not a whole model file"),
     ],

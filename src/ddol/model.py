@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ddol.storage import check_shapes, damaged, read_arrays, write_arrays
+from ddol.streams.encoder import Encoder
+from ddol.streams.encoding import Encoding
 from ddol.streams.errors import DataError
-from ddol.streams.hashing import hash_rows
+from ddol.streams.labels import Label
+from ddol.streams.raw import Named, Raw, Table, table_of_frame
 from ddol.streams.rows import Rows
-from ddol.streams.stumps import Stumps
 from ddol.trace import Trace
 from ddol.update.losses import Loss, loss_named
 from ddol.update.majority import TIE
@@ -33,30 +35,6 @@ _FIGURES = (
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How the columns of the data became the features of the model.
-
-    Parameters
-    ----------
-    n_features : int
-        Columns of the data.
-    intercept : bool
-        Whether weight 0 is that of a constant 1, before those of the columns.
-    bits : int or None
-        Logarithm of the number of hashed columns.
-    """
-
-    n_features: int
-    intercept: bool = False
-    bits: int | None = None
-
-    @property
-    def width(self) -> int:
-        """Number of weights per output, experts aside."""
-        return (1 << self.bits if self.bits else self.n_features) + self.intercept
-
-
-@dataclass(frozen=True)
 class Model:
     """The agents' average after a run, with what is needed to predict.
 
@@ -64,62 +42,63 @@ class Model:
     ----------
     weights : (outputs, width)
         Mean over agents of the primal weights; of experts' weights, which sum to 1.
-    classes : tuple of float or None
-        Labels in rising order; None for regression.
-    reading : Reading
+    encoding : Encoding
+        What columns, labels and sites are called, and how they become features.
     loss : str
         Name of the loss; logistic has probabilities.
     algorithm : dict
         Name and settings, for people to read.
     training : dict
         Figures of the run.
-    stumps : Stumps or None
-        The experts of weighted majority.
 
     Examples
     --------
-    >>> model = Model(np.array([[0.5, 1.0, -1.0]]), (0.0, 1.0), Reading(2, intercept=True))
+    >>> model = Model(np.array([[0.5, 1.0, -1.0]]), Encoding(classes=(0.0, 1.0), intercept=True))
     >>> model.predict([[1.0, 0.0], [0.0, 2.0]])
     array([1, 0])
     """
 
     weights: np.ndarray
-    classes: tuple[float, ...] | None
-    reading: Reading
+    encoding: Encoding
     loss: str = "hinge"
     algorithm: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
-    stumps: Stumps | None = None
     version: str = ""
 
     @property
-    def n_features(self) -> int:
-        """Columns of the data."""
-        return self.reading.n_features
+    def classes(self) -> tuple[Label, ...] | None:
+        """Labels in rising order; None for regression."""
+        return self.encoding.classes
 
     @property
     def labels(self) -> np.ndarray:
         """Labels of the classes, whole numbers where all are."""
-        if self.classes is None:
-            raise ValueError("a regression model has no classes")
-        values = np.array(self.classes)
-        return values.astype(np.int64) if np.all(values == np.rint(values)) else values
+        return self.encoding.labels()
+
+    def encoder(self, **options: Any) -> Encoder:
+        """What turns raw blocks into the model's rows; no labels are needed.
+
+        Parameters
+        ----------
+        **options
+            See `Encoder`.
+        """
+        return Encoder(self.encoding, **{"learning": False, "labelled": False, **options})
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: (n,) for two classes and regression, (n, classes) for more.
 
         Parameters
         ----------
-        X : array, scipy sparse matrix, data frame or Rows
+        X : array, scipy sparse matrix, data frame, or a raw block
+            Columns of a data frame are found by their names.
         """
-        rows = self._checked(as_rows(X))
-        if self.reading.bits:
-            rows = hash_rows(rows, self.reading.bits)
-        if self.stumps is not None:
-            rows = self.stumps.advice(rows)
-        bias = self.weights[:, 0] if self.reading.intercept else 0.0
-        scores = _products(rows, self.weights[:, int(self.reading.intercept) :]) + bias
-        if self.stumps is not None:
+        return self.scores(self.encoder().rows(as_raw(X)))
+
+    def scores(self, rows: Rows) -> np.ndarray:
+        """Scores of rows that are encoded already; see `decision_function`."""
+        scores = _products(rows, self.weights)
+        if self.encoding.stumps is not None:
             scores[np.abs(scores) <= TIE] = 0.0
         return scores[:, 0] if len(self.weights) == 1 else scores
 
@@ -130,7 +109,10 @@ class Model:
         ----------
         X : see `decision_function`
         """
-        scores = self.decision_function(X)
+        return self.labels_of(self.decision_function(X))
+
+    def labels_of(self, scores: np.ndarray) -> np.ndarray:
+        """Labels that scores stand for; of a regression model, the scores."""
         if self.classes is None:
             return scores
         return self.labels[(scores >= 0).astype(int) if scores.ndim == 1 else scores.argmax(1)]
@@ -140,8 +122,11 @@ class Model:
 
         Several classes have one chance each (one against all), scaled to sum to 1.
         """
+        return self.chances_of(np.asarray(self.decision_function(X)))
+
+    def chances_of(self, scores: np.ndarray) -> np.ndarray:
+        """Chances that scores stand for; see `predict_proba`."""
         chance = self.probability()
-        scores = np.asarray(self.decision_function(X))
         each = np.vectorize(chance, otypes=[float])(scores) if scores.size else scores
         if each.ndim == 1:
             return np.column_stack([1.0 - each, each])
@@ -149,20 +134,18 @@ class Model:
 
     def save(self, path: str | Path) -> None:
         """Write the model beside ``path`` and rename it."""
-        arrays = {"weights": self.weights}
-        if self.stumps is not None:
-            arrays |= {f"stumps.{name}": array for name, array in vars(self.stumps).items()}
+        plain, arrays = self.encoding.to_plain()
         header = {
             "version": self.version,
-            "classes": None if self.classes is None else list(self.classes),
-            "reading": asdict(self.reading),
+            "encoding": plain,
             "loss": self.loss,
             "outputs": len(self.weights),
-            "experts": 0 if self.stumps is None else len(self.stumps),
+            "width": self.weights.shape[1],
             "algorithm": self.algorithm,
             "training": self.training,
         }
-        write_arrays(path, KIND, arrays, header)
+        kept = {"weights": self.weights, **{f"encoding.{k}": v for k, v in arrays.items()}}
+        write_arrays(path, KIND, kept, header)
 
     def probability(self) -> Any:
         """The function from score to chance, or an error where the loss has none."""
@@ -172,18 +155,6 @@ class Model:
             raise DataError(f"{what} gives no probabilities; train with the loss logistic")
         return loss.probability
 
-    def _checked(self, rows: Rows) -> Rows:
-        """Rows in the model's space, or an error if they have other columns."""
-        expected = self.reading.n_features
-        if self.reading.bits:
-            return rows
-        if rows.n_features > expected or (rows.dense and rows.n_features < expected):
-            raise DataError(
-                f"found {rows.n_features} columns, expected the model's {expected}; "
-                "give the columns that the model was trained on"
-            )
-        return rows if rows.dense else rows.widen(expected)
-
 
 def load(path: str | Path) -> Model:
     """Read a model that ``ddol train --model`` or `Model.save` wrote.
@@ -192,81 +163,76 @@ def load(path: str | Path) -> Model:
     --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "tiny.ddol")
-    >>> Model(np.array([[1.0]]), (-1.0, 1.0), Reading(1)).save(path)
+    >>> Model(np.array([[1.0]]), Encoding(n_features=1, classes=(-1.0, 1.0))).save(path)
     >>> load(path).predict([[3.0], [-3.0]])
     array([ 1, -1])
     """
     arrays, header = read_arrays(path, KIND)
+    if "encoding" not in header:
+        raise DataError(
+            f"{path}: found a model of an earlier format, which knows no names of columns; train it again"
+        )
     with damaged(path, KIND):
-        reading = Reading(**header["reading"])
-        outputs, experts = int(header["outputs"]), int(header["experts"])
-        width = experts or reading.width
-        expected: dict[str, tuple[int, ...]] = {"weights": (outputs, width)}
-        if experts:
-            expected |= {f"stumps.{f}": (experts,) for f in Stumps.__dataclass_fields__}
-        check_shapes(path, arrays, expected)
-        classes = header["classes"]
-        stumps = {name.removeprefix("stumps."): arrays[name] for name in expected}
-        stumps.pop("weights")
+        parts = {k.removeprefix("encoding."): v for k, v in arrays.items() if k != "weights"}
+        encoding = Encoding.from_plain(header["encoding"], parts)
+        shape = int(header["outputs"]), int(header["width"])
+        check_shapes(path, arrays, {"weights": shape})
+        if encoding.width is not None and encoding.width != shape[1]:
+            raise ValueError(f"{shape[1]} weights for {encoding.width} features")
         return Model(
             weights=_finite(path, arrays["weights"]),
-            classes=None if classes is None else tuple(float(c) for c in classes),
-            reading=reading,
+            encoding=encoding,
             loss=str(header["loss"]),
             algorithm=dict(header["algorithm"]),
             training=dict(header["training"]),
-            stumps=Stumps(**stumps) if experts else None,
             version=str(header["version"]),
         )
 
 
-def model_of(
-    trace: Trace,
-    classes: tuple[float, ...] | None,
-    reading: Reading,
-    stumps: Stumps | None = None,
-    settings: dict[str, Any] | None = None,
-) -> Model:
+def model_of(trace: Trace, encoding: Encoding, settings: dict[str, Any] | None = None) -> Model:
     """The model that a run leaves: the mean over agents of their weights.
 
     Parameters
     ----------
     trace : Trace
-    classes, reading, stumps
-        See `Model`.
+    encoding : Encoding
+        Of the data that the run learned from.
     settings : dict, optional
         What else to keep about the algorithm.
     """
-    # A stream may end before it has shown every column that it was said to have, or show more.
     weights = trace.weights.mean(axis=0)
-    if stumps is None and not reading.bits:
-        reading = Reading(weights.shape[1] - reading.intercept, reading.intercept)
+    if encoding.stumps is None and encoding.columns is None and encoding.bits is None:
+        # A stream may end before it has shown every column that it was said to have, or show more.
+        encoding = replace(encoding, n_features=weights.shape[1] - encoding.intercept)
+    missing = (encoding.width or 0) - weights.shape[1]
+    if missing > 0:  # names that were read ahead and not learned from
+        weights = np.pad(weights, ((0, 0), (0, missing)))
     figures = {k: v for k, v in trace.to_dict().items() if k in _FIGURES}
     figures["mean_loss"] = trace.mean_loss
     if trace.classification:
         figures |= {"mistakes": int(trace.mistakes.sum()), "error": trace.error}
     return Model(
         weights=weights,
-        classes=classes,
-        reading=reading,
+        encoding=encoding,
         loss=trace.algorithm.loss.name,
         algorithm={"name": trace.name, **(settings or {})},
         training=figures,
-        stumps=stumps,
         version=trace.version,
     )
 
 
-def as_rows(X: Any) -> Rows:
-    """Rows of what users predict on: an array, a sparse matrix, a data frame, or Rows.
+def as_raw(X: Any) -> Raw:
+    """A raw block of what users predict on: an array, a sparse matrix, a data frame, or a raw block.
 
     Examples
     --------
-    >>> len(as_rows([[1.0, 2.0]]))
+    >>> len(as_raw([[1.0, 2.0]]))
     1
     """
-    if isinstance(X, Rows):
+    if isinstance(X, Rows | Table | Named):
         return X
+    if hasattr(X, "columns"):
+        return table_of_frame(X)
     from ddol.streams.arrays import array_stream
 
     n = X.shape[0] if hasattr(X, "shape") else len(X)

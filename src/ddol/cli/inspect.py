@@ -40,6 +40,7 @@ def inspect(path: str, top: int, json: bool) -> None:
 
 def described(model: Model, path: Path, top: int) -> dict[str, Any]:
     """Plain values that describe a model."""
+    encoding = model.encoding
     classes = None if model.classes is None else model.labels.tolist()
     return {
         "file": f"{path} ({path.stat().st_size:,} bytes)",
@@ -47,10 +48,13 @@ def described(model: Model, path: Path, top: int) -> dict[str, Any]:
         "task": "regression" if classes is None else f"{len(classes)} classes",
         "classes": classes,
         "loss": model.loss,
-        "features": model.n_features,
-        "intercept": model.reading.intercept,
-        "bits": model.reading.bits,
-        "experts": 0 if model.stumps is None else len(model.stumps),
+        "label": encoding.label,
+        "features": encoding.n_inputs if encoding.bits is None else None,
+        "columns": None if encoding.columns is None else [c.name for c in encoding.columns],
+        "intercept": encoding.intercept,
+        "bits": encoding.bits,
+        "sites": list(encoding.sites),
+        "experts": 0 if encoding.stumps is None else len(encoding.stumps),
         "weights": list(model.weights.shape),
         "non_zero": int(np.count_nonzero(model.weights)),
         "norm": float(np.linalg.norm(model.weights)),
@@ -66,20 +70,8 @@ def _largest(model: Model, output: int, top: int) -> dict[str, Any]:
     several = len(model.weights) > 1 and model.classes is not None
     return {
         "of": f" of class {model.labels[output]}" if several else "",
-        "weights": [[_name(model, int(d)), float(weights[d])] for d in order],
+        "weights": [[model.encoding.feature_name(int(d)), float(weights[d])] for d in order],
     }
-
-
-def _name(model: Model, place: int) -> str:
-    """What a weight belongs to; columns count from 1, as in LIBSVM text."""
-    if model.stumps is not None:
-        stumps = model.stumps
-        side = ">" if stumps.signs[place] > 0 else "≤"
-        return f"column {stumps.features[place] + 1} {side} {stumps.thresholds[place]:g}"
-    if model.reading.intercept and place == 0:
-        return "intercept"
-    column = place - model.reading.intercept
-    return f"hashed column {column}" if model.reading.bits else f"column {column + 1}"
 
 
 def _shown(value: Any) -> str:

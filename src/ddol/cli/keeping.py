@@ -9,8 +9,8 @@ from typing import Any
 
 from ddol.checkpoint import save_checkpoint, take
 from ddol.cli.options import RunOptions
-from ddol.cli.prepare import Facts
 from ddol.engines.learner import Learner, Progress
+from ddol.streams.encoding import Encoding
 
 EVERY = 1_000_000
 """Examples between two checkpoints, unless --every says otherwise."""
@@ -37,12 +37,12 @@ class CheckpointWriter:
         """Whether enough examples have passed since the last time."""
         return progress.examples // self.every > self.kept
 
-    def save(self, learner: Learner, progress: Progress, facts: Facts, writes: bool) -> None:
+    def save(self, learner: Learner, progress: Progress, encoding: Encoding, writes: bool) -> None:
         """Save now; all processes of a run take part, one of them writes."""
         self.kept = progress.examples // self.every
         if self.folder is None:
             return
-        plain, arrays = facts.saved()
+        plain, arrays = encoding.to_plain()
         checkpoint = take(learner, run=self.identity, facts=plain, arrays=arrays)
         if writes:
             self.last = save_checkpoint(self.folder, checkpoint)

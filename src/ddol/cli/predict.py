@@ -11,11 +11,10 @@ import numpy as np
 
 from ddol.cli.options import DataOptions
 from ddol.cli.sources import read_options
+from ddol.cli.table import warn
 from ddol.model import Model, load
 from ddol.storage import check_writable, written_beside
-from ddol.streams.errors import DataError
 from ddol.streams.open import open_stream
-from ddol.streams.rows import Rows
 from ddol.streams.stream import Stream
 
 
@@ -53,34 +52,18 @@ def _opened(out: str | None) -> Iterator[TextIO]:
 
 
 def _lines(model: Model, stream: Stream, what: str) -> Iterator[str]:
-    before = None
-    for rows, after in stream.read():
-        _check_columns(model, rows, stream, before)
+    encoded = model.encoder(warn=warn).stream(stream)
+    for rows, _ in encoded.read():
+        scores = model.scores(rows)
         if what == "labels":
-            found = model.predict(rows)
-        elif what == "scores":
-            found = model.decision_function(rows)
+            yield _text(model.labels_of(scores))
         else:
-            found = model.predict_proba(rows)
-        yield _text(found)
-        before = after
-
-
-def _check_columns(model: Model, rows: Rows, stream: Stream, before: object) -> None:
-    """Name the place of the first row that has more columns than the model."""
-    most = model.n_features
-    if model.reading.bits or rows.n_features <= most or rows.dense:
-        return
-    value = int(np.argmax(rows.indices >= most))
-    row = int(np.searchsorted(rows.indptr, value, side="right")) - 1
-    raise DataError(
-        f"{stream.locate(before, row)}: found column {int(rows.indices[value]) + 1}, expected at "
-        f"most the model's {most}; give the columns that the model was trained on"
-    )
+            yield _text(scores if what == "scores" else model.chances_of(scores))
 
 
 def _text(found: np.ndarray) -> str:
     """One line for every row; numbers as short as they can be without loss."""
     if found.ndim == 1:
-        return "".join(f"{value!r}\n" for value in found.tolist())
+        show = str if found.dtype == object else repr
+        return "".join(f"{show(value)}\n" for value in found.tolist())
     return "".join(" ".join(map(repr, row)) + "\n" for row in found.tolist())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +39,7 @@ def open_sources(
     n_agents: int,
     regression: bool,
     own: Sequence[int] | None = None,
+    kinds: Mapping[str, str] | None = None,
 ) -> list[Stream]:
     """One stream to deal round-robin, or one for each agent; a built-in data set without files.
 
@@ -49,6 +50,7 @@ def open_sources(
     regression : bool
         Which built-in data set to take.
     own : agents whose files are read by this process; None for all
+    kinds : kind of every column of a table, where an encoding knows it
     """
     if not options.data:
         return [built_in(regression)]

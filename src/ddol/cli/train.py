@@ -19,7 +19,7 @@ from ddol.checkpoint import Checkpoint, load_checkpoint, resume, set_aside
 from ddol.cli.algorithms import build, check_data
 from ddol.cli.keeping import CheckpointWriter
 from ddol.cli.options import RunOptions, TrainOptions
-from ddol.cli.prepare import Facts, Prepared, Preparing
+from ddol.cli.pipeline import Pipeline, Prepared
 from ddol.cli.sources import fingerprint
 from ddol.cli.stopping import Signals, StoppedError
 from ddol.cli.table import ProgressTable, say, summary, warn
@@ -28,6 +28,7 @@ from ddol.engines.errors import RankLostError
 from ddol.engines.learner import Feed, Learner, Progress, Setup
 from ddol.model import model_of
 from ddol.storage import check_writable, write_text
+from ddol.streams.encoding import Encoding
 from ddol.streams.errors import DataError
 from ddol.trace import Trace
 
@@ -65,7 +66,7 @@ def train(options: TrainOptions) -> Trace:
         on_compiling(lambda text: None)
     with ExitStack() as stack:
         signals = stack.enter_context(Signals(at_once=True))
-        preparing = Preparing(
+        pipeline = Pipeline(
             options.data,
             algorithm,
             options.run.passes,
@@ -76,9 +77,9 @@ def train(options: TrainOptions) -> Trace:
             _parsers(options.run),
             options.run.engine == "threads",
         )
-        known = None if saved is None else Facts.restored(saved.facts, saved.arrays)
-        prepared = preparing.prepare(stack, known)
-        n_classes = len(prepared.facts.classes or (0, 1))
+        known = None if saved is None else Encoding.from_plain(saved.facts, saved.arrays)
+        prepared = pipeline.prepare(stack, known)
+        n_classes = len(prepared.encoding.classes or (0, 1))
         if n_classes > 2:
             algorithm = build(options.learn, options.run.seed, n_classes)
         setup = Setup(options.run.engine, options.run.workers, options.run.seed, prepared.n_weights)
@@ -299,7 +300,7 @@ class _Watch:
         if table is not None:
             table.show(progress, bool(shows))
         if keeps or number:
-            self.writer.save(self.learner, progress, self.prepared.facts, self.crew.leads)
+            self.writer.save(self.learner, progress, self.prepared.encoding, self.crew.leads)
         if number:
             raise StoppedError(number, self.writer.advice())
 
@@ -320,10 +321,9 @@ def _leave(options: TrainOptions, trace: Trace, prepared: Prepared) -> None:
     run = options.run
     skipped = _skipped(prepared)
     if run.model is not None:
-        facts = prepared.facts
         settings = {k: v for k, v in vars(options.learn).items() if v is not None}
         settings.pop("algorithm")
-        model_of(trace, facts.classes, prepared.reading, facts.stumps, settings).save(run.model)
+        model_of(trace, prepared.encoding, settings).save(run.model)
     if run.json is not None:
         name = options.learn.algorithm.replace("_", "-")
         own = {"algorithm": name, "skipped_lines": skipped}
@@ -348,7 +348,11 @@ def _skipped(prepared: Prepared) -> int:
             count += bad.count
             first = f"; the first: {bad.messages[0]}" if bad.messages else ""
             warn(f"{source.describe()}: skipped {bad.count} bad lines{first}")
-    return count
+    encoder = prepared.encoder
+    if encoder.n_skipped:
+        first = f"; the first: {encoder.skipped[0]}"
+        warn(f"skipped {encoder.n_skipped} rows with missing or impossible values{first}")
+    return count + encoder.n_skipped
 
 
 def _write_json(path: str, figures: dict[str, Any]) -> None:

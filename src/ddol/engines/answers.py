@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.streams.arrays import RowsStream, array_stream
+from ddol.streams.discovery import Wishes, learn_encoding, peek
+from ddol.streams.encoder import Encoder
+from ddol.streams.encoding import Encoding
 from ddol.streams.errors import DataError
-from ddol.streams.labels import Labels, labelled
+from ddol.streams.labels import Label, listed
+from ddol.streams.limited import ReadAhead
 from ddol.streams.stream import Stream
 
 _PIECE = 1 << 17
 
 
-def check_classes(algorithm: Algorithm, classes: Sequence[float]) -> tuple[float, ...]:
+def check_classes(algorithm: Algorithm, classes: Sequence[Label]) -> tuple[Label, ...]:
     """Refuse labels that the algorithm cannot tell apart.
 
     Examples
@@ -28,7 +33,7 @@ def check_classes(algorithm: Algorithm, classes: Sequence[float]) -> tuple[float
     Traceback (most recent call last):
     ddol.streams.errors.DataError: found 3 classes (1, 2, 3), expected 2 for ...
     """
-    found = tuple(sorted(float(c) for c in classes))
+    found = tuple(sorted(c if isinstance(c, str) else float(c) for c in classes))
     n_classes = getattr(algorithm.update, "n_classes", None)
     expected = n_classes or (2 if algorithm.outputs == 1 else algorithm.outputs)
     if len(found) == expected:
@@ -37,7 +42,7 @@ def check_classes(algorithm: Algorithm, classes: Sequence[float]) -> tuple[float
         return tuple(float(k) for k in range(expected))
     if not found:
         raise DataError("found no example; expected at least one")
-    names = ", ".join(f"{c:g}" for c in found[:10]) + (", …" if len(found) > 10 else "")
+    names = listed(found, 10)
     noun = "class" if len(found) == 1 else "classes"
     hint = (
         "learn from data that has both"
@@ -71,17 +76,17 @@ def as_streams(streams: Any, checked: bool = True) -> list[Stream]:
 def encoded(
     algorithm: Algorithm,
     streams: Any,
-    classes: Sequence[float] | None = None,
+    classes: Sequence[Label] | None = None,
     checked: bool = True,
-) -> list:
+) -> list[Stream]:
     """Streams with encoded labels; regression targets stay as they are.
 
     Parameters
     ----------
     algorithm : Algorithm
     streams : (X, y), a stream, or a list of either
-    classes : sequence of float, optional
-        All labels; by default those of the arrays in memory, or −1 and +1.
+    classes : sequence of labels, optional
+        All labels; by default those of the arrays in memory, or those that the files show.
     checked : bool
         Refuse features that are not finite now, and not when they have been learned from.
     """
@@ -92,18 +97,32 @@ def encoded(
             f"found streams with {widths[0]} and {widths[-1]} features, expected the same number; "
             "give every agent the same columns"
         )
-    if not algorithm.classification:
-        return found
-    if classes is None:
-        in_memory = [s for s in found if isinstance(s, RowsStream)]
-        if len(in_memory) == len(found):
-            classes = sorted(set().union(*(distinct(s.rows.y) for s in in_memory)))
-        else:
-            classes = (-1.0, 1.0) if algorithm.outputs == 1 else range(algorithm.outputs)
-    known = check_classes(algorithm, classes)
-    _check_dense(algorithm, found)
-    labels = Labels(known, numbered=algorithm.outputs > 1)
-    return [labelled(stream, labels) for stream in found]
+    if algorithm.classification:
+        _check_dense(algorithm, found)
+    parts = [s if s.restartable else ReadAhead(s) for s in found]
+    encoder = Encoder(_encoding(algorithm, parts, classes))
+    return [encoder.stream(part) for part in parts]
+
+
+def _encoding(
+    algorithm: Algorithm, streams: list[Stream], classes: Sequence[Label] | None
+) -> Encoding:
+    """Labels of arrays as they are; of files, what their beginnings show."""
+    numbered = algorithm.outputs > 1
+    if all(isinstance(stream, RowsStream) for stream in streams):
+        if not algorithm.classification:
+            return Encoding()
+        if classes is None:
+            rows = [s.rows for s in streams if isinstance(s, RowsStream)]
+            classes = sorted(set().union(*(distinct(each.y) for each in rows)))
+        return Encoding(classes=check_classes(algorithm, classes), numbered=numbered)
+    given = None if classes is None else tuple(classes)
+    wishes = Wishes(classes=given, classification=algorithm.classification)
+    encoding = learn_encoding(streams, wishes, [peek(stream, wishes) for stream in streams])
+    if encoding.classes is None:
+        return encoding
+    known = check_classes(algorithm, encoding.classes)
+    return replace(encoding, classes=known, numbered=numbered)
 
 
 def distinct(y: np.ndarray) -> list[float]:

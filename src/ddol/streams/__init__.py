@@ -19,9 +19,11 @@ if TYPE_CHECKING:
         table_by_agent,
         table_round_robin,
     )
+    from ddol.streams.encoder import Encoder
+    from ddol.streams.encoding import Column, Encoding
     from ddol.streams.errors import DataError
     from ddol.streams.hashing import hash_rows, hashed
-    from ddol.streams.labels import Labels, binary_labels, class_labels, labelled
+    from ddol.streams.labels import answers, labels_of
     from ddol.streams.libsvm import LibsvmStream
     from ddol.streams.numpy_files import NpyStream, read_npz
     from ddol.streams.open import ReadOptions, open_stream, open_streams
@@ -40,9 +42,11 @@ _HOMES = {
     "ddol.streams.arrays": "RowsStream array_stream",
     "ddol.streams.chained": "ChainedStream",
     "ddol.streams.dealing": "deal online_table progress table_by_agent table_round_robin",
+    "ddol.streams.encoder": "Encoder",
+    "ddol.streams.encoding": "Column Encoding",
     "ddol.streams.errors": "DataError",
     "ddol.streams.hashing": "hash_rows hashed",
-    "ddol.streams.labels": "Labels binary_labels class_labels labelled",
+    "ddol.streams.labels": "answers labels_of",
     "ddol.streams.libsvm": "LibsvmStream",
     "ddol.streams.numpy_files": "NpyStream read_npz",
     "ddol.streams.open": "ReadOptions open_stream open_streams",
@@ -62,9 +66,11 @@ __getattr__ = lookup(__name__, _HOME_OF)
 __all__ = [
     "Block",
     "ChainedStream",
+    "Column",
     "CsvStream",
     "DataError",
-    "Labels",
+    "Encoder",
+    "Encoding",
     "LibsvmStream",
     "MappedStream",
     "Named",
@@ -82,14 +88,13 @@ __all__ = [
     "SyntheticStream",
     "Table",
     "Text",
+    "answers",
     "array_stream",
-    "binary_labels",
-    "class_labels",
     "concatenate",
     "deal",
     "hash_rows",
     "hashed",
-    "labelled",
+    "labels_of",
     "mapped",
     "online_table",
     "open_stream",

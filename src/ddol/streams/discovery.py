@@ -17,7 +17,7 @@ from ddol.streams.limited import ReadAhead
 from ddol.streams.raw import Cells, Named, Raw, Table, Text
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Stream
-from ddol.streams.summary import MOST_LABELS, label_cells, scan
+from ddol.streams.summary import MOST_LABELS, joined, label_cells, scan
 
 MANY_CLASSES = 20
 """More classes than this are worth a warning: they may be measurements."""
@@ -109,8 +109,9 @@ def peek(stream: Stream, wishes: Wishes, least_rows: int = 1) -> Peek:
     >>> seen.labels, seen.rows, seen.run
     ((1.0, 2.0), 3, 2)
     """
-    kept = isinstance(stream, ReadAhead)
-    blocks: Iterable[tuple[Any, Any]] = stream.look() if kept else stream.read()
+    blocks: Iterable[tuple[Any, Any]] = stream.read()
+    if kept := isinstance(stream, ReadAhead):
+        blocks = stream.look()
     name = stream.describe()
     columns: tuple[Column, ...] | None = None
     label = weight = first = None
@@ -259,7 +260,7 @@ def _begin(cells: Cells, first: Label | None) -> tuple[set[Label], int, Label | 
         other = cells.codes != place
     else:
         numbers = np.asarray(cells, np.float64)
-        labels = {float(v) for v in np.unique(numbers[~np.isnan(numbers)])[: MOST_LABELS + 1]}
+        labels = set(joined(np.empty(0), numbers[~np.isnan(numbers)])[: MOST_LABELS + 1].tolist())
         first = float(numbers[0]) if first is None and len(numbers) else first
         other = numbers != first
     return labels, int(other.argmax()) if other.any() else len(cells), first

@@ -140,17 +140,15 @@ class Encoder:
         """Rows that have just the columns of the encoding, or an error."""
         expected = self.start.n_inputs
         assert expected is not None
-        if rows.n_features > expected and not rows.dense:
-            beyond = rows.indices >= expected
-            if beyond.any():
-                value = int(np.argmax(beyond))
-                row = int(np.searchsorted(rows.indptr, value, side="right")) - 1
-                raise DataError(
-                    f"{where(row)}: found column {int(rows.indices[value]) + 1}, expected at most "
-                    f"the model's {expected}; give the columns that the model was trained on"
-                )
-            return replace(rows, n_features=expected)
-        if rows.n_features != expected and rows.dense:
+        beyond = np.empty(0) if rows.dense else rows.indices >= expected
+        if beyond.any():
+            value = int(np.argmax(beyond))
+            row = int(np.searchsorted(rows.indptr, value, side="right")) - 1
+            raise DataError(
+                f"{where(row)}: found column {int(rows.indices[value]) + 1}, expected at most "
+                f"the model's {expected}; give the columns that the model was trained on"
+            )
+        if rows.n_features > expected or (rows.dense and rows.n_features < expected):
             raise DataError(
                 f"{where(0)}: found {rows.n_features} columns, expected the model's {expected}; "
                 "give the columns that the model was trained on"
@@ -181,7 +179,7 @@ class Encoder:
             return table.matrix[:, [place[name] for name in numbers]]
         matrix = np.empty((len(table), len(numbers)))
         for k, name in enumerate(numbers):
-            matrix[:, k] = table.columns[name]
+            matrix[:, k] = np.asarray(table.columns[name])
         return matrix
 
     def _numbered(self, table: Table, where: Where) -> Rows:

@@ -179,8 +179,8 @@ class Encoding:
 
         assert self.bits is not None
         known = (*self.numbers, *self.names)
-        there = np.flatnonzero(slots(name_keys(known), self.bits)[0] == place) if known else []
-        found = [known[k] for k in there]
+        there = np.flatnonzero(slots(name_keys(known), self.bits)[0] == place)
+        found = [known[k] for k in there.tolist()]
         shown = " or ".join(found[:3]) + (" or …" if len(found) > 3 else "")
         return shown or f"hashed column {place}"
 

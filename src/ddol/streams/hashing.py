@@ -120,8 +120,9 @@ def merge_columns(
     size = len(data) + n * intercept
     new_indices, new_data = np.empty(size, np.uint32), np.empty(size)
     new_indptr = np.empty(n + 1, np.int64)
-    read = [np.ascontiguousarray(array) for array in (columns, data, indptr)]
-    places = (a.ctypes.data for a in (*read, new_indices, new_data, new_indptr))
+    given = (columns, data, indptr, new_indices, new_data, new_indptr)
+    arrays: list[NDArray] = [np.ascontiguousarray(array) for array in given]
+    places = (array.ctypes.data for array in arrays)
     nnz = _merge_columns(n, int(intercept), *places)
     y = np.zeros(n)
     return Rows(new_data[:nnz], new_indices[:nnz], new_indptr, n_features, y, np.empty(0))

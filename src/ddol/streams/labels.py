@@ -159,9 +159,8 @@ def labels_of(classes: Sequence[Label], codes: ArrayLike, numbered: bool = False
     ['yes', 'no']
     """
     numbers = np.asarray(codes, np.float64)
-    if len(classes) == 2 and not numbered:
-        numbers = numbers >= 0.0
-    return shown_labels(classes)[numbers.astype(np.intp)]
+    second = len(classes) == 2 and not numbered
+    return shown_labels(classes)[(numbers >= 0.0 if second else numbers).astype(np.intp)]
 
 
 def shown_labels(classes: Sequence[Label]) -> NDArray[Any]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ddol.streams.rows import Floats, Rows
 
@@ -46,7 +46,7 @@ class Text:
         return len(self.codes)
 
     @classmethod
-    def of(cls, cells: ArrayLike) -> Text:
+    def of(cls, cells: Any) -> Text:
         """Text of single cells; None is a missing one."""
         listed = np.asarray(cells, dtype=object).tolist()
         values = sorted({str(cell) for cell in listed if cell is not None})
@@ -196,3 +196,23 @@ class Named:
 
 Raw: TypeAlias = Rows | Table | Named
 """A block as a reader yields it."""
+
+
+def table_of_frame(frame: Any) -> Table:
+    """Table of a data frame of pandas or polars.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table_of_frame(pd.DataFrame({"age": [30, 40], "town": ["Rome", None]})).columns["town"].values
+    ('Rome',)
+    """
+    columns: dict[str, Cells] = {}
+    for name in frame.columns:
+        values = frame[name].to_numpy()
+        if values.dtype == np.bool_ or np.issubdtype(values.dtype, np.number):
+            columns[str(name)] = values if values.dtype == np.bool_ else values.astype(np.float64)
+        else:
+            cells = [None if cell is None or cell != cell else cell for cell in values.tolist()]
+            columns[str(name)] = Text.of(cells)
+    return Table(columns)

@@ -1,0 +1,240 @@
+"""From the data as they are to streams that an algorithm can learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ddol.algorithm import Algorithm
+from ddol.cli.algorithms import two_classes_only
+from ddol.cli.options import DataOptions
+from ddol.cli.sources import open_sources, own_seed, spooled
+from ddol.storage import Warn
+from ddol.streams.arrays import RowsStream
+from ddol.streams.discovery import Peek, Wishes, doubts, learn_encoding, peek
+from ddol.streams.encoder import Encoder
+from ddol.streams.encoding import Encoding
+from ddol.streams.errors import DataError
+from ddol.streams.labels import listed
+from ddol.streams.limited import LimitedStream, ReadAhead
+from ddol.streams.parallel import ParallelStream, ParsingPool
+from ddol.streams.shuffle import ShuffledStream
+from ddol.streams.stream import Stream
+from ddol.streams.stumps import Stumps, fit_stumps
+from ddol.streams.summary import scan
+
+LONG_RUN = 1000
+"""Rows of one class at the beginning of a stream that are worth a warning."""
+
+_MOST_DEFAULT_EXPERTS = 10_000
+_SHUFFLE_BYTES = 48 << 20
+_MOST_AHEAD = 8
+"""Pieces of a stream that each worker parses before all of them learn."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Streams that are ready to be dealt, and how they came to be.
+
+    Parameters
+    ----------
+    sources : streams as they are read
+    streams : the same, encoded and shuffled
+    encoder : Encoder
+    """
+
+    sources: list[Stream]
+    streams: list[Stream]
+    encoder: Encoder
+
+    @property
+    def encoding(self) -> Encoding:
+        """Names of columns, labels and sites, as far as they are known by now."""
+        return self.encoder.encoding
+
+    @property
+    def n_weights(self) -> int | None:
+        """Weights per output, where they are known beforehand."""
+        return None if self.encoder.start.grows else self.encoder.start.width
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """All that decides how data are prepared.
+
+    Parameters
+    ----------
+    options : DataOptions
+    algorithm : Algorithm
+        With its network; for two classes where it tells classes apart.
+    passes, seed : int
+    warn : function of one line
+    own : agents whose streams this process reads, where there is one for each; None for all
+    gather : function that joins the lists of all processes
+    parsers : threads that parse, the one that learns included; None for one per core
+    by_turns : whether all of them learn as well, and nobody parses meanwhile
+    """
+
+    options: DataOptions
+    algorithm: Algorithm
+    passes: int
+    seed: int
+    warn: Warn
+    own: Sequence[int] | None = None
+    gather: Callable[[list[Any]], list[Any]] = list
+    parsers: int | None = None
+    by_turns: bool = False
+
+    def prepare(self, stack: ExitStack, known: Encoding | None = None) -> Prepared:
+        """Open the data, learn their encoding, and put the streams together.
+
+        Parameters
+        ----------
+        stack : ExitStack
+            Removes temporary files when it is closed.
+        known : Encoding, optional
+            Of a checkpoint, so that nothing is looked at twice.
+        """
+        options, algorithm = self.options, self.algorithm
+        if options.from_stdin and self._looks_twice:
+            options = spooled(options, stack)
+        regression = not algorithm.classification
+        kinds = None if known is None else known.kinds
+        sources = open_sources(options, algorithm.n_agents, regression, self.own, kinds)
+        parts = self._limited(sources)
+        if known is None:
+            parts = [part if part.restartable else ReadAhead(part) for part in parts]
+            known = self._learned(parts)
+        skip = options.on_bad_line == "skip"
+        encoder = Encoder(known, skip=skip, warn=self.warn)
+        self._check_shared_names(encoder, len(parts))
+        streams = self._assembled(parts, encoder)
+        return Prepared(sources, streams, encoder)
+
+    @property
+    def _experts(self) -> bool:
+        return bool(self.algorithm.update.experts)
+
+    @property
+    def _needs_width(self) -> bool:
+        """Whether the start depends on the number of features, and nobody has said it."""
+        given = self.options.features or self.options.bits
+        return not self.algorithm.update.grows and not given
+
+    @property
+    def _looks_twice(self) -> bool:
+        return self.passes > 1 or self._experts or self._needs_width
+
+    def _wishes(self) -> Wishes:
+        options = self.options
+        return Wishes(
+            label=options.label,
+            classes=options.labels,
+            classification=self.algorithm.classification,
+            two_classes=two_classes_only(self.algorithm),
+            n_features=options.features,
+            intercept=options.intercept and not self._experts,
+            bits=options.bits,
+        )
+
+    def _limited(self, sources: Sequence[Stream]) -> list[Stream]:
+        limit, n = self.options.limit, len(sources)
+        if limit is None:
+            return list(sources)
+        shares = [limit // n + (k < limit % n) for k in range(n)]
+        if min(shares) < 1:
+            raise DataError(f"--limit: found {limit} for {n} streams, expected one row of each")
+        return [LimitedStream(s, share) for s, share in zip(sources, shares, strict=True)]
+
+    def _learned(self, parts: Sequence[Stream]) -> Encoding:
+        # Experts are fitted to all data, so there every process must have them.
+        if self.own is not None and len(parts) > 1 and not self._experts:
+            parts = [parts[k] for k in self.own]
+        wishes = self._wishes()
+        peeks = self._peeks(parts, wishes)
+        everybody = self.gather(peeks)
+        encoding = learn_encoding(parts, wishes, everybody, self.gather)
+        if doubt := doubts(encoding, everybody[0].name):
+            self.warn(doubt)
+        self._warn_of_long_runs(peeks)
+        if self._experts:
+            return self._with_stumps(encoding, parts)
+        return self._with_width(encoding, parts) if self._needs_width else encoding
+
+    def _peeks(self, parts: Sequence[Stream], wishes: Wishes) -> list[Peek]:
+        n_agents = self.algorithm.n_agents
+        least = n_agents if len(parts) == 1 else 1
+        found = [peek(part, wishes, least) for part in parts]
+        if found[0].rows < least:
+            raise DataError(
+                f"{found[0].name}: found {found[0].rows} examples for {n_agents} agents, "
+                f"expected at least one for each; use --agents {max(1, found[0].rows)}"
+            )
+        return found
+
+    def _warn_of_long_runs(self, peeks: Sequence[Peek]) -> None:
+        for seen in peeks:
+            if seen.run >= LONG_RUN and seen.first is not None and not self.options.shuffle:
+                self.warn(
+                    f"{seen.name}: the first {seen.run:,} rows have the label "
+                    f"{listed([seen.first])} only; an online learner forgets what it has not seen "
+                    "for long, so shuffle the file, or use --shuffle"
+                )
+
+    def _with_width(self, encoding: Encoding, parts: Sequence[Stream]) -> Encoding:
+        """The encoding once all features are known."""
+        if encoding.columns is None:
+            widths = [part.n_features or scan(part).n_features for part in parts]
+            return replace(encoding, n_features=max(self.gather(widths)))
+        encoder = Encoder(encoding)
+        for part in parts:
+            for _ in encoder.stream(part).read():
+                pass
+        names = list(dict.fromkeys(self.gather(list(encoder.names.known))))
+        return replace(encoding, names=tuple(names))
+
+    def _with_stumps(self, encoding: Encoding, parts: Sequence[Stream]) -> Encoding:
+        known = self._with_width(encoding, parts)
+        encoder = Encoder(known, learning=False)
+        stumps = self._stumps([encoder.stream(part) for part in parts], known.n_inputs or 0)
+        return replace(known, stumps=stumps)
+
+    def _stumps(self, streams: Sequence[Stream], n_features: int) -> Stumps:
+        if self.options.experts is None and n_features > _MOST_DEFAULT_EXPERTS:
+            raise DataError(
+                f"found {n_features} features, one expert for each is too many; "
+                "say how many with --experts"
+            )
+        return fit_stumps(streams, self.options.experts, self.seed)
+
+    def _check_shared_names(self, encoder: Encoder, n_parts: int) -> None:
+        """Processes that read different files cannot agree on places of names as they come."""
+        apart = self.own is not None and n_parts > 1
+        if apart and encoder.in_order and encoder.start.grows:
+            raise DataError(
+                "found columns of text in a file for each process, whose values would have other "
+                "places in each; hash them with --bits"
+            )
+
+    def _assembled(self, parts: Sequence[Stream], encoder: Encoder) -> list[Stream]:
+        pool, n = ParsingPool(self.parsers), len(parts)
+        streams = []
+        for number, part in enumerate(parts):
+            # Pieces are encoded where they are parsed, unless names get their places as they come.
+            if encoder.in_order:
+                stream = encoder.stream(self._parallel(part, n, pool))
+            else:
+                stream = self._parallel(encoder.stream(part), n, pool)
+            if self.options.shuffle:
+                memory = max(1 << 20, _SHUFFLE_BYTES // n)
+                stream = ShuffledStream(stream, own_seed(self.seed, number, n), memory)
+            streams.append(stream)
+        return streams
+
+    def _parallel(self, stream: Stream, n_parts: int, pool: ParsingPool) -> Stream:
+        if isinstance(stream, RowsStream):
+            return stream
+        ahead = _MOST_AHEAD * pool.workers if self.by_turns else None
+        return ParallelStream(stream, pool, ahead if n_parts == 1 else 2, self.by_turns)
