@@ -212,7 +212,7 @@ class Pipeline:
     def _check_shared_names(self, encoder: Encoder, n_parts: int) -> None:
         """Processes that read different files cannot agree on places of names as they come."""
         apart = self.own is not None and n_parts > 1
-        if apart and encoder.in_order and encoder.start.grows:
+        if apart and encoder.in_order:
             raise DataError(
                 "found columns of text in a file for each process, whose values would have other "
                 "places in each; hash them with --bits"

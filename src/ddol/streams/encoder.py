@@ -80,7 +80,7 @@ class Encoder:
     @property
     def in_order(self) -> bool:
         """Whether blocks must be encoded in the order of the stream: names get places as they come."""
-        return self.learning and self.start.columns is not None and self.start.bits is None
+        return self.learning and self.start.columns is not None and self.start.grows
 
     def rows(self, block: Raw, where: Where = "row {}".format) -> Rows:
         """Rows of a raw block: answers, features, intercept, advice.
