@@ -20,9 +20,10 @@ from ddol.checkpoint import load_checkpoint, resume, save_checkpoint, take
 from ddol.compiled import INTERPRETED
 from ddol.engines import mpi_calls, recovery
 from ddol.engines.answers import encoded
+from ddol.engines.grouped import neighbours_of
 from ddol.engines.learner import Feed, Learner, Setup
 from ddol.engines.local import Local
-from ddol.engines.mpi import Mpi, neighbours_of
+from ddol.engines.mpi import Mpi
 from ddol.engines.ranks import leave, open_ranks, rank_of_job
 from ddol.engines.run import run
 from ddol.engines.state import start_state
@@ -89,7 +90,7 @@ def check_bytes():
     """Over two ranks a ring of 64 sends its two boundary agents each way, and nothing else."""
     algorithm = ddol.dogd().on(ddol.ring(64))
     X, y = examples_for(algorithm, 640, 54, np.random.default_rng(0))
-    engine = Mpi(algorithm, start_state(algorithm, 54))
+    engine = Mpi.open(algorithm, start_state(algorithm, 54), Setup())
     engine.play(Block(Rows.from_dense(X, y), table_round_robin(640, 64)))
     assert engine.bytes_sent == 10 * 2 * 54 * 8
 

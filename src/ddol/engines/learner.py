@@ -19,6 +19,7 @@ from ddol.engines.open_round import OpenRound
 from ddol.engines.pace import Pace
 from ddol.engines.processes import Processes
 from ddol.engines.registry import Engine, engine_named
+from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state
 from ddol.engines.traffic import Traffic
 from ddol.engines.worker import Snapshots
@@ -26,28 +27,6 @@ from ddol.streams.rows import Block, Rows, no_rows
 from ddol.streams.stream import Position, Stream
 from ddol.trace import Recorder, Trace
 from ddol.version import __version__
-
-
-@dataclass(frozen=True)
-class Setup:
-    """How a run is carried out; what it computes is the algorithm's.
-
-    Parameters
-    ----------
-    engine : str
-        A name in `ddol.engines.registry.ENGINES`.
-    workers : int or None
-        Workers of the threads engine; None for one per core.
-    seed : int
-        Of all that is drawn.
-    n_features : int or None
-        Needed beforehand by algorithms whose start depends on it, where streams do not know it.
-    """
-
-    engine: str = "local"
-    workers: int | None = None
-    seed: int = 0
-    n_features: int | None = None
 
 
 @dataclass(frozen=True)
@@ -194,9 +173,10 @@ class Learner:
     def follow(self, feed: Feed, position: Position | None = None) -> None:
         """Deal and play streams to their end, from a position if there is one."""
         self.feed, self.position = feed, position
-        self._follow()
+        self.processes.follow(self)
 
-    def _follow(self) -> None:
+    def follow_here(self) -> None:
+        """Read the feed from the present position on, and play what this process's agents see of it."""
         with self._timing():
             while True:
                 try:
@@ -319,7 +299,7 @@ class Learner:
                 if not self.feed.streams:
                     raise
                 self.processes.recover(self)
-                self._follow()
+                self.processes.follow(self)
 
     def _ended(self) -> Engine:
         """An engine in which the open round is played: a copy if there is one."""
@@ -352,7 +332,7 @@ class Learner:
         messages, sent = self.traffic.sent(counters.rounds, state.n_features)
         return Trace(
             algorithm=self.algorithm,
-            engine=self.setup.engine,
+            engine=self.setup.engine_name,
             workers=1 if self.engine is None else self.engine.workers,
             examples=int(state.examples.sum()),
             rounds=counters.rounds,
@@ -424,7 +404,7 @@ class Learner:
 
     def _open(self, state: State) -> Engine:
         kind = engine_named(self.setup.engine).engine
-        opened: Engine = kind(self.algorithm, state, self.setup.workers)
+        opened: Engine = kind.open(self.algorithm, state, self.setup)
         return opened
 
     def __getstate__(self) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ddol.algorithm import Algorithm
+from ddol.engines.setup import Setup
 from ddol.engines.shares import part_of
 from ddol.engines.state import State, grow
 from ddol.engines.worker import KernelWorker, Partition, Snapshots
@@ -21,18 +22,21 @@ class Local:
     algorithm : Algorithm
     state : State
         Copied; `state` gives the present one back at any time.
-    workers : None or int
-        There is one, whatever is wished for.
     """
 
     name = "local"
     workers = 1
 
-    def __init__(self, algorithm: Algorithm, state: State, workers: int | None = None) -> None:
+    def __init__(self, algorithm: Algorithm, state: State) -> None:
         self.algorithm = algorithm
         # A part, though it is all: in memory that begins with a cache line, vectors cross none.
         own = part_of(state, 0, algorithm.n_agents)
         self.worker = KernelWorker(algorithm, own, Partition(0, algorithm.n_agents))
+
+    @classmethod
+    def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> Local:
+        """One worker, whatever is wished for."""
+        return cls(algorithm, state)
 
     def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
         """Play the rounds of a block; see `ddol.engines.registry.Engine`."""

@@ -127,6 +127,21 @@ class MpiContext:
     graph: Any
     memory: tuple[NDArray[Any], ...] = ()
 
+    @property
+    def addresses(self) -> Addresses:
+        """Where the functions are that take this context."""
+        return mpi_addresses()
+
+    @property
+    def context(self) -> int:
+        """Where the words are."""
+        return int(self.words.ctypes.data)
+
+    @property
+    def sent(self) -> int:
+        """Numbers that this rank has given to MPI for others so far."""
+        return int(self.words[SENT])
+
     def revoke(self) -> None:
         """Wake every rank that waits in a call on this context; needs `mpiexec --with-ft ulfm`."""
         for communicator in (self.comm, self.graph):

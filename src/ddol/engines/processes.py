@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 class Processes(Protocol):
     """Who plays a run, how they read its streams, and what happens when one of them is lost."""
 
+    def follow(self, learner: Learner) -> None:
+        """Play the learner's feed to its end, from its position on."""
+
     def blocks(self, learner: Learner) -> Iterator[tuple[Block, Position]]:
         """Deal the examples of this process's agents, from the learner's position on."""
 
@@ -34,6 +37,10 @@ class Processes(Protocol):
 
 class SingleProcess:
     """One process, which has nobody to lose."""
+
+    def follow(self, learner: Learner) -> None:
+        """Play the feed here."""
+        learner.follow_here()
 
     def blocks(self, learner: Learner) -> Iterator[tuple[Block, Position]]:
         """Deal all examples."""

@@ -8,19 +8,22 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ddol.engines.atomics import TOO_LONG
 from ddol.engines.errors import RankLostError
-from ddol.engines.mpi_calls import load, unload
+from ddol.engines.mpi_calls import MpiContext, load, open_context, unload
 from ddol.engines.worker import split
 from ddol.streams.errors import DataError
+
+if TYPE_CHECKING:
+    from ddol.engines.grouped import Neighbours
 
 DONE = "DDOL_DONE"
 """Variable with the word by which a job tells `ddol launch` that it has done all it should."""
@@ -113,6 +116,20 @@ class Ranks:
         """Every process's value, in their order, on every process."""
         with self.watching():
             return list(self.comm.allgather(value))
+
+    def gather_rows(self, own: np.ndarray, rows: Sequence[int]) -> np.ndarray:
+        """Every process's rows of numbers, one after the other; `rows` says how many each has."""
+        whole = np.empty((sum(rows), *own.shape[1:]))
+        sizes = [n * int(np.prod(own.shape[1:])) for n in rows]
+        with self.watching():
+            self.comm.Allgatherv(np.ascontiguousarray(own), [whole, sizes])
+        return whole
+
+    def connect(self, near: Neighbours | None, agents: int, numbers: int) -> MpiContext:
+        """Make what a kernel calls to meet those of other ranks; see `ddol.engines.grouped.Group`."""
+        if near is None:
+            return open_context(self.comm)
+        return open_context(self.comm, near.rows_to, near.rows_from, agents, numbers, tolerant())
 
     def pass_on(self, value: Any) -> Any:
         """Give a value to the next process, in a circle, and get that of the one before."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ddol.algorithm import Algorithm
 from ddol.engines.errors import RankLostError
+from ddol.engines.group_dealing import Dealt, deal_shares
+from ddol.engines.grouped import Grouped, joined_parts
 from ddol.engines.kernels import COPIES
-from ddol.engines.mpi import Mpi, joined_parts
-from ddol.engines.mpi_dealing import Dealt, deal_shares
 from ddol.engines.ranks import Ranks, open_ranks
 from ddol.engines.state import State, sharing
 from ddol.streams.rows import Block
@@ -68,7 +68,7 @@ class Safekeeping:
         old = time.monotonic() - self._made > SECONDS
         return self.ranks.survives and self.ranks.most([int(old)])[0] > 0
 
-    def make(self, engine: Mpi, past: Any) -> None:
+    def make(self, engine: Grouped, past: Any) -> None:
         """Make copies; all processes must call it."""
         own = Part(*engine.share, engine.worker.state.copy())
         other = self.ranks.pass_on(own)
@@ -119,6 +119,10 @@ class MpiGroup:
         self._size = self.ranks.size
         self._beginning: Any = None
 
+    def follow(self, learner: Learner) -> None:
+        """Play what this process's agents see of the feed."""
+        learner.follow_here()
+
     def blocks(self, learner: Learner) -> Iterator[tuple[Block, Position]]:
         """Deal this process's share of the examples."""
         algorithm, feed = learner.algorithm, learner.feed
@@ -135,7 +139,7 @@ class MpiGroup:
 
     def after_block(self, learner: Learner) -> None:
         """Keep copies of all agents from time to time."""
-        assert isinstance(learner.engine, Mpi)
+        assert isinstance(learner.engine, Grouped)
         if self.safe.due():
             self.safe.make(learner.engine, learner.past())
 
@@ -159,12 +163,12 @@ class MpiGroup:
 
     def _recover(self, learner: Learner) -> None:
         ranks = self.ranks
-        if isinstance(learner.engine, Mpi):
+        if isinstance(learner.engine, Grouped):
             learner.engine.abandon()
         ranks.shrink()
         state, past = self.safe.bring_back(learner.algorithm) or (None, self._beginning)
         learner.go_back(state, past)
-        if isinstance(learner.engine, Mpi):
+        if isinstance(learner.engine, Grouped):
             self.safe.make(learner.engine, past)
         if ranks.leads:
             self._tell(0 if learner.engine is None else learner.engine.counters().rounds)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from ddol.engines.setup import EngineKind
 from ddol.engines.state import State
 from ddol.engines.worker import Snapshots
 from ddol.streams.rows import Block
@@ -16,8 +17,8 @@ from ddol.streams.rows import Block
 class Engine(Protocol):
     """Where rounds run. Engines differ in nothing that the result shows.
 
-    One is opened with ``(algorithm, state, workers)``: where all agents sit, what they know, and the
-    number of workers that is wished for, or None. The state is copied.
+    Its class has the method ``open(algorithm, state, setup)``: where all agents sit, what they know, which
+    is copied, and what is wished for.
     """
 
     name: str
@@ -46,13 +47,6 @@ class Engine(Protocol):
         """Give threads and communicators back."""
 
 
-class EngineKind(NamedTuple):
-    """An engine and who plays together on it: classes, or ``"module:class"`` to import them late."""
-
-    engine: Any
-    processes: Any = "ddol.engines.processes:SingleProcess"
-
-
 ENGINES: dict[str, EngineKind] = {
     "local": EngineKind("ddol.engines.local:Local"),
     "threads": EngineKind("ddol.engines.threads:Threads"),
@@ -60,7 +54,7 @@ ENGINES: dict[str, EngineKind] = {
 }
 
 
-def engine_named(name: str) -> EngineKind:
+def engine_named(name: str | EngineKind) -> EngineKind:
     """Find the classes of an engine.
 
     Examples
@@ -68,6 +62,8 @@ def engine_named(name: str) -> EngineKind:
     >>> engine_named("local").engine.__name__
     'Local'
     """
+    if isinstance(name, EngineKind):
+        return name
     if name not in ENGINES:
         raise ValueError(f"unknown engine {name!r}; use one of {', '.join(ENGINES)}")
     return EngineKind(*(_imported(found) for found in ENGINES[name]))

@@ -16,6 +16,7 @@ from ddol.algorithm import Algorithm
 from ddol.engines import atomics
 from ddol.engines.kernels import COPIES
 from ddol.engines.local import check_block
+from ddol.engines.setup import Setup
 from ddol.engines.shares import joined, joined_counters, part_of
 from ddol.engines.state import State, grow, numbers_sent, sharing
 from ddol.engines.worker import (
@@ -66,6 +67,11 @@ class Threads:
         self._seat([part_of(state, first, agents) for first, agents in shares])
         self._crew = Crew(self.workers)
         self._failed = False
+
+    @classmethod
+    def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> Threads:
+        """As many threads as are wished for."""
+        return cls(algorithm, state, setup.workers)
 
     def _seat(self, parts: list[State]) -> None:
         """Give every worker its part of the state, and all of them memory to meet in."""

@@ -1,11 +1,11 @@
-"""Dealing in an MPI job: every process reads what its own agents see, in common rounds."""
+"""Dealing in a group of processes: each reads what its own agents see, in common rounds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ddol.engines.ranks import Ranks
+from ddol.engines.grouped import Group
 from ddol.streams.dealing import deal
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block
@@ -27,34 +27,34 @@ class Dealt:
 class _Own:
     """The `Team` of processes that deal to their own agents each."""
 
-    def __init__(self, ranks: Ranks, n_agents: int) -> None:
-        self.ranks = ranks
-        self.agents = ranks.own(n_agents)
+    def __init__(self, group: Group, n_agents: int) -> None:
+        self.group = group
+        self.agents = group.own(n_agents)
 
     def fewest(self, rounds: int) -> int:
-        most, least = self.ranks.most([rounds, -rounds if rounds else -(1 << 62)])
+        most, least = self.group.most([rounds, -rounds if rounds else -(1 << 62)])
         return -least if most else 0
 
     def places(self, own: list[Position]) -> list[Position]:
-        return [place for each in self.ranks.gather(own) for place in each]
+        return [place for each in self.group.gather(own) for place in each]
 
 
 def deal_shares(
-    ranks: Ranks, dealt: Dealt, position: Position | None = None
+    group: Group, dealt: Dealt, position: Position | None = None
 ) -> Iterator[tuple[Block, Position]]:
     """Yield blocks of the same rounds and features on every process, each with its own examples.
 
     Parameters
     ----------
-    ranks
+    group
         The processes.
     dealt
         What is dealt. Streams of other processes' agents are never read.
     position
         Of all streams, as it comes with every block.
     """
-    team, streams = _Own(ranks, dealt.n_agents), dealt.streams
-    ranks.check_same(
+    team, streams = _Own(group, dealt.n_agents), dealt.streams
+    group.check_same(
         {
             "the number of streams": len(streams),
             "agents": dealt.n_agents,
@@ -64,22 +64,22 @@ def deal_shares(
     )
     if len(streams) == 1:
         own = team.agents
-        streams = [for_agents(streams[0], own.start, own.stop, dealt.n_agents, ranks.size)]
+        streams = [for_agents(streams[0], own.start, own.stop, dealt.n_agents, group.size)]
     asked = dealt.block_rounds or (lambda: 1 << 40)
-    affordable = -ranks.most([-asked()])[0]
+    affordable = -group.most([-asked()])[0]
     blocks = deal(
         streams, dealt.n_agents, dealt.batch, dealt.passes, position, lambda: affordable, team
     )
     for block, after in blocks:
-        width, affordable = _agreed(ranks, block.n_rounds, block.rows.n_features, asked())
+        width, affordable = _agreed(group, block.n_rounds, block.rows.n_features, asked())
         rows = block.rows if block.rows.dense else block.rows.widen(width)
         yield Block(rows, block.table), after
-    _agreed(ranks, 0, 0, 0)
+    _agreed(group, 0, 0, 0)
 
 
-def _agreed(ranks: Ranks, rounds: int, n_features: int, asked: int) -> tuple[int, int]:
+def _agreed(group: Group, rounds: int, n_features: int, asked: int) -> tuple[int, int]:
     """Features of the widest block, and rounds of the next one; the present must have as many everywhere."""
-    most, least, width, affordable = ranks.most([rounds, -rounds, n_features, -asked])
+    most, least, width, affordable = group.most([rounds, -rounds, n_features, -asked])
     if most != -least:
         raise DataError(
             f"the ranks read different data: one has {most} rounds where another has {-least}; "

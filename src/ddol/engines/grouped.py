@@ -1,0 +1,296 @@
+"""Agents spread over a group of processes: each hosts some of them and exchanges only what others need.
+
+The ranks of an MPI job and the actors of a Ray job are such groups; the engine is the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.communicate.mixing import Changing
+from ddol.engines.atomics import Addresses
+from ddol.engines.kernels import COPIES
+from ddol.engines.local import check_block
+from ddol.engines.shares import joined, merged, part_of
+from ddol.engines.state import State, averages_together, grow, numbers_sent, sharing
+from ddol.engines.worker import KernelWorker, Partition, Snapshots
+from ddol.streams.rows import Block
+from ddol.update.rates import evaluate
+
+
+class Connection(Protocol):
+    """How a kernel meets those of other processes; kept while it plays."""
+
+    @property
+    def addresses(self) -> Addresses:
+        """Where the functions are that a kernel calls."""
+
+    @property
+    def context(self) -> int:
+        """Address of the functions' memory."""
+
+    @property
+    def sent(self) -> int:
+        """Numbers that this process has given away so far."""
+
+    def free(self) -> None:
+        """Give back what it holds; all processes must call it."""
+
+    def revoke(self) -> None:
+        """Wake everybody who waits in it."""
+
+
+class Group(Protocol):
+    """The processes that host the agents, and this one's place among them.
+
+    All of them call the same methods in the same order. Where one is lost, a call raises
+    `ddol.engines.errors.RankLostError`.
+    """
+
+    @property
+    def rank(self) -> int:
+        """Number of this process."""
+
+    @property
+    def size(self) -> int:
+        """Number of processes."""
+
+    def shares(self, n_agents: int) -> list[tuple[int, int]]:
+        """First agent and number of agents of every process."""
+
+    def own(self, n_agents: int) -> range:
+        """Agents of this process."""
+
+    def gather(self, value: Any) -> list[Any]:
+        """Every process's value, in their order, on every process."""
+
+    def gather_rows(self, own: np.ndarray, rows: Sequence[int]) -> np.ndarray:
+        """Every process's rows of numbers, one after the other; `rows` says how many each has."""
+
+    def most(self, numbers: list[int]) -> list[int]:
+        """The largest of every process's numbers, place by place."""
+
+    def check_same(self, facts: Mapping[str, Any]) -> None:
+        """Refuse to go on where processes were started with different options."""
+
+    def watching(self) -> AbstractContextManager[None]:
+        """Turn a report of a dead process into `RankLostError`."""
+
+    def error(self, code: int) -> Exception:
+        """What a status of the kernel means."""
+
+    def connect(self, near: Neighbours | None, agents: int, numbers: int) -> Connection:
+        """Make what a kernel calls to meet the others.
+
+        Parameters
+        ----------
+        near : Neighbours or None
+            Whose rows are exchanged; None where all processes only sum.
+        agents : own agents
+        numbers : numbers in a row
+        """
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Whose numbers a process needs, and who needs its own.
+
+    Parameters
+    ----------
+    places : int64 (N,)
+        Row in which an agent's numbers stand here: own agents first, then the ghosts, which
+        are agents of others that this process hears; -1 for the rest.
+    rows : int
+        Own agents and ghosts.
+    rows_to : dict of rank to rows
+    rows_from : dict of rank to number of rows
+    """
+
+    places: np.ndarray
+    rows: int
+    rows_to: dict[int, list[int]]
+    rows_from: dict[int, int]
+
+
+def neighbours_of(algorithm: Algorithm, shares: list[tuple[int, int]], rank: int) -> Neighbours:
+    """Find out what must cross from process to process.
+
+    Examples
+    --------
+    >>> from ddol.communicate.topologies import ring
+    >>> from ddol.presets import dogd
+    >>> found = neighbours_of(dogd().on(ring(64)), [(0, 32), (32, 32)], rank=0)
+    >>> found.rows_to, found.rows_from
+    ({1: [0, 31]}, {1: 2})
+    """
+    first, agents = shares[rank]
+    last = first + agents
+    ghosts = _heard_by(algorithm, first, last)
+    places = np.full(algorithm.n_agents, -1, np.int64)
+    places[first:last] = np.arange(agents)
+    places[ghosts] = agents + np.arange(len(ghosts))
+    rows_to, rows_from = {}, {}
+    for other, (start, n) in enumerate(shares):
+        if other == rank:
+            continue
+        theirs = _heard_by(algorithm, start, start + n)
+        wanted = theirs[(theirs >= first) & (theirs < last)]
+        if len(wanted):
+            rows_to[other] = (wanted - first).tolist()
+        count = int(np.count_nonzero((ghosts >= start) & (ghosts < start + n)))
+        if count:
+            rows_from[other] = count
+    return Neighbours(places, agents + len(ghosts), rows_to, rows_from)
+
+
+def _heard_by(algorithm: Algorithm, first: int, last: int) -> np.ndarray:
+    """Agents outside first … last − 1 to which these listen, in rising order."""
+    if isinstance(algorithm.mixing, Changing):
+        heard = np.arange(algorithm.n_agents)
+    else:
+        indptr, indices, _ = algorithm.mixing.at(1).csr()
+        heard = np.unique(indices[indptr[first] : indptr[last]])
+    return heard[(heard < first) | (heard >= last)]
+
+
+class Grouped:
+    """Rounds of all agents, each process of a group playing those of its own.
+
+    All processes must call the same methods in the same order: every one of them is collective
+    except `counters`, and every one gives the same answer everywhere.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    state : State
+        Of all agents; each process copies its part.
+    group : Group
+    """
+
+    def __init__(self, algorithm: Algorithm, state: State, group: Group) -> None:
+        self.algorithm, self.group = algorithm, group
+        self.workers = group.size
+        self._shared = sharing(algorithm) != COPIES
+        self._sums_only = self._shared or averages_together(algorithm)
+        group.check_same(described(algorithm, state))
+        self._shares = group.shares(algorithm.n_agents)
+        self.share = self._shares[group.rank]
+        self._seat(part_of(state, *self.share))
+
+    def _seat(self, part: State) -> None:
+        """Work on this part of the state from now on."""
+        algorithm, group, (first, agents) = self.algorithm, self.group, self.share
+        numbers, near = numbers_sent(algorithm, part.n_features), None
+        if not self._sums_only:
+            near = neighbours_of(algorithm, self._shares, group.rank)
+        rows = near.rows if near is not None else (0 if self._shared else agents)
+        with group.watching():
+            self.connection = group.connect(near, agents, numbers)
+        partition = Partition(
+            first,
+            agents,
+            group.size,
+            column=first,
+            packed=np.empty((1, rows, numbers)),
+            places=None if near is None else near.places,
+            **self.connection.addresses._asdict(),
+            context=self.connection.context,
+        )
+        self.worker = KernelWorker(algorithm, part, partition)
+        self._gather_counters(np.empty((0, agents, 4)))
+
+    def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
+        """Play the rounds of a block, whose table says who sees what on this process.
+
+        Every process must have as many rounds and features in its block, and the same rounds in `after`.
+        """
+        check_block(self.algorithm, block)
+        if block.rows.n_features > self.worker.state.n_features:
+            connection = self.connection
+            self._seat(grow(self.algorithm, self.worker.state, block.rows.n_features))
+            connection.free()
+        status = self.worker.play_block(block, after)
+        if status != 0:
+            raise self.group.error(status)
+        seen = self.worker.snapshots
+        return seen._replace(counters=self._gather_counters(seen.counters))
+
+    def _gather_counters(self, counters: np.ndarray) -> np.ndarray:
+        """Counters of all agents: those of now, which are kept, and those written down."""
+        state = self.worker.state
+        now = np.transpose([state.mistakes, state.loss, state.expected, state.examples])
+        own = np.concatenate([counters, now[None]]).transpose(1, 0, 2)
+        gathered = self._gathered(own).transpose(1, 0, 2)
+        mistakes, loss, expected, examples = gathered[-1].T.copy()
+        self._counters = replace(
+            state,
+            mistakes=mistakes.astype(np.int64),
+            loss=loss,
+            expected=expected,
+            examples=examples.astype(np.int64),
+        )
+        return gathered[:-1]
+
+    def _gathered(self, own: np.ndarray) -> np.ndarray:
+        """Every process's rows, in the order of the agents."""
+        return self.group.gather_rows(own, [agents for _, agents in self._shares])
+
+    def state(self) -> State:
+        """The state of all agents, in memory of its own."""
+        parts = self.group.gather(self.worker.state)
+        return joined_parts(parts, self._shares, self._shared)
+
+    def counters(self) -> State:
+        """Counters of all agents, to be read only; the weights are those of this process."""
+        return replace(self._counters, pending=self.worker.state.pending)
+
+    def weights(self) -> np.ndarray:
+        """Primal weights of the copies: (copies, outputs, D)."""
+        own = self.worker.weights()
+        return own if self._shared else self._gathered(own)
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes that this process has given away for others so far."""
+        return 8 * self.connection.sent
+
+    def abandon(self) -> None:
+        """Wake everybody who waits for a process that is lost."""
+        self.connection.revoke()
+
+    def close(self) -> None:
+        """Nothing to do: a process that fails must not wait for the others here."""
+
+
+def joined_parts(parts: list[State], shares: list[tuple[int, int]], shared: bool) -> State:
+    """The whole state, from the parts of all processes and the answers under way at each."""
+    whole = joined(parts, shared)
+    late = [part.pending for part in parts if part.pending is not None]
+    return replace(whole, pending=merged(late, shares)) if late else whole
+
+
+def described(algorithm: Algorithm, state: State) -> dict[str, Any]:
+    """What must be the same on all processes, by name."""
+    facts = {
+        name: getattr(algorithm, name)
+        for name in ("name", "n_agents", "C", "average", "batch", "period", "delay", "outputs")
+    }
+    mixing = algorithm.mixing.at(1)
+    arrays = (mixing.indptr, mixing.indices, mixing.weights)
+    matrix = hashlib.sha1(b"".join(array.tobytes() for array in arrays)).hexdigest()[:12]
+    return facts | {
+        "loss": algorithm.loss.name,
+        "parameters": np.asarray(algorithm.update.parameters(), float).tolist(),
+        "rate": evaluate(algorithm.rate, 1, 4).tolist(),
+        "mixing": f"{algorithm.mixing.name} on {mixing.topology.name} ({matrix})",
+        "the round": state.t,
+        "features": state.n_features,
+        "seed": state.seed,
+    }

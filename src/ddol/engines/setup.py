@@ -1,0 +1,52 @@
+"""How a run is carried out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+
+class EngineKind(NamedTuple):
+    """An engine and who plays together on it: classes, or ``"module:class"`` to import them late."""
+
+    engine: Any
+    processes: Any = "ddol.engines.processes:SingleProcess"
+
+    @property
+    def name(self) -> str:
+        """The engine's own name."""
+        return str(self.engine.name)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How a run is carried out; what it computes is the algorithm's.
+
+    Parameters
+    ----------
+    engine : str or EngineKind
+        A name in `ddol.engines.registry.ENGINES`, or an engine of one's own.
+    workers : int or None
+        Threads, or actors; None for one per core.
+    seed : int
+        Of all that is drawn.
+    n_features : int or None
+        Needed beforehand by algorithms whose start depends on it, where streams do not know it.
+    address : str or None
+        Of a Ray cluster; None for one of this machine's own.
+    on_lost : "end", "wait" or "without"
+        What happens when a process is lost: the run ends, waits for another one in its place, or goes on
+        without its agents.
+    """
+
+    engine: str | EngineKind = "local"
+    workers: int | None = None
+    seed: int = 0
+    n_features: int | None = None
+    address: str | None = None
+    on_lost: str = "wait"
+
+    @property
+    def engine_name(self) -> str:
+        """Name of the engine, for tables and traces."""
+        return self.engine if isinstance(self.engine, str) else self.engine.name
