@@ -56,6 +56,63 @@ def spacing(rounds: int) -> int:
     return 1 << max(0, rounds.bit_length() - 5)
 
 
+def next_point(rounds: int) -> int:
+    """First round after ``rounds`` that is to be recorded.
+
+    Examples
+    --------
+    >>> next_point(64)
+    68
+    """
+    step = spacing(rounds + 1)
+    return (rounds // step + 1) * step
+
+
+@dataclass(frozen=True)
+class ShadowSums:
+    """What a regret certificate is made of: sums over all plays; see `ddol.measure.certificate`.
+
+    Parameters
+    ----------
+    entropy : bool
+        Whether the shadow has the signed entropy on the L1 ball, and not the Euclidean map.
+    radius : float
+        Of its ball; infinite for all of the space.
+    outputs, plays : int
+        Weight vectors, and examples.
+    rated_squares : float
+        Σ η_s ‖g_s‖²_*.
+    last_rate : float
+        η_S.
+    longest, smallest : float
+        Largest ‖x̃_s‖₂, and smallest weight of a feature, over all plays.
+    drift : (N,)
+        Σ ⟨g_s, x_s − x̃_s⟩ over each agent's plays.
+    """
+
+    entropy: bool
+    radius: float
+    outputs: int
+    plays: int
+    rated_squares: float
+    last_rate: float
+    longest: float
+    smallest: float
+    drift: np.ndarray
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A scheduled run at one moment of its (virtual) time."""
+
+    rounds: int
+    time: float
+    examples: int
+    mistakes: int
+    loss: float
+    shadow: ShadowSums | None = None
+
+
 class Recorder:
     """Collects curves, at the rounds that `spacing` gives."""
 
@@ -65,8 +122,7 @@ class Recorder:
 
     def next_round(self, rounds: int) -> int:
         """First round after ``rounds`` that is to be recorded."""
-        step = spacing(rounds + 1)
-        return (rounds // step + 1) * step
+        return next_point(rounds)
 
     def between(self, before: int, last: int) -> list[int]:
         """Rounds after ``before``, up to ``last``, that are to be recorded."""
@@ -146,6 +202,12 @@ class Trace:
         Final weights; one copy where all agents share it.
     state : State
         From which the run can go on.
+    dropped : int
+        Messages that did not arrive.
+    moments : tuple of Moment
+        The run by its (virtual) time, where a schedule has one; the last is its end.
+    events : Events
+        What happened, where it was recorded.
     """
 
     algorithm: Any
@@ -165,6 +227,9 @@ class Trace:
     seed: int
     version: str
     state: Any = None
+    dropped: int = 0
+    moments: tuple[Moment, ...] = ()
+    events: Any = None
 
     @property
     def name(self) -> str:
@@ -219,6 +284,13 @@ class Trace:
         found: dict[str, Any] = _measure("applicable").check_bounds(self)
         return found
 
+    @cached_property
+    def certificate(self) -> Any:
+        """The regret certificate, where one was kept: `ddol.measure.certificate.Certificate`, or None."""
+        if not self.moments or self.moments[-1].shadow is None:
+            return None
+        return _measure("certificate").certificate_of(self.moments[-1].shadow)
+
     def bound_curves(self) -> dict[str, np.ndarray]:
         """Name of every theorem that holds here → its bound at each point of the curves."""
         found: dict[str, np.ndarray] = _measure("applicable").bound_curves(self)
@@ -226,7 +298,8 @@ class Trace:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings and lists, as ``--json`` writes them."""
-        return {
+        kept = {} if self.certificate is None else {"certificate": self.certificate.to_dict()}
+        return kept | {
             "algorithm": self.name,
             "engine": self.engine,
             "workers": self.workers,
@@ -241,6 +314,7 @@ class Trace:
             "examples_per_second": self.examples / max(self.seconds, 1e-9),
             "messages": self.messages,
             "bytes_sent": self.bytes_sent,
+            "dropped": self.dropped,
             "consensus": self.consensus,
             "bounds": self.bounds,
             "nonzero_weights": self.nonzero_weights,

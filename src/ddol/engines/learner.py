@@ -18,7 +18,7 @@ from ddol.engines.local import Local
 from ddol.engines.open_round import OpenRound
 from ddol.engines.pace import Pace
 from ddol.engines.processes import Processes
-from ddol.engines.registry import Engine, engine_named
+from ddol.engines.registry import Engine, ScheduledEngine, engine_named
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state
 from ddol.engines.traffic import Traffic
@@ -156,7 +156,7 @@ class Learner:
                 if between is not None:
                     self.position = between
                     self.processes.after_block(self)
-                self._tell(seen, before + hi, between)
+                self._tell(seen, between)
 
     def learn(self, rows: Rows, agents: np.ndarray | None = None) -> None:
         """Learn from the next rows of a stream; rows that fill no round wait for the next call.
@@ -182,9 +182,16 @@ class Learner:
                 try:
                     for block, position in self.processes.blocks(self):
                         self.play(block, position)
+                    self._end()
                     return
                 except RankLostError:
                     self.processes.recover(self)
+
+    def _end(self) -> None:
+        """The streams are over: on a schedule some agents may have much left to do."""
+        if isinstance(self.engine, ScheduledEngine):
+            before = self.engine.counters().rounds
+            self._tell(self._kept(before, self.engine.end()), self.position)
 
     @property
     def processes(self) -> Processes:
@@ -243,17 +250,24 @@ class Learner:
         self._pace.took(piece.n_rounds, time.perf_counter() - began)
         if isinstance(self.algorithm.mixing, Changing):
             self.traffic.messages(last)  # while the matrices are at hand
-        n = len(points)
-        self.recorder.record(points, seen.counters[:n], *seen.metrics[:n].T)
-        return seen
+        return self._kept(before, seen)
 
-    def _tell(self, seen: Snapshots, rounds: int, position: Position | None) -> None:
+    def _kept(self, before: int, seen: Snapshots) -> Snapshots:
+        """Keep the snapshots that are points of the curves; the last of them all may be for the progress."""
+        rounds = before + seen.rounds
+        points = self.recorder.between(before, int(rounds[-1]) if len(rounds) else before)
+        mine = np.isin(rounds, points)
+        self.recorder.record(rounds[mine].tolist(), seen.counters[mine], *seen.metrics[mine].T)
+        return seen._replace(rounds=rounds)
+
+    def _tell(self, seen: Snapshots, position: Position | None) -> None:
         if self.on_progress is None:
             return
         assert self.engine is not None and self._since is not None
+        rounds = int(seen.rounds[-1])
         mistakes, loss, _, examples = seen.counters[-1].T
         consensus, best = seen.metrics[-1]
-        messages, sent = self.traffic.sent(rounds, self.engine.counters().n_features)
+        messages, sent, _ = self._sent(self.engine, rounds)
         self.seconds = time.perf_counter() - self._since
         self.on_progress(
             Progress(
@@ -329,7 +343,8 @@ class Learner:
             seen = _seen_now(engine)
         state, weights = engine.state(), engine.weights()
         self._check_numbers(state, weights)
-        messages, sent = self.traffic.sent(counters.rounds, state.n_features)
+        messages, sent, dropped = self._sent(engine, counters.rounds)
+        scheduled = engine if isinstance(engine, ScheduledEngine) else None
         return Trace(
             algorithm=self.algorithm,
             engine=self.setup.engine_name,
@@ -348,7 +363,16 @@ class Learner:
             seed=self.setup.seed,
             version=__version__,
             state=state,
+            dropped=dropped,
+            moments=() if scheduled is None else scheduled.moments(),
+            events=None if scheduled is None else scheduled.events(),
         )
+
+    def _sent(self, engine: Engine, rounds: int) -> tuple[int, int, int]:
+        """Messages sent, their bytes, and how many were lost."""
+        if isinstance(engine, ScheduledEngine):
+            return engine.sent()
+        return *self.traffic.sent(rounds, engine.counters().n_features), 0
 
     def _check_numbers(self, state: State, weights: np.ndarray) -> None:
         """Refuse a result that is none, and say whose fault it is: the data's, or the algorithm's."""
@@ -403,9 +427,18 @@ class Learner:
         return self.engine
 
     def _open(self, state: State) -> Engine:
-        kind = engine_named(self.setup.engine).engine
-        opened: Engine = kind.open(self.algorithm, state, self.setup)
-        return opened
+        kind = engine_named(self.setup.engine)
+        if not self.setup.schedule.plays_events:
+            opened: Engine = kind.engine.open(self.algorithm, state, self.setup)
+            return opened
+        if kind.scheduled is None:
+            raise ValueError(
+                f"the engine {self.setup.engine_name} plays rounds; schedules and conditions are for "
+                "the engines local and threads"
+            )
+        scheduled: ScheduledEngine = kind.scheduled.open(self.algorithm, state, self.setup)
+        scheduled.begin(self.feed.passes, max(len(self.feed.streams), 1))
+        return scheduled
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the engine, whose memory is known by address: its state is a value."""

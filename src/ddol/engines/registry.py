@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ddol.engines.setup import EngineKind
 from ddol.engines.state import State
 from ddol.engines.worker import Snapshots
+from ddol.schedules.events import Events
 from ddol.streams.rows import Block
+from ddol.trace import Moment
 
 
 class Engine(Protocol):
@@ -47,8 +49,32 @@ class Engine(Protocol):
         """Give threads and communicators back."""
 
 
+@runtime_checkable
+class ScheduledEngine(Engine, Protocol):
+    """An engine that plays events; it is opened with the schedule besides.
+
+    `play` takes examples in, and plays what can happen with them: as many rounds as come of it, not as many
+    as the block has. A round is as many turns as there are agents.
+    """
+
+    def begin(self, passes: int, n_streams: int) -> None:
+        """Say how often the streams are read, and how many there are."""
+
+    def end(self) -> Snapshots:
+        """The streams are over: play whatever is left to happen; the last snapshot is of the end."""
+
+    def sent(self) -> tuple[int, int, int]:
+        """Messages sent, their bytes, and how many of them were lost."""
+
+    def moments(self) -> tuple[Moment, ...]:
+        """The run by its time; the last is now."""
+
+    def events(self) -> Events | None:
+        """What happened, if it was recorded, with rows numbered as in the whole data."""
+
+
 ENGINES: dict[str, EngineKind] = {
-    "local": EngineKind("ddol.engines.local:Local"),
+    "local": EngineKind("ddol.engines.local:Local", scheduled="ddol.engines.scheduled:Scheduled"),
     "threads": EngineKind("ddol.engines.threads:Threads"),
     "mpi": EngineKind("ddol.engines.mpi:Mpi", "ddol.engines.recovery:MpiGroup"),
 }

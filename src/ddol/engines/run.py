@@ -10,6 +10,9 @@ from ddol.algorithm import Algorithm
 from ddol.communicate.graph import Topology
 from ddol.engines.answers import encoded
 from ddol.engines.learner import Feed, Learner, Setup
+from ddol.schedules.conditions import Conditions
+from ddol.schedules.events import Events
+from ddol.schedules.schedule import OwnSchedule, Schedule, schedule_of
 from ddol.trace import Trace
 
 
@@ -25,6 +28,10 @@ def run(
     seed: int = 0,
     n_features: int | None = None,
     classes: Sequence[float] | None = None,
+    schedule: Schedule | str | OwnSchedule | None = None,
+    conditions: Conditions | None = None,
+    record: bool = False,
+    replay: Events | None = None,
     **changes: Any,
 ) -> Trace:
     """Run an algorithm over streams of examples, and return its trace.
@@ -43,6 +50,15 @@ def run(
         See `Setup`.
     classes : sequence of float, optional
         All labels, where streams come from files; −1 and +1, or 0, 1, …, if not given.
+    schedule : str, function or Schedule, optional
+        ``"async"``, ``"gossip"``, ``"walk"``, ``"push-sum"``, a schedule of one's own, or all about it;
+        rounds if it is not given.
+    conditions : Conditions, optional
+        Speeds, latencies, losses, delays, absences.
+    record : bool
+        Keep the list of events in ``trace.events``.
+    replay : Events, optional
+        Play what happened in another run, over the same data.
     **changes
         Fields of the algorithm to replace: ``batch``, ``period``, ``delay``, …
 
@@ -64,9 +80,10 @@ def run(
     # that are not finite, nobody looks before. Processes must agree beforehand.
     told = algorithm.update.loops(algorithm.average).propagates_nan and engine != "mpi"
     found = encoded(algorithm, streams, classes, checked=not told)
-    learner = Learner(algorithm, Setup(engine, workers, seed, n_features))
+    plan = schedule_of(schedule, conditions, record, replay)
+    learner = Learner(algorithm, Setup(engine, workers, seed, n_features, schedule=plan))
     try:
-        learner.follow(Feed(found, passes))
+        learner.follow(Feed(found, 1 if plan.is_given else passes))
         return learner.trace()
     finally:
         learner.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from ddol.schedules.schedule import Schedule
 
 
 class EngineKind(NamedTuple):
@@ -11,6 +13,8 @@ class EngineKind(NamedTuple):
 
     engine: Any
     processes: Any = "ddol.engines.processes:SingleProcess"
+    scheduled: Any = None
+    """The engine for schedules other than rounds, if there is one."""
 
     @property
     def name(self) -> str:
@@ -37,6 +41,8 @@ class Setup:
     on_lost : "end", "wait" or "without"
         What happens when a process is lost: the run ends, waits for another one in its place, or goes on
         without its agents.
+    schedule : Schedule
+        What happens when, where that is not rounds, and whether it is recorded.
     """
 
     engine: str | EngineKind = "local"
@@ -45,6 +51,7 @@ class Setup:
     n_features: int | None = None
     address: str | None = None
     on_lost: str = "wait"
+    schedule: Schedule = field(default_factory=Schedule)
 
     @property
     def engine_name(self) -> str:

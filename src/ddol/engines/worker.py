@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -91,11 +91,15 @@ class KernelWorker:
     state : State
         Of this worker's agents only; its arrays are written to in place.
     partition : Partition
+    separate : bool
+        Every agent has a copy of the weights of its own, even where one could serve all.
     """
 
-    def __init__(self, algorithm: Algorithm, state: State, partition: Partition) -> None:
+    def __init__(
+        self, algorithm: Algorithm, state: State, partition: Partition, separate: bool = False
+    ) -> None:
         self.algorithm, self.partition = algorithm, partition
-        self.sharing = sharing(algorithm)
+        self.sharing = COPIES if separate else sharing(algorithm)
         self.complete = averages_together(algorithm)
         self.parameters = np.ascontiguousarray(algorithm.update.parameters(), float)
         self.loss_parameters = np.array([*algorithm.loss.parameters, 0.0])
@@ -218,6 +222,13 @@ class KernelWorker:
             exchange=partition.exchange,
             context=partition.context,
         )
+
+    def at_hand(self, rows: Rows) -> tuple[Worker, Examples]:
+        """The worker, and rows that events name by themselves: there are no rounds."""
+        none = Matrices(np.zeros((1, 1), np.int64), np.empty(0, np.int64), np.empty(0))
+        numbers: dict[str, Any] = dict.fromkeys(Examples._fields, 0)
+        numbers |= {"scale": 0.0, "exponent": 0.0, "t": 1}
+        return self._worker(rows.dense, none), Examples(**numbers | addresses(rows))
 
     def play_block(self, block: Block, after: Sequence[int] = ()) -> int:
         """Play the rounds of a block that has no new features; 0, or the communicator's error."""

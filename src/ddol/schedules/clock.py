@@ -217,6 +217,12 @@ class Clock:
         return int(self.words[kernel.LOST])
 
     @property
+    def under_way(self) -> int:
+        """Messages that are still to arrive."""
+        free = self.free_messages[: self.words[kernel.FREE_MESSAGES]]
+        return int(np.delete(self.copies, free).sum())
+
+    @property
     def time(self) -> float:
         """The present time."""
         return float(self.now[0])

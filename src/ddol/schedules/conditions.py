@@ -142,9 +142,14 @@ class Conditions:
         """Whether nothing differs from rounds in which everybody is there and hears everything."""
         still = isinstance(self.latency, Draw) and self.latency.is_zero
         kept = not isinstance(self.drop, np.ndarray) and self.drop == 0.0
-        prompt = isinstance(self.delay, Draw) and self.delay.is_zero
         even = isinstance(self.speed, Draw) and self.speed.kind == CONSTANT
-        return still and kept and prompt and even and self.churn is None and not self.partitions
+        there = self.churn is None and not self.partitions
+        return still and kept and even and there and self.is_prompt
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether every answer comes at once."""
+        return isinstance(self.delay, Draw) and self.delay.is_zero
 
     def speeds(self, n_agents: int, rng: np.random.Generator) -> np.ndarray:
         """Examples in a unit of time, of each agent."""

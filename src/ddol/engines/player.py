@@ -1,0 +1,263 @@
+"""Playing lists of events on all agents of a network, in one thread."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.communicate.mixing import Changing
+from ddol.engines.kernels import events as kernel
+from ddol.engines.kernels.events import EventMemory
+from ddol.engines.kernels.shadow import Shadow
+from ddol.engines.shadow import ShadowLearner
+from ddol.engines.shares import part_of
+from ddol.engines.state import State, averages_together, grow, numbers_sent
+from ddol.engines.worker import KernelWorker, Partition, Snapshots, rates_of
+from ddol.schedules.clock import EventChunk
+from ddol.schedules.events import PREDICT
+from ddol.schedules.wires import Wires
+from ddol.streams.rows import Rows, no_rows
+from ddol.trace import ShadowSums
+from ddol.update.rates import Power, evaluate
+from ddol.update.rule import LINEAR
+
+NEVER = 1 << 62
+
+
+class EventPlayer:
+    """All agents, their mailboxes, and what is under way between them.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    state : State
+        Copied; where all agents share one copy of the weights, each gets its own.
+    wires : Wires
+    push_sum : bool
+        Average as push-sum does.
+    shadow : ShadowLearner, optional
+        Keeps what the certificate is made of.
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        state: State,
+        wires: Wires,
+        push_sum: bool = False,
+        shadow: ShadowLearner | None = None,
+    ) -> None:
+        check_playable(algorithm, state.n_features, push_sum)
+        self.algorithm, self.wires, self.push_sum, self.shadow = algorithm, wires, push_sum, shadow
+        n = algorithm.n_agents
+        own = part_of(each_its_own(state, n), 0, n)
+        self.worker = KernelWorker(algorithm, own, Partition(0, n), separate=True)
+        self.turns = np.full(n, state.rounds, np.int64)
+        self.words = np.zeros(kernel.N_WORDS, np.int64)
+        self.words[kernel.TURNS] = n * state.rounds
+        self.absent = np.zeros(n, np.int64)
+        self.matrix_of = np.zeros(n, np.int64)
+        self.box = np.full(len(wires.sender), -1, np.int64)
+        self.version = np.full(len(wires.sender), -1, np.int64)
+        self.spoken = np.diff(wires.spoken_starts)
+        self.under_way = np.empty(0, np.int64)
+        self.references, self.free = np.empty(0, np.int64), np.empty(0, np.int64)
+        self.slopes = np.empty((1, algorithm.outputs))
+        self._adopt_size()
+
+    def _adopt_size(self) -> None:
+        """Memory for messages of the present number of features; none is kept."""
+        n, wires = self.algorithm.n_agents, self.wires
+        self.size = numbers_sent(self.algorithm, self.worker.state.n_features) + self.push_sum
+        self.messages = np.zeros((1 + len(self.references), self.size))
+        self.mass = np.ones(n if self.push_sum else 0)
+        self.sums = np.zeros((n if self.push_sum else 0, self.size))
+        self.heard = np.zeros((len(wires.sender) if self.push_sum else 0, self.size))
+
+    @property
+    def rounds(self) -> int:
+        """Turns that an agent has taken, on average over the agents."""
+        return -(-int(self.words[kernel.TURNS]) // self.algorithm.n_agents)
+
+    def widen(self, n_features: int) -> None:
+        """Make room for features that have not been seen before."""
+        state = self.worker.state
+        if n_features <= state.n_features:
+            return
+        if len(self.references) > self.words[kernel.FREE]:
+            raise ValueError(
+                f"found feature {n_features} while messages of {state.n_features} are under way; say the "
+                "number of features beforehand (n_features, --features)"
+            )
+        self.worker.adopt(grow(self.algorithm, state, n_features))
+        if self.shadow is not None:
+            self.shadow.widen(n_features)
+        self._adopt_size()
+
+    def play(
+        self, chunk: EventChunk, rows: Rows, where: np.ndarray, first_row: int, points: list[int]
+    ) -> Snapshots:
+        """Play events; what is seen after the rounds that ``points`` say.
+
+        Parameters
+        ----------
+        chunk : EventChunk
+        rows : Rows
+            All rows that the events name.
+        where : int64 array
+            Place of each row, from ``first_row`` on.
+        points : list of int
+            Rounds, as `rounds` counts them, after which a snapshot is taken.
+        """
+        self.worker.state = replace(self.worker.state, t=self.rounds + 1)
+        self._make_slots(chunk)
+        rows = rows.widen(self.worker.state.n_features)
+        prepared = self._prepared(chunk)
+        n, at, seen, left = self.algorithm.n_agents, 0, [], list(points)
+        self.shadows: list[ShadowSums] = []
+        while True:
+            stop = n * left[0] if left else NEVER
+            at = self._play_from(at, chunk, rows, where, first_row, stop, prepared)
+            status = self.words[kernel.STATUS]
+            if status == kernel.STOPPED:
+                seen.append((left.pop(0), self.look()))
+                if self.shadow is not None:
+                    self.shadows.append(self.shadow.seen())
+            elif status == kernel.CROWDED:
+                self._grow_messages()
+            elif status == kernel.OTHER_MATRIX:
+                self._load_matrix(int(chunk.agent[at]))
+            else:
+                break
+        self.worker.state = replace(self.worker.state, t=self.rounds + 1)
+        return _joined(seen, n)
+
+    def look(self) -> Snapshots:
+        """What there is to see now."""
+        nothing = np.empty((0, self.algorithm.n_agents, 1), np.int64)
+        self.worker.play(no_rows(), nothing, nothing, self.rounds + 1, [0])
+        return self.worker.snapshots
+
+    def end(self) -> None:
+        """Count the last weights among the averaged iterates."""
+        if self.worker.state.sums.size:
+            self.worker.state.sums[...] += self.worker.weights()
+
+    # --- memory --------------------------------------------------------------------------------------
+
+    def _make_slots(self, chunk: EventChunk) -> None:
+        if chunk.answers >= len(self.slopes):
+            grown = np.zeros((2 * chunk.answers + 1, self.algorithm.outputs))
+            grown[: len(self.slopes)] = self.slopes
+            self.slopes = grown
+        more = chunk.messages - len(self.under_way)
+        if more > 0:
+            self.under_way = np.append(self.under_way, np.full(more, -1))
+
+    def _grow_messages(self) -> None:
+        used = len(self.references)
+        more = max(used, 2 * self.algorithm.n_agents)
+        self.references = np.append(self.references, np.zeros(more, np.int64))
+        self.free = np.append(np.arange(used + more - 1, used - 1, -1), np.empty(used, np.int64))
+        self.words[kernel.FREE] = more
+        grown = np.zeros((1 + used + more, self.size))
+        grown[: 1 + used] = self.messages
+        self.messages = grown
+
+    def _load_matrix(self, agent: int) -> None:
+        """Give the wires of all agents in the same turn the weights of that turn."""
+        turn = max(int(self.turns[agent]), 1)
+        indptr, indices, weights = self.algorithm.mixing.at(turn).csr()
+        for j in np.flatnonzero(np.maximum(self.turns, 1) == turn):
+            lo, hi = self.wires.starts[j], self.wires.starts[j + 1]
+            self.wires.weight[lo:hi] = 0.0
+            part = slice(indptr[j], indptr[j + 1])
+            self.wires.weight[lo + indices[part]] = weights[part]
+            self.matrix_of[j] = turn
+
+    def _prepared(self, chunk: EventChunk) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rates of all turns, and draws of these ones, where they are not made on the way."""
+        algorithm, n = self.algorithm, self.algorithm.n_agents
+        counts = np.bincount(chunk.agent[chunk.kind == PREDICT], minlength=n)
+        last = int((self.turns + counts).max())
+        rates = np.empty(0)
+        if rates_of(algorithm.rate, 1, 0)[1] == 0.0:
+            rates = evaluate(algorithm.rate, 1, max(last, 1))
+        if not algorithm.update.randomized:
+            return rates, np.empty(0), np.empty(0, np.int64)
+        draws, starts = [], np.cumsum(counts) - counts - self.turns - 1
+        for a in range(n):
+            bits = np.random.PCG64(np.random.SeedSequence([self.worker.state.seed, a]))
+            bits.advance(int(self.turns[a]))
+            draws.append(np.random.Generator(bits).random(counts[a]))
+        return rates, np.concatenate(draws), starts.astype(np.int64)
+
+    def _play_from(
+        self, at: int, chunk: EventChunk, rows: Rows, where: np.ndarray, first_row: int, stop: int,
+        prepared: tuple[np.ndarray, np.ndarray, np.ndarray],
+    ) -> int:  # fmt: skip
+        rates, draws, draw_starts = prepared
+        rate, wires = self.algorithm.rate, self.wires
+        scale, exponent = (rate.scale, rate.exponent) if isinstance(rate, Power) else (0.0, 0.0)
+        changing = isinstance(self.algorithm.mixing, Changing)
+        memory = EventMemory(
+            n=len(chunk.kind), kind=_at(chunk.kind), agent=_at(chunk.agent), wire=_at(chunk.wire),
+            slot=_at(chunk.slot), row=_at(chunk.row), first_row=first_row, where=_at(where),
+            turns=_at(self.turns), stop_at=stop, rates=_at(rates), scale=float(scale),
+            exponent=float(exponent), chances=_at(draws), chance_starts=_at(draw_starts),
+            starts=_at(wires.starts), sender=_at(wires.sender), weight=_at(wires.weight),
+            own=_at(wires.own), together=averages_together(self.algorithm),
+            matrix_of=_at(self.matrix_of) if changing else 0, spoken=_at(self.spoken),
+            absent=_at(self.absent), size=self.size, box=_at(self.box), version=_at(self.version),
+            messages=_at(self.messages[1:]), references=_at(self.references), free=_at(self.free),
+            under_way=_at(self.under_way), slopes=_at(self.slopes), n_slots=len(self.slopes) - 1,
+            push=self.push_sum, mass=_at(self.mass), sums=_at(self.sums), heard=_at(self.heard),
+            words=_at(self.words),
+        )  # fmt: skip
+        worker, examples = self.worker.at_hand(rows)
+        shadow = Shadow.none() if self.shadow is None else self.shadow.memory(len(chunk.kind))
+        return kernel.play_events(worker, examples, memory, shadow, at)
+
+
+def each_its_own(state: State, n_agents: int) -> State:
+    """The state in which every agent has a copy of the weights of its own."""
+    if len(state.theta) == n_agents:
+        return state
+    shape = (n_agents, 1, 1, 1)
+    return replace(
+        state,
+        theta=np.tile(state.theta, shape),
+        scalars=np.tile(state.scalars, shape[:3]),
+        sums=np.tile(state.sums, shape[:3]),
+    )
+
+
+def check_playable(algorithm: Algorithm, n_features: int, push_sum: bool) -> None:
+    """Refuse what has no list of events."""
+    if algorithm.batch > 1:
+        raise ValueError(
+            f"schedules and recordings are of one example a turn, `batch` is {algorithm.batch}; use 1"
+        )
+    numbers = algorithm.update.layout(algorithm.average, n_features).numbers
+    if push_sum and any(mode != LINEAR for mode in numbers):
+        raise ValueError(
+            f"push-sum adds numbers up, {algorithm.name} with the {algorithm.average} average does not; "
+            "use --average dual, or the schedule async"
+        )
+
+
+def _joined(seen: list[tuple[int, Snapshots]], n_agents: int) -> Snapshots:
+    if not seen:
+        return Snapshots(np.empty(0, np.int64), np.empty((0, n_agents, 4)), np.empty((0, 2)))
+    return Snapshots(
+        np.array([point for point, _ in seen], np.int64),
+        np.concatenate([s.counters for _, s in seen]),
+        np.concatenate([s.metrics for _, s in seen]),
+    )
+
+
+def _at(array: np.ndarray) -> int:
+    """Address of an array; 0 of an empty one."""
+    return int(array.ctypes.data) if array.size else 0

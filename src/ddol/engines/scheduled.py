@@ -1,0 +1,270 @@
+"""The engine of schedules: a virtual clock, a recording or a schedule of one's own says what happens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.engines.player import EventPlayer
+from ddol.engines.row_pool import RowPool
+from ddol.engines.setup import Setup
+from ddol.engines.shadow import ShadowLearner
+from ddol.engines.state import State, numbers_sent
+from ddol.engines.worker import Snapshots
+from ddol.schedules.clock import Clock, EventChunk
+from ddol.schedules.conditions import Conditions
+from ddol.schedules.events import ADOPT, MIX, NONE, PREDICT, RECEIVE, SEND, Events
+from ddol.schedules.linking import linked
+from ddol.schedules.schedule import PUSH_SUM, ROUNDS, Schedule
+from ddol.schedules.wires import Wires
+from ddol.streams.errors import DataError
+from ddol.streams.rows import Block
+from ddol.trace import Moment, next_point
+
+
+class Scheduled:
+    """All agents in this thread, in the order of a list of events.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    state : State
+    workers : int or None
+        There is one.
+    schedule : Schedule
+    """
+
+    name = "local"
+    workers = 1
+
+    def __init__(
+        self, algorithm: Algorithm, state: State, workers: int | None, schedule: Schedule
+    ) -> None:
+        self.algorithm, self.schedule = algorithm, schedule
+        self.wires = Wires.of(algorithm.mixing)
+        shadow = None
+        if ShadowLearner.covers(algorithm):
+            shadow = ShadowLearner(algorithm, state.n_features)
+        self.player = EventPlayer(algorithm, state, self.wires, schedule.name == PUSH_SUM, shadow)
+        self.shadow = shadow
+        given = schedule.replay is not None or schedule.own is not None
+        self.clock = None if given else Clock(
+            schedule.name, algorithm.mixing, _conditions(algorithm, schedule), algorithm.period, state.seed
+        )  # fmt: skip
+        self.pool = RowPool(algorithm.n_agents, keep_origins=given or schedule.record)
+        self.recorded: list[Events] = []
+        self._moments: list[Moment] = []
+        self.passes, self.n_streams = 1, 1
+        self._received = 0
+        self._stranded = 0
+        """Messages that were still under way when the run ended."""
+        self._sent = 0
+        self._time = 0.0
+
+    @classmethod
+    def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> Scheduled:
+        """Open it as a setup says."""
+        return cls(algorithm, state, setup.workers, setup.schedule)
+
+    # --- what the learner calls ----------------------------------------------------------------------
+
+    def begin(self, passes: int, n_streams: int) -> None:
+        """Say how often the streams are read, and how many there are."""
+        self.passes, self.n_streams = passes, n_streams
+
+    def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
+        """Take in the examples of a block, and play what follows from them.
+
+        Rounds are counted in turns of all agents divided by their number; points of the curves are those of
+        these rounds, whatever ``after`` says, and the last snapshot is of now.
+        """
+        self.player.widen(block.rows.n_features)
+        before = self.player.rounds
+        pieces = [] if block.n_rounds == 0 else self._feed(block)
+        return self._with_now(pieces, before) if len(after) else _together(pieces, before)
+
+    def end(self) -> Snapshots:
+        """The streams are over: play whatever is left to happen."""
+        before = self.player.rounds
+        if self.clock is not None:
+            self.clock.end()
+            pieces = self._run()
+            self._stranded = self.clock.under_way
+        else:
+            pieces = self._play_list()
+        self.player.end()
+        return self._with_now(pieces, before)
+
+    def state(self) -> State:
+        """The state of all agents, in memory of its own."""
+        return self.player.worker.state.copy()
+
+    def counters(self) -> State:
+        """The live state, for reading."""
+        return self.player.worker.state
+
+    def weights(self) -> np.ndarray:
+        """Primal weights of all agents: (N, outputs, D)."""
+        return self.player.worker.weights()
+
+    def sent(self) -> tuple[int, int, int]:
+        """Messages sent, their bytes, and how many of them were lost."""
+        state = self.player.worker.state
+        each = 8 * (numbers_sent(self.algorithm, state.n_features) + self.player.push_sum)
+        if self.clock is not None:
+            return self.clock.sent, self.clock.sent * each, self.clock.lost + self._stranded
+        return self._sent, self._sent * each, self._sent - self._received
+
+    def moments(self) -> tuple[Moment, ...]:
+        """The run by its time; the last is now."""
+        now = self._moment(self.player.rounds, self._time, self.player.look().counters[0])
+        return (*(m for m in self._moments if m.rounds < now.rounds), now)
+
+    def events(self) -> Events | None:
+        """What happened, with rows numbered as in the whole data; None where nothing was kept."""
+        if not self.schedule.record:
+            return None
+        whole = Events.joined(self.recorded)
+        if self.clock is None:
+            return whole
+        numbers = self.pool.numbers(self.passes, self.n_streams)
+        named = (whole.kind <= 1) & (whole.row >= 0)
+        whole.row[named] = numbers[whole.row[named]]
+        return whole
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    # --- the clock -----------------------------------------------------------------------------------
+
+    def _feed(self, block: Block) -> list[Snapshots]:
+        if self.clock is None:
+            self.pool.add(block)
+            return []
+        delay = self.clock.conditions.delay
+        agents, serials = self.pool.add(block, self.clock.waiting_rows())
+        if self.schedule.name != ROUNDS:
+            agents, serials = agents[serials >= 0], serials[serials >= 0]
+        over = block.table[-1, :, 0] < 0 if self.passes == 1 else np.zeros(block.n_agents, bool)
+        delays = None
+        if isinstance(delay, np.ndarray):
+            if self.pool.count > len(delay) * self.passes:
+                raise DataError(
+                    f"`delay` is given for {len(delay)} rows, the data have at least {self.pool.count}"
+                )
+            delays = delay[(self.pool.first + np.arange(len(self.pool.where))) % len(delay)]
+        self.clock.feed(agents, serials, over, delays, self.pool.first)
+        return self._run()
+
+    def _run(self) -> list[Snapshots]:
+        assert self.clock is not None
+        pieces = []
+        while (chunk := self.clock.make()) is not None:
+            pieces.append(self._play(chunk))
+        return pieces
+
+    def _play(self, chunk: EventChunk) -> Snapshots:
+        if self.schedule.record and self.clock is not None:
+            made = chunk.events(self.wires)
+            self.recorded.append(Events(*(array.copy() for array in vars(made).values())))
+        turns = int(np.count_nonzero(chunk.kind == PREDICT))
+        played, N = int(self.player.turns.sum()), self.algorithm.n_agents
+        points, point = [], next_point(played // N)
+        # At the very end of a chunk nobody knows yet whether the round goes on.
+        while point * N < played + turns:
+            points.append(point)
+            point = next_point(point)
+        seen = self.player.play(chunk, self.pool.rows, self.pool.where, self.pool.first, points)
+        self._time = float(chunk.time[-1])
+        self._keep(seen, chunk, turns, played)
+        return seen
+
+    def _keep(self, seen: Snapshots, chunk: EventChunk, turns: int, played: int) -> None:
+        """Moments of the run, at the points of its curves."""
+        if not len(seen.rounds):
+            return
+        times = chunk.time[chunk.kind == PREDICT]
+        for k, point in enumerate(seen.rounds):
+            place = min(max(int(point) * self.algorithm.n_agents - played, 0), turns - 1)
+            self._moments.append(
+                replace(
+                    self._moment(int(point), float(times[place]), seen.counters[k]),
+                    shadow=self.player.shadows[k] if self.player.shadows else None,
+                )
+            )
+
+    def _moment(self, rounds: int, time: float, counters: np.ndarray) -> Moment:
+        mistakes, loss, _, examples = counters.sum(axis=0)
+        shadow = None if self.shadow is None else self.shadow.seen()
+        return Moment(rounds, time, int(examples), int(mistakes), float(loss), shadow)
+
+    # --- lists ---------------------------------------------------------------------------------------
+
+    def _play_list(self) -> list[Snapshots]:
+        """Play a recording or a schedule of one's own, now that all rows are known."""
+        numbers = self.pool.numbers(1, self.n_streams)
+        n_rows = len(numbers)
+        events, name = self._given(numbers)
+        chunk = linked(events, self.wires, n_rows, name)
+        # The list names rows by their number in the whole data.
+        self.pool.where = np.empty(max(n_rows, 1), np.int64)
+        self.pool.where[numbers] = np.arange(n_rows)
+        self._received = events.count(RECEIVE)
+        # Messages of meetings and of tokens go to one neighbour; others go to all who hear the sender.
+        in_pairs = (
+            bool(((events.kind == MIX) & (events.peer >= 0)).any()) or events.count(ADOPT) > 0
+        )
+        sends = np.bincount(events.agent[events.kind == SEND], minlength=self.algorithm.n_agents)
+        self._sent = self._received if in_pairs else int(sends @ self.player.spoken)
+        self.recorded.append(events)
+        return [self._play(chunk)] if len(events) else []
+
+    def _given(self, numbers: np.ndarray) -> tuple[Events, str]:
+        if self.schedule.replay is not None:
+            events = self.schedule.replay
+            _check_same_data(events, len(numbers))
+            return events, "the recording"
+        assert self.schedule.own is not None
+        own = self.schedule.own
+        rows = self.pool.rows_of_agents(numbers)
+        rng = np.random.default_rng([self.player.worker.state.seed, 17])
+        name = f"the schedule {getattr(own, '__name__', 'of your own')}"
+        return Events.of(iter(own(rows, self.algorithm.mixing, rng))), name
+
+    # --- what is seen --------------------------------------------------------------------------------
+
+    def _with_now(self, pieces: list[Snapshots], before: int) -> Snapshots:
+        now = self.player.look()
+        now = now._replace(rounds=np.array([self.player.rounds]))
+        return _together([*pieces, now], before)
+
+
+def _together(pieces: list[Snapshots], before: int) -> Snapshots:
+    """Snapshots with rounds counted from those before."""
+    if not pieces:
+        return Snapshots(np.empty(0, np.int64), np.empty((0, 0, 4)), np.empty((0, 2)))
+    return Snapshots(
+        np.concatenate([p.rounds for p in pieces]) - before,
+        np.concatenate([p.counters for p in pieces]),
+        np.concatenate([p.metrics for p in pieces]),
+    )
+
+
+def _check_same_data(events: Events, n_rows: int) -> None:
+    predicted = events.row[(events.kind == PREDICT) & (events.row != NONE)]
+    times = np.bincount(predicted[predicted < n_rows], minlength=n_rows)
+    if (len(predicted) and predicted.max() >= n_rows) or len(set(times)) > 1:
+        raise DataError(
+            f"the recording is of other data: it predicts {len(np.unique(predicted))} rows up to number "
+            f"{predicted.max()}, the data have {n_rows}; give the data, --limit and --seed of that run"
+        )
+
+
+def _conditions(algorithm: Algorithm, schedule: Schedule) -> Conditions:
+    """The schedule's conditions, with the delay that the algorithm was given in rounds."""
+    if algorithm.delay and schedule.conditions.is_prompt:
+        return replace(schedule.conditions, delay=algorithm.delay)
+    return schedule.conditions

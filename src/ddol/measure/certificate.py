@@ -1,0 +1,113 @@
+"""A bound on the regret of any run: what one serial learner is promised, and the price of being distributed.
+
+Beside the network runs a shadow: serial mirror descent, fed with the very gradients g_s of all plays. With
+x_s the weights that made play s and x̃_s the shadow's, for convex losses and every u of the comparator's set
+
+    Σ_s f_s(x_s) − f_s(u)  ≤  [ D/η_S + (1/2a) Σ_s η_s ‖g_s‖²_* ]  +  Σ_s ⟨g_s, x_s − x̃_s⟩
+
+with D = sup_s ψ(u, x̃_s), whatever the graph, the delays, the losses of messages and the algorithm. The
+bracket is the *serial* part; the last sum is the *drift*, and is known agent by agent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ddol.trace import Moment, ShadowSums
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A bound on the regret of all plays so far, against every comparator of a set.
+
+    Parameters
+    ----------
+    serial, drift : float
+    agent_drift : (N,)
+        The drift of each agent's plays; they sum up to ``drift``.
+    comparator : str
+        The set that u may come from.
+    """
+
+    serial: float
+    drift: float
+    agent_drift: np.ndarray
+    comparator: str
+
+    @property
+    def total(self) -> float:
+        """The bound itself."""
+        return self.serial + self.drift
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``--json`` writes it."""
+        return {
+            "serial": self.serial,
+            "drift": self.drift,
+            "total": self.total,
+            "agent_drift": self.agent_drift.tolist(),
+            "comparator": self.comparator,
+        }
+
+
+def certificate_of(sums: ShadowSums) -> Certificate | None:
+    """The certificate that sums over plays amount to; None where they left the range of numbers.
+
+    Examples
+    --------
+    >>> sums = ShadowSums(False, 2.0, 1, 100, rated_squares=10.0, last_rate=0.1, longest=1.0, smallest=0.0,
+    ...                   drift=np.array([3.0, 4.0]))
+    >>> made = certificate_of(sums)
+    >>> made.serial, made.drift, made.comparator
+    (50.0, 7.0, 'every u with ‖u‖₂ ≤ 2')
+    """
+    if sums.plays == 0:
+        return None
+    serial, comparator = (_entropy if sums.entropy else _euclidean)(sums)
+    drift = float(sums.drift.sum())
+    if not (math.isfinite(serial) and math.isfinite(drift)):
+        return None
+    if sums.outputs > 1:
+        comparator += f", for each of the {sums.outputs} classes"
+    return Certificate(serial, drift, sums.drift, comparator)
+
+
+def certificate_curve(moments: Sequence[Moment]) -> dict[str, np.ndarray]:
+    """Serial part, drift and drift of each agent at every moment of a run that has a certificate."""
+    made = [(m, certificate_of(m.shadow)) for m in moments if m.shadow is not None]
+    kept = [(m, c) for m, c in made if c is not None]
+    return {
+        "examples": np.array([m.examples for m, _ in kept]),
+        "time": np.array([m.time for m, _ in kept]),
+        "serial": np.array([c.serial for _, c in kept]),
+        "drift": np.array([c.drift for _, c in kept]),
+        "agent_drift": np.array([c.agent_drift for _, c in kept]),
+    }
+
+
+def _euclidean(sums: ShadowSums) -> tuple[float, str]:
+    """½(R + ‖x̃‖)² is the farthest that a point of the ball can be; without a ball R is as far as x̃ came."""
+    bounded = math.isfinite(sums.radius)
+    radius = sums.radius if bounded else sums.longest
+    far = sums.outputs * 0.5 * (radius + sums.longest) ** 2
+    why = "" if bounded else ", the largest norm that the serial learner had"
+    return _bracket(far, sums, 1.0), f"every u with ‖u‖₂ ≤ {radius:.4g}{why}"
+
+
+def _entropy(sums: ShadowSums) -> tuple[float, str]:
+    """The farthest point of the L1 ball is the corner of the feature with the least weight."""
+    radius = sums.radius
+    far = math.inf if sums.smallest <= 0.0 else radius * math.log(radius / sums.smallest)
+    return _bracket(sums.outputs * far, sums, 1.0 / radius), f"every u with ‖u‖₁ ≤ {radius:.4g}"
+
+
+def _bracket(far: float, sums: ShadowSums, convexity: float) -> float:
+    """D/η_S + (1/2a) Σ η_s ‖g_s‖²_*; with no gradient at all there is no regret."""
+    if sums.rated_squares == 0.0:
+        return 0.0
+    return far / sums.last_rate + sums.rated_squares / (2.0 * convexity)

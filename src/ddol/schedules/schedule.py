@@ -1,0 +1,104 @@
+"""What a run is to do beyond rounds: a schedule, its conditions, and what is kept of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ddol.schedules.clock import SCHEDULES
+from ddol.schedules.conditions import Conditions
+from ddol.schedules.events import Event, Events
+
+OwnSchedule = Callable[[Sequence[np.ndarray], Any, np.random.Generator], Iterable[Event]]
+"""A schedule of one's own: from the rows of every agent, the mixing and a generator of random numbers."""
+
+ROUNDS, PUSH_SUM = "rounds", "push-sum"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Where the events of a run come from, and what is kept of them.
+
+    Parameters
+    ----------
+    name : "rounds", "async", "push-sum", "gossip" or "walk"
+    conditions : Conditions
+    own : function, optional
+        A schedule of one's own, in the place of a named one: ``own(rows, mixing, rng)`` yields events, where
+        ``rows[i]`` are the numbers of agent i's examples in their order.
+    replay : Events, optional
+        What happened in another run, in the place of a schedule.
+    staleness : int, optional
+        Exchanges that an agent may be ahead of a neighbour on engines that really run at the same time; None
+        for any number, 0 for a barrier.
+    record : bool
+        Keep the list of events, in ``trace.events``.
+    certificate : bool
+        Keep the regret certificate; by default wherever events are played.
+
+    Examples
+    --------
+    >>> Schedule("async", Conditions(latency=3)).plays_events
+    True
+    """
+
+    name: str = ROUNDS
+    conditions: Conditions = field(default_factory=Conditions)
+    own: OwnSchedule | None = None
+    replay: Events | None = None
+    staleness: int | None = None
+    record: bool = False
+    certificate: bool = False
+
+    def __post_init__(self) -> None:
+        if self.name not in SCHEDULES:
+            raise ValueError(f"unknown schedule {self.name!r}; use one of {', '.join(SCHEDULES)}")
+        if self.own is not None and self.replay is not None:
+            raise ValueError(
+                "a schedule of one's own and a recording to replay are two lists; give one"
+            )
+        if self.staleness is not None and self.staleness < 0:
+            raise ValueError(f"`staleness` must be at least 0, it is {self.staleness}")
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is a list, or something that yields one, in the place of a clock."""
+        return self.own is not None or self.replay is not None
+
+    @property
+    def plays_events(self) -> bool:
+        """Whether a run needs more than rounds."""
+        special = self.name != ROUNDS or not self.conditions.is_calm
+        return special or self.is_given or self.certificate or self.record
+
+
+def schedule_of(
+    schedule: Schedule | str | OwnSchedule | None,
+    conditions: Conditions | None = None,
+    record: bool = False,
+    replay: Events | None = None,
+) -> Schedule:
+    """The schedule that a call asks for by name, by function, or as a whole.
+
+    Examples
+    --------
+    >>> schedule_of("gossip", record=True).record
+    True
+    """
+    if isinstance(schedule, Schedule):
+        changes: dict[str, Any] = {
+            "conditions": conditions,
+            "record": record or None,
+            "replay": replay,
+        }
+        return dataclasses.replace(schedule, **{k: v for k, v in changes.items() if v is not None})
+    more: dict[str, Any] = {"record": record, "replay": replay}
+    if conditions is not None:
+        more["conditions"] = conditions
+    if callable(schedule):
+        return Schedule(own=schedule, **more)
+    return Schedule(schedule or ROUNDS, **more)
