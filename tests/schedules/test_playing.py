@@ -158,7 +158,7 @@ def test_engines_without_schedules_say_so(monkeypatch):
 def test_draws_of_randomised_algorithms_are_those_of_rounds():
     X, y = data()
     advice = np.sign(X)
-    algorithm = ddol.drwm().on(ddol.ring(5), period=2)
+    algorithm = ddol.drwm().on(ddol.ring(5))
     rounds = ddol.run(algorithm, (advice, y), seed=5)
     events = ddol.run(algorithm, (advice, y), seed=5, record=True)
     assert np.array_equal(rounds.mistakes, events.mistakes)
