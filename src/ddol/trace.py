@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -322,6 +323,37 @@ class Trace:
             "seed": self.seed,
             "version": self.version,
         }
+
+    def to_frame(self, library: str = "pandas") -> Any:
+        """The curves as a frame of pandas or polars, a row for each recorded round.
+
+        Columns: rounds, examples, mistakes, error, loss, mean_loss, worst, consensus, and ``bound``
+        followed by the name of every theorem that holds.
+        """
+        return _measure("curves").to_frame(self, library)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the trace to a file that `Trace.load` reads; nothing in it is ever executed.
+
+        The algorithm must be made of ddol's own parts. Any trace can be pickled.
+        """
+        _measure("saved").save_trace(self, path)
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> Trace:
+        """Read a trace that `save` wrote.
+
+        Examples
+        --------
+        >>> import ddol, pathlib, tempfile
+        >>> trace = ddol.run(ddol.dogd(), (np.eye(4), [1, -1, 1, -1]), ddol.ring(3))
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "run.trace")
+        >>> trace.save(path)
+        >>> ddol.Trace.load(path).to_dict() == trace.to_dict()
+        True
+        """
+        found: Trace = _measure("saved").load_trace(path)
+        return found
 
     def table(self) -> str:
         """A row per agent (the first ten, and the total) as text, and the size of the model."""

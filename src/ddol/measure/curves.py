@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ddol.measure.chart import Chart, Line, draw_on, new_axes
+from ddol.measure.frames import frame_of
 
 if TYPE_CHECKING:
     from ddol.measure.regret import Regret
@@ -185,3 +186,21 @@ def plot(trace: Trace, axes: Any, what: str, against: str | None = None) -> Any:
     agents = "1 agent" if trace.agents == 1 else f"{trace.agents} agents, {trace.topology}"
     name = None if len(chart.lines) > 1 else f"{trace.name}, {agents}"
     return draw_on(chart, new_axes() if axes is None else axes, name)
+
+
+def to_frame(trace: Trace, library: str) -> Any:
+    """Curves as a frame; see `Trace.to_frame`."""
+    curves = trace.curves
+    seen = np.maximum(curves.examples, 1)
+    columns = {
+        "rounds": curves.rounds,
+        "examples": curves.examples,
+        "mistakes": curves.mistakes,
+        "error": curves.mistakes / seen,
+        "loss": curves.loss,
+        "mean_loss": curves.loss / seen,
+        "worst": curves.worst,
+        "consensus": curves.consensus,
+        **{f"bound {name}": values for name, values in trace.bound_curves().items()},
+    }
+    return frame_of(columns, library)

@@ -7,12 +7,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from ddol.measure.chart import Chart, Line, draw_on, new_axes
+from ddol.measure.frames import frame_of
 from ddol.storage import written_beside
 from ddol.study.compare import Comparison, compared, mean_and_interval
 from ddol.trace import Curves
@@ -53,13 +53,8 @@ class Study:
 
     def to_frame(self, library: str = "pandas") -> Any:
         """The table as a frame of pandas or polars."""
-        if library not in ("pandas", "polars"):
-            raise ValueError(f"`library` is {library!r}; use pandas or polars")
-        try:
-            frames = import_module(library)
-        except ImportError as error:
-            raise ImportError(f"install {library} for frames: pip install {library}") from error
-        return frames.DataFrame({c: [row.get(c) for row in self.rows] for c in self.columns})
+        columns = {c: [row.get(c) for row in self.rows] for c in self.columns}
+        return frame_of(columns, library)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the table as CSV, or as Parquet where the name ends so (extra ``tables``)."""
