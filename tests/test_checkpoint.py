@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import ddol
-from ddol.checkpoint import load_checkpoint, resume, save_checkpoint, saved_in, set_aside, take
+from ddol.checkpoint import (
+    load_checkpoint,
+    locked,
+    resume,
+    save_checkpoint,
+    saved_in,
+    set_aside,
+    take,
+)
 from ddol.engines.learner import Feed, Learner, Setup
+from ddol.storage import check_writable, write_text
 from ddol.streams import DataError, array_stream
+from ddol.streams.rows import Block
 from ddol.streams.stumps import fit_stumps
 
 rng = np.random.default_rng(0)
@@ -109,3 +121,100 @@ def test_old_checkpoints_can_be_set_aside(tmp_path):
     assert set_aside(tmp_path) == 2
     assert load_checkpoint(tmp_path) is None
     assert len(list(tmp_path.glob("*.old"))) == 2
+
+
+def test_one_flipped_bit_is_noticed_and_the_one_before_serves(tmp_path):
+    _checkpoints(tmp_path, [1, 2])
+    (older, _), (_, newest) = saved_in(tmp_path)
+    whole = newest.read_bytes()
+    for place in range(len(whole) - 1, 0, -len(whole) // 40):
+        changed = bytearray(whole)
+        changed[place] ^= 1
+        newest.write_bytes(bytes(changed))
+        told = []
+        assert load_checkpoint(tmp_path, warn=told.append).rounds == older
+        assert len(told) == 1
+
+
+def _delayed():
+    algorithm = ALGORITHMS["delay"]
+    return algorithm, _play(algorithm, _stream(algorithm), 6)
+
+
+def _rows(saved, **changes):
+    late = saved.state.pending
+    return {"pending": Block(replace(late.rows, **changes), late.table)}
+
+
+CRAFTED = {
+    "rows that do not exist": lambda saved: {
+        "pending": Block(saved.state.pending.rows, saved.state.pending.table + 10**6)
+    },
+    "rows below 0": lambda saved: {
+        "pending": Block(saved.state.pending.rows, saved.state.pending.table - 7)
+    },
+    "a shorter table": lambda saved: {
+        "pending": Block(saved.state.pending.rows, saved.state.pending.table[:1])
+    },
+    "more features than weights": lambda saved: _rows(saved, n_features=10**6),
+    "fewer values than rows": lambda saved: _rows(saved, data=saved.state.pending.rows.data[:-1]),
+    "no answers": lambda saved: {"pending": None},
+    "another number of copies": lambda saved: {"theta": np.repeat(saved.state.theta, 2, 0)},
+    "another type": lambda saved: {"theta": saved.state.theta.astype(np.int64)},
+    "fewer agents": lambda saved: {"mistakes": saved.state.mistakes[:-1]},
+    "another batch": lambda saved: {"slopes": saved.state.slopes[:, :, :0]},
+    "pieces": lambda saved: {"theta": np.repeat(saved.state.theta, 2, 3)[..., ::2]},
+    "no features": lambda saved: {"theta": saved.state.theta[..., :0]},
+    "a negative round": lambda saved: {"t": -3},
+    "half a round": lambda saved: {"t": 2.5},
+    "negative counts": lambda saved: {"examples": saved.state.examples - 10**6},
+}
+
+
+@pytest.mark.parametrize("name", CRAFTED)
+def test_no_address_is_taken_of_a_state_that_does_not_fit(name):
+    algorithm, saved = _delayed()
+    state = replace(saved.state, **CRAFTED[name](saved))
+    with pytest.raises(DataError, match=r"DIR: .*expected"):
+        resume(Learner(algorithm), replace(saved, state=state), "DIR")
+    with pytest.raises(DataError, match="expected"):
+        Learner(algorithm, state=state).weights()
+
+
+@pytest.mark.parametrize("position", [{"at": -1}, [{"skip": -5}], {"skip": 1.5}, {"skip": 1 << 70}])
+def test_positions_that_no_stream_has_are_refused(position):
+    algorithm, saved = _delayed()
+    with pytest.raises(DataError, match=r"position: found .*, expected a whole number"):
+        resume(Learner(algorithm), replace(saved, position=position))
+
+
+def test_curves_of_another_run_are_refused():
+    algorithm, saved = _delayed()
+    for changes in (
+        {"rounds": saved.recorder["rounds"][::-1]},
+        {"rounds": saved.recorder["rounds"] + 1000},
+        {"loss": saved.recorder["loss"][:-1]},
+        {"agent_loss": saved.recorder["agent_loss"][:, :0]},
+    ):
+        with pytest.raises(DataError, match="found"):
+            resume(Learner(algorithm), replace(saved, recorder={**saved.recorder, **changes}))
+
+
+def test_two_runs_do_not_write_to_one_folder(tmp_path):
+    with (
+        locked(tmp_path),
+        pytest.raises(DataError, match=r"process .* is writing its checkpoints there"),
+        locked(tmp_path),
+    ):
+        pass
+    with locked(tmp_path):
+        pass
+
+
+def test_an_output_follows_a_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real" / "out.txt")
+    check_writable(tmp_path / "link")
+    write_text(tmp_path / "link", "done")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "out.txt").read_text() == "done"

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 import ddol
 from ddol.model import Model, load, model_of
+from ddol.storage import read_arrays, write_arrays
 from ddol.streams import Column, DataError, Encoding, Rows
 from ddol.streams.stumps import Stumps
 from ddol.update.losses import logistic
@@ -150,10 +151,39 @@ def _absurd(path):
     _rewrite(path, header, data)
 
 
+def _crafted(path, arrays=None, **changes):
+    """A file whose checksum is right and whose contents are not."""
+    found, header = read_arrays(path, "model")
+    write_arrays(path, "model", found if arrays is None else arrays(found), {**header, **changes})
+
+
 def _other_shape(path):
-    header, data = _header_of(path)
-    header["weights"]["shape"] = [4, 1]
-    _rewrite(path, header, data)
+    _crafted(path, lambda arrays: {"weights": arrays["weights"].reshape(-1, 1)})
+
+
+def _whole_numbers(path):
+    _crafted(path, lambda arrays: {"weights": arrays["weights"].astype(np.int64)})
+
+
+def _huge(path):
+    plain, _ = Encoding(n_features=1 << 34, classes=(0.0, 1.0)).to_plain()
+    _crafted(path, encoding=plain)
+
+
+def _other_classes(path):
+    plain, _ = Encoding(n_features=3, classes=(0.0, 1.0, 2.0), intercept=True).to_plain()
+    _crafted(path, encoding=plain)
+
+
+def _strange_column(path):
+    plain, _ = Encoding(n_features=3, classes=(0.0, 1.0)).to_plain()
+    _crafted(path, encoding=plain | {"bits": -1})
+
+
+def _flipped(path):
+    data = bytearray(path.read_bytes())
+    data[-5] ^= 1
+    path.write_bytes(bytes(data))
 
 
 def _changed(path, **changes):
@@ -172,15 +202,11 @@ def _checkpoint(path):
 
 
 def _no_encoding(path):
-    _changed(path, encoding={"columns": 3})
+    _crafted(path, encoding={"columns": 3})
 
 
 def _earlier(path):
-    header, data = _header_of(path)
-    inner = json.loads(header["__metadata__"]["ddol"])
-    inner["reading"] = inner.pop("encoding")
-    header["__metadata__"]["ddol"] = json.dumps(inner)
-    _rewrite(path, header, data)
+    _changed(path, format=1, version="0.1")
 
 
 def _no_header(path):
@@ -195,11 +221,16 @@ def _no_header(path):
         (_truncated, "not a whole model file"),
         (_pickled, "not a whole model file"),
         (_absurd, "not a whole model file"),
-        (_other_shape, "weights, expected the shape"),
+        (_other_shape, "float64 .* for `weights`, expected float64"),
+        (_whole_numbers, "int64 .* for `weights`, expected float64"),
+        (_huge, "found 17179869184 for `n_features`, expected a number of columns"),
+        (_other_classes, "weight vectors for 3 outputs"),
+        (_strange_column, "found -1 for `bits`"),
+        (_flipped, "changed since it was written"),
         (_newer, "format 99 of ddol 9.0"),
         (_checkpoint, "found a checkpoint, expected a model"),
         (_no_encoding, "header that is not that of a model"),
-        (_earlier, "a model of an earlier format.*train it again"),
+        (_earlier, "found format 1 of ddol 0.1, expected format 2; write it again"),
         (_no_header, "header that is not that of a model"),
         (lambda path: path.write_bytes(b""), "not a whole model file"),
     ],

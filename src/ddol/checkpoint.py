@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
+import socket
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +17,12 @@ import numpy as np
 
 from ddol.engines.learner import Learner
 from ddol.engines.state import State
-from ddol.storage import Warn, damaged, read_arrays, write_arrays
+from ddol.engines.state_checks import check_position, check_state
+from ddol.storage import Expected, Warn, check_arrays, damaged, read_arrays, write_arrays
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows
 from ddol.streams.stream import Position
+from ddol.trace import Recorder
 from ddol.version import __version__
 
 KIND = "checkpoint"
@@ -76,10 +82,29 @@ def take(learner: Learner, **known: Any) -> Checkpoint:
     return Checkpoint(learner.state(), position, recorded, learner.seconds, **known)
 
 
-def resume(learner: Learner, saved: Checkpoint) -> None:
-    """Take a learner to where a checkpoint was made."""
+def resume(learner: Learner, saved: Checkpoint, where: str = "the checkpoint") -> None:
+    """Take a learner to where a checkpoint was made.
+
+    Raises
+    ------
+    DataError
+        What it holds is not what the learner's algorithm expects.
+    """
+    check_state(learner.algorithm, saved.state, where)
+    check_position(where, saved.position)
+    _check_curves(saved, where)
     learner.go_back(saved.state, (saved.position, dict(saved.recorder)))
     learner.seconds = saved.seconds
+
+
+def _check_curves(saved: Checkpoint, where: str) -> None:
+    """Refuse curves of different lengths, of other agents, or of rounds that were not played."""
+    rounds = saved.recorder.get("rounds", np.empty(0))
+    n, blank = len(rounds), Recorder(len(saved.state.mistakes)).to_dict()
+    expected = {k: Expected(str(v.dtype), (n, *v.shape[1:])) for k, v in blank.items()}
+    check_arrays(where, saved.recorder, expected)
+    if n and not (rounds[0] > 0 and np.all(np.diff(rounds) > 0) and rounds[-1] <= saved.rounds):
+        raise DataError(f"{where}: found curves out of order, expected rounds up to {saved.rounds}")
 
 
 def save_checkpoint(folder: str | Path, checkpoint: Checkpoint) -> Path:
@@ -145,6 +170,31 @@ def saved_in(folder: str | Path) -> list[tuple[int, Path]]:
     return sorted((int(match[1]), path) for match, path in named if match)
 
 
+@contextmanager
+def locked(folder: str | Path) -> Iterator[None]:
+    """Keep a folder of checkpoints for one run; another one is refused until this one ends.
+
+    The lock is the system's: it ends with the process, however that ends.
+    """
+    with Path(folder, ".lock").open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            who = file.read(100).strip() or "another process"
+            raise DataError(
+                f"{folder}: {who} is writing its checkpoints there; wait for its end or use another "
+                "folder"
+            ) from None
+        except OSError:  # a file system without locks
+            yield
+            return
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        yield
+
+
 def set_aside(folder: str | Path) -> int:
     """Rename the checkpoints of an earlier run to ``….old``; the number of them."""
     found = saved_in(folder)
@@ -170,13 +220,13 @@ def _shown(value: Any) -> str:
 def _pack(checkpoint: Checkpoint) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     state = checkpoint.state
     values = {f.name: getattr(state, f.name) for f in fields(state)}
-    waiting = values.pop("pending")
+    pending = values.pop("pending")
     arrays = {f"state.{k}": v for k, v in values.items() if isinstance(v, np.ndarray)}
     plain = {k: int(v) for k, v in values.items() if not isinstance(v, np.ndarray)}
-    if waiting is not None:
-        arrays |= {f"waiting.{name}": getattr(waiting.rows, name) for name in _ROWS}
-        arrays["waiting.table"] = waiting.table
-        plain["waiting_features"] = waiting.rows.n_features
+    if pending is not None:
+        arrays |= {f"pending.{name}": getattr(pending.rows, name) for name in _ROWS}
+        arrays["pending.table"] = pending.table
+        plain["pending_features"] = pending.rows.n_features
     arrays |= {f"recorder.{k}": np.asarray(v) for k, v in checkpoint.recorder.items()}
     arrays |= {f"arrays.{k}": v for k, v in checkpoint.arrays.items()}
     header = {
@@ -192,10 +242,10 @@ def _pack(checkpoint: Checkpoint) -> tuple[dict[str, np.ndarray], dict[str, Any]
 
 def _unpack(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Checkpoint:
     plain = dict(header["state"])
-    width = plain.pop("waiting_features", None)
+    width = plain.pop("pending_features", None)
     state = State(**_below("state", arrays), **plain)
     if width is not None:
-        parts = _below("waiting", arrays)
+        parts = _below("pending", arrays)
         table = parts.pop("table")
         state = replace(state, pending=Block(Rows(**parts, n_features=int(width)), table))
     return Checkpoint(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ddol.storage import check_shapes, damaged, read_arrays, write_arrays
+from ddol.storage import Expected, check_arrays, damaged, read_arrays, write_arrays
 from ddol.streams.encoder import Encoder
 from ddol.streams.encoding import Encoding
 from ddol.streams.errors import DataError
@@ -168,17 +168,16 @@ def load(path: str | Path) -> Model:
     array([ 1, -1])
     """
     arrays, header = read_arrays(path, KIND)
-    if "encoding" not in header:
-        raise DataError(
-            f"{path}: found a model of an earlier format, which knows no names of columns; train it again"
-        )
     with damaged(path, KIND):
         parts = {k.removeprefix("encoding."): v for k, v in arrays.items() if k != "weights"}
         encoding = Encoding.from_plain(header["encoding"], parts)
         shape = int(header["outputs"]), int(header["width"])
-        check_shapes(path, arrays, {"weights": shape})
+        weights = {"weights": arrays["weights"]}
+        check_arrays(path, weights, {"weights": Expected("float64", shape)})
         if encoding.width is not None and encoding.width != shape[1]:
             raise ValueError(f"{shape[1]} weights for {encoding.width} features")
+        if encoding.n_outputs != shape[0] and encoding.stumps is None:
+            raise ValueError(f"{shape[0]} weight vectors for {encoding.n_outputs} outputs")
         return Model(
             weights=_finite(path, arrays["weights"]),
             encoding=encoding,

@@ -1,22 +1,24 @@
-"""Arrays and a JSON header in one safetensors file, written whole or not at all."""
+"""Arrays and a JSON header in one safetensors file, written whole or not at all, with a checksum."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from ddol.streams.errors import DataError
 
-FORMAT = 1
-"""Version of the layout; a reader refuses files of a later one."""
+FORMAT = 2
+"""Version of the layout; a reader refuses files of another one."""
 
-_HEADER = "ddol"
+_HEADER, _CHECKSUM = "ddol", "checksum"
 _KINDS = {"<f8": "F64", "<i8": "I64", "<u4": "U32", "|u1": "U8"}
 
 
@@ -36,11 +38,11 @@ def written_beside(path: str | Path) -> Iterator[Path]:
     >>> path.read_text(), beside.exists()
     ('done', False)
     """
-    target = Path(path)
+    target = Path(os.path.realpath(path))  # a link stays, and what it names is written
     if target.exists() and not target.is_file():
         yield target  # a device or a pipe cannot be renamed over
         return
-    beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    beside = _beside(target)
     try:
         yield beside
         _flush_to_disk(beside)
@@ -48,6 +50,11 @@ def written_beside(path: str | Path) -> Iterator[Path]:
         _flush_to_disk(target.parent)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def _beside(target: Path) -> Path:
+    """A name that nobody else has, not even on another host with the same folder."""
+    return target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
 
 
 def write_arrays(
@@ -62,10 +69,10 @@ def write_arrays(
     arrays : by name
     header : values that JSON can hold
     """
-    whole = {"format": FORMAT, "kind": kind, **header}
+    text = json.dumps({"format": FORMAT, "kind": kind, **header})
     try:
         with written_beside(path) as beside, beside.open("wb") as file:
-            _write(file, arrays, {_HEADER: json.dumps(whole)})
+            _write(file, arrays, {_HEADER: text, _CHECKSUM: _checksum(text, arrays)})
     except OSError as error:
         raise OSError(f"{path}: cannot write the {kind} ({_reason(error)})") from error
 
@@ -88,11 +95,22 @@ def _write(file: BinaryIO, arrays: Mapping[str, np.ndarray], metadata: dict[str,
         file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
+def _checksum(header: str, arrays: Mapping[str, np.ndarray]) -> str:
+    """Of all that a file says: its header, and the name, type, shape and numbers of every array."""
+    found = hashlib.blake2b(header.encode(), digest_size=20)
+    for name in sorted(arrays):
+        array = arrays[name]
+        found.update(f"\0{name}\0{array.dtype.str}{array.shape}\0".encode())
+        found.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return found.hexdigest()
+
+
 def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Read what `write_arrays` wrote.
 
-    Sizes are checked against the size of the file before memory is taken, and nothing in the file is
-    executed. Whatever is wrong with it is a `DataError` of one line.
+    Sizes are checked against the size of the file before memory is taken, nothing in the file is
+    executed, and no byte that counts may have changed since it was written. Whatever is wrong is a
+    `DataError` of one line. Whoever wrote the file may still lie: see `check_arrays`.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -102,24 +120,31 @@ def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dic
         raise DataError(f"{path}: {found}, expected a {kind} that ddol wrote; check the name")
     try:
         with safe_open(place, framework="numpy") as file:
-            header = _checked_header(place, kind, file.metadata())
+            metadata = file.metadata() or {}
+            header = _checked_header(place, kind, metadata)
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, TypeError) as error:
         raise DataError(
             f"{path}: not a whole {kind} file ({_reason(error)}), expected one that ddol wrote; "
             "it is damaged or something else, write it again"
         ) from None
+    if _checksum(metadata[_HEADER], arrays) != metadata.get(_CHECKSUM):
+        raise DataError(
+            f"{path}: found a {kind} that has changed since it was written (its checksum differs), "
+            "expected it as ddol wrote it; the file is damaged, write it again"
+        )
     return arrays, header
 
 
-def _checked_header(path: Path, kind: str, metadata: Mapping[str, str] | None) -> dict[str, Any]:
+def _checked_header(path: Path, kind: str, metadata: Mapping[str, str]) -> dict[str, Any]:
     with damaged(path, kind):
-        header = json.loads((metadata or {})[_HEADER])
+        header = json.loads(metadata[_HEADER])
         found, written = int(header["format"]), str(header["kind"])
-    if found > FORMAT:
+    if found != FORMAT:
+        advice = "upgrade ddol to read it" if found > FORMAT else "write it again with this version"
         raise DataError(
-            f"{path}: found format {found} of ddol {header.get('version', '?')}, expected at most "
-            f"format {FORMAT}; upgrade ddol to read it"
+            f"{path}: found format {found} of ddol {header.get('version', '?')}, expected format "
+            f"{FORMAT}; {advice}"
         )
     if written != kind:
         raise DataError(f"{path}: found a {written}, expected a {kind}; name another file")
@@ -131,8 +156,10 @@ def damaged(path: str | Path, kind: str) -> Iterator[None]:
     """Turn what a header of the wrong shape causes into one `DataError`."""
     try:
         yield
-    except DataError:
-        raise
+    except DataError as error:
+        if str(error).startswith(str(path)):
+            raise
+        raise DataError(f"{path}: {error}; the file is damaged, write it again") from None
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise DataError(
             f"{path}: found a header that is not that of a {kind} ({type(error).__name__}: "
@@ -140,17 +167,53 @@ def damaged(path: str | Path, kind: str) -> Iterator[None]:
         ) from None
 
 
-def check_shapes(
-    path: str | Path, arrays: Mapping[str, np.ndarray], expected: Mapping[str, tuple[int, ...]]
+class Expected(NamedTuple):
+    """What an array must be.
+
+    ``kind`` is the type of its numbers, and None in ``shape`` stands for any length.
+    """
+
+    kind: str
+    shape: tuple[int | None, ...]
+
+    def fits(self, array: np.ndarray) -> bool:
+        """Whether an array is so.
+
+        Examples
+        --------
+        >>> Expected("float64", (None, 2)).fits(np.zeros((7, 2)))
+        True
+        """
+        same = len(array.shape) == len(self.shape) and all(
+            wanted in (None, found) for wanted, found in zip(self.shape, array.shape, strict=True)
+        )
+        return same and array.dtype == np.dtype(self.kind)
+
+
+def check_arrays(
+    where: str | Path, arrays: Mapping[str, np.ndarray], expected: Mapping[str, Expected]
 ) -> None:
-    """Refuse arrays that are missing or have another shape than the header says."""
-    for name, shape in expected.items():
-        found = arrays[name].shape if name in arrays else "nothing"
-        if found != shape:
+    """Refuse arrays that are missing, too many, or of another type or shape than expected.
+
+    Examples
+    --------
+    >>> check_arrays("m.ddol", {"w": np.zeros(3)}, {"w": Expected("float64", (2,))})
+    Traceback (most recent call last):
+    ddol.streams.errors.DataError: m.ddol: found float64 (3,) for `w`, expected float64 (2,); ...
+    """
+    for name in sorted({*arrays, *expected}):
+        array, wanted = arrays.get(name), expected.get(name)
+        if array is None or wanted is None or not wanted.fits(array):
+            found = "nothing" if array is None else f"{array.dtype} {array.shape}"
+            shown = "nothing" if wanted is None else f"{wanted.kind} {_dimensions(wanted.shape)}"
             raise DataError(
-                f"{path}: found {found} for the array {name}, expected the shape {shape}; "
-                "the file is damaged, write it again"
+                f"{where}: found {found} for `{name}`, expected {shown}; the file is damaged or "
+                "something else, write it again"
             )
+
+
+def _dimensions(shape: tuple[int | None, ...]) -> str:
+    return str(tuple("any" if n is None else n for n in shape)).replace("'any'", "any")
 
 
 def check_writable(path: str | Path) -> None:
@@ -162,7 +225,7 @@ def check_writable(path: str | Path) -> None:
     Traceback (most recent call last):
     ddol.streams.errors.DataError: /no/such/folder/model: there is no folder /no/such/folder; ...
     """
-    target = Path(path)
+    target = Path(os.path.realpath(path))
     folder = target.parent
     if target.is_dir():
         raise DataError(f"{path}: found a directory, expected a file name; add one")
@@ -170,7 +233,7 @@ def check_writable(path: str | Path) -> None:
         raise DataError(f"{path}: there is no folder {folder}; create it or write elsewhere")
     if target.exists() and not target.is_file():
         return
-    probe = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    probe = _beside(target)
     try:
         probe.write_bytes(b"")
         probe.unlink()

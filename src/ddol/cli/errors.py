@@ -50,8 +50,19 @@ def _prefix(error: Exception) -> str:
     return "" if type(error).__name__ == "StoppedError" else "ddol: "
 
 
+def printable(text: str) -> str:
+    """Text without what would steer a terminal: files and their names may hold anything.
+
+    Examples
+    --------
+    >>> printable("a\x1b[31mb")
+    'a\\x1b[31mb'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def _one_line(error: Exception) -> str:
-    text = " ".join(str(error).split())
+    text = printable(" ".join(str(error).split()))
     plain = isinstance(error, ValueError | OSError) or type(error).__module__.startswith("ddol")
     return text if text and plain else f"{type(error).__name__}: {text or 'no message'}"
 

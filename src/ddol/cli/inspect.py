@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ddol.cli.errors import printable
 from ddol.model import Model, load
 
 
@@ -23,19 +24,19 @@ def inspect(path: str, top: int, json: bool) -> None:
     """
     found = described(load(path), Path(path), top)
     if json:
-        print(json_format.dumps(found, indent=2, ensure_ascii=False))
+        print(json_format.dumps(found, indent=2))
         return
     for name, value in found.items():
         if isinstance(value, dict):
             print(f"\n{name}")
             for part, figure in value.items():
-                print(f"  {part:<20} {_shown(figure)}")
+                print(f"  {printable(part):<20} {_shown(figure)}")
         elif name != "largest":
             print(f"{name:<22} {_shown(value)}")
     for output in found["largest"]:
-        print(f"\nlargest weights{output['of']}")
+        print(f"\nlargest weights{printable(output['of'])}")
         for name, weight in output["weights"]:
-            print(f"  {weight:>+14.6g}  {name}")
+            print(f"  {weight:>+14.6g}  {printable(name)}")
 
 
 def described(model: Model, path: Path, top: int) -> dict[str, Any]:
@@ -78,5 +79,5 @@ def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return "–" if value is None else str(value)
+        return printable(", ".join(map(str, value)))
+    return "–" if value is None else printable(str(value))

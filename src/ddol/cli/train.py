@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ddol.algorithm import Algorithm
-from ddol.checkpoint import Checkpoint, load_checkpoint, resume, set_aside
+from ddol.checkpoint import Checkpoint, load_checkpoint, locked, resume, set_aside
 from ddol.cli.algorithms import build, check_data
 from ddol.cli.keeping import CheckpointWriter
 from ddol.cli.options import RunOptions, TrainOptions
@@ -56,15 +56,17 @@ def train(options: TrainOptions) -> Trace:
     crew = _Crew(options.run)
     crew.check_same(options.identity() | options.progress())
     check(options, crew.leads)
-    run = {**options.identity(), "the data": fingerprint(options.data)}
+    run = {**options.identity(), "the data": _data_of(options, crew)}
     algorithm = build(options.learn, options.run.seed)
     check_data(options.learn, options.data, algorithm)
     if options.run.engine == "local" and (options.run.workers or 1) > 1:
         crew.warn("--workers is for --engine threads; the local engine runs in one")
-    saved = _saved(options.run, run, crew)
     if options.run.quiet or not crew.leads:
         on_compiling(lambda text: None)
     with ExitStack() as stack:
+        if options.run.checkpoint is not None and crew.leads:
+            stack.enter_context(locked(options.run.checkpoint))
+        saved = _saved(options.run, run, crew)
         signals = stack.enter_context(Signals(at_once=True))
         pipeline = Pipeline(
             options.data,
@@ -85,7 +87,7 @@ def train(options: TrainOptions) -> Trace:
         setup = Setup(options.run.engine, options.run.workers, options.run.seed, prepared.n_weights)
         learner = Learner(algorithm, setup)
         if saved is not None:
-            resume(learner, saved)
+            resume(learner, saved, str(options.run.checkpoint))
         stack.callback(learner.close)
         _make_room(options.run, crew)
         signals.at_once = options.data.from_stdin
@@ -98,6 +100,16 @@ def train(options: TrainOptions) -> Trace:
                 table = ProgressTable(feed, learner.position, algorithm, bound, crew.screen)
             watch = _Watch(learner, prepared, writer, crew, signals, table)
             return _carry_out(options, watch, feed)
+
+
+def _data_of(options: TrainOptions, crew: _Crew) -> list[str]:
+    """What identifies the data; processes that deal one file to all agents must have the same."""
+    if options.run.engine != "mpi" and options.run.checkpoint is None:
+        return []
+    found = fingerprint(options.data)
+    if len(found) == 1:  # else each reads its own files, and others' may be missing here
+        crew.check_same({f"the data ({' '.join(options.data.data)})": found[0]})
+    return found
 
 
 def _keep_memory() -> None:

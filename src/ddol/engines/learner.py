@@ -21,6 +21,7 @@ from ddol.engines.processes import Processes
 from ddol.engines.registry import Engine, ScheduledEngine, engine_named
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state
+from ddol.engines.state_checks import check_state
 from ddol.engines.traffic import Traffic
 from ddol.engines.worker import Snapshots
 from ddol.streams.rows import Block, Rows, no_rows
@@ -429,6 +430,7 @@ class Learner:
     def _open(self, state: State) -> Engine:
         kind = engine_named(self.setup.engine)
         if not self.setup.schedule.plays_events:
+            check_state(self.algorithm, state)
             opened: Engine = kind.engine.open(self.algorithm, state, self.setup)
             return opened
         if kind.scheduled is None:

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ddol.streams.encoding_checks import check_encoding
+from ddol.streams.errors import DataError
 from ddol.streams.labels import Label, answers, shown_labels, targets
 from ddol.streams.rows import Floats
 from ddol.streams.stumps import Stumps
@@ -205,6 +207,10 @@ class Encoding:
         known["names"] = ()
         if plain["names"]:
             known["names"] = tuple(arrays["names"].tobytes().decode().split("\n"))
+        if len(known["names"]) != plain["names"]:
+            raise DataError(f"encoding: found {len(known['names'])} names, not {plain['names']}")
         parts = {name: arrays[name] for name in Stumps.__dataclass_fields__ if name in arrays}
         known["stumps"] = Stumps(**parts) if parts else None
-        return cls(**known)
+        found = cls(**known)
+        check_encoding(found)
+        return found

@@ -1,0 +1,138 @@
+"""A state that came from elsewhere, against what the algorithm expects: the kernel trusts it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.engines.kernels import COPIES
+from ddol.engines.local import check_examples
+from ddol.engines.state import State, n_states, sharing
+from ddol.storage import Expected, check_arrays
+from ddol.streams.errors import DataError
+from ddol.streams.rows import Block, Rows
+
+_LARGEST = (1 << 63) - 1
+
+
+def expected_state(algorithm: Algorithm, n_features: int) -> dict[str, Expected]:
+    """Type and shape of every array of a state, without the memory that they take.
+
+    Examples
+    --------
+    >>> from ddol.presets import dogd
+    >>> expected_state(dogd().on(3), 10)["mistakes"]
+    Expected(kind='int64', shape=(3,))
+    """
+    n, states = algorithm.n_agents, n_states(algorithm)
+    copies = n if sharing(algorithm) == COPIES else 1
+    layout = algorithm.update.layout(algorithm.average, n_features)
+    sums = (copies, states, n_features) if algorithm.average_iterates else (0, 0, 0)
+    return {
+        "theta": Expected("float64", (copies, states, layout.slots, n_features)),
+        "scalars": Expected("float64", (copies, states, layout.scalars)),
+        "sums": Expected("float64", sums),
+        "mistakes": Expected("int64", (n,)),
+        "loss": Expected("float64", (n,)),
+        "expected": Expected("float64", (n,)),
+        "examples": Expected("int64", (n,)),
+        "slopes": Expected("float64", (algorithm.delay + 1, n, algorithm.batch, algorithm.outputs)),
+    }
+
+
+def check_state(algorithm: Algorithm, state: State, where: str = "the state") -> None:
+    """Refuse a state that is not one of this algorithm, before an address of it is taken.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        On its network.
+    state : State
+        Of all agents.
+    where : str
+        Where it came from, for messages.
+    """
+    if not isinstance(state.theta, np.ndarray) or state.theta.ndim != 4 or not state.n_features:
+        raise DataError(f"{where}: found no weights, expected (copies, outputs, slots, features)")
+    arrays = {f.name: getattr(state, f.name) for f in fields(state)}
+    for name, least in (("t", 1), ("seed", 0)):
+        check_number(f"{where}: {name}", arrays.pop(name), least)
+    pending = arrays.pop("pending")
+    check_arrays(where, arrays, expected_state(algorithm, state.n_features))
+    for name, array in arrays.items():
+        if not array.flags.c_contiguous:
+            raise DataError(f"{where}: found `{name}` in pieces, expected contiguous memory")
+    for name in ("mistakes", "examples"):
+        if arrays[name].min() < 0:
+            raise DataError(f"{where}: found {arrays[name].min()} {name}, expected 0 or more")
+    if (pending is not None) != (algorithm.delay > 0):
+        raise DataError(
+            f"{where}: found {'no ' if pending is None else ''}answers under way, expected those of "
+            f"{algorithm.delay} rounds"
+        )
+    if pending is not None:
+        _check_pending(algorithm, pending, state.n_features, where)
+
+
+def check_number(what: str, value: Any, least: int = 0) -> None:
+    """Refuse what is not a whole number from ``least`` on.
+
+    Examples
+    --------
+    >>> check_number("round", -3)
+    Traceback (most recent call last):
+    ddol.streams.errors.DataError: round: found -3, expected a whole number of at least 0
+    """
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not least <= value <= _LARGEST:
+        raise DataError(f"{what}: found {value}, expected a whole number of at least {least}")
+
+
+def check_position(where: str, position: Any) -> None:
+    """Refuse a position with numbers that no stream gives: below 0, broken, or too large."""
+    if isinstance(position, dict | list):
+        for part in position.values() if isinstance(position, dict) else position:
+            check_position(where, part)
+    elif not (position is None or isinstance(position, str | bool)):
+        check_number(f"{where}: position", position)
+
+
+def _check_pending(algorithm: Algorithm, late: Block, n_features: int, where: str) -> None:
+    table = Expected("int64", (algorithm.delay, algorithm.n_agents, algorithm.batch))
+    check_arrays(f"{where}: answers under way", {"table": late.table}, {"table": table})
+    _check_rows(late.rows, n_features, f"{where}: answers under way")
+    try:
+        check_examples(algorithm, late)
+    except ValueError as error:
+        raise DataError(f"{where}: answers under way: {error}") from None
+
+
+def _check_rows(rows: Rows, most_features: int, where: str) -> None:
+    check_number(f"{where}: features", rows.n_features)
+    if rows.n_features > most_features:
+        raise DataError(
+            f"{where}: found {rows.n_features} features, expected at most {most_features}"
+        )
+    n = len(rows.y)
+    weight = n if len(rows.weight) else 0
+    values = n * rows.n_features if rows.dense else rows.data.size
+    arrays = {name: getattr(rows, name) for name in ("data", "indices", "indptr", "y", "weight")}
+    expected = {
+        "data": Expected("float64", (values,)),
+        "indices": Expected("uint32", (0 if rows.dense else values,)),
+        "indptr": Expected("int64", (0 if rows.dense else n + 1,)),
+        "y": Expected("float64", (n,)),
+        "weight": Expected("float64", (weight,)),
+    }
+    check_arrays(where, arrays, expected)
+    if rows.dense:
+        return
+    rising = rows.indptr[0] == 0 and rows.indptr[-1] == values and np.all(np.diff(rows.indptr) >= 0)
+    if not rising or (values and rows.indices.max() >= rows.n_features):
+        raise DataError(
+            f"{where}: found rows or columns outside of their range, expected columns below "
+            f"{rows.n_features}"
+        )
