@@ -160,7 +160,8 @@ def test_draws_of_randomised_algorithms_are_those_of_rounds():
     advice = np.sign(X)
     algorithm = ddol.drwm().on(ddol.ring(5))
     rounds = ddol.run(algorithm, (advice, y), seed=5)
-    events = ddol.run(algorithm, (advice, y), seed=5, record=True)
+    as_events = Schedule("rounds", certificate=True, record=True)
+    events = ddol.run(algorithm, (advice, y), seed=5, schedule=as_events)
     assert np.array_equal(rounds.mistakes, events.mistakes)
     assert np.array_equal(rounds.weights, events.weights)
     again = ddol.run(algorithm, (advice, y), seed=5, replay=events.events)
@@ -172,7 +173,7 @@ def test_a_matrix_that_changes_is_that_of_the_agents_own_turn():
     mixing = ddol.changing(lambda t: matrices[t % 3])
     algorithm = ddol.dogd().on(4, mixing, period=2)
     rounds = ddol.run(algorithm, data())
-    events = ddol.run(algorithm, data(), record=True)
+    events = ddol.run(algorithm, data(), schedule=Schedule("rounds", certificate=True))
     assert np.array_equal(rounds.weights, events.weights)
 
 
@@ -255,8 +256,30 @@ def test_virtual_time_and_curves_of_a_run():
 
 def test_rounds_have_the_same_curves_as_events():
     rounds = ddol.run(ddol.dogd(), data(), ddol.ring(5))
-    events = ddol.run(ddol.dogd(), data(), ddol.ring(5), record=True)
+    events = ddol.run(
+        ddol.dogd(), data(), ddol.ring(5), schedule=Schedule("rounds", certificate=True)
+    )
     assert rounds.rounds == events.rounds
     assert rounds.messages == events.messages
     for name in ("rounds", "examples", "mistakes", "loss", "consensus", "agent_mistakes"):
         assert np.array_equal(getattr(rounds.curves, name), getattr(events.curves, name)), name
+
+
+@pytest.mark.parametrize("engine", ["local", "threads"])
+@pytest.mark.parametrize("topology", [ddol.complete(4), ddol.ring(4)], ids=str)
+@pytest.mark.parametrize(("period", "delay"), [(1, 0), (1, 2), (3, 2)])
+def test_recorded_rounds_play_again_to_the_bit(engine, topology, period, delay):
+    options = {"period": period, "delay": delay, "passes": 2}
+    plain = ddol.run(ddol.dogd(), data(), topology, engine=engine, **options)
+    first = ddol.run(ddol.dogd(), data(), topology, engine=engine, record=True, **options)
+    again = ddol.run(ddol.dogd(), data(), topology, replay=first.events, **options)
+    local = ddol.run(ddol.dogd(), data(), topology, **options)
+    assert np.array_equal(first.weights, plain.weights)
+    assert np.array_equal(again.mistakes, first.mistakes)
+    assert np.array_equal(again.weights, local.weights)
+    assert np.array_equal(again.loss, local.loss)
+
+
+def test_recording_of_batches_is_refused():
+    with pytest.raises(ValueError, match="one example a turn, `batch` is 2"):
+        ddol.run(ddol.dogd(), data(), ddol.ring(5), record=True, batch=2)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from ddol.cli.schedule_options import ScheduleOptions
 from ddol.streams.files import read_once
 
 
@@ -78,6 +79,7 @@ class TrainOptions:
     data: DataOptions
     learn: LearnOptions
     run: RunOptions
+    schedule: ScheduleOptions = field(default_factory=ScheduleOptions)
 
     def identity(self) -> dict[str, Any]:
         """What decides the result of a run: a checkpoint with another one is of another run.
@@ -86,6 +88,7 @@ class TrainOptions:
         """
         chosen = {f"--{name}": value for name, value in vars(self.learn).items()}
         chosen |= {f"--{name}": value for name, value in vars(self.data).items() if name != "data"}
+        chosen |= {f"--{name}": value for name, value in vars(self.schedule).items()}
         chosen |= {"--passes": self.run.passes, "--seed": self.run.seed}
         plain = {name: list(v) if isinstance(v, tuple) else v for name, v in chosen.items()}
         return {name.replace("_", "-"): value for name, value in plain.items()}

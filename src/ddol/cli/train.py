@@ -84,7 +84,13 @@ def train(options: TrainOptions) -> Trace:
         n_classes = len(prepared.encoding.classes or (0, 1))
         if n_classes > 2:
             algorithm = build(options.learn, options.run.seed, n_classes)
-        setup = Setup(options.run.engine, options.run.workers, options.run.seed, prepared.n_weights)
+        setup = Setup(
+            options.run.engine,
+            options.run.workers,
+            options.run.seed,
+            prepared.n_weights,
+            schedule=options.schedule.to_schedule(),
+        )
         learner = Learner(algorithm, setup)
         if saved is not None:
             resume(learner, saved, str(options.run.checkpoint))
@@ -127,6 +133,7 @@ def _keep_memory() -> None:
 def check(options: TrainOptions, leads: bool = True) -> None:
     """Refuse what cannot end well, before any work is done."""
     run, data = options.run, options.data
+    options.schedule.check(run.checkpoint, options.learn.batch)
     if run.resume and run.checkpoint is None:
         raise DataError("--resume needs --checkpoint DIR, the folder of the earlier run")
     if run.every is not None and run.checkpoint is None:
@@ -342,11 +349,17 @@ def _leave(options: TrainOptions, trace: Trace, prepared: Prepared) -> None:
         _write_json(run.json, {**trace.to_dict(), **own})
     if run.report is not None:
         _write_report(run, trace, prepared)
+    options.schedule.leave(trace)
     if not run.quiet:
         say("")
         for line in summary(trace):
             say(line)
-        for what, path in (("model", run.model), ("figures", run.json), ("report", run.report)):
+        for what, path in (
+            ("model", run.model),
+            ("figures", run.json),
+            ("report", run.report),
+            ("recording", options.schedule.record),
+        ):
             if path is not None and path != STDOUT:
                 say(f"{what}: {path}")
 

@@ -22,6 +22,7 @@ from ddol.cli.flags import (
     zero_based,
 )
 from ddol.cli.options import DataOptions, LearnOptions, RunOptions, TrainOptions
+from ddol.cli.schedule_options import ScheduleOptions, schedule_options
 
 
 @click.command(cls=Command)
@@ -100,14 +101,8 @@ from ddol.cli.options import DataOptions, LearnOptions, RunOptions, TrainOptions
 @option(
     NETWORK, "--period", metavar="n", type=COUNT, default=1, help="Rounds between two exchanges."
 )
-@option(
-    NETWORK,
-    "--delay",
-    metavar="n",
-    type=COUNT_FROM_ZERO,
-    default=0,
-    help="Rounds until an answer arrives.",
-)
+# What happens when.
+@schedule_options
 # The data.
 @format_
 @label
@@ -173,10 +168,13 @@ def train(**given: Any) -> None:
     _one_of("--average", given["average"], ("dual", "primal"))
     _one_of("--mixing", given["mixing"], ("uniform", "metropolis"))
     given["labels"] = _numbers(given["labels"])
+    schedule = ScheduleOptions(**_part(ScheduleOptions, given))
+    given["delay"] = schedule.whole_delay
     options = TrainOptions(
         DataOptions(**_part(DataOptions, given)),
         LearnOptions(**_part(LearnOptions, given)),
         RunOptions(**_part(RunOptions, given)),
+        schedule,
     )
     from ddol.cli.train import train as run_training
 

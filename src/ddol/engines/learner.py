@@ -19,11 +19,13 @@ from ddol.engines.open_round import OpenRound
 from ddol.engines.pace import Pace
 from ddol.engines.processes import Processes
 from ddol.engines.registry import Engine, ScheduledEngine, engine_named
+from ddol.engines.round_log import RoundLog
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state
 from ddol.engines.state_checks import check_state
 from ddol.engines.traffic import Traffic
 from ddol.engines.worker import Snapshots
+from ddol.schedules.events import Events
 from ddol.streams.rows import Block, Rows, no_rows
 from ddol.streams.stream import Position, Stream
 from ddol.trace import Recorder, Trace
@@ -126,6 +128,9 @@ class Learner:
         self.recorder = Recorder(algorithm.n_agents)
         self.traffic = Traffic(algorithm)
         self.open_round = OpenRound(algorithm.n_agents, algorithm.batch)
+        schedule = self.setup.schedule
+        logs = schedule.record and not schedule.plays_events
+        self.log = RoundLog(algorithm) if logs else None
         self.feed = Feed()
         self.position: Position | None = None
         self.seconds = 0.0
@@ -152,7 +157,10 @@ class Learner:
             engine = self._opened(block.rows.n_features)
             before = engine.counters().rounds
             for lo, hi in self._pieces(before, block.n_rounds):
-                seen = self._play_piece(engine, before + lo, Block(block.rows, block.table[lo:hi]))
+                piece = Block(block.rows, block.table[lo:hi])
+                seen = self._play_piece(engine, before + lo, piece)
+                if self.log is not None:
+                    self.log.add(piece)
                 between = position if hi == block.n_rounds else None
                 if between is not None:
                     self.position = between
@@ -173,7 +181,9 @@ class Learner:
 
     def follow(self, feed: Feed, position: Position | None = None) -> None:
         """Deal and play streams to their end, from a position if there is one."""
-        self.feed, self.position = feed, position
+        # A list says by itself how often a row is seen; it needs every row once.
+        given = self.setup.schedule.is_given
+        self.feed, self.position = replace(feed, passes=1) if given else feed, position
         self.processes.follow(self)
 
     def follow_here(self) -> None:
@@ -329,7 +339,7 @@ class Learner:
     def _delivered(self, engine: Engine) -> Engine:
         """An engine in which late answers have come, in rounds without predictions: a copy if any are."""
         late = engine.counters().pending
-        if late is None:
+        if late is None or isinstance(engine, ScheduledEngine):
             return engine
         copy = Local(self.algorithm, engine.state())
         copy.play(Block(late.rows.slice(0, 0), np.full_like(late.table, -1)))
@@ -366,8 +376,13 @@ class Learner:
             state=state,
             dropped=dropped,
             moments=() if scheduled is None else scheduled.moments(),
-            events=None if scheduled is None else scheduled.events(),
+            events=self._events() if scheduled is None else scheduled.events(),
         )
+
+    def _events(self) -> Events | None:
+        if self.log is None:
+            return None
+        return self.log.events(self.feed.passes, max(len(self.feed.streams), 1))
 
     def _sent(self, engine: Engine, rounds: int) -> tuple[int, int, int]:
         """Messages sent, their bytes, and how many were lost."""

@@ -52,7 +52,7 @@ class EventPlayer:
         check_playable(algorithm, state.n_features, push_sum)
         self.algorithm, self.wires, self.push_sum, self.shadow = algorithm, wires, push_sum, shadow
         n = algorithm.n_agents
-        own = part_of(each_its_own(state, n), 0, n)
+        own = replace(part_of(each_its_own(state, n), 0, n), pending=None)
         self.worker = KernelWorker(algorithm, own, Partition(0, n), separate=True)
         self.turns = np.full(n, state.rounds, np.int64)
         self.words = np.zeros(kernel.N_WORDS, np.int64)

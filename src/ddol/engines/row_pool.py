@@ -8,14 +8,67 @@ from numpy.typing import NDArray
 from ddol.streams.rows import Block, Rows, concatenate, no_rows
 
 
-class RowPool:
-    """Rows by serial number: 0, 1, … in the order in which they were fed.
+class RowNumbers:
+    """Serial numbers of rows, 0, 1, … as they are fed, and their numbers in the whole data.
 
     Parameters
     ----------
     n_agents : int
-    keep_origins : bool
-        Remember whose every row was, so that it can be numbered as in the whole data.
+    keep : bool
+        Remember whose every row was, without which the numbers in the whole data are not known.
+    """
+
+    def __init__(self, n_agents: int, keep: bool = True) -> None:
+        self.n_agents, self.keep = n_agents, keep
+        self.count = 0
+        self._whose: list[NDArray[np.int32]] = []
+
+    def add(self, table: NDArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Number the rows of a table (rounds, N): the serial numbers, and the rows that are used, rising."""
+        used = np.sort(table[table >= 0])
+        serials = np.where(table >= 0, np.searchsorted(used, table) + self.count, -1)
+        if self.keep:
+            whose = np.empty(len(used), np.int32)
+            agents = np.broadcast_to(np.arange(self.n_agents), table.shape)
+            whose[serials[table >= 0] - self.count] = agents[table >= 0]
+            self._whose.append(whose)
+        self.count += len(used)
+        return serials, used
+
+    def whose(self) -> NDArray[np.int32]:
+        """The agent of every row, by serial number."""
+        return np.concatenate([np.empty(0, np.int32), *self._whose])
+
+    def in_the_data(self, passes: int, n_streams: int) -> NDArray[np.int64]:
+        """Number of every row in the whole data, by serial number; streams come one after the other.
+
+        Examples
+        --------
+        >>> numbers = RowNumbers(2)
+        >>> _ = numbers.add(np.array([[0, 2], [1, -1]]))
+        >>> numbers.in_the_data(1, n_streams=2).tolist()
+        [0, 1, 2]
+        """
+        if n_streams == 1 or self.count == 0:
+            return np.arange(self.count) % max(self.count // passes, 1)
+        agents = self.whose()
+        lengths = np.bincount(agents, minlength=self.n_agents) // passes
+        order = np.argsort(agents, kind="stable")
+        starts = np.searchsorted(agents[order], np.arange(self.n_agents))
+        rank = np.empty(len(agents), np.int64)
+        rank[order] = np.arange(len(agents)) - starts[agents[order]]
+        offsets = np.cumsum(lengths) - lengths
+        return offsets[agents] + rank % np.maximum(lengths, 1)[agents]
+
+
+class RowPool:
+    """Rows by serial number.
+
+    Parameters
+    ----------
+    n_agents : int
+    keep_numbers : bool
+        Whether rows will have to be named as in the whole data.
 
     Examples
     --------
@@ -26,14 +79,12 @@ class RowPool:
     3.0
     """
 
-    def __init__(self, n_agents: int, keep_origins: bool = False) -> None:
-        self.n_agents = n_agents
+    def __init__(self, n_agents: int, keep_numbers: bool = False) -> None:
+        self.numbers = RowNumbers(n_agents, keep_numbers)
         self.rows: Rows = no_rows()
         self.serials = np.empty(0, np.int64)
         self.first = 0
         self.where = np.empty(0, np.int64)
-        self.count = 0
-        self._origins: list[np.ndarray] | None = [] if keep_origins else None
 
     def add(self, block: Block, needed: NDArray | None = None) -> tuple[NDArray, NDArray]:
         """Take in a block: the agents of its table's places, and the serial numbers of their rows.
@@ -45,50 +96,22 @@ class RowPool:
         needed : serial numbers, optional
             Earlier rows that are still to be used, rising; all if it is not given.
         """
-        table = block.table[:, :, 0].ravel()
-        agents = np.tile(np.arange(self.n_agents), block.n_rounds)
-        used = np.sort(table[table >= 0])
-        fresh = np.arange(self.count, self.count + len(used))
+        before = self.numbers.count
+        serials, used = self.numbers.add(block.table[:, :, 0])
         if needed is not None:
             kept = np.searchsorted(self.serials, needed)
             self.rows, self.serials = self.rows.take(kept), needed
         new = _taken(block.rows, used)
         self.rows = concatenate([self.rows, new]) if len(self.serials) else new
-        self.serials = np.concatenate([self.serials, fresh])
-        self.count += len(used)
+        self.serials = np.concatenate([self.serials, np.arange(before, self.numbers.count)])
         self._index()
-        serials = np.where(
-            table >= 0, np.searchsorted(used, table) + fresh[0] if len(used) else -1, -1
-        )
-        if self._origins is not None:
-            whose = np.empty(len(used), np.int32)
-            whose[serials[serials >= 0] - fresh[0]] = agents[serials >= 0]
-            self._origins.append(whose)
-        return agents, serials
+        return np.tile(np.arange(block.n_agents), block.n_rounds), serials.ravel()
 
     def _index(self) -> None:
-        self.first = int(self.serials[0]) if len(self.serials) else self.count
-        self.where = np.full(max(self.count - self.first, 1), -1, np.int64)
+        count = self.numbers.count
+        self.first = int(self.serials[0]) if len(self.serials) else count
+        self.where = np.full(max(count - self.first, 1), -1, np.int64)
         self.where[self.serials - self.first] = np.arange(len(self.serials))
-
-    def numbers(self, passes: int, n_streams: int) -> NDArray[np.int64]:
-        """Number of every row in the whole data, by serial number; streams come one after the other."""
-        assert self._origins is not None
-        if n_streams == 1 or not self._origins:
-            return np.arange(self.count) % max(self.count // passes, 1)
-        agents = np.concatenate(self._origins)
-        lengths = np.bincount(agents, minlength=self.n_agents) // passes
-        order = np.argsort(agents, kind="stable")
-        starts = np.searchsorted(agents[order], np.arange(self.n_agents))
-        rank = np.empty(len(agents), np.int64)
-        rank[order] = np.arange(len(agents)) - starts[agents[order]]
-        offsets = np.cumsum(lengths) - lengths
-        return offsets[agents] + rank % np.maximum(lengths, 1)[agents]
-
-    def rows_of_agents(self, numbers: NDArray) -> list[NDArray[np.int64]]:
-        """Numbers of every agent's rows, in the order in which it sees them."""
-        agents = np.concatenate(self._origins) if self._origins else np.empty(0, np.int32)
-        return [numbers[np.flatnonzero(agents == i)] for i in range(self.n_agents)]
 
 
 def _taken(rows: Rows, used: NDArray) -> Rows:

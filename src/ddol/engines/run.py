@@ -83,7 +83,7 @@ def run(
     plan = schedule_of(schedule, conditions, record, replay)
     learner = Learner(algorithm, Setup(engine, workers, seed, n_features, schedule=plan))
     try:
-        learner.follow(Feed(found, 1 if plan.is_given else passes))
+        learner.follow(Feed(found, passes))
         return learner.trace()
     finally:
         learner.close()

@@ -8,16 +8,19 @@ from dataclasses import replace
 import numpy as np
 
 from ddol.algorithm import Algorithm
+from ddol.engines.kernels import COPIES
+from ddol.engines.local import Local
 from ddol.engines.player import EventPlayer
 from ddol.engines.row_pool import RowPool
 from ddol.engines.setup import Setup
 from ddol.engines.shadow import ShadowLearner
-from ddol.engines.state import State, numbers_sent
+from ddol.engines.state import State, numbers_sent, sharing
 from ddol.engines.worker import Snapshots
 from ddol.schedules.clock import Clock, EventChunk
 from ddol.schedules.conditions import Conditions
 from ddol.schedules.events import ADOPT, MIX, NONE, PREDICT, RECEIVE, SEND, Events
 from ddol.schedules.linking import linked
+from ddol.schedules.rounds import RoundPlan
 from ddol.schedules.schedule import PUSH_SUM, ROUNDS, Schedule
 from ddol.schedules.wires import Wires
 from ddol.streams.errors import DataError
@@ -54,10 +57,13 @@ class Scheduled:
         self.clock = None if given else Clock(
             schedule.name, algorithm.mixing, _conditions(algorithm, schedule), algorithm.period, state.seed
         )  # fmt: skip
-        self.pool = RowPool(algorithm.n_agents, keep_origins=given or schedule.record)
+        self.pool = RowPool(algorithm.n_agents, keep_numbers=given or schedule.record)
         self.recorded: list[Events] = []
         self._moments: list[Moment] = []
         self.passes, self.n_streams = 1, 1
+        self._began = state
+        self._rounds: Local | None = None
+        """Plays a recording of rounds where all agents share one copy of the weights."""
         self._received = 0
         self._stranded = 0
         """Messages that were still under way when the run ended."""
@@ -83,7 +89,9 @@ class Scheduled:
         """
         self.player.widen(block.rows.n_features)
         before = self.player.rounds
-        pieces = [] if block.n_rounds == 0 else self._feed(block)
+        if block.n_rounds == 0:
+            return self._with_now([], before)._replace(rounds=np.array([0]))
+        pieces = self._feed(block)
         return self._with_now(pieces, before) if len(after) else _together(pieces, before)
 
     def end(self) -> Snapshots:
@@ -100,15 +108,15 @@ class Scheduled:
 
     def state(self) -> State:
         """The state of all agents, in memory of its own."""
-        return self.player.worker.state.copy()
+        return self.counters().copy()
 
     def counters(self) -> State:
         """The live state, for reading."""
-        return self.player.worker.state
+        return self.player.worker.state if self._rounds is None else self._rounds.counters()
 
     def weights(self) -> np.ndarray:
-        """Primal weights of all agents: (N, outputs, D)."""
-        return self.player.worker.weights()
+        """Primal weights of all agents: (N, outputs, D), or of the copy that they share."""
+        return self.player.worker.weights() if self._rounds is None else self._rounds.weights()
 
     def sent(self) -> tuple[int, int, int]:
         """Messages sent, their bytes, and how many of them were lost."""
@@ -120,7 +128,8 @@ class Scheduled:
 
     def moments(self) -> tuple[Moment, ...]:
         """The run by its time; the last is now."""
-        now = self._moment(self.player.rounds, self._time, self.player.look().counters[0])
+        seen = self._look()
+        now = self._moment(int(seen.rounds[0]), self._time, seen.counters[0])
         return (*(m for m in self._moments if m.rounds < now.rounds), now)
 
     def events(self) -> Events | None:
@@ -130,7 +139,7 @@ class Scheduled:
         whole = Events.joined(self.recorded)
         if self.clock is None:
             return whole
-        numbers = self.pool.numbers(self.passes, self.n_streams)
+        numbers = self.pool.numbers.in_the_data(self.passes, self.n_streams)
         named = (whole.kind <= 1) & (whole.row >= 0)
         whole.row[named] = numbers[whole.row[named]]
         return whole
@@ -151,10 +160,8 @@ class Scheduled:
         over = block.table[-1, :, 0] < 0 if self.passes == 1 else np.zeros(block.n_agents, bool)
         delays = None
         if isinstance(delay, np.ndarray):
-            if self.pool.count > len(delay) * self.passes:
-                raise DataError(
-                    f"`delay` is given for {len(delay)} rows, the data have at least {self.pool.count}"
-                )
+            if self.pool.numbers.count > len(delay) * self.passes:
+                raise DataError(f"`delay` is given for {len(delay)} rows, the data have more")
             delays = delay[(self.pool.first + np.arange(len(self.pool.where))) % len(delay)]
         self.clock.feed(agents, serials, over, delays, self.pool.first)
         return self._run()
@@ -198,14 +205,14 @@ class Scheduled:
 
     def _moment(self, rounds: int, time: float, counters: np.ndarray) -> Moment:
         mistakes, loss, _, examples = counters.sum(axis=0)
-        shadow = None if self.shadow is None else self.shadow.seen()
+        shadow = None if self.shadow is None or self._rounds is not None else self.shadow.seen()
         return Moment(rounds, time, int(examples), int(mistakes), float(loss), shadow)
 
     # --- lists ---------------------------------------------------------------------------------------
 
     def _play_list(self) -> list[Snapshots]:
         """Play a recording or a schedule of one's own, now that all rows are known."""
-        numbers = self.pool.numbers(1, self.n_streams)
+        numbers = self.pool.numbers.in_the_data(1, self.n_streams)
         n_rows = len(numbers)
         events, name = self._given(numbers)
         chunk = linked(events, self.wires, n_rows, name)
@@ -220,7 +227,27 @@ class Scheduled:
         sends = np.bincount(events.agent[events.kind == SEND], minlength=self.algorithm.n_agents)
         self._sent = self._received if in_pairs else int(sends @ self.player.spoken)
         self.recorded.append(events)
+        table = None
+        if sharing(self.algorithm) != COPIES:
+            plan = RoundPlan(self.wires, self.algorithm.period, self.algorithm.delay)
+            table = plan.table_of(events)
+        if table is not None:
+            return [self._play_rounds(table)]
         return [self._play(chunk)] if len(events) else []
+
+    def _play_rounds(self, table: np.ndarray) -> Snapshots:
+        """Play rounds as the round engine does, with one copy of the weights for all agents."""
+        self._rounds = Local(self.algorithm, self._began)
+        rows = np.where(table >= 0, self.pool.where[table], -1)
+        points, last = [], next_point(0)
+        while last <= len(table):
+            points.append(last)
+            last = next_point(last)
+        self._time = float(len(table))
+        seen = self._rounds.play(Block(self.pool.rows, rows[:, :, None]), points)
+        for k, point in enumerate(seen.rounds):
+            self._moments.append(self._moment(int(point), float(point), seen.counters[k]))
+        return seen
 
     def _given(self, numbers: np.ndarray) -> tuple[Events, str]:
         if self.schedule.replay is not None:
@@ -229,7 +256,8 @@ class Scheduled:
             return events, "the recording"
         assert self.schedule.own is not None
         own = self.schedule.own
-        rows = self.pool.rows_of_agents(numbers)
+        whose = self.pool.numbers.whose()
+        rows = [numbers[np.flatnonzero(whose == i)] for i in range(self.algorithm.n_agents)]
         rng = np.random.default_rng([self.player.worker.state.seed, 17])
         name = f"the schedule {getattr(own, '__name__', 'of your own')}"
         return Events.of(iter(own(rows, self.algorithm.mixing, rng))), name
@@ -237,9 +265,17 @@ class Scheduled:
     # --- what is seen --------------------------------------------------------------------------------
 
     def _with_now(self, pieces: list[Snapshots], before: int) -> Snapshots:
-        now = self.player.look()
-        now = now._replace(rounds=np.array([self.player.rounds]))
-        return _together([*pieces, now], before)
+        return _together([*pieces, self._look()], before)
+
+    def _look(self) -> Snapshots:
+        """What there is to see now."""
+        if self._rounds is None:
+            return self.player.look()._replace(rounds=np.array([self.player.rounds]))
+        nothing = Block(
+            self.pool.rows.slice(0, 0), np.empty((0, self.algorithm.n_agents, 1), np.int64)
+        )
+        rounds = self._rounds.counters().rounds
+        return self._rounds.play(nothing, [0])._replace(rounds=np.array([rounds]))
 
 
 def _together(pieces: list[Snapshots], before: int) -> Snapshots:

@@ -23,6 +23,7 @@ from ddol.schedules.events import (
     Events,
 )
 from ddol.schedules.wires import Wires
+from ddol.streams.errors import DataError
 
 
 def linked(events: Events, wires: Wires, n_rows: int, name: str = "the schedule") -> EventChunk:
@@ -30,7 +31,7 @@ def linked(events: Events, wires: Wires, n_rows: int, name: str = "the schedule"
 
     Raises
     ------
-    ValueError
+    DataError
         One line that names the first event which cannot happen, and why.
 
     Examples
@@ -40,7 +41,7 @@ def linked(events: Events, wires: Wires, n_rows: int, name: str = "the schedule"
     >>> from ddol.schedules.events import answer
     >>> linked(Events.of([answer(0, 3)]), Wires.of(metropolis(ring(3))), n_rows=5)
     Traceback (most recent call last):
-    ValueError: the schedule: event 0, answer(0, 3), answers a row that agent 0 has not predicted...
+    ddol.streams.errors.DataError: the schedule: event 0, answer(0, 3), answers a row that agent...
     """
     check = _Check(events, wires, n_rows, name)
     check.agents_and_rows()
@@ -70,7 +71,7 @@ class _Check:
         self.events, self.wires, self.n_rows, self.name = events, wires, n_rows, name
 
     def refuse(self, place: int, why: str) -> None:
-        raise ValueError(f"{self.name}: event {place}, {self.events[place]}, {why}")
+        raise DataError(f"{self.name}: event {place}, {self.events[place]}, {why}")
 
     def none_of(self, wrong: NDArray, why: str) -> None:
         """Refuse the first event for which something is wrong."""
@@ -82,7 +83,7 @@ class _Check:
         kind, agent, peer, row, _ = vars(self.events).values()
         unknown = np.flatnonzero((kind < PREDICT) | (kind > ADOPT))
         if len(unknown):
-            raise ValueError(
+            raise DataError(
                 f"{self.name}: event {unknown[0]} is of kind {kind[unknown[0]]}, expected 0 to {ADOPT}"
             )
         n = self.wires.n_agents

@@ -1,0 +1,154 @@
+"""The options of ``ddol train`` that say what happens when: schedules, conditions, recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ddol.cli.flags import COUNT_FROM_ZERO, option
+from ddol.schedules.conditions import Conditions
+from ddol.schedules.recording import load_events, save_events
+from ddol.schedules.schedule import Schedule
+from ddol.storage import check_writable
+from ddol.streams.errors import DataError
+from ddol.trace import Trace
+
+SCHEDULE = "Schedule (D: a number, a..b, exponential:m or geometric:m)"
+
+_OPTIONS = (
+    option(
+        SCHEDULE,
+        "--schedule",
+        metavar="NAME",
+        default="rounds",
+        help="rounds; async: nobody waits; gossip: two at a time; walk: one token; push-sum.",
+    ),
+    option(
+        SCHEDULE,
+        "--delay",
+        metavar="D",
+        default="0",
+        help="Predictions that an agent makes before an answer arrives.",
+    ),
+    option(
+        SCHEDULE, "--latency", metavar="D", default="0", help="Time that a message is under way."
+    ),
+    option(
+        SCHEDULE,
+        "--drop-messages",
+        metavar="p",
+        default="0",
+        help="Share of messages that is lost.",
+    ),
+    option(
+        SCHEDULE,
+        "--speed",
+        metavar="D",
+        default="1",
+        help="Examples of an agent in a unit of time; or one number for each agent: 1,1,0.1.",
+    ),
+    option(
+        SCHEDULE, "--churn", metavar="UP:DOWN", help="Mean times that agents are there and away."
+    ),
+    option(
+        SCHEDULE,
+        "--staleness",
+        metavar="s",
+        type=COUNT_FROM_ZERO,
+        help="With threads: exchanges that an agent may be ahead of a neighbour.",
+    ),
+    option(
+        SCHEDULE, "--certificate", is_flag=True, help="Keep the regret certificate of rounds, too."
+    ),
+    option(SCHEDULE, "--record", metavar="OUT.npz", help="What happened, event by event."),
+    option(
+        SCHEDULE, "--replay", metavar="IN.npz", help="Play a recording again, over the same data."
+    ),
+)
+
+
+def schedule_options(command: Callable) -> Callable:
+    """Give a command the options of this file."""
+    for each in reversed(_OPTIONS):
+        command = each(command)
+    return command
+
+
+@dataclass(frozen=True)
+class ScheduleOptions:
+    """What happens when, as the command line says it."""
+
+    schedule: str = "rounds"
+    delay: str = "0"
+    latency: str = "0"
+    drop_messages: str = "0"
+    speed: str = "1"
+    churn: str | None = None
+    staleness: int | None = None
+    certificate: bool = False
+    record: str | None = None
+    replay: str | None = None
+
+    @property
+    def whole_delay(self) -> int:
+        """The delay where it is a number of rounds; 0 where it is drawn."""
+        return int(self.delay) if self.delay.isdigit() else 0
+
+    def conditions(self) -> Conditions:
+        """Speeds, latencies, losses, delays and absences."""
+        return Conditions(
+            speed=self.speed,
+            latency=self.latency,
+            drop=_named("--drop-messages", self.drop_messages),
+            delay=0 if self.delay.isdigit() else self.delay,
+            churn=self.churn,
+        )
+
+    def to_schedule(self) -> Schedule:
+        """The schedule itself, with the recording that is to be played again."""
+        replay = None
+        if self.replay is not None:
+            try:
+                replay = load_events(self.replay)
+            except OSError as error:
+                raise DataError(f"--replay {self.replay}: {error.strerror}") from None
+        return Schedule(
+            self.schedule,
+            self.conditions(),
+            replay=replay,
+            staleness=self.staleness,
+            record=self.record is not None,
+            certificate=self.certificate,
+        )
+
+    def check(self, checkpoint: str | None, batch: int) -> None:
+        """Refuse what does not go together, before any work is done."""
+        special = self.to_schedule().plays_events
+        if batch > 1 and (special or self.record is not None):
+            raise DataError(
+                f"schedules and recordings are of one example a turn, --batch is {batch}; leave it out"
+            )
+        if special and checkpoint is not None:
+            raise DataError(
+                "--checkpoint keeps rounds, and not what is under way on a schedule; leave it out, or use "
+                "--record to keep what happened"
+            )
+        if self.record is not None:
+            check_writable(self.record)
+
+    def leave(self, trace: Trace) -> None:
+        """Write the recording, if one is wanted."""
+        if self.record is not None and trace.events is not None:
+            save_events(self.record, trace.events)
+
+
+def _named(flag: str, text: str) -> Any:
+    """A chance; a message about it should name the flag."""
+    try:
+        chance = float(text)
+    except ValueError:
+        chance = -1.0
+    if not 0.0 <= chance <= 1.0:
+        raise DataError(f"{flag}: found {text!r}, expected a share between 0 and 1")
+    return chance

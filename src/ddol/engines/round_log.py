@@ -1,0 +1,45 @@
+"""Synchronous rounds, written down as the events that they are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.engines.row_pool import RowNumbers
+from ddol.schedules.events import Events
+from ddol.schedules.rounds import RoundPlan
+from ddol.schedules.wires import Wires
+from ddol.streams.rows import Block
+
+
+class RoundLog:
+    """The tables of all rounds of a run, on whatever engine.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        Of one example a turn.
+    """
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        if algorithm.batch > 1:
+            raise ValueError(
+                f"a recording is of one example a turn, `batch` is {algorithm.batch}; use 1"
+            )
+        self.algorithm = algorithm
+        self.numbers = RowNumbers(algorithm.n_agents)
+        self.tables: list[np.ndarray] = []
+
+    def add(self, block: Block) -> None:
+        """Rounds that were played."""
+        self.tables.append(self.numbers.add(block.table[:, :, 0])[0])
+
+    def events(self, passes: int, n_streams: int) -> Events:
+        """All rounds, with those in which the last answers arrive."""
+        n, delay = self.algorithm.n_agents, self.algorithm.delay
+        table = np.concatenate([*self.tables, np.full((delay, n), -1, np.int64)])
+        if self.numbers.count:
+            named = self.numbers.in_the_data(passes, n_streams)
+            table = np.where(table >= 0, named[table], -1)
+        plan = RoundPlan(Wires.of(self.algorithm.mixing), self.algorithm.period, delay)
+        return plan.events(table)
