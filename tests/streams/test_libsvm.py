@@ -15,7 +15,7 @@ from sklearn.datasets import load_svmlight_file
 from ddol.compiled import entry
 from ddol.streams.errors import DataError
 from ddol.streams.libsvm import LibsvmStream
-from ddol.streams.libsvm_kernel import round_decimal
+from ddol.streams.number_kernel import round_decimal
 from ddol.streams.parallel import ParallelStream, ParsingPool
 from ddol.streams.rows import concatenate
 

@@ -15,6 +15,7 @@ from ddol.streams import libsvm_kernel as kernel
 from ddol.streams.errors import DataError
 from ddol.streams.files import check_first_reading, describe_paths, read_once
 from ddol.streams.libsvm_messages import BadLines, describe_error
+from ddol.streams.number_kernel import exact_number
 from ddol.streams.parallel import in_order
 from ddol.streams.rows import Rows, no_rows
 from ddol.streams.stream import Parsed, Piece, Position
@@ -295,7 +296,7 @@ def parse_text(
     kernel.parse(job)
     n, nnz, n_slow, n_bad = counts.tolist()
     for at, slot in zip(slow_at[:n_slow].tolist(), slow_slot[:n_slow].tolist(), strict=True):
-        value = _exact(text, at)
+        value = exact_number(text, at)
         if slot < 0:
             y[-1 - slot] = value
         else:
@@ -311,11 +312,3 @@ def parse_text(
     )
     found = [(int(at), int(kind)) for at, kind in bad[: min(n_bad, len(bad))]]
     return _Lines(rows, starts[:n], n_bad, found)
-
-
-def _exact(text: NDArray[np.uint8], at: int) -> float:
-    """Value of a number whose rounding depends on more than 19 digits."""
-    end = at
-    while end < len(text) and chr(text[end]) in "+-.0123456789eE":
-        end += 1
-    return float(text[at:end].tobytes())

@@ -1,4 +1,4 @@
-"""Compiled reading of LIBSVM text: bytes to rows, with correctly rounded numbers.
+"""Compiled reading of LIBSVM text: bytes to rows.
 
 Every buffer ends with a newline, so that the inner loops need no check for its end.
 """
@@ -19,234 +19,25 @@ from ddol.compiled import (
     entry,
     first_of,
     floats,
-    from_bits,
     indices,
     inner,
     integers,
     packed,
     unpacked,
 )
+from ddol.streams.number_kernel import (
+    NO_NUMBER,
+    TOO_BIG,
+    UNDECIDED,
+    read_digits,
+    read_number,
+)
 
 # Kinds of errors; 0 is none.
 BAD_LABEL, BAD_INDEX, NO_COLON, BAD_VALUE, BELOW_BASE, NOT_ASCENDING, TOO_LARGE, OVERFLOW = range(
     1, 9
 )
-# How a number was read.
-_DONE, _NO_NUMBER, _TOO_BIG, _UNDECIDED = range(4)
-
-_NEWLINE, _CR, _SPACE, _TAB, _HASH = 10, 13, 32, 9, 35
-_COLON, _POINT, _PLUS, _MINUS = 58, 46, 43, 45
-_LOWER_E, _UPPER_E = 101, 69
-
-_ZERO, _ONE, _THREE, _TEN = np.uint64(0), np.uint64(1), np.uint64(3), np.uint64(10)
-_DIGIT_ZERO = np.uint64(48)
-_LOW_HALF, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
-_ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
-_EXACT = np.uint64(1 << 53)
-_HIDDEN = np.uint64(1 << 52)
-_FRACTION = np.uint64(52)
-_LEAST, _MOST = -342, 308
-_POWERS = np.array([10.0**k for k in range(23)])
-_MOST_POWER = 1 << 50  # beyond the digits of any file, so that a mantissa cannot make up for it
-_TOO_LARGE_DIGITS = np.array([int(d) for d in str(2**1024 - 2**970)], dtype=np.int64)
-"""From here on the nearest double is infinity."""
-
-
-def _five_to_the(q: int) -> int:
-    """The 128 leading bits of 5**q, as the method of Eisel and Lemire wants them rounded."""
-    if q >= 0:
-        power = 5**q
-        return (
-            power << 128 - power.bit_length()
-            if power < 1 << 128
-            else power >> (power.bit_length() - 128)
-        )
-    power = 5**-q
-    width = (power - 1).bit_length()
-    if q >= -27:
-        return (1 << width + 127) // power + 1
-    reciprocal = (1 << 2 * width + 128) // power + 1
-    return reciprocal >> reciprocal.bit_length() - 128
-
-
-_FIVES = [_five_to_the(q) for q in range(_LEAST, _MOST + 1)]
-_FIVES_HIGH = np.array([five >> 64 for five in _FIVES], dtype=np.uint64)
-_FIVES_LOW = np.array([five & (1 << 64) - 1 for five in _FIVES], dtype=np.uint64)
-
-
-@inner
-def _multiply(a, b):
-    """Both halves of the 128-bit product of two 64-bit numbers."""
-    a_high, a_low = a >> _HALF, a & _LOW_HALF
-    b_high, b_low = b >> _HALF, b & _LOW_HALF
-    low = a_low * b_low
-    cross = a_high * b_low + (low >> _HALF)
-    other = a_low * b_high + (cross & _LOW_HALF)
-    high = a_high * b_high + (cross >> _HALF) + (other >> _HALF)
-    return high, (other << _HALF) | (low & _LOW_HALF)
-
-
-@inner
-def _leading_zeros(w):
-    zeros = 0
-    for step in (32, 16, 8, 4, 2, 1):
-        if w >> np.uint64(64 - step) == _ZERO:
-            w <<= np.uint64(step)
-            zeros += step
-    return zeros
-
-
-@inner
-def round_decimal(w, q):
-    """The double nearest to w * 10**q (ties to even), infinity when it is too large.
-
-    Lemire, Number parsing at a gigabyte per second, 2021; that no case is left over is
-    shown by Mushtak and Lemire, Fast number parsing without fallback, 2023.
-    """
-    if w == _ZERO or q < _LEAST:
-        return 0.0
-    if q > _MOST:
-        return np.inf
-    zeros = _leading_zeros(w)
-    w <<= np.uint64(zeros)
-    high, low = _multiply(w, _FIVES_HIGH[q - _LEAST])
-    if high & np.uint64(0x1FF) == np.uint64(0x1FF):
-        more, _ = _multiply(w, _FIVES_LOW[q - _LEAST])
-        low += more
-        if more > low:
-            high += _ONE
-    upper = np.int64(high >> np.uint64(63))
-    shift = np.uint64(upper + 9)
-    mantissa = high >> shift
-    exponent = ((217706 * q) >> 16) + 63 + upper - zeros + 1023
-    if exponent <= 0:
-        if exponent <= -63:
-            return 0.0
-        mantissa >>= np.uint64(1 - exponent)
-        mantissa = (mantissa + (mantissa & _ONE)) >> _ONE
-        return from_bits(mantissa)
-    halfway = low <= _ONE and -4 <= q <= 23 and mantissa & _THREE == _ONE
-    if halfway and mantissa << shift == high:
-        mantissa -= _ONE
-    mantissa = (mantissa + (mantissa & _ONE)) >> _ONE
-    if mantissa == _EXACT:
-        mantissa = _HIDDEN
-        exponent += 1
-    if exponent >= 2047:
-        return np.inf
-    return from_bits((np.uint64(exponent) << _FRACTION) | (mantissa & (_HIDDEN - _ONE)))
-
-
-@inner
-def _digit(text, at):
-    """Value of the digit at `at`, 10 or more when it is none (below "0" wraps around)."""
-    return np.uint64(text[at]) - _DIGIT_ZERO
-
-
-@inner
-def _read_digits(text, at, w):
-    """Append the digits at `at` to `w`; also where they end."""
-    digit = _digit(text, at)
-    while digit < _TEN:
-        w = w * _TEN + digit
-        at += 1
-        digit = _digit(text, at)
-    return w, at
-
-
-@inner
-def _read_exponent(text, p):
-    """Power of ten after the letter at `p`, and where it ends; no digits give the same place."""
-    letter = p
-    p += 1
-    negative = text[p] == _MINUS
-    if negative or text[p] == _PLUS:
-        p += 1
-    exponent, first = 0, p
-    while 48 <= text[p] <= 57:
-        exponent = min(_MOST_POWER, exponent * 10 + (text[p] - 48))
-        p += 1
-    if p == first:
-        return 0, letter
-    return -exponent if negative else exponent, p
-
-
-@inner
-def _round_long(text, p, exponent):
-    """Value of a mantissa of more than 19 digits at `p`, from the first 19 that count.
-
-    The digits left out move the number by less than one unit of the last kept. Where that
-    unit decides the rounding, the caller has to look at all of them.
-    """
-    w, kept, point, first, cut = _ZERO, 0, False, p, False
-    while 48 <= text[p] <= 57 or text[p] == _POINT:
-        if text[p] == _POINT:
-            point = True
-        elif kept == 19:
-            exponent += not point
-            cut = cut or text[p] != 48
-        else:
-            w = w * _TEN + np.uint64(text[p] - 48)
-            kept += w != _ZERO
-            exponent -= point
-        p += 1
-    value = round_decimal(w, exponent)
-    if not cut:
-        return value, _DONE
-    above = round_decimal(w + _ONE, exponent)
-    if value == above:
-        return value, _DONE
-    if above == np.inf:
-        return (np.inf if _is_too_large(text, first) else value), _DONE
-    return value, _UNDECIDED
-
-
-@inner
-def _is_too_large(text, p):
-    """Whether the digits at `p` are at or above those of the first number that has no double."""
-    place = 0
-    while 48 <= text[p] <= 57 or text[p] == _POINT:
-        if text[p] != _POINT and (place > 0 or text[p] != 48):
-            limit = _TOO_LARGE_DIGITS[place] if place < len(_TOO_LARGE_DIGITS) else 0
-            if text[p] - 48 != limit:
-                return text[p] - 48 > limit
-            place += 1
-        p += 1
-    return place >= len(_TOO_LARGE_DIGITS)
-
-
-@inner
-def _read_number(text, p):
-    """Value of the decimal number at `p`, where it ends, and how reading it went."""
-    negative = text[p] == _MINUS
-    if negative or text[p] == _PLUS:
-        p += 1
-    first = p
-    w, p = _read_digits(text, p, _ZERO)
-    digits, exponent = p - first, 0
-    if text[p] == _POINT:
-        point = p + 1
-        w, p = _read_digits(text, point, w)
-        exponent = point - p
-        digits -= exponent
-    if digits == 0:
-        return 0.0, p, _NO_NUMBER
-    power = 0
-    if text[p] == _LOWER_E or text[p] == _UPPER_E:
-        power, p = _read_exponent(text, p)
-        exponent += power
-    how = _DONE
-    if digits > 19:
-        value, how = _round_long(text, first, power)
-    elif w <= _EXACT and -22 <= exponent <= 0:
-        value = np.float64(w) / _POWERS[-exponent]
-    elif w <= _EXACT and 0 < exponent <= 22:
-        value = np.float64(w) * _POWERS[exponent]
-    else:
-        value = round_decimal(w, exponent)
-    if value == np.inf:
-        return value, p, _TOO_BIG
-    return -value if negative else value, p, how
+_NEWLINE, _CR, _SPACE, _TAB, _HASH, _COLON = 10, 13, 32, 9, 35, 58
 
 
 @inner
@@ -302,7 +93,7 @@ def _read_index(text, p, previous, base, limit):
     while text[p] == 48:
         p += 1
     counted = p
-    w, p = _read_digits(text, p, _ZERO)
+    w, p = read_digits(text, p, np.uint64(0))
     if p - counted > 10:
         return 0, first, TOO_LARGE
     index = np.int64(w)
@@ -374,12 +165,12 @@ def _read_features(job, p, nnz, n_slow):
         index, p, error = _read_index(text, p, previous, job.base, job.limit)
         if error:
             return p, nnz, n_slow, error
-        value, end, how = _read_number(text, p)
-        if how == _NO_NUMBER or not _ends_token(text[end]):
+        value, end, how = read_number(text, p)
+        if how == NO_NUMBER or not _ends_token(text[end]):
             return p, nnz, n_slow, BAD_VALUE
-        if how == _TOO_BIG:
+        if how == TOO_BIG:
             return p, nnz, n_slow, OVERFLOW
-        if how == _UNDECIDED:
+        if how == UNDECIDED:
             integers(job.slow_at)[n_slow], integers(job.slow_slot)[n_slow] = p, nnz
             n_slow += 1
         indices(job.indices)[nnz] = index
@@ -393,12 +184,12 @@ def _read_features(job, p, nnz, n_slow):
 def _read_row(job, p, row, nnz, n_slow):
     """Read a label and its pairs; returns as `_read_features` does."""
     text = bytes_at(job.text)
-    label, end, how = _read_number(text, p)
-    if how == _NO_NUMBER or not _ends_token(text[end]):
+    label, end, how = read_number(text, p)
+    if how == NO_NUMBER or not _ends_token(text[end]):
         return p, nnz, n_slow, BAD_LABEL
-    if how == _TOO_BIG:
+    if how == TOO_BIG:
         return p, nnz, n_slow, OVERFLOW
-    if how == _UNDECIDED:
+    if how == UNDECIDED:
         integers(job.slow_at)[n_slow], integers(job.slow_slot)[n_slow] = p, -1 - row
         n_slow += 1
     floats(job.y)[row] = label
@@ -475,8 +266,8 @@ def _scan_lines(text, size, labels, room, counts):
         if text[p] == _NEWLINE or text[p] == _HASH:
             p = _skip_line(text, p, size)
             continue
-        label, end, how = _read_number(text, p)
-        if how in (_NO_NUMBER, _TOO_BIG) or not _ends_token(text[end]):
+        label, end, how = read_number(text, p)
+        if how in (NO_NUMBER, TOO_BIG) or not _ends_token(text[end]):
             counts[3] = p
             break
         rows += 1
