@@ -28,7 +28,7 @@ def test_chunks_are_all_lines_once(tmp_path, chunk_bytes):
     text = b"a\n\nbcd\n" + b"e" * 300 + b"\nf\n" * 20 + b"no newline"
     path = tmp_path / "text"
     path.write_bytes(text)
-    chunks = [load() for load in cut([str(path)], BEGINNING, chunk_bytes)]
+    chunks = [load() for _, load in cut([str(path)], BEGINNING, chunk_bytes)]
     assert b"".join(chunk.text.tobytes() for chunk in chunks) == text + b"\n"
     for chunk in chunks:
         if len(chunk.text):

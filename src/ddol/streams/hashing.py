@@ -146,13 +146,28 @@ def _mix(key):  # type: ignore[no-untyped-def]
     return h ^ (h >> np.uint64(31))
 
 
+HASH_START = 0xCBF29CE484222325
+"""State of a name's hash before its first byte."""
+
+
 @inner
-def name_hash(text, first, end):  # type: ignore[no-untyped-def]
-    """64-bit hash of the bytes ``text[first:end]``: FNV-1a, mixed once more for its upper bits."""
-    h = np.uint64(0xCBF29CE484222325)
+def hash_on(h, text, first, end):  # type: ignore[no-untyped-def]
+    """Go on from the state `h` of a hash (FNV-1a) with the bytes ``text[first:end]``."""
     for k in range(first, end):
         h = (h ^ np.uint64(text[k])) * np.uint64(0x100000001B3)
+    return h
+
+
+@inner
+def hashed_name(h):  # type: ignore[no-untyped-def]
+    """64-bit hash of all bytes that went into a state, mixed once more for its upper bits."""
     return _mix(h)
+
+
+@inner
+def name_hash(text, first, end):  # type: ignore[no-untyped-def]
+    """64-bit hash of the bytes ``text[first:end]``: `HASH_START`, `hash_on` and `hashed_name`."""
+    return hashed_name(hash_on(np.uint64(HASH_START), text, first, end))
 
 
 @entry("void(int64, int64, int64, int64)")

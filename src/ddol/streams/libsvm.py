@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddol.streams import libsvm_kernel as kernel
+from ddol.streams.bad_lines import BadLines
 from ddol.streams.errors import DataError
 from ddol.streams.files import check_first_reading, describe_paths, read_once
-from ddol.streams.libsvm_messages import BadLines, describe_error
+from ddol.streams.libsvm_messages import describe_error
 from ddol.streams.number_kernel import exact_number
 from ddol.streams.parallel import in_order
 from ddol.streams.rows import Rows, no_rows
@@ -108,7 +109,7 @@ class LibsvmStream:
         at = position or BEGINNING
         self.bad_lines.count = at["skipped"]
         tally = _Tally(at["row"])
-        for load in cut(self.paths, at, self.chunk_bytes, self.part):
+        for _, load in cut(self.paths, at, self.chunk_bytes, self.part):
             yield self._kept_piece(load, tally) if self._keeps else partial(self._piece, load)
         yield partial(self._last_piece, at)
 
@@ -122,7 +123,7 @@ class LibsvmStream:
             return scan_by_reading(self)
         labels = np.empty(MOST_LABELS)
         n_rows, largest, n_labels = 0, -1, 0
-        for load in cut(self.paths, BEGINNING, self.chunk_bytes, self.part):
+        for _, load in cut(self.paths, BEGINNING, self.chunk_bytes, self.part):
             chunk = load()
             rows, index, n_labels, bad = kernel.scan_lines(chunk.text, labels, n_labels)
             if bad >= 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,26 +10,6 @@ from numpy.typing import NDArray
 from ddol.streams import libsvm_kernel as kernel
 
 _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)$", re.IGNORECASE)
-
-
-@dataclass
-class BadLines:
-    """Lines that were skipped in the present pass: how many, and what the first said.
-
-    Parameters
-    ----------
-    most
-        Messages that are kept.
-    """
-
-    most: int = 5
-    count: int = 0
-    messages: list[str] = field(default_factory=list)
-
-    def add(self, count: int, messages: list[str]) -> None:
-        """Count bad lines and keep their messages while there is room."""
-        self.count += count
-        self.messages.extend(messages[: self.most - len(self.messages)])
 
 
 def describe_error(text: NDArray[np.uint8], at: int, kind: int, base: int, limit: int) -> str:

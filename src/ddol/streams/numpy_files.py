@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import struct
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,9 +19,12 @@ from ddol.streams.errors import DataError
 from ddol.streams.files import check_readable
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Position
-from ddol.streams.tables import rows_of_table
 
 _BLOCK_BYTES = 8 << 20
+_DAMAGES = (ValueError, EOFError, OSError, KeyError, TypeError, SyntaxError, OverflowError,
+            MemoryError, NotImplementedError, IndexError, zipfile.BadZipFile, zlib.error,
+            struct.error, tokenize.TokenError, UnicodeError, RuntimeError)
+"""What NumPy and the archive's reader raise for damaged files."""
 _CSR_PARTS = {"data", "indices", "indptr", "shape"}
 
 
@@ -52,10 +58,19 @@ def read_npz(path: str) -> RowsStream:
     if X is None:
         import scipy.sparse as sp
 
-        shape = tuple(int(side) for side in arrays["shape"])
-        X = sp.csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
-        X.check_format()
-    return array_stream(X, arrays["y"], arrays.get("weight"), name=path)
+        try:
+            shape = tuple(int(side) for side in arrays["shape"])
+            X = sp.csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
+            X.check_format()
+        except _DAMAGES as error:
+            raise DataError(
+                f"{path}: found parts that make no CSR matrix ({_reason(error)}); save it again"
+            ) from None
+    try:
+        return array_stream(X, arrays["y"], arrays.get("weight"), name=path)
+    except DataError as error:
+        named = str(error).startswith(path)
+        raise DataError(str(error) if named else f"{path}: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -147,8 +162,8 @@ def _load(path: str, mmap_mode: Any = None) -> Any:
     check_readable(path)
     try:
         return np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        reason = str(error).splitlines()[0]
+    except _DAMAGES as error:
+        reason = _reason(error)
         raise DataError(
             f"{path}: cannot be read as a NumPy file ({reason}); save it with np.save or np.savez"
         ) from None
@@ -157,6 +172,22 @@ def _load(path: str, mmap_mode: Any = None) -> Any:
 def _member(path: str, parts: Any, name: str) -> np.ndarray:
     try:
         return parts[name]
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        reason = str(error).splitlines()[0]
+    except _DAMAGES as error:
+        reason = _reason(error)
         raise DataError(f"{path}: array {name} cannot be read ({reason}); save it again") from None
+
+
+def _reason(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+
+
+def rows_of_table(table: np.ndarray, columns: Columns) -> Rows:
+    """Rows of a numeric table, with label and weight taken out.
+
+    Examples
+    --------
+    >>> rows_of_table(np.array([[1.0, 5.0], [0.0, 6.0]]), Columns(("y", "x"), 0)).data
+    array([5., 6.])
+    """
+    weight = None if columns.weight is None else table[:, columns.weight]
+    return Rows.from_dense(table[:, columns.features], table[:, columns.label], weight)

@@ -1,71 +1,95 @@
-"""Parquet tables through polars, a slice of rows at a time."""
+"""Parquet tables through polars, a row group at a time."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
-import numpy as np
-
-from ddol.streams.columns import Columns, choose_columns
 from ddol.streams.errors import DataError
-from ddol.streams.files import check_readable, describe_paths
-from ddol.streams.rows import Rows
-from ddol.streams.stream import Position
-from ddol.streams.tables import import_polars, rows_of_table
+from ddol.streams.files import check_readable, describe_paths, is_remote, read_range, size_of
+from ddol.streams.frames import polars_reading, table_of_frame
+from ddol.streams.parallel import in_order
+from ddol.streams.parquet_footer import group_rows
+from ddol.streams.raw import Table
+from ddol.streams.stream import Parsed, Piece, Position
 
-_SLICE_BYTES = 8 << 20
+_PIECE_BYTES = 8 << 20
+_KNOWN_TO_POLARS = ("s3", "s3a", "gs", "az", "abfs", "abfss", "http", "https", "file")
 
 
 @dataclass(frozen=True)
 class ParquetStream:
-    """A stream over one or more Parquet files with the same columns of numbers.
+    """A stream over one or more Parquet files, read one after the other, as `Table`.
+
+    A position says which file, which of its row groups, and how many rows of it were read.
 
     Parameters
     ----------
     paths
         File names.
-    label, weight
-        Name or number of these columns; see `choose_columns` for the default.
-    slice_rows
-        Rows that are read at a time; by default as many as take 8 MB.
+    columns
+        Columns that are needed; the others are not read. All if not given.
+    piece_rows
+        Rows that are given at a time; by default as many as take 8 MB.
+    part
+        Only groups between these numbers, of all files together.
+
+    Examples
+    --------
+    >>> import polars, tempfile, pathlib
+    >>> path = str(pathlib.Path(tempfile.mkdtemp(), "two.parquet"))
+    >>> polars.DataFrame({"age": [30.0, 40.0], "ill": [True, False]}).write_parquet(path)
+    >>> [(table, position)] = ParquetStream((path,)).read()
+    >>> table.columns["age"], position
+    (array([30., 40.]), {'file': 0, 'group': 1, 'row': 0})
     """
 
     paths: tuple[str, ...]
-    label: str | int | None = None
-    weight: str | int | None = None
-    slice_rows: int | None = None
+    columns: tuple[str, ...] | None = None
+    piece_rows: int | None = None
+    part: tuple[int, int] | None = None
+
+    @property
+    def n_features(self) -> None:
+        """Columns have names."""
 
     @property
     def restartable(self) -> bool:
         """Files can be read again."""
         return True
 
-    @property
-    def n_features(self) -> int:
-        """Number of columns besides label and weight."""
-        return len(self._columns.features)
-
     @cached_property
     def n_examples(self) -> int:
         """Number of rows in all files, from their footers."""
-        polars = import_polars(self.describe())
-        return int(self._frame.select(polars.len()).collect().item())
+        return sum(
+            sum(rows for _, rows in self._groups(number)) for number in range(len(self.paths))
+        )
 
     def read(
         self, position: Position | None = None, pass_number: int = 0
-    ) -> Iterator[tuple[Rows, Position]]:
-        """Yield the rows of one slice after the other; positions count rows."""
-        if not self.n_examples:
+    ) -> Iterator[tuple[Table, Position]]:
+        """Yield rows of one group after the other."""
+        return in_order((piece() for piece in self.pieces(position, pass_number)), position)
+
+    def pieces(self, position: Position | None = None, pass_number: int = 0) -> Iterator[Piece]:
+        """Yield parts of groups that have yet to be read; see `Stream`."""
+        at = position or {"file": 0, "group": 0, "row": 0}
+        if not self.n_examples and self.part is None:
             raise DataError(f"{self.describe()}: found no rows, expected examples")
-        step = self.slice_rows or max(1, _SLICE_BYTES // (8 * len(self._columns.names)))
-        for first in range(position or 0, self.n_examples, step):
-            frame = self._frame.slice(first, step).collect()
-            table = frame.cast(import_polars(self.describe()).Float64).to_numpy(order="c")
-            self._check(table, first)
-            yield rows_of_table(table, self._columns), first + len(table)
+        for file in range(at["file"], len(self.paths)):
+            begun = at if file == at["file"] else {"group": 0, "row": 0}
+            for group, first_row, rows in self._own_groups(file):
+                if group >= begun["group"]:
+                    done = begun["row"] if group == begun["group"] else 0
+                    yield from self._cut(_Group(self, file, group, first_row, rows), done)
+
+    def _cut(self, group: _Group, done: int) -> Iterator[Piece]:
+        step = self.piece_rows or max(1, _PIECE_BYTES // (8 * self._width))
+        for lo in range(done, group.rows, step):
+            yield partial(group.piece, lo, min(lo + step, group.rows))
 
     def describe(self) -> str:
         """Name of the file, or of the first and how many more."""
@@ -73,46 +97,108 @@ class ParquetStream:
 
     def progress(self, position: Position | None) -> tuple[int, int] | None:
         """Rows read and in total."""
-        return position or 0, self.n_examples
+        at = position or {"file": 0, "group": 0, "row": 0}
+        done = at["row"]
+        for file in range(at["file"] + 1):
+            for group, rows in self._groups(file) if file < len(self.paths) else ():
+                done += rows if file < at["file"] or group < at["group"] else 0
+        return done, self.n_examples
 
     def locate(self, position: Position | None, row: int) -> str:
-        """Name and row number."""
-        return f"{self.describe()}: row {(position or 0) + row}"
+        """File and row number."""
+        at = position or {"file": 0, "group": 0, "row": 0}
+        before = sum(rows for group, rows in self._groups(at["file"]) if group < at["group"])
+        return f"{self.paths[at['file']]}: row {before + at['row'] + row + 1}"
 
-    @cached_property
-    def _frame(self) -> Any:
-        polars = import_polars(self.describe())
-        for path in self.paths:
-            check_readable(path)
-        frame = polars.scan_parquet(list(self.paths))
-        try:
-            frame.collect_schema()
-        except polars.exceptions.PolarsError as error:
-            reason = str(error).splitlines()[0]
-            raise DataError(f"{self.describe()}: not a Parquet file ({reason})") from None
-        return frame
-
-    @cached_property
-    def _columns(self) -> Columns:
-        polars = import_polars(self.describe())
-        schema = self._frame.collect_schema()
-        for name, kind in schema.items():
-            if not (kind.is_numeric() or kind == polars.Boolean):
-                raise DataError(
-                    f"{self.describe()}: column {name!r}: found the type {kind}, expected "
-                    "numbers; encode the column as numbers or drop it"
-                )
-        return choose_columns(list(schema), self.label, self.weight, self.describe())
-
-    def _check(self, table: np.ndarray, first: int) -> None:
-        with np.errstate(invalid="ignore", over="ignore"):
-            if np.isfinite(table.sum()):
-                return
-        bad = np.argwhere(~np.isfinite(table))
-        if len(bad):
-            row, column = bad[0]
-            role = "label" if column == self._columns.label else "value"
+    def part_of(self, number: int, parts: int) -> ParquetStream:
+        """The rows of one of `parts` contiguous parts, cut between row groups."""
+        groups = sum(len(self._groups(file)) for file in range(len(self.paths)))
+        if groups < parts:
             raise DataError(
-                f"{self.locate(first, int(row))}: column {self._columns.names[column]!r}: found a "
-                f"missing or infinite {role}, expected a finite number; drop or impute it"
+                f"{self.describe()}: found {groups} row groups for {parts} parts, expected one for each "
+                "at least; write the file with smaller groups, or deal it round-robin"
             )
+        return replace(self, part=(groups * number // parts, groups * (number + 1) // parts))
+
+    @cached_property
+    def _counts(self) -> dict[int, list[int]]:
+        return {}
+
+    def _groups(self, file: int) -> list[tuple[int, int]]:
+        """Numbers and rows of the groups of a file."""
+        if file not in self._counts:
+            path = self.paths[file]
+            check_readable(path)
+            size = size_of(path)
+            assert size is not None
+            self._counts[file] = group_rows(partial(read_range, path), size, path)
+        return list(enumerate(self._counts[file]))
+
+    def _own_groups(self, file: int) -> Iterator[tuple[int, int, int]]:
+        """Numbers of the groups that are read of a file, their first rows, and how many these are."""
+        before = sum(len(self._groups(each)) for each in range(file)) if self.part else 0
+        first_row = 0
+        for group, rows in self._groups(file):
+            if self.part is None or self.part[0] <= before + group < self.part[1]:
+                yield group, first_row, rows
+            first_row += rows
+
+    @cached_property
+    def _width(self) -> int:
+        if self.columns is not None:
+            return max(1, len(self.columns))
+        with polars_reading(self.paths[0]):
+            return max(1, len(self.scan(0).collect_schema()))
+
+    def scan(self, file: int) -> Any:
+        """The file as a lazy frame with the columns that are needed."""
+        path = self.paths[file]
+        with polars_reading(path) as polars:
+            frame = polars.scan_parquet(self._source(file))
+            return frame if self.columns is None else frame.select(list(self.columns))
+
+    def _source(self, file: int) -> str | bytes:
+        path = self.paths[file]
+        if not is_remote(path) or path.partition("://")[0] in _KNOWN_TO_POLARS:
+            return path
+        if file not in self._kept:
+            self._kept.clear()
+            self._kept[file] = read_range(path, 0, size_of(path) or 0)
+        return self._kept[file]
+
+    @cached_property
+    def _kept(self) -> dict[int, bytes]:
+        """The present file, where it comes from a store that polars cannot read in parts."""
+        return {}
+
+
+class _Group:
+    """A row group, which is read when the first of its pieces is asked for."""
+
+    def __init__(
+        self, stream: ParquetStream, file: int, group: int, first_row: int, rows: int
+    ) -> None:
+        self.stream, self.file, self.group = stream, file, group
+        self.first_row, self.rows = first_row, rows
+        self._lock = threading.Lock()
+        self._frame: Any = None
+
+    def piece(self, lo: int, hi: int) -> Parsed:
+        """Rows `lo` to `hi` (exclusive) of the group."""
+        path = self.stream.paths[self.file]
+        with polars_reading(path), self._lock:
+            if self._frame is None:
+                frame = self.stream.scan(self.file).slice(self.first_row, self.rows).collect()
+                if frame.height != self.rows:
+                    raise DataError(
+                        f"{path}: found {frame.height} rows in group {self.group}, expected {self.rows} as "
+                        "its footer says; write the file again"
+                    )
+                self._frame = frame
+        with polars_reading(path):
+            table = table_of_frame(self._frame[lo:hi], path)
+        ended = hi == self.rows
+        end = {"file": self.file, "group": self.group + ended, "row": 0 if ended else hi}
+        return Parsed(
+            table, lambda position: end, lambda row: f"{path}: row {self.first_row + lo + row + 1}"
+        )

@@ -105,8 +105,8 @@ def cut(
     position: dict[str, int],
     chunk_bytes: int,
     part: tuple[int, int] | None = None,
-) -> Iterator[Load]:
-    """Yield what reads the chunks of one file after the other, from `position` on.
+) -> Iterator[tuple[int, Load]]:
+    """Yield the number of a file and what reads a chunk of it, one after the other.
 
     Parameters
     ----------
@@ -132,7 +132,9 @@ def cut(
                 continue
         if number >= position["file"]:
             start = position["offset"] if number == position["file"] else 0
-            yield from _cut_file(path, number, max(start, low), start >= low, high, chunk_bytes)
+            loads = _cut_file(path, number, max(start, low), start >= low, high, chunk_bytes)
+            for load in loads:
+                yield number, load
 
 
 def byte_range(paths: Sequence[str], number: int, parts: int) -> tuple[int, int]:
