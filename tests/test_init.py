@@ -21,7 +21,7 @@ NOT_FOR_TRAINING = (
     *("numpy.ma", "numpy.random", "concurrent.futures", "logging"),
     *("asyncio", "email", "importlib.metadata", "socket", "subprocess"),
     *("ddol.measure.applicable", "ddol.update.mirrors", "ddol.update.newton", "ddol.engines.ranks"),
-    *("ddol.streams.parquet", "ddol.streams.synthetic", "ddol.streams.tables"),
+    *("ddol.streams.parquet", "ddol.streams.synthetic", "ddol.streams.csv_text"),
 )
 
 

@@ -44,9 +44,13 @@ CASES = {
     "nan label": ("nl.libsvm", GOOD + "nan 1:1\n", "nl.libsvm:3:"),
     "one class": ("one.libsvm", "1 1:1\n" * 20, "one.libsvm: found one class only (label 1)"),
     "few examples": ("few.libsvm", GOOD, "found 2 examples for 4 agents"),
-    "text column": ("t.csv", "label,x\n1,red\n0,blue\n1,red\n0,red\n", "t.csv:2: column 'x'"),
-    "missing label": ("m.csv", "label,x\n1,2\n,3\n0,1\n1,2\n", "m.csv:3: column 'label'"),
-    "ragged table": ("g.csv", "label,x\n1,2\n0,3,4\n0,1\n1,2\n", "g.csv:3: found 3 cells"),
+    "a day": ("t.csv", "label,x\n1,2024-01-02\n0,2024-01-03\n", "column 'x': found dates such as"),
+    "missing label": ("m.csv", "label,x\n1,2\n,3\n0,1\n1,2\n", "m.csv:3:1: found a missing label"),
+    "ragged table": (
+        "g.csv",
+        "label,x\n1,2\n0,3,4\n0,1\n1,2\n",
+        "g.csv:3:4: found more than the 2 cells",
+    ),
     "quantities": ("q.libsvm", "0.5 1:1\n1.5 1:2\n2.25 1:1\n3 1:2\n", "use a regression loss"),
 }
 

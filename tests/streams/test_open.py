@@ -7,13 +7,14 @@ import scipy.sparse as sp
 
 from ddol.streams.arrays import RowsStream, array_stream
 from ddol.streams.errors import DataError
+from ddol.streams.formats import ReadOptions
 from ddol.streams.libsvm import LibsvmStream
+from ddol.streams.lines import LineStream
 from ddol.streams.numpy_files import NpyStream, read_npz
-from ddol.streams.open import ReadOptions, open_stream, open_streams
+from ddol.streams.open import open_stream, open_streams
 from ddol.streams.parquet import ParquetStream
 from ddol.streams.rows import concatenate
 from ddol.streams.summary import scan
-from ddol.streams.tables import CsvStream
 
 
 def read(stream):
@@ -28,8 +29,8 @@ def read(stream):
         ("a.txt", LibsvmStream),
         ("a.dat.gz", LibsvmStream),
         ("covtype.libsvm.binary.scale.bz2", LibsvmStream),
-        ("a.CSV", CsvStream),
-        ("a.tsv.zst", CsvStream),
+        ("a.CSV", LineStream),
+        ("a.tsv.zst", LineStream),
         ("a.parquet", ParquetStream),
         ("a.npy", NpyStream),
     ],
@@ -38,15 +39,16 @@ def test_the_ending_decides(tmp_path, name, kind):
     (tmp_path / name).write_text("x")
     stream = open_stream(tmp_path / name)
     assert type(stream) is kind
-    if kind is CsvStream:
-        assert stream.delimiter == ("\t" if "tsv" in name else ",")
+    if kind is LineStream:
+        assert stream.format.delimiter == ("\t" if "tsv" in name else ",")
 
 
 def test_the_format_can_be_stated(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("1,2\n")
-    assert read(open_stream(path, ReadOptions(format="csv"))).data.tolist() == [2]
-    with pytest.raises(DataError, match="found the format 'xml', expected one of libsvm, csv"):
+    [(table, _)] = open_stream(path, ReadOptions(format="csv")).read()
+    assert table.matrix.tolist() == [[1, 2]]
+    with pytest.raises(DataError, match="found the format 'xml', expected one of libsvm, named"):
         open_stream(path, ReadOptions(format="xml"))
 
 

@@ -17,7 +17,8 @@ from ddol.cli.options import DataOptions
 from ddol.streams.arrays import RowsStream, array_stream
 from ddol.streams.errors import DataError
 from ddol.streams.files import STDIN, open_bytes, read_once
-from ddol.streams.open import ReadOptions, expand, format_of, open_streams
+from ddol.streams.formats import ReadOptions, format_of
+from ddol.streams.open import expand, open_streams
 from ddol.streams.stream import Stream
 
 _PIECE, _PIECES = 1 << 16, 1024

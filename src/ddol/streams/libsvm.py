@@ -15,11 +15,12 @@ from ddol.streams import libsvm_kernel as kernel
 from ddol.streams.bad_lines import BadLines
 from ddol.streams.errors import DataError
 from ddol.streams.files import check_first_reading, describe_paths, read_once
+from ddol.streams.formats import ReadOptions
 from ddol.streams.libsvm_messages import describe_error
 from ddol.streams.number_kernel import exact_number
 from ddol.streams.parallel import in_order
 from ddol.streams.rows import Rows, no_rows
-from ddol.streams.stream import Parsed, Piece, Position
+from ddol.streams.stream import Parsed, Piece, Position, Stream
 from ddol.streams.summary import MOST_LABELS, Summary, scan_by_reading
 from ddol.streams.text import (
     BEGINNING,
@@ -313,3 +314,15 @@ def parse_text(
     )
     found = [(int(at), int(kind)) for at, kind in bad[: min(n_bad, len(bad))]]
     return _Lines(rows, starts[:n], n_bad, found)
+
+
+def open_libsvm(paths: tuple[str, ...], options: ReadOptions) -> Stream:
+    """Stream over LIBSVM text."""
+    return LibsvmStream(
+        paths,
+        index_base=options.index_base,
+        n_features=options.n_features,
+        on_bad_line=options.on_bad_line,
+        keep=options.keep,
+        chunk_bytes=options.chunk_bytes,
+    )

@@ -6,7 +6,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,16 +14,33 @@ from typing import Any
 import numpy as np
 
 from ddol.streams.arrays import RowsStream, array_stream
+from ddol.streams.chained import ChainedStream
 from ddol.streams.columns import Columns, choose_columns
 from ddol.streams.errors import DataError
 from ddol.streams.files import check_readable
+from ddol.streams.formats import ReadOptions
 from ddol.streams.rows import Rows
-from ddol.streams.stream import Position
+from ddol.streams.stream import Position, Stream
 
 _BLOCK_BYTES = 8 << 20
-_DAMAGES = (ValueError, EOFError, OSError, KeyError, TypeError, SyntaxError, OverflowError,
-            MemoryError, NotImplementedError, IndexError, zipfile.BadZipFile, zlib.error,
-            struct.error, tokenize.TokenError, UnicodeError, RuntimeError)
+_DAMAGES = (
+    ValueError,
+    EOFError,
+    OSError,
+    KeyError,
+    TypeError,
+    SyntaxError,
+    OverflowError,
+    MemoryError,
+    NotImplementedError,
+    IndexError,
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    tokenize.TokenError,
+    UnicodeError,
+    RuntimeError,
+)
 """What NumPy and the archive's reader raise for damaged files."""
 _CSR_PARTS = {"data", "indices", "indptr", "shape"}
 
@@ -191,3 +208,17 @@ def rows_of_table(table: np.ndarray, columns: Columns) -> Rows:
     """
     weight = None if columns.weight is None else table[:, columns.weight]
     return Rows.from_dense(table[:, columns.features], table[:, columns.label], weight)
+
+
+def open_npy(paths: tuple[str, ...], options: ReadOptions) -> Stream:
+    """Stream over ``.npy`` files."""
+    return _chain([NpyStream(path, options.label, options.weight) for path in paths])
+
+
+def open_npz(paths: tuple[str, ...], options: ReadOptions) -> Stream:
+    """Stream over ``.npz`` files."""
+    return _chain([read_npz(path) for path in paths])
+
+
+def _chain(streams: Sequence[Stream]) -> Stream:
+    return streams[0] if len(streams) == 1 else ChainedStream(tuple(streams))

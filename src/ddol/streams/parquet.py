@@ -10,6 +10,7 @@ from typing import Any
 
 from ddol.streams.errors import DataError
 from ddol.streams.files import check_readable, describe_paths, is_remote, read_range, size_of
+from ddol.streams.formats import ReadOptions
 from ddol.streams.frames import polars_reading, table_of_frame
 from ddol.streams.parallel import in_order
 from ddol.streams.parquet_footer import group_rows
@@ -202,3 +203,8 @@ class _Group:
         return Parsed(
             table, lambda position: end, lambda row: f"{path}: row {self.first_row + lo + row + 1}"
         )
+
+
+def open_parquet(paths: tuple[str, ...], options: ReadOptions) -> ParquetStream:
+    """Stream over Parquet files."""
+    return ParquetStream(paths, options.columns)

@@ -116,7 +116,8 @@ class _Compact:
         elif kind == _DOUBLE:
             self.at += 8
         elif kind == _BINARY:
-            self.at += self._unsigned()
+            length = self._unsigned()  # reading it moves the place
+            self.at += length
         elif kind in (_LIST, _SET):
             count, inner = self._list()
             for _ in range(count):

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from ddol.compiled import inner, integers
 
 
-
 class Words(NamedTuple):
     """Distinct words of a text, by address."""
 
@@ -180,5 +179,3 @@ class LazyNames(Sequence[str]):
 
     def __iter__(self) -> Iterator[str]:
         return (self[k] for k in range(len(self)))
-
-

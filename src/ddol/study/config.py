@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from ddol.streams.arrays import RowsStream
+from ddol.streams.discovery import Wishes, learn_encoding, peek
+from ddol.streams.encoder import Encoder
 from ddol.streams.errors import DataError
 from ddol.streams.open import open_stream
 from ddol.streams.rows import Rows, concatenate
@@ -92,7 +94,9 @@ def read_sweep(path: str | Path) -> SweepFile:
 
 def read_rows(path: Path) -> Rows:
     """All rows of a file, dense where every number is there."""
-    rows = concatenate([block for block, _ in open_stream(path).read()])
+    stream, wishes = open_stream(path), Wishes(classification=False)
+    encoder = Encoder(learn_encoding([stream], wishes, [peek(stream, wishes)]))
+    rows = concatenate([block for block, _ in encoder.stream(stream).read()])
     if not rows.dense and rows.n_features * len(rows) == len(rows.data):
         return Rows.from_dense(rows.data.reshape(len(rows), -1), rows.y)
     return rows

@@ -1,0 +1,115 @@
+import numpy as np
+import polars as pl
+import pytest
+
+from ddol.streams.errors import DataError
+from ddol.streams.parallel import ParallelStream, ParsingPool
+from ddol.streams.parquet import ParquetStream
+from ddol.streams.raw import Text
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(0)
+    return pl.DataFrame({"y": rng.integers(0, 2, 5000), "a": rng.normal(size=5000)})
+
+
+def parquet_of(folder, frame, name="a.parquet", rows=1700, **options):
+    path = folder / name
+    frame.write_parquet(path, row_group_size=rows)
+    return ParquetStream((str(path),), **options)
+
+
+def matrix(blocks):
+    return np.concatenate([table.matrix for table, _ in blocks])
+
+
+def test_it_equals_the_frame_and_restarts_anywhere(tmp_path, frame):
+    path = parquet_of(tmp_path, frame).paths[0]
+    stream = ParquetStream((path, path), piece_rows=600)
+    assert stream.n_examples == 10_000
+    whole = list(stream.read())
+    assert {table.matrix.shape[0] for table, _ in whole} <= {600, 500, 400}
+    assert np.array_equal(matrix(whole), np.tile(frame.to_numpy(), (2, 1)))
+    seen = 0
+    for number, (table, position) in enumerate(whole):
+        rest = [table.matrix for table, _ in stream.read(position)]
+        assert all(map(np.array_equal, rest, [table.matrix for table, _ in whole[number + 1 :]]))
+        assert stream.locate(None, 3) == f"{path}: row 4"
+        seen += len(table)
+        assert stream.progress(position) == (seen, 10_000)
+    assert np.array_equal(matrix(ParallelStream(stream, ParsingPool(3)).read()), matrix(whole))
+
+
+def test_parts_are_the_whole(tmp_path, frame):
+    stream = parquet_of(tmp_path, frame, rows=700)
+    parts = [table.matrix for k in range(3) for table, _ in stream.part_of(k, 3).read()]
+    assert np.array_equal(np.concatenate(parts), frame.to_numpy())
+    with pytest.raises(DataError, match="found 1 row groups for 2 parts"):
+        parquet_of(tmp_path, frame, rows=9000).part_of(0, 2)
+
+
+def test_only_the_columns_that_are_needed(tmp_path, frame):
+    stream = parquet_of(tmp_path, frame, columns=("a",))
+    assert all(list(table.columns) == ["a"] for table, _ in stream.read())
+
+
+def test_kinds_of_columns(tmp_path):
+    import datetime
+
+    columns = {
+        "flag": [True, False],
+        "maybe": [True, None],
+        "town": ["Rome", None],
+        "kind": pl.Series(["a", "b"], dtype=pl.Categorical),
+        "day": [datetime.date(2024, 1, 2), None],
+        "count": [1, None],
+    }
+    [(table, _)] = parquet_of(tmp_path, pl.DataFrame(columns)).read()
+    assert table.columns["flag"].tolist() == [True, False]
+    assert np.array_equal(table.columns["maybe"], [1, np.nan], equal_nan=True)
+    assert np.array_equal(table.columns["count"], [1, np.nan], equal_nan=True)
+    texts = {n: [c.cell(0), c.cell(1)] for n, c in table.columns.items() if isinstance(c, Text)}
+    assert texts == {"town": ["Rome", None], "kind": ["a", "b"], "day": ["2024-01-02", None]}
+
+
+def test_what_is_no_cell_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"column 'a': found the type List"):
+        list(parquet_of(tmp_path, pl.DataFrame({"a": [[1, 2]]})).read())
+
+
+def test_no_rows(tmp_path):
+    with pytest.raises(DataError, match="found no rows"):
+        list(parquet_of(tmp_path, pl.DataFrame({"y": [], "a": []})).read())
+
+
+def test_not_parquet(tmp_path):
+    path = tmp_path / "a.parquet"
+    path.write_text("this is text")
+    with pytest.raises(DataError, match=r"a\.parquet: found no footer, expected a Parquet file"):
+        list(ParquetStream((str(path),)).read())
+
+
+def test_footers_of_another_writer(tmp_path, frame):
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "arrow.parquet"
+    pq.write_table(frame.to_arrow(), path, row_group_size=999)
+    stream = ParquetStream((str(path),))
+    assert stream.n_examples == 5000
+    assert np.array_equal(matrix(stream.read()), frame.to_numpy())
+
+
+def test_damage_is_an_error_with_the_name_of_the_file(tmp_path, frame):
+    whole = (tmp_path / "a.parquet", parquet_of(tmp_path, frame.head(300)))[0].read_bytes()
+    rng = np.random.default_rng(1)
+    path = tmp_path / "damaged.parquet"
+    for _ in range(150):
+        data = bytearray(whole)
+        for place in rng.integers(0, len(data), 4):
+            data[place] = rng.integers(0, 256)
+        path.write_bytes(bytes(data[: rng.integers(1, len(data))] if rng.random() < 0.2 else data))
+        try:
+            list(ParquetStream((str(path),)).read())
+        except DataError as error:
+            assert str(error).startswith(str(path)) and "\n" not in str(error)
