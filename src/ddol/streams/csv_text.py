@@ -24,7 +24,7 @@ _TRUTHS = {"true", "false"}
 
 
 @dataclass(frozen=True)
-class Layout:
+class CsvColumns:
     """Columns of a file: their names, kinds (`NUMBER` or `TEXT`), and whether it has these names."""
 
     names: tuple[str, ...]
@@ -62,7 +62,7 @@ class CsvFormat:
         """A line of a table."""
         return f"lines of cells separated by {self.delimiter!r} below the names of the columns"
 
-    def layout(self, first: Chunk, before: Layout | None) -> Layout:
+    def layout(self, first: Chunk, before: CsvColumns | None) -> CsvColumns:
         """Names and kinds of the columns."""
         lines = list(self._first_lines(first.text, 2))
         if not lines:
@@ -78,18 +78,18 @@ class CsvFormat:
         known = {} if before is None else dict(zip(before.names, before.kinds, strict=True))
         known |= {name: int(kind == "text") for name, kind in (self.kinds or {}).items()}
         if all(name in known for name in names):
-            return Layout(names, tuple(known[name] for name in names), named)
+            return CsvColumns(names, tuple(known[name] for name in names), named)
         found = self._found_kinds(first, names, named)
-        return Layout(names, tuple(map(known.get, names, found)), named)
+        return CsvColumns(names, tuple(map(known.get, names, found)), named)
 
-    def parse(self, chunk: Chunk, layout: Layout, lenient: bool) -> Lines:
+    def parse(self, chunk: Chunk, layout: CsvColumns, lenient: bool) -> Lines:
         """Read the cells of a chunk."""
         cells = _Cells(chunk.text, layout.kinds, ord(self.delimiter), self._start(chunk, layout))
         cells.parse(lenient=lenient)
         messages = [self._message(chunk, layout, *bad) for bad in cells.bad]
         return Lines(cells.table(layout), cells.starts, cells.n_bad, messages)
 
-    def _start(self, chunk: Chunk, layout: Layout) -> int:
+    def _start(self, chunk: Chunk, layout: CsvColumns) -> int:
         """Where the rows of a chunk begin: below the names, if they are in it."""
         if chunk.offset or not layout.named:
             return 0
@@ -121,7 +121,7 @@ class CsvFormat:
 
     def _found_kinds(self, first: Chunk, names: tuple[str, ...], named: bool) -> list[int]:
         """Kinds that the cells of a chunk suggest."""
-        layout = Layout(names, (kernel.NUMBER,) * len(names), named)
+        layout = CsvColumns(names, (kernel.NUMBER,) * len(names), named)
         cells = _Cells(first.text, layout.kinds, ord(self.delimiter), self._start(first, layout))
         odd = cells.parse(lenient=True, looking=True)
         found = [kernel.TEXT if count else kernel.NUMBER for count in odd]
@@ -135,7 +135,7 @@ class CsvFormat:
             return name.lower() in LABEL_NAMES
         return self.label in (name, number, number - width, str(number), str(number - width))
 
-    def _message(self, chunk: Chunk, layout: Layout, at: int, kind: int, column: int) -> str:
+    def _message(self, chunk: Chunk, layout: CsvColumns, at: int, kind: int, column: int) -> str:
         where, expected = chunk.place(at), len(layout.names)
         if kind == kernel.TOO_FEW:
             return (
@@ -207,7 +207,7 @@ class _Cells:
         self.bad = [tuple(each) for each in bad[: min(self.n_bad, len(bad))].tolist()]
         return odd.tolist()
 
-    def table(self, layout: Layout) -> Table:
+    def table(self, layout: CsvColumns) -> Table:
         """The columns, by name."""
         columns: dict[str, Cells] = {}
         for number, (name, kind) in enumerate(zip(layout.names, layout.kinds, strict=True)):
