@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ddol.engines.learner import Learner
+from ddol.engines.learner import Learner, Past
 from ddol.engines.state import State
 from ddol.engines.state_checks import check_position, check_state
 from ddol.storage import Expected, Warn, check_arrays, damaged, read_arrays, write_arrays
@@ -78,8 +78,8 @@ def take(learner: Learner, **known: Any) -> Checkpoint:
     **known
         ``run``, ``facts`` and ``arrays`` of `Checkpoint`.
     """
-    position, recorded = learner.past()
-    return Checkpoint(learner.state(), position, recorded, learner.seconds, **known)
+    past = learner.past()
+    return Checkpoint(learner.state(), past.position, past.curves, learner.seconds, **known)
 
 
 def resume(learner: Learner, saved: Checkpoint, where: str = "the checkpoint") -> None:
@@ -93,7 +93,7 @@ def resume(learner: Learner, saved: Checkpoint, where: str = "the checkpoint") -
     check_state(learner.algorithm, saved.state, where)
     check_position(where, saved.position)
     _check_curves(saved, where)
-    learner.go_back(saved.state, (saved.position, dict(saved.recorder)))
+    learner.go_back(saved.state, Past(saved.position, saved.recorder))
     learner.seconds = saved.seconds
 
 

@@ -22,7 +22,7 @@ from scipy.special import expit
 
 from ddol.engines.learner import Learner, Setup
 from ddol.estimators.dicts import FeatureColumns
-from ddol.estimators.setting import Network, linear_algorithm
+from ddol.estimators.placing import Placement, linear_algorithm
 from ddol.trace import Trace
 
 try:
@@ -273,7 +273,7 @@ def _start(model: Classifier | Regressor, outputs: int) -> Agents:
     algorithm = linear_algorithm(
         model.algorithm, model.loss, batch=model.batch, period=model.period, outputs=outputs
     )
-    network = Network(model.n_agents, model.topology, model.mixing)
+    network = Placement(model.n_agents, model.topology, model.mixing)
     placed = network.place(algorithm, seed=model.seed)
     return Agents(placed, FeatureColumns(model.hash_bits), model.seed)
 

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -45,10 +46,35 @@ def test_partial_fit_knows_no_blocks(sizes, topology):
     same(whole.fit(X3, Y3), parts)
 
 
-def test_rows_in_another_order_give_the_same_model():
-    order = np.random.default_rng(0).permutation(300)
+@pytest.mark.parametrize("made", [np.asarray, sp.csr_matrix])
+def test_a_weight_is_as_many_rows_wherever_they_stand(made):
+    counts = np.random.default_rng(0).integers(0, 4, 300)
+    order = np.random.default_rng(1).permutation(300)
     model = DDOLClassifier(n_agents=4, random_state=0)
-    same(clone(model).fit(X3, Y3), clone(model).fit(X3[order], Y3[order]))
+    repeated = clone(model).fit(made(X3.repeat(counts, axis=0)), Y3.repeat(counts))
+    same(clone(model).fit(made(X3[order]), Y3[order], sample_weight=counts[order]), repeated)
+
+
+@pytest.mark.parametrize("made", [np.asarray, sp.csr_matrix])
+def test_rows_that_are_not_finite_leave_the_model_as_it_was(made, monkeypatch):
+    monkeypatch.setattr(
+        "ddol.estimators.gathering.PIECE", 90
+    )  # several pieces, of which the last is bad
+    spoiled = X.copy()
+    spoiled[-1, 3] = np.nan
+    model = DDOLClassifier(n_agents=4, topology="ring", random_state=0)
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        model.partial_fit(made(spoiled), Y, classes=[0, 1])
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    model.partial_fit(X[:151], Y[:151], classes=[0, 1])
+    before = model.trace_
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        model.partial_fit(made(spoiled), Y)
+    np.testing.assert_array_equal(model.trace_.weights, before.weights)
+    assert model.trace_.examples == 151
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        model.fit(made(spoiled), Y)
 
 
 def test_dense_sparse_and_single_precision_agree():
@@ -150,7 +176,7 @@ def test_partial_fit_goes_on_from_fit():
 
 def test_unknown_labels_are_refused_in_partial_fit():
     model = DDOLClassifier().partial_fit(X, Y, classes=[0, 1])
-    with pytest.raises(ValueError, match="found the label 7, expected one of the classes"):
+    with pytest.raises(ValueError, match="found label 7, expected one of 0, 1"):
         model.partial_fit(X[:2], [0, 7])
 
 

@@ -132,7 +132,7 @@ def test_what_experts_may_not_be():
         WeightedMajorityClassifier(["LogisticRegression"]).fit(X, Y)
     with pytest.raises(ValueError, match="expert wide gave labels of shape"):
         WeightedMajorityClassifier([("wide", lambda X: np.ones((len(X), 2)))]).fit(X, Y)
-    with pytest.raises(ValueError, match="found the label 7"):
+    with pytest.raises(ValueError, match="found label 7"):
         WeightedMajorityClassifier([lambda X: np.full(len(X), 7)]).fit(X, Y)
 
 

@@ -38,11 +38,32 @@ def test_numbers_and_names_are_the_same_agents():
     np.testing.assert_array_equal(one.coef_, other.coef_)
 
 
-def test_the_arrangement_of_rows_does_not_matter():
-    order = np.argsort(SITES, kind="stable")
-    one = DDOLClassifier(random_state=0).fit(X, Y, agents=SITES)
-    other = DDOLClassifier(random_state=0).fit(X[order], Y[order], agents=SITES[order])
-    np.testing.assert_array_equal(one.coef_, other.coef_)
+@pytest.mark.parametrize("ids", [[1001, 2002, 5], [-1, 7, 0], ["b", "a", "c"], [0.5, 2.5, 1.5]])
+def test_agents_are_the_distinct_ids_in_rising_order(ids):
+    numbers = np.random.default_rng(0).integers(0, 3, 240)
+    given = np.array(ids)[numbers]
+    model = DDOLClassifier("dogd", topology="ring", shuffle=False).fit(X, Y, agents=given)
+    assert model.agents_ == sorted(ids) and model.trace_.agents == 3
+    ranks = np.searchsorted(sorted(ids), given)
+    other = DDOLClassifier("dogd", n_agents=3, topology="ring", shuffle=False)
+    np.testing.assert_array_equal(model.coef_, other.fit(X, Y, agents=ranks).coef_)
+    assert other.agents_ == [0, 1, 2]
+
+
+@pytest.mark.parametrize("estimator", [DDOLClassifier, DDOLRegressor])
+def test_every_row_is_predicted_by_its_own_agent(estimator):
+    model = estimator("dogd", topology="ring", period=7, passes=1).fit(X, Y, agents=SITES)
+    own = model.trace_.weights[:, 0]
+    rows = np.hstack([np.ones((240, 1)), X])
+    numbers = np.searchsorted(model.agents_, SITES)
+    scores = np.sum(own[numbers] * rows, axis=1)
+    found = (model.predict if estimator is DDOLRegressor else model.decision_function)(
+        X, agents=SITES
+    )
+    np.testing.assert_allclose(found, scores, rtol=1e-9)
+    assert not np.allclose(found, scores[::-1])
+    with pytest.raises(ValueError, match="found the agent 'Rome', expected one of those learned"):
+        model.predict(X[:1], agents=["Rome"])
 
 
 @pytest.mark.parametrize("size", [1, 7, 100])

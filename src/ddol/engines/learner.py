@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -85,6 +86,14 @@ class Progress:
     bytes_sent: int
     seconds: float
     position: Position | None
+
+
+class Past(NamedTuple):
+    """What a learner remembers besides its state."""
+
+    position: Position | None
+    curves: Mapping[str, np.ndarray]
+    open_round: OpenRound | None = None
 
 
 class Learner:
@@ -305,6 +314,10 @@ class Learner:
         waiting = self.open_round.rows
         return self._first_state(0 if waiting is None else waiting.n_features)
 
+    def counters(self) -> State:
+        """Counters after the last full round, to be read only."""
+        return self._opened(0).counters()
+
     def weights(self) -> np.ndarray:
         """Weights (copies, outputs, D) with which agents predict, averaged over rounds if asked for."""
         engine = self._delivered(self._ended())
@@ -341,9 +354,9 @@ class Learner:
         late = engine.counters().pending
         if late is None or isinstance(engine, ScheduledEngine):
             return engine
-        copy = Local(self.algorithm, engine.state())
-        copy.play(Block(late.rows.slice(0, 0), np.full_like(late.table, -1)))
-        return copy
+        ended = Local(self.algorithm, engine.state())
+        ended.play(Block(late.rows.slice(0, 0), np.full_like(late.table, -1)))
+        return ended
 
     def _trace(self) -> Trace:
         engine = self._ended()
@@ -404,14 +417,22 @@ class Learner:
 
     # Going on.
 
-    def past(self) -> tuple[Position | None, dict[str, Any]]:
+    def past(self) -> Past:
         """All but the state that it takes to come back to this moment, between two blocks."""
-        return self.position, self.recorder.to_dict()
+        return Past(self.position, self.recorder.to_dict(), copy.copy(self.open_round))
 
-    def go_back(self, state: State | None, past: tuple[Position | None, dict[str, Any]]) -> None:
+    def moment(self) -> tuple[State | None, Past]:
+        """All that it takes to come back to this moment."""
+        return (None if self.engine is None else self.state()), self.past()
+
+    def go_back(self, state: State | None, past: Past) -> None:
         """Take up an earlier moment; no state is the beginning."""
-        self.position, recorded = past
-        self.recorder.restore(recorded)
+        self.position = past.position
+        self.recorder.restore(past.curves)
+        if past.open_round is None:
+            self.open_round = OpenRound(self.algorithm.n_agents, self.algorithm.batch)
+        else:
+            self.open_round = copy.copy(past.open_round)
         began = self._start if state is None else state
         self.engine = None if began is None else self._open(began)
 

@@ -12,8 +12,8 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 
-from ddol.estimators.labels import answers_of, places_of
 from ddol.estimators.linear import LinearAgents
+from ddol.streams.labels import answers
 from ddol.update.losses import Loss
 
 
@@ -36,18 +36,23 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         A preset of `ddol.presets` (``"adaptive"``, ``"dogd"``, ``"doeg"``, …) or an `Algorithm` of your
         own. Parameters that are None leave what the algorithm has.
     loss : {"hinge", "squared_hinge", "logistic", "perceptron"} or Loss, default=None
-        None is the algorithm's own (``"hinge"`` for most). ``"logistic"`` has `predict_proba`.
+        None is the algorithm's own (``"hinge"`` for most). ``"logistic"``, which scikit-learn calls
+        ``"log_loss"``, has `predict_proba`.
     C : float, default=None
         Weight of the loss in the objective C·loss + alpha·‖w‖²/2.
+    penalty : {"l2", "l1", "elasticnet"}, default=None
+        What `alpha` weighs: ‖w‖²/2, ‖w‖₁, or l1_ratio·‖w‖₁ + (1 − l1_ratio)·‖w‖²/2; None is ``"l2"``.
     alpha : float, default=None
-        Weight of the L2 term, for algorithms that have one (``"dogd"``).
+        Weight of the penalty, for algorithms that have one; others warn.
+    l1_ratio : float in [0, 1], default=0.15
+        Share of ‖w‖₁ in ``"elasticnet"``.
     radius : float, default=None
         Radius of the ball that weights are kept in, for algorithms that have one.
     rate : float or callable of the round, default=None
         Step size, where the algorithm has one.
     n_agents : int, default=None
         None is the number of agents of the topology or the algorithm, or that `agents` names in the
-        first call, or 1.
+        first call, or 1; a topology by name needs it.
     topology : str, Topology, adjacency matrix, list of edges, networkx graph or callable, default=None
         The network, such as ``"ring"`` or ``ddol.torus(4, 4)``; None is the complete graph.
     mixing : {"uniform", "metropolis"}, matrix, Mixing or callable, default=None
@@ -61,15 +66,17 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         prediction and its answer (0).
     passes : int, default=5
         Passes of `fit` over the rows.
+    max_iter : int, default=None
+        scikit-learn's name for `passes`, which it takes the place of.
     shuffle : bool, default=True
-        Whether `fit` takes the rows in random order. The order then depends on the rows and on
-        `random_state` only, not on how the rows are arranged.
+        Whether `fit` takes the rows in random order, another one in every pass.
     fit_intercept : bool, default=True
     average_iterates : bool, default=False
         Predict with the mean of the weights over all rounds (Polyak averaging).
     class_weight : dict or "balanced", default=None
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
+        1 prints a line for every pass, 2 also whenever the examples have doubled.
     warm_start : bool, default=False
         Whether `fit` goes on from the present state.
     early_stopping : bool, default=False
@@ -85,6 +92,8 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         Mean of the agents' weights.
     intercept_ : (1,) or (n_classes,)
     classes_ : (n_classes,)
+    agents_ : list
+        Ids of the agents in their order.
     n_iter_ : int
         Passes that were made.
     n_features_in_ : int
@@ -96,7 +105,7 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
     Notes
     -----
     A row of weight w (`sample_weight` times class weight) is learned from ⌈w⌉ times, at most 16, with
-    the weight shared among the copies.
+    the weight shared among the copies: a row of weight 3 is the same as three rows.
 
     Examples
     --------
@@ -113,7 +122,7 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
     _losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge", "logistic", "perceptron")
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **LinearAgents._parameter_constraints,
-        "loss": [StrOptions(set(_losses)), Loss, None],
+        "loss": [StrOptions({*_losses, "log_loss"}), Loss, None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }
 
@@ -123,7 +132,9 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         *,
         loss: Any = None,
         C: float | None = None,
+        penalty: str | None = None,
         alpha: float | None = None,
+        l1_ratio: float = 0.15,
         radius: float | None = None,
         rate: Any = None,
         n_agents: int | None = None,
@@ -135,6 +146,7 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         period: int | None = None,
         delay: int | None = None,
         passes: int = 5,
+        max_iter: int | None = None,
         shuffle: bool = True,
         fit_intercept: bool = True,
         average_iterates: bool = False,
@@ -150,7 +162,9 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         self.algorithm = algorithm
         self.loss = loss
         self.C = C
+        self.penalty = penalty
         self.alpha = alpha
+        self.l1_ratio = l1_ratio
         self.radius = radius
         self.rate = rate
         self.n_agents = n_agents
@@ -162,6 +176,7 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         self.period = period
         self.delay = delay
         self.passes = passes
+        self.max_iter = max_iter
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
         self.average_iterates = average_iterates
@@ -183,13 +198,15 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         X : array, sparse matrix or data frame (n, n_features)
         y : (n,) of labels
         sample_weight : (n,), optional
-        agents : (n,) of int or of names, optional
-            The agent that each row belongs to; rows are dealt to all agents in turn by default.
+        agents : (n,) of ids, optional
+            The agent that each row belongs to: agents are the distinct ids, in rising order (see
+            `agents_`). Rows are dealt to all agents in turn by default.
         """
         X, y = self._checked(X, y, reset=not self._goes_on())
-        check_classification_targets(y)
         X, y, weight, agents = self._that_count(X, y, sample_weight, agents)
-        self._set_classes(np.unique(y))
+        found = distinct(y)
+        check_classification_targets(found)
+        self._set_classes(found)
         return self._fit(X, y, self._with_classes(weight, y), agents)
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -207,13 +224,14 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         classes : all labels
             Needed in the first call.
         sample_weight : (n,), optional
-        agents : (n,) of int or of names, optional
-            As in `fit`. A row joins the present round unless its agent has its examples already.
+        agents : (n,) of ids, optional
+            As in `fit`, but numbered as they come. A row joins the present round unless its agent has its
+            examples already.
         """
-        first = not hasattr(self, "_team")
+        first = not hasattr(self, "_agents")
         X, y = self._checked(X, y, reset=first)
         if first:
-            check_classification_targets(y)
+            check_classification_targets(distinct(y))
         _check_partial_fit_first_call(self, classes)
         if self.class_weight == "balanced":
             raise ValueError(
@@ -223,19 +241,26 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         X, y, weight, agents = self._that_count(X, y, sample_weight, agents)
         return self._partial_fit(X, y, self._with_classes(weight, y), agents)
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores (n,) of the second class, or (n, n_classes) of more classes than two."""
-        scores = self._scores(X)
+    def decision_function(self, X: Any, agents: Any = None) -> np.ndarray:
+        """Scores (n,) of the second class, or (n, n_classes) of more classes than two.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame (n, n_features)
+        agents : (n,) of ids, optional
+            Score each row with the weights of its agent, and not with their mean.
+        """
+        scores = self._scores(X, agents)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Labels (n,); score 0 is the second of two classes."""
-        return self._labels(self._scores(X))
+    def predict(self, X: Any, agents: Any = None) -> np.ndarray:
+        """Labels (n,); score 0 is the second of two classes. For `agents` see `decision_function`."""
+        return self._labels(self._scores(X, agents))
 
     @available_if(_knows_chances)
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any, agents: Any = None) -> np.ndarray:
         """Chances (n, n_classes) by the logistic function; those of several classes are normalised."""
-        chances = expit(self._scores(X))
+        chances = expit(self._scores(X, agents))
         if chances.shape[1] == 1:
             return np.hstack([1.0 - chances, chances])
         total = chances.sum(axis=1, keepdims=True)
@@ -264,7 +289,7 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         """Row weights times class weights."""
         if self.class_weight is None:
             return weight
-        places = places_of(y, self.classes_)
+        places = answers(self.classes_.tolist(), y, numbered=True).astype(np.intp)
         if self.class_weight == "balanced":
             counts = np.bincount(places, weight, minlength=len(self.classes_))
             of_class = counts.sum() / (len(self.classes_) * np.maximum(counts, 1e-300))
@@ -273,7 +298,7 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         return of_class[places] if weight is None else weight * of_class[places]
 
     def _answers(self, y: np.ndarray) -> np.ndarray:
-        return answers_of(y, self.classes_)
+        return answers(self.classes_.tolist(), y)
 
     def _n_outputs(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)
@@ -283,3 +308,18 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
 
     def _set_weights(self, coef: np.ndarray, intercept: np.ndarray) -> None:
         self.coef_, self.intercept_ = coef, intercept
+
+
+def distinct(y: np.ndarray) -> np.ndarray:
+    """Different labels in rising order; two numbers, the usual case, are found without sorting all.
+
+    Examples
+    --------
+    >>> distinct(np.array([1, 0, 1])), distinct(np.array(["b", "a"]))
+    (array([0, 1]), array(['a', 'b'], dtype='<U1'))
+    """
+    if y.dtype.kind in "iuf" and len(y):
+        low, high = y.min(), y.max()
+        if np.count_nonzero(y == low) + np.count_nonzero(y == high) == len(y):
+            return np.array([low, high], y.dtype)
+    return np.unique(y)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import assert_all_finite
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ddol.algorithm import Algorithm
-from ddol.estimators.examples import Examples
-from ddol.estimators.setting import LINEAR_PRESETS, linear_algorithm
-from ddol.estimators.team import CONSTRAINTS, COUNT, Team
+from ddol.estimators.agents import CONSTRAINTS, COUNT, LearningAgents, NotFiniteError
+from ddol.estimators.placing import LINEAR_PRESETS, Penalty, linear_algorithm, loss_of
+from ddol.estimators.training_rows import TrainingRows
 from ddol.presets import PRESETS
 from ddol.trace import Trace
-from ddol.update.losses import Loss, loss_named
+from ddol.update.losses import Loss
 
 _POSITIVE = Interval(Real, 0, None, closed="neither")
 
@@ -36,7 +39,10 @@ class LinearAgents(BaseEstimator):
         "alpha": [Interval(Real, 0, None, closed="left"), None],
         "radius": [_POSITIVE, None],
         "rate": [_POSITIVE, callable, None],
+        "penalty": [StrOptions({"l1", "l2", "elasticnet"}), None],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
         "passes": [COUNT],
+        "max_iter": [COUNT, None],
         "fit_intercept": ["boolean"],
         "average_iterates": ["boolean"],
         "warm_start": ["boolean"],
@@ -69,17 +75,43 @@ class LinearAgents(BaseEstimator):
     @property
     def trace_(self) -> Trace:
         """Mistakes, losses, curves and weights of the agents, from the first example to the last."""
-        check_is_fitted(self)
-        return self._team.learner.trace()
+        check_is_fitted(self, "coef_")
+        return self._agents.learner.trace()
 
-    def _scores(self, X: Any) -> np.ndarray:
-        """Scores (n, outputs)."""
-        check_is_fitted(self)
-        return self._scores_of(validate_data(self, X, accept_sparse="csr", reset=False))
+    @property
+    def agents_(self) -> list[Any]:
+        """Ids of the agents, in their order: those that rows named, or 0, 1, …"""
+        check_is_fitted(self, "coef_")
+        return self._agents.known
+
+    def _scores(self, X: Any, agents: Any = None) -> np.ndarray:
+        """Scores (n, outputs), of all agents together or of the agent that each row names."""
+        check_is_fitted(self, "coef_")
+        X = validate_data(self, X, accept_sparse="csr", reset=False)
+        if agents is None:
+            return self._scores_of(X)
+        numbers = self._agents.ids.known_numbers(agents)
+        if numbers.shape != (X.shape[0],):
+            raise ValueError(
+                f"`agents` must name one agent for each of the {X.shape[0]} rows, it has the shape "
+                f"{numbers.shape}"
+            )
+        own = self._own_weights
+        scores = np.empty((X.shape[0], own.shape[1]))
+        for agent in np.unique(numbers):
+            rows = np.flatnonzero(numbers == agent)
+            weights = own[agent if len(own) > 1 else 0]
+            scores[rows] = _products(X[rows], *self._split(weights))
+        return scores
 
     def _scores_of(self, X: Any) -> np.ndarray:
-        coef = np.atleast_2d(self.coef_)
-        return np.asarray(safe_sparse_dot(X, coef.T, dense_output=True)) + self.intercept_
+        return _products(X, np.atleast_2d(self.coef_), self.intercept_)
+
+    def _split(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights (outputs, D) and intercepts (outputs,), from those that agents learn."""
+        if self.fit_intercept:
+            return weights[:, 1:], weights[:, 0]
+        return weights, np.zeros(len(weights))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -89,9 +121,29 @@ class LinearAgents(BaseEstimator):
     # Learning.
 
     def _checked(self, X: Any, y: Any, reset: bool, **options: Any) -> tuple[Any, np.ndarray]:
+        # Where rows are copied, to begin with a 1, it is seen then whether they are finite.
+        finite = not self.fit_intercept
         return validate_data(
-            self, X, y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset, **options
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=np.float64,
+            order="C",
+            reset=reset,
+            ensure_all_finite=finite,
+            **options,
         )
+
+    @contextmanager
+    def _refusing(self, X: Any) -> Iterator[None]:
+        """Say in scikit-learn's words which values are not finite."""
+        try:
+            yield
+        except NotFiniteError:
+            name = type(self).__name__
+            assert_all_finite(X, estimator_name=name, input_name="X")
+            raise
 
     def _that_count(
         self, X: Any, y: np.ndarray, sample_weight: Any, agents: Any
@@ -117,7 +169,7 @@ class LinearAgents(BaseEstimator):
             self.algorithm,
             loss,
             C=self.C,
-            l2=self.alpha,
+            **Penalty(self.penalty, self.alpha, self.l1_ratio).parameters(),
             radius=self.radius,
             rate=self.rate,
             batch=self.batch,
@@ -126,39 +178,36 @@ class LinearAgents(BaseEstimator):
             outputs=self._n_outputs(),
             average_iterates=self.average_iterates or None,
         )
-        if algorithm.update.experts or algorithm.loss.task != loss_named(self._losses[0]).task:
+        if algorithm.update.experts or algorithm.loss.task != loss_of(self._losses[0]).task:
             raise ValueError(
                 f"the algorithm {algorithm.name!r} with the loss {algorithm.loss.name!r} is not for a "
                 f"{type(self).__name__}; use one of the losses {', '.join(self._losses)}"
             )
         return algorithm
 
-    def _begin(self, n_features: int, agents: Any, stream: bool) -> None:
+    def _new_agents(self, n_features: int, agents: Any, stream: bool) -> LearningAgents:
         """Agents that know nothing yet."""
         n_seen = n_features + self.fit_intercept
-        self._team = Team.of(self, self._learns_with(), n_seen, agents, stream)
-
-    def _examples(self, X: Any, y: np.ndarray, weight: np.ndarray | None, agents: Any) -> Examples:
-        """Rows with answers, weights and agents."""
-        numbers = self._team.numbers(agents, len(y))
-        return Examples.of(X, self._answers(y), weight, numbers, self.fit_intercept)
+        return LearningAgents.of(self, self._learns_with(), n_seen, agents, stream)
 
     def _fit(self, X: Any, y: np.ndarray, weight: np.ndarray | None, agents: Any) -> Any:
         """Make the passes."""
-        if not self._goes_on():
-            self._begin(X.shape[1], agents, stream=False)
-        examples = self._examples(X, y, weight, agents)
+        found = self._agents if self._goes_on() else self._new_agents(X.shape[1], agents, False)
+        numbers = found.numbers(agents, len(y))
+        rows = TrainingRows.of(X, self._answers(y), weight, numbers, self.fit_intercept)
         if self.shuffle:
-            examples = examples.canonical()
+            rows = rows.canonical()
         patience = None
         if self.early_stopping:
-            examples, held_out = examples.split(self.validation_fraction, self._team.rng)
+            rows, held_out = rows.split(self.validation_fraction, found.rng)
             patience = Patience(self.n_iter_no_change, self.tol)
-        for number in range(1, self.passes + 1):
-            self._team.play(examples, self.shuffle)
+        passes = self.passes if self.max_iter is None else self.max_iter
+        for number in range(1, passes + 1):
+            with self._refusing(X):
+                found.play(rows, self.shuffle)
+            self._publish(found)
             self.n_iter_ = number
-            self._publish()
-            self._say(number)
+            self._say(f"pass {number} of {passes}")
             if patience and patience.ends(self._quality(X[held_out], y[held_out])):
                 break
         return self
@@ -167,43 +216,49 @@ class LinearAgents(BaseEstimator):
         """Go on with the next rows of the stream."""
         if self.early_stopping:
             raise ValueError("early_stopping should be False with partial_fit")
-        if not hasattr(self, "_team"):
-            self._begin(X.shape[1], agents, stream=True)
-        self._team.learn(self._examples(X, y, weight, agents))
+        begun = hasattr(self, "_agents")
+        found = self._agents if begun else self._new_agents(X.shape[1], agents, True)
+        numbers = found.numbers(agents, len(y))
+        with self._refusing(X):
+            found.learn(TrainingRows.of(X, self._answers(y), weight, numbers, self.fit_intercept))
+        self._publish(found)
         self.n_iter_ = 1
-        self._publish()
+        self._say(f"{len(y):,} rows")
         return self
 
-    def _publish(self) -> None:
+    def _publish(self, agents: LearningAgents) -> None:
         """Show the mean of the agents' weights."""
-        weights = self._team.learner.weights().mean(axis=0)
+        own = agents.learner.weights()
+        weights = own.mean(axis=0)
         if not np.all(np.isfinite(weights)):
             raise ValueError(
-                f"the weights of {self._team.algorithm.name} left the range of numbers; scale the "
+                f"the weights of {agents.algorithm.name} left the range of numbers; scale the "
                 "features, give a radius, lower the rate, or use algorithm='adaptive'"
             )
-        if self.fit_intercept:
-            self._set_weights(weights[:, 1:], weights[:, 0])
-        else:
-            self._set_weights(weights, np.zeros(len(weights)))
+        self._agents, self._own_weights = agents, own
+        self._set_weights(*self._split(weights))
 
-    def _say(self, number: int) -> None:
+    def _say(self, what: str) -> None:
         if self.verbose:
-            state = self._team.learner.state()
-            mean = state.loss.sum() / max(state.examples.sum(), 1)
-            print(f"-- pass {number} of {self.passes}: mean loss so far {mean:.6g}")
+            counters = self._agents.learner.counters()
+            mean = counters.loss.sum() / max(counters.examples.sum(), 1)
+            print(f"-- {what}: mean loss so far {mean:.6g}")
 
     def _goes_on(self) -> bool:
         """Whether `fit` goes on from the present state."""
-        return bool(self.warm_start) and hasattr(self, "_team")
+        return bool(self.warm_start) and hasattr(self, "_agents")
 
     def _loss(self) -> Loss:
         """The loss that is learned with."""
         loss = self._default_loss if self.loss is None else self.loss
         if loss is not None:
-            return loss_named(loss)
+            return loss_of(loss)
         own = isinstance(self.algorithm, Algorithm)
         return (self.algorithm if own else PRESETS[self.algorithm]()).loss
+
+
+def _products(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
+    return np.asarray(safe_sparse_dot(X, coef.T, dense_output=True)) + intercept
 
 
 class Patience:

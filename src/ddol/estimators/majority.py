@@ -18,6 +18,7 @@ from sklearn.utils.validation import (
 )
 
 from ddol.algorithm import Algorithm
+from ddol.estimators.agents import CONSTRAINTS, LearningAgents
 from ddol.estimators.committee import (
     ADVICE,
     AdviceGiven,
@@ -25,11 +26,10 @@ from ddol.estimators.committee import (
     StumpCommittee,
     default_experts,
 )
-from ddol.estimators.examples import Examples
-from ddol.estimators.labels import answers_of
 from ddol.estimators.report import WeightReport
-from ddol.estimators.team import CONSTRAINTS, Team
+from ddol.estimators.training_rows import TrainingRows
 from ddol.presets import drwm, dwm_a, dwm_i
+from ddol.streams.labels import answers
 from ddol.trace import Trace
 from ddol.update.majority import TIE
 
@@ -163,7 +163,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
             X, y = _taken(X, order), y[order]
             agents = None if agents is None else agents[order]
         examples = self._begin(X, y, agents, stream=False)
-        self._team.play(examples, shuffle=False)
+        self._agents.play(examples, shuffle=False)
         self._publish(examples)
         self._dealt = 0  # the last round is played: the next row is the first agent's
         return self
@@ -182,15 +182,15 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
             Needed in the first call, which also fits the experts that are not fitted.
         agents : (n,) of int or of names, optional
         """
-        first = not hasattr(self, "_team")
+        first = not hasattr(self, "_agents")
         X, y = self._checked(X, y, reset=first)
         _check_partial_fit_first_call(self, classes)
         if first:
             examples = self._begin(X, y, agents, stream=True)
         else:
-            numbers = self._team.numbers(agents, len(y))
-            examples = Examples.of(self._advice(X), answers_of(y, self.classes_), agents=numbers)
-        self._team.learn(examples)
+            numbers = self._agents.numbers(agents, len(y))
+            examples = TrainingRows.of(self._advice(X), self._answers(y), agents=numbers)
+        self._agents.learn(examples)
         return self._publish(examples)
 
     def predict(self, X: Any) -> np.ndarray:
@@ -212,7 +212,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
     def report(self) -> WeightReport:
         """Which expert won at which agent; `print` it for a table."""
         check_is_fitted(self)
-        state, names = self.trace_.state, self._team.names.names
+        state, names = self.trace_.state, self._agents.ids.known
         return WeightReport(
             experts=self.expert_names_,
             agents=[str(names[i]) if names else str(i) for i in range(len(self.weights_))],
@@ -226,7 +226,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
     def trace_(self) -> Trace:
         """Mistakes and curves of the agents, from the first example to the last."""
         check_is_fitted(self)
-        return self._team.learner.trace()
+        return self._agents.learner.trace()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -255,7 +255,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         kind = None if isinstance(self.experts, str) else "numeric"
         return validate_data(self, X, accept_sparse=accepts, dtype=kind, reset=reset)
 
-    def _begin(self, X: Any, y: np.ndarray, agents: Any, stream: bool) -> Examples:
+    def _begin(self, X: Any, y: np.ndarray, agents: Any, stream: bool) -> TrainingRows:
         """Make the committee and the agents; the rows that are left to learn from."""
         if len(self.classes_) < 2:
             raise ValueError("The number of classes has to be greater than one; got 1 class")
@@ -266,11 +266,11 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         X, y = _taken(X, slice(used, None)), y[used:]
         left = None if agents is None else agents[used:]
         n_experts = len(self.expert_names_)
-        self._team = Team.of(self, self._algorithm(), n_experts, agents, stream)
+        self._agents = LearningAgents.of(self, self._algorithm(), n_experts, agents, stream)
         self._dealt = 0
-        self.expert_mistakes_ = np.zeros((self._team.algorithm.n_agents, n_experts), np.int64)
-        numbers = self._team.numbers(left, len(y))
-        return Examples.of(self._advice(X), answers_of(y, self.classes_), agents=numbers)
+        self.expert_mistakes_ = np.zeros((self._agents.algorithm.n_agents, n_experts), np.int64)
+        numbers = self._agents.numbers(left, len(y))
+        return TrainingRows.of(self._advice(X), self._answers(y), agents=numbers)
 
     def _make_committee(self, X: Any, y: np.ndarray, seed: int) -> int:
         """Set `committee_`; the number of rows that it was fitted on, which are learned from no more."""
@@ -279,7 +279,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
             self.committee_: Any = AdviceGiven(list(getattr(self, "feature_names_in_", numbered)))
             return 0
         if isinstance(self.experts, Integral):
-            answers = answers_of(y, self.classes_)
+            answers = self._answers(y)
             self.committee_ = StumpCommittee.of(int(self.experts), X, answers, self.classes_, seed)
             return 0
         given = default_experts(seed) if self.experts is None else self.experts
@@ -305,11 +305,14 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         return preset(self.alpha, n_classes, **chosen)
 
     def _advice(self, X: Any) -> np.ndarray:
-        return answers_of(self.committee_.labels(X), self.classes_)
+        return self._answers(self.committee_.labels(X))
 
-    def _publish(self, examples: Examples) -> WeightedMajorityClassifier:
+    def _answers(self, labels: np.ndarray) -> np.ndarray:
+        return answers(self.classes_.tolist(), labels.ravel()).reshape(labels.shape)
+
+    def _publish(self, examples: TrainingRows) -> WeightedMajorityClassifier:
         """Show weights, and count the experts' mistakes at the agents that saw them."""
-        learner, n = self._team.learner, self._team.algorithm.n_agents
+        learner, n = self._agents.learner, self._agents.algorithm.n_agents
         weights = learner.weights()[:, 0, :]
         self.weights_ = np.tile(weights, (n, 1)) if len(weights) == 1 else weights
         numbers = examples.agents
@@ -332,7 +335,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
 
     def _drawn(self, X: Any) -> np.ndarray:
         said = self.committee_.labels(X)
-        rng = np.random.default_rng(self._team.seed)
+        rng = np.random.default_rng(self._agents.seed)
         followed = rng.choice(said.shape[1], size=len(said), p=self.weights_.mean(axis=0))
         return said[np.arange(len(said)), followed]
 

@@ -21,9 +21,11 @@ class DDOLRegressor(RegressorMixin, LinearAgents):
     algorithm : str or Algorithm, default="adaptive"
         A preset of `ddol.presets`, or an `Algorithm` of your own.
     loss : {"squared", "absolute", "huber", "epsilon_insensitive", "quantile"} or Loss, default=None
-        None is ``"squared"``, or the loss of your own algorithm. A loss with another parameter is
-        given by itself: ``ddol.update.losses.quantile(0.9)``.
-    C, alpha, radius, rate, n_agents, topology, mixing, engine, workers, batch, period, delay, passes
+        ``"squared_error"`` is ``"squared"``. None is ``"squared"``, or the loss of your own algorithm.
+        A loss with another parameter is given by itself: ``ddol.update.losses.quantile(0.9)``.
+    C, penalty, alpha, l1_ratio, radius, rate, n_agents, topology, mixing, engine, workers
+        As in `DDOLClassifier`.
+    batch, period, delay, passes, max_iter
         As in `DDOLClassifier`.
     shuffle, fit_intercept, average_iterates, random_state, verbose, warm_start
         As in `DDOLClassifier`.
@@ -61,7 +63,7 @@ class DDOLRegressor(RegressorMixin, LinearAgents):
     )
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **LinearAgents._parameter_constraints,
-        "loss": [StrOptions(set(_losses)), Loss, None],
+        "loss": [StrOptions({*_losses, "squared_error"}), Loss, None],
     }
 
     def __init__(
@@ -70,7 +72,9 @@ class DDOLRegressor(RegressorMixin, LinearAgents):
         *,
         loss: Any = None,
         C: float | None = None,
+        penalty: str | None = None,
         alpha: float | None = None,
+        l1_ratio: float = 0.15,
         radius: float | None = None,
         rate: Any = None,
         n_agents: int | None = None,
@@ -82,6 +86,7 @@ class DDOLRegressor(RegressorMixin, LinearAgents):
         period: int | None = None,
         delay: int | None = None,
         passes: int = 5,
+        max_iter: int | None = None,
         shuffle: bool = True,
         fit_intercept: bool = True,
         average_iterates: bool = False,
@@ -96,7 +101,9 @@ class DDOLRegressor(RegressorMixin, LinearAgents):
         self.algorithm = algorithm
         self.loss = loss
         self.C = C
+        self.penalty = penalty
         self.alpha = alpha
+        self.l1_ratio = l1_ratio
         self.radius = radius
         self.rate = rate
         self.n_agents = n_agents
@@ -108,6 +115,7 @@ class DDOLRegressor(RegressorMixin, LinearAgents):
         self.period = period
         self.delay = delay
         self.passes = passes
+        self.max_iter = max_iter
         self.shuffle = shuffle
         self.fit_intercept = fit_intercept
         self.average_iterates = average_iterates
@@ -130,12 +138,12 @@ class DDOLRegressor(RegressorMixin, LinearAgents):
         self, X: Any, y: Any, sample_weight: Any = None, agents: Any = None
     ) -> DDOLRegressor:
         """Go on learning, in one pass over these rows; see `DDOLClassifier.partial_fit`."""
-        X, y = self._checked(X, y, reset=not hasattr(self, "_team"), y_numeric=True)
+        X, y = self._checked(X, y, reset=not hasattr(self, "_agents"), y_numeric=True)
         return self._partial_fit(*self._that_count(X, y, sample_weight, agents))
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predictions (n,)."""
-        return self._scores(X)[:, 0]
+    def predict(self, X: Any, agents: Any = None) -> np.ndarray:
+        """Predictions (n,); each by the weights of the agent that its row names, if they do."""
+        return self._scores(X, agents)[:, 0]
 
     def _answers(self, y: np.ndarray) -> np.ndarray:
         return y.astype(np.float64)

@@ -13,11 +13,11 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from ddol.algorithm import Algorithm
 from ddol.communicate.graph import Topology
 from ddol.communicate.mixing import Changing, Mixing
-from ddol.engines.learner import Learner, Setup
+from ddol.engines.learner import Learner, Progress, Setup
 from ddol.engines.registry import ENGINES
-from ddol.estimators.arrival import AgentNames
-from ddol.estimators.examples import Examples
-from ddol.estimators.setting import Network
+from ddol.estimators.agent_ids import AgentIds
+from ddol.estimators.placing import Placement
+from ddol.estimators.training_rows import TrainingRows
 
 COUNT = Interval(Integral, 1, None, closed="left")
 CONSTRAINTS: dict[str, Any] = {
@@ -44,19 +44,19 @@ CONSTRAINTS: dict[str, Any] = {
 
 
 @dataclass
-class Team:
-    """Agents in the middle of learning.
+class LearningAgents:
+    """The agents of one estimator, in the middle of learning.
 
     Parameters
     ----------
     learner : Learner
-    names : AgentNames
+    ids : AgentIds
     rng : Generator
         Of the orders in which rows are learned from.
     """
 
     learner: Learner
-    names: AgentNames
+    ids: AgentIds
     rng: np.random.Generator
 
     @classmethod
@@ -67,7 +67,7 @@ class Team:
         n_features: int,
         agents: Any = None,
         stream: bool = False,
-    ) -> Team:
+    ) -> LearningAgents:
         """Agents as the parameters of an estimator say; they know nothing yet.
 
         Parameters
@@ -83,12 +83,14 @@ class Team:
             Whether more rows are to come, which may name other agents.
         """
         seed = int(check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max))
-        names = AgentNames(by_arrival=stream)
-        named = None if agents is None else int(names.numbers(agents).max()) + 1
-        network = Network(estimator.n_agents, estimator.topology, estimator.mixing)
+        placement = Placement(estimator.n_agents, estimator.topology, estimator.mixing)
+        ids = AgentIds(placement.known_agents(), as_they_come=stream)
+        named = None if agents is None else int(ids.numbers(agents).max()) + 1
         setup = Setup(estimator.engine, estimator.workers, seed, n_features)
-        learner = Learner(network.place(algorithm, named, seed), setup)
-        return cls(learner, names, np.random.default_rng(seed))
+        learner = Learner(placement.place(algorithm, named, seed), setup)
+        if estimator.verbose > 1:
+            learner.on_progress = Doublings()
+        return cls(learner, ids, np.random.default_rng(seed))
 
     @property
     def algorithm(self) -> Algorithm:
@@ -100,11 +102,21 @@ class Team:
         """Seed of everything that is drawn."""
         return self.learner.setup.seed
 
+    @property
+    def known(self) -> list[Any]:
+        """Ids of the agents in their order: those that rows named, or their numbers."""
+        n = self.algorithm.n_agents
+        return (
+            self.ids.known + list(range(len(self.ids.known), n))
+            if self.ids.known
+            else list(range(n))
+        )
+
     def numbers(self, agents: Any, n_rows: int) -> np.ndarray | None:
         """Agent of each row, or None where rows are dealt in turn."""
         if agents is None:
             return None
-        numbers = self.names.numbers(agents, self.algorithm.n_agents)
+        numbers = self.ids.numbers(agents, self.algorithm.n_agents)
         if numbers.shape != (n_rows,):
             raise ValueError(
                 f"`agents` must name one agent for each of the {n_rows} rows, it has the shape "
@@ -112,12 +124,50 @@ class Team:
             )
         return numbers
 
-    def play(self, examples: Examples, shuffle: bool) -> None:
-        """One pass over all examples; the last round is played even if it is not full."""
+    def play(self, rows: TrainingRows, shuffle: bool) -> None:
+        """One pass over all rows; the last round is played even if it is not full."""
         order = self.rng if shuffle else None
-        for block in examples.deal(self.algorithm.n_agents, self.algorithm.batch, order):
+        for block in rows.deal(self.algorithm.n_agents, self.algorithm.batch, order):
+            _check(rows)
             self.learner.play(block)
+        _check(rows)
 
-    def learn(self, examples: Examples) -> None:
-        """The next rows of a stream, in their order."""
-        self.learner.learn(*examples.in_sequence())
+    def learn(self, rows: TrainingRows) -> None:
+        """The next rows of a stream, in their order; where one of them is refused, so are all."""
+        learner, before = self.learner, None
+        for number, piece in enumerate(
+            rows.in_sequence(self.algorithm.n_agents * self.algorithm.batch)
+        ):
+            if rows.strange and before is not None:
+                learner.go_back(*before)
+            _check(rows)
+            if number == 0 and len(piece[0]) < len(rows.rows):
+                before = learner.moment()
+            learner.learn(*piece)
+
+
+class NotFiniteError(ValueError):
+    """Rows have values that are not finite."""
+
+
+def _check(rows: TrainingRows) -> None:
+    if rows.strange:
+        raise NotFiniteError
+
+
+class Doublings:
+    """Prints a line whenever the examples have doubled."""
+
+    def __init__(self) -> None:
+        self.next = 1
+
+    def __call__(self, progress: Progress) -> None:
+        """Print how far the run has come, if it is time to."""
+        if progress.examples < self.next:
+            return
+        self.next = 1 << progress.examples.bit_length()
+        told = [f"{progress.examples:>12,} examples"]
+        told.append(f"mean loss {progress.loss.sum() / progress.examples:.5g}")
+        if progress.mistakes.any():
+            told.append(f"error {100 * progress.mistakes.sum() / progress.examples:.2f} %")
+        print(", ".join(told))

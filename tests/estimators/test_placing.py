@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import ddol
-from ddol.estimators.setting import LINEAR_PRESETS, Network, linear_algorithm
+from ddol.estimators.placing import LINEAR_PRESETS, Placement, linear_algorithm
 from ddol.update.losses import hinge, squared
 
 
@@ -35,11 +35,11 @@ def test_own_algorithms_take_rates_as_functions_only():
 @pytest.mark.parametrize(
     ("network", "named", "expected"),
     [
-        (Network(), None, 1),
-        (Network(), 5, 5),
-        (Network(3), 2, 3),
-        (Network(topology=ddol.ring(6)), None, 6),
-        (Network(4, "star", "uniform"), None, 4),
+        (Placement(), None, 1),
+        (Placement(), 5, 5),
+        (Placement(3), 2, 3),
+        (Placement(topology=ddol.ring(6)), None, 6),
+        (Placement(4, "star", "uniform"), None, 4),
     ],
 )
 def test_the_number_of_agents(network, named, expected):
@@ -48,17 +48,17 @@ def test_the_number_of_agents(network, named, expected):
 
 def test_a_placed_algorithm_stays_where_it_is():
     placed = ddol.dogd().on(ddol.ring(5))
-    assert Network().place(placed, named=2) == placed
+    assert Placement().place(placed, named=2) == placed
 
 
 def test_contradictions_are_refused():
     with pytest.raises(ValueError, match="has 6 agents, the run has 4"):
-        Network(4, ddol.ring(6)).place(ddol.dogd())
+        Placement(4, ddol.ring(6)).place(ddol.dogd())
     with pytest.raises(ValueError, match="must be one of"):
-        Network(4, "rnig").place(ddol.dogd())
+        Placement(4, "rnig").place(ddol.dogd())
 
 
 def test_a_matrix_says_how_agents_average():
     lazy = np.array([[0.9, 0.1], [0.1, 0.9]])
-    mixing = Network(2, None, lazy).place(ddol.dogd()).mixing
+    mixing = Placement(2, None, lazy).place(ddol.dogd()).mixing
     np.testing.assert_array_equal(mixing.csr()[2].reshape(2, 2), lazy)

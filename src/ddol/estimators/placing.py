@@ -15,15 +15,24 @@ from ddol.update.losses import Loss, loss_named
 OF_EXPERTS = {"dwm_i", "dwm_a", "drwm", "wma", "rwma"}
 LINEAR_PRESETS = sorted(set(PRESETS) - OF_EXPERTS)
 _SAME_AS = {"ogd": "dogd", "oeg": "doeg"}
+SCIKIT_LEARNS = {"log_loss": "logistic", "squared_error": "squared"}
+"""Losses that scikit-learn has another name for."""
 
 
 @dataclass(frozen=True)
-class Network:
+class Placement:
     """Where the agents are: their number, their graph and its weights; None leaves it open."""
 
     n_agents: int | None = None
     topology: Any = None
     mixing: Any = None
+
+    def known_agents(self) -> int | None:
+        """Number of agents, where the network says it."""
+        if self.n_agents is not None:
+            return self.n_agents
+        found = getattr(self.topology, "n_agents", None)
+        return None if found is None else int(found)
 
     def place(self, algorithm: Algorithm, named: int | None = None, seed: int = 0) -> Algorithm:
         """The algorithm on this network.
@@ -40,20 +49,59 @@ class Network:
         Examples
         --------
         >>> from ddol.presets import dogd
-        >>> Network(topology="ring").place(dogd(), named=5).mixing.name
+        >>> Placement(topology="ring").place(dogd(), named=5).mixing.name
         'metropolis'
         """
-        n = self.n_agents
-        if n is None:
-            n = getattr(self.topology, "n_agents", None)
+        n = self.known_agents()
         if n is None and algorithm.n_agents == 1:
             n = named
         if n is None and self.topology is None and self.mixing is None:
             return algorithm
+        if n is None and isinstance(self.topology, str) and algorithm.n_agents == 1:
+            raise ValueError(
+                f"topology={self.topology!r} does not say how many agents there are; set n_agents, or "
+                "name the agents of the rows with agents="
+            )
         if n is None:
             n = algorithm.n_agents
         graph = topology("complete" if self.topology is None else self.topology, n, seed)
         return algorithm.on(graph, self.mixing)
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """What weights cost: alpha times ‖w‖₁, ‖w‖²/2 or a mixture; None leaves it to the algorithm."""
+
+    kind: str | None = None
+    alpha: float | None = None
+    l1_ratio: float = 0.15
+
+    def parameters(self) -> dict[str, float]:
+        """Parameters of presets, by name.
+
+        Examples
+        --------
+        >>> Penalty("elasticnet", 0.1, l1_ratio=0.5).parameters()
+        {'l1': 0.05, 'l2': 0.05}
+        """
+        if self.alpha is None:
+            return {}
+        share = {None: 0.0, "l2": 0.0, "l1": 1.0, "elasticnet": self.l1_ratio}[self.kind]
+        parts = {"l1": share * self.alpha, "l2": (1.0 - share) * self.alpha}
+        if share in (0.0, 1.0):
+            parts.pop("l1" if share == 0.0 else "l2")
+        return parts
+
+
+def loss_of(name: str | Loss) -> Loss:
+    """A loss by ddol's name, by scikit-learn's, or by itself.
+
+    Examples
+    --------
+    >>> loss_of("log_loss").name
+    'logistic'
+    """
+    return loss_named(SCIKIT_LEARNS.get(name, name) if isinstance(name, str) else name)
 
 
 def linear_algorithm(algorithm: str | Algorithm, loss: str | Loss | None, **choices: Any) -> Any:
@@ -66,7 +114,7 @@ def linear_algorithm(algorithm: str | Algorithm, loss: str | Loss | None, **choi
     """
     chosen = {name: value for name, value in choices.items() if value is not None}
     if loss is not None:
-        chosen["loss"] = loss_named(loss)
+        chosen["loss"] = loss_of(loss)
     if isinstance(algorithm, Algorithm):
         return _changed(algorithm, chosen)
     for name in chosen.keys() - _parameters(algorithm):
@@ -82,7 +130,7 @@ def _parameters(name: str) -> set[str]:
 
 def _changed(algorithm: Algorithm, chosen: dict[str, Any]) -> Algorithm:
     """An algorithm of the user's own has its update already."""
-    for name in chosen.keys() & {"l2", "radius"}:
+    for name in chosen.keys() & {"l1", "l2", "radius"}:
         _warn(name, chosen.pop(name), algorithm.name)
     if callable(chosen.get("rate", len)):
         return replace(algorithm, **chosen)
@@ -92,8 +140,8 @@ def _changed(algorithm: Algorithm, chosen: dict[str, Any]) -> Algorithm:
 
 
 def _warn(name: str, value: Any, algorithm: str) -> None:
-    # The estimators call the L2 weight `alpha`, as scikit-learn does.
-    shown = "alpha" if name == "l2" else name
+    # The estimators call the weight of a penalty `alpha`, as scikit-learn does.
+    shown = {"l1": "penalty='l1' with alpha", "l2": "alpha"}.get(name, name)
     warnings.warn(
         f"{shown}={value!r} has no effect on the algorithm {algorithm!r}; leave it None",
         UserWarning,
