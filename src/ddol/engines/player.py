@@ -214,7 +214,8 @@ class EventPlayer:
             messages=_at(self.messages[1:]), references=_at(self.references), free=_at(self.free),
             under_way=_at(self.under_way), slopes=_at(self.slopes), n_slots=len(self.slopes) - 1,
             push=self.push_sum, mass=_at(self.mass), sums=_at(self.sums), heard=_at(self.heard),
-            words=_at(self.words),
+            words=_at(self.words), live=False, published=0, versions=0, progress=0, staleness=-1,
+            control=0, first_agent=0, log=0,
         )  # fmt: skip
         worker, examples = self.worker.at_hand(rows)
         shadow = Shadow.none() if self.shadow is None else self.shadow.memory(len(chunk.kind))

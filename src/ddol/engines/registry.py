@@ -75,7 +75,9 @@ class ScheduledEngine(Engine, Protocol):
 
 ENGINES: dict[str, EngineKind] = {
     "local": EngineKind("ddol.engines.local:Local", scheduled="ddol.engines.scheduled:Scheduled"),
-    "threads": EngineKind("ddol.engines.threads:Threads"),
+    "threads": EngineKind(
+        "ddol.engines.threads:Threads", scheduled="ddol.engines.async_threads:AsyncThreads"
+    ),
     "mpi": EngineKind("ddol.engines.mpi:Mpi", "ddol.engines.recovery:MpiGroup"),
 }
 

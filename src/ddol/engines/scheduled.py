@@ -46,6 +46,11 @@ class Scheduled:
     def __init__(
         self, algorithm: Algorithm, state: State, workers: int | None, schedule: Schedule
     ) -> None:
+        if schedule.staleness is not None and schedule.name != ROUNDS:
+            raise ValueError(
+                "`staleness` bounds how far threads or actors run ahead of each other; the virtual clock of "
+                "the engine local has speeds and latencies instead"
+            )
         self.algorithm, self.schedule = algorithm, schedule
         self.wires = Wires.of(algorithm.mixing)
         shadow = None

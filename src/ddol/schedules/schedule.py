@@ -16,7 +16,7 @@ from ddol.schedules.events import Event, Events
 OwnSchedule = Callable[[Sequence[np.ndarray], Any, np.random.Generator], Iterable[Event]]
 """A schedule of one's own: from the rows of every agent, the mixing and a generator of random numbers."""
 
-ROUNDS, PUSH_SUM = "rounds", "push-sum"
+ROUNDS, ASYNC, PUSH_SUM = "rounds", "async", "push-sum"
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,8 @@ class Schedule:
             )
         if self.staleness is not None and self.staleness < 0:
             raise ValueError(f"`staleness` must be at least 0, it is {self.staleness}")
+        if self.staleness == 0 and self.name == ASYNC:
+            object.__setattr__(self, "name", ROUNDS)  # a barrier
 
     @property
     def is_given(self) -> bool:

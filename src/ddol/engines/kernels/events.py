@@ -15,6 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ddol.compiled import (
+    atomic_load,
+    atomic_store,
     bytes_at,
     call_void,
     entry,
@@ -24,6 +26,7 @@ from ddol.compiled import (
     ints,
     packed,
     unpacked,
+    yield_core,
 )
 from ddol.engines.kernels.average import _unit, _unpack
 from ddol.engines.kernels.layout import (
@@ -43,6 +46,7 @@ from ddol.engines.kernels.layout import (
     _state,
 )
 from ddol.engines.kernels.predict import _predict
+from ddol.engines.kernels.published import STRIDE, publish, read_newest
 from ddol.engines.kernels.shadow import NO_SHADOW, Shadow, follow
 from ddol.engines.kernels.update import _steps
 from ddol.schedules.events import (
@@ -58,10 +62,11 @@ from ddol.schedules.events import (
 )
 
 # Words that change while events are played.
-FREE, TURNS, STATUS = range(3)
+FREE, TURNS, STATUS, LOGGED = range(4)
 N_WORDS = 4
-PLAYED, STOPPED, CROWDED, OTHER_MATRIX = range(4)
-"""Why playing ended: all events, a point of the curves, no room for a message, a matrix of another turn."""
+PLAYED, STOPPED, CROWDED, OTHER_MATRIX, ABORTED = range(5)
+"""Why playing ended: all events, a point of the curves, no room for a message, a matrix of another turn, or
+another thread that failed."""
 
 
 LEAST_MASS = 1e-3
@@ -127,6 +132,21 @@ class EventMemory(NamedTuple):
     heard: int
     """float64 by wire (wires, size): the running sums when they were last taken in."""
     words: int
+    # threads: messages are published, and mailboxes are copies of what is read
+    live: bool
+    published: int
+    """float64 (N, size): what agents have sent last."""
+    versions: int
+    """int64 (N, STRIDE): how often, twice."""
+    progress: int
+    """int64 (N, STRIDE): how often, as far as anybody need wait for it."""
+    staleness: int
+    """Exchanges that an agent may be ahead of a neighbour; negative for any number."""
+    control: int
+    """int64: not 0 when another thread has failed."""
+    first_agent: int
+    log: int
+    """int64: versions that were heard, wire by wire, at every exchange; 0 where nobody wants them."""
 
 
 # --- turns ---------------------------------------------------------------------------------------
@@ -290,9 +310,56 @@ def _receive(memory, a, wire, slot, place):
     integers(memory.version)[wire] = place
 
 
+@inner
+def _show(worker, memory, a):
+    """Publish what an agent shares."""
+    own, i = _own(worker, memory), memory.first_agent + a
+    _pack(worker, a, own)
+    target = memory.published + 8 * i * memory.size
+    version = publish(integers(memory.versions), i, own, target, memory.size)
+    atomic_store(integers(memory.progress), STRIDE * i, version)
+
+
+@inner
+def _listen(memory, a):
+    """Copy what neighbours have published last; their messages are numbered by wire."""
+    box, version = integers(memory.box), integers(memory.version)
+    versions, words = integers(memory.versions), integers(memory.words)
+    for wire in range(integers(memory.starts)[a], integers(memory.starts)[a + 1]):
+        i, place = integers(memory.sender)[wire], wire - integers(memory.starts)[0]
+        if i != memory.first_agent + a:
+            source = memory.published + 8 * i * memory.size
+            target = memory.messages + 8 * place * memory.size
+            known = version[place]
+            version[place] = read_newest(versions, i, source, target, memory.size, known)
+            box[place] = place if version[place] > 0 else -1
+        if memory.log != 0:
+            integers(memory.log)[words[LOGGED]] = version[place]
+            words[LOGGED] += 1
+
+
+@inner
+def _wait_for_others(memory, a):
+    """Wait while a neighbour is too far behind; whether another thread has failed meanwhile."""
+    progress, control = integers(memory.progress), integers(memory.control)
+    mine = atomic_load(progress, STRIDE * (memory.first_agent + a))
+    for wire in range(integers(memory.starts)[a], integers(memory.starts)[a + 1]):
+        other = integers(memory.sender)[wire]
+        while atomic_load(progress, STRIDE * other) < mine - memory.staleness:
+            if atomic_load(control, 0) != 0:
+                return True
+            yield_core()
+    return atomic_load(control, 0) != 0
+
+
 @inner(inlined=True)
 def _heard(worker, memory, wire, own):
     """Address of what comes by a wire: the newest message, or the agent's own where there is none."""
+    if memory.live:
+        place = wire - integers(memory.starts)[0]
+        return (
+            memory.messages + 8 * place * memory.size if integers(memory.box)[place] >= 0 else own
+        )
     message = integers(memory.box)[wire]
     if message < 0 or integers(memory.absent)[integers(memory.sender)[wire]] != 0:
         return own
@@ -431,6 +498,8 @@ def _obstacle(memory, kind, a, slot):
         return STOPPED
     if kind == SEND and slot >= 0 and words[FREE] == 0:
         return CROWDED
+    if kind == MIX and memory.live and memory.staleness >= 0 and _wait_for_others(memory, a):
+        return ABORTED
     if kind != MIX or memory.matrix_of == 0:
         return PLAYED
     known = integers(memory.matrix_of)[a] == max(integers(memory.turns)[a], 1)
@@ -454,8 +523,13 @@ def _play(worker, examples, memory, shadow, first):
         elif kind == RECEIVE:
             _receive(memory, a, wire, slot, row)
         elif kind == SEND:
-            _write_down(worker, memory, a, slot)
+            if memory.live:
+                _show(worker, memory, a)
+            else:
+                _write_down(worker, memory, a, slot)
         elif kind == MIX:
+            if memory.live:
+                _listen(memory, a)
             _mix(worker, memory, a, wire)
         elif kind == PROJECT:
             _project(worker, memory, a)

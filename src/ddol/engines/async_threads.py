@@ -1,0 +1,301 @@
+"""Threads without a barrier: every worker plays its own agents, and reads what others have published last."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.communicate.mixing import Changing
+from ddol.engines.kernels import events as kernel
+from ddol.engines.kernels.events import EventMemory
+from ddol.engines.kernels.published import STRIDE
+from ddol.engines.kernels.shadow import Shadow
+from ddol.engines.live_turns import Merger, PlayedTurns, TurnPlan
+from ddol.engines.player import check_playable, each_its_own
+from ddol.engines.row_pool import RowPool
+from ddol.engines.setup import Setup
+from ddol.engines.shares import joined, joined_counters, part_of
+from ddol.engines.state import State, averages_together, grow, numbers_sent
+from ddol.engines.threads import Crew, StoppedError, checked_workers
+from ddol.engines.worker import KernelWorker, Partition, Snapshots, rates_of, split
+from ddol.schedules.clock import EventChunk
+from ddol.schedules.events import ANSWER, MIX, PREDICT, Events
+from ddol.schedules.schedule import ASYNC, Schedule
+from ddol.schedules.wires import Wires
+from ddol.streams.rows import Block, Rows
+from ddol.trace import Moment
+from ddol.update.rates import Power, evaluate
+
+_NOBODY_WAITS = 1 << 62
+
+
+class AsyncThreads:
+    """Asynchronous turns of all agents in several threads.
+
+    After each answer an agent projects, publishes its weights, and mixes with the newest that its neighbours
+    have published. What happens depends on how the threads run; a recording of it plays again to the bit.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    state : State
+    workers : int or None
+    schedule : Schedule
+        ``async``, under no other conditions than a delay.
+    """
+
+    name = "threads"
+
+    def __init__(
+        self, algorithm: Algorithm, state: State, workers: int | None, schedule: Schedule
+    ) -> None:
+        _check(algorithm, state, schedule)
+        self.algorithm, self.schedule = algorithm, schedule
+        self.workers = min(checked_workers(workers), algorithm.n_agents)
+        self.wires = Wires.of(algorithm.mixing)
+        self.plan = TurnPlan(algorithm.n_agents, algorithm.period, algorithm.delay)
+        self.pool = RowPool(algorithm.n_agents, keep_numbers=schedule.record)
+        self.merger = Merger(self.wires) if schedule.record else None
+        self.recorded: list[Events] = []
+        self._moments: list[Moment] = []
+        self.passes, self.n_streams, self._exchanges = 1, 1, 0
+        self._began = time.perf_counter()
+        self._crew = Crew(self.workers)
+        shares = split(algorithm.n_agents, self.workers)
+        whole = replace(each_its_own(state, algorithm.n_agents), pending=None)
+        self._seat([part_of(whole, first, agents) for first, agents in shares])
+
+    @classmethod
+    def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> AsyncThreads:
+        """Open it as a setup says."""
+        return cls(algorithm, state, setup.workers, setup.schedule)
+
+    def _seat(self, parts: list[State]) -> None:
+        """Give every worker its part of the state, and all of them rows to publish in."""
+        n, D = self.algorithm.n_agents, parts[0].n_features
+        size = numbers_sent(self.algorithm, D)
+        self.published = np.zeros((n, size))
+        self.versions = np.zeros((n, STRIDE), np.int64)
+        self.progress = np.zeros((n, STRIDE), np.int64)
+        self.control = np.zeros(STRIDE, np.int64)
+        self.seats = [
+            _Seat(self, part, first, agents)
+            for part, (first, agents) in zip(parts, split(n, self.workers), strict=True)
+        ]
+
+    # --- what the learner calls ----------------------------------------------------------------------
+
+    def begin(self, passes: int, n_streams: int) -> None:
+        """Say how often the streams are read, and how many there are."""
+        self.passes, self.n_streams = passes, n_streams
+
+    def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
+        """Play the turns of a block; it is looked at when all workers are through with it."""
+        before = self._rounds
+        if block.n_rounds:
+            self._widen(block.rows.n_features)
+            _, serials = self.pool.add(block, self.plan.under_way())
+            table = serials.reshape(-1, self.algorithm.n_agents)
+            self._play([self.plan.chunk(table, seat.first, seat.agents) for seat in self.seats])
+        return self._look(before)
+
+    def end(self) -> Snapshots:
+        """Let the last answers arrive."""
+        before = self._rounds
+        if self.algorithm.delay:
+            self._play([self.plan.last(seat.first, seat.agents) for seat in self.seats])
+        for seat in self.seats:
+            seat.end()
+        return self._look(before)
+
+    def state(self) -> State:
+        """The state of all agents, in memory of its own."""
+        return joined([seat.worker.state for seat in self.seats], False)
+
+    def counters(self) -> State:
+        """Counters of all agents, to be read only."""
+        parts = [seat.worker.state for seat in self.seats]
+        return replace(parts[0], t=self._rounds + 1, **joined_counters(parts))
+
+    def weights(self) -> np.ndarray:
+        """Primal weights of all agents: (N, outputs, D)."""
+        return np.concatenate([seat.worker.weights() for seat in self.seats])
+
+    def sent(self) -> tuple[int, int, int]:
+        """Messages sent, their bytes, and how many of them were lost: none is."""
+        return self._exchanges, self._exchanges * 8 * self.published.shape[1], 0
+
+    def moments(self) -> tuple[Moment, ...]:
+        """The run in seconds; the last is now."""
+        return tuple(self._moments)
+
+    def events(self) -> Events | None:
+        """What happened, if it was recorded, with rows numbered as in the whole data."""
+        if self.merger is None:
+            return None
+        whole = Events.joined(self.recorded)
+        numbers = self.pool.numbers.in_the_data(self.passes, self.n_streams)
+        named = (whole.kind <= ANSWER) & (whole.row >= 0)
+        whole.row[named] = numbers[whole.row[named]]
+        return whole
+
+    def close(self) -> None:
+        """End the threads."""
+        self._crew.close()
+
+    # --- playing -------------------------------------------------------------------------------------
+
+    @property
+    def _rounds(self) -> int:
+        return -(-int(self.plan.turns.sum()) // self.algorithm.n_agents)
+
+    def _widen(self, n_features: int) -> None:
+        state = self.seats[0].worker.state
+        if n_features <= state.n_features:
+            return
+        if self.versions.any():
+            raise ValueError(
+                f"found feature {n_features} when messages of {state.n_features} were sent already; say "
+                "the number of features beforehand (n_features, --features)"
+            )
+        parts = [seat.worker.state for seat in self.seats]
+        self._seat([grow(self.algorithm, part, n_features) for part in parts])
+
+    def _play(self, chunks: list[EventChunk]) -> None:
+        start = time.perf_counter() - self._began
+        rows = self.pool.rows.widen(self.seats[0].worker.state.n_features)
+        self.progress[:, 0] = self.versions[:, 0] // 2
+
+        def work(w: int) -> None:
+            self.seats[w].play(chunks[w], rows)
+
+        def stop() -> None:
+            self.control[0] = 1
+
+        self._crew.work(work, stop)
+        spoken = np.diff(self.wires.spoken_starts)
+        for seat, chunk in zip(self.seats, chunks, strict=True):
+            who = seat.first + chunk.agent[chunk.kind == MIX]
+            self._exchanges += int(spoken[who].sum())
+        if self.merger is not None:
+            played = [
+                PlayedTurns(c, s.first, s.log) for s, c in zip(self.seats, chunks, strict=True)
+            ]
+            end = time.perf_counter() - self._began
+            self.recorded.append(self.merger.merged(played, start, end))
+
+    def _look(self, before: int) -> Snapshots:
+        state, weights = self.counters(), self.weights()
+        counters = np.column_stack([state.mistakes, state.loss, state.expected, state.examples])
+        gaps = weights - weights.mean(axis=0)
+        distance = float(np.sqrt(np.mean(np.sum(gaps * gaps, axis=(1, 2)))))
+        totals = counters.sum(axis=0)
+        seconds = time.perf_counter() - self._began
+        self._moments.append(
+            Moment(self._rounds, seconds, int(totals[3]), int(totals[0]), float(totals[1]))
+        )
+        return Snapshots(
+            np.array([self._rounds - before]), counters[None], np.array([[distance, np.nan]])
+        )
+
+
+class _Seat:
+    """One worker: its agents, what they have heard, and what is logged of it."""
+
+    def __init__(self, engine: AsyncThreads, state: State, first: int, agents: int) -> None:
+        self.engine, self.first, self.agents = engine, first, agents
+        algorithm, wires = engine.algorithm, engine.wires
+        self.worker = KernelWorker(algorithm, state, Partition(first, agents), separate=True)
+        lo, hi = wires.starts[first], wires.starts[first + agents]
+        self.messages = np.zeros((1 + hi - lo, engine.published.shape[1]))
+        self.box, self.version = np.full(hi - lo, -1, np.int64), np.zeros(hi - lo, np.int64)
+        self.slopes = np.zeros((agents * (algorithm.delay + 1) + 1, algorithm.outputs))
+        self.turns, self.words = np.zeros(agents, np.int64), np.zeros(kernel.N_WORDS, np.int64)
+        self.absent = np.zeros(algorithm.n_agents, np.int64)
+        self.log = np.empty(0, np.int64)
+
+    def play(self, chunk: EventChunk, rows: Rows) -> None:
+        """Play events; nobody waits for these agents any more when they are through."""
+        wires = self.engine.wires
+        if self.engine.merger is not None:
+            heard = np.diff(wires.starts)[self.first + chunk.agent[chunk.kind == MIX]]
+            self.log = np.empty(int(heard.sum()), np.int64)
+        worker, examples = self.worker.at_hand(rows)
+        memory, kept = self._memory(chunk)
+        self.words[kernel.LOGGED] = 0
+        kernel.play_events(worker, examples, memory, Shadow.none(), 0)
+        del kept
+        self.engine.progress[self.first : self.first + self.agents, 0] = _NOBODY_WAITS
+        if self.words[kernel.STATUS] == kernel.ABORTED:
+            raise StoppedError
+
+    def end(self) -> None:
+        """Count the last weights among the averaged iterates."""
+        if self.worker.state.sums.size:
+            self.worker.state.sums[...] += self.worker.weights()
+
+    def _memory(self, chunk: EventChunk) -> tuple[EventMemory, tuple[np.ndarray, ...]]:
+        """The events by address, and what must stay in memory meanwhile."""
+        engine, algorithm, wires = self.engine, self.engine.algorithm, self.engine.wires
+        counts = np.bincount(chunk.agent[chunk.kind == PREDICT], minlength=self.agents)
+        rate, last = algorithm.rate, int((self.turns + counts).max(initial=1))
+        rates = np.empty(0)
+        if rates_of(rate, 1, 0)[1] == 0.0:
+            rates = evaluate(rate, 1, max(last, 1))
+        scale, exponent = (rate.scale, rate.exponent) if isinstance(rate, Power) else (0.0, 0.0)
+        draws, starts = self._draws(counts)
+        staleness = self.engine.schedule.staleness
+        memory = EventMemory(
+            n=len(chunk.kind), kind=_at(chunk.kind), agent=_at(chunk.agent), wire=_at(chunk.wire),
+            slot=_at(chunk.slot), row=_at(chunk.row), first_row=engine.pool.first,
+            where=_at(engine.pool.where), turns=_at(self.turns), stop_at=1 << 62, rates=_at(rates),
+            scale=float(scale), exponent=float(exponent), chances=_at(draws), chance_starts=_at(starts),
+            starts=_at(wires.starts) + 8 * self.first, sender=_at(wires.sender),
+            weight=_at(wires.weight), own=_at(wires.own) + 8 * self.first,
+            together=averages_together(algorithm), matrix_of=0, spoken=0, absent=_at(self.absent),
+            size=engine.published.shape[1], box=_at(self.box), version=_at(self.version),
+            messages=_at(self.messages[1:]), references=0, free=0, under_way=0,
+            slopes=_at(self.slopes), n_slots=len(self.slopes) - 1, push=False, mass=0, sums=0,
+            heard=0, words=_at(self.words), live=True, published=_at(engine.published),
+            versions=_at(engine.versions), progress=_at(engine.progress),
+            staleness=-1 if staleness is None else staleness, control=_at(engine.control),
+            first_agent=self.first, log=_at(self.log),
+        )  # fmt: skip
+        return memory, (rates, draws, starts)
+
+    def _draws(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers with which randomised algorithms follow experts: a function of seed, agent and turn."""
+        if not self.engine.algorithm.update.randomized:
+            return np.empty(0), np.empty(0, np.int64)
+        drawn = []
+        for a in range(self.agents):
+            seeds = [self.worker.state.seed, self.first + a]
+            bits = np.random.PCG64(np.random.SeedSequence(seeds))
+            bits.advance(int(self.turns[a]))
+            drawn.append(np.random.Generator(bits).random(counts[a]))
+        starts = np.cumsum(counts) - counts - self.turns - 1
+        return np.concatenate(drawn), starts.astype(np.int64)
+
+
+def _check(algorithm: Algorithm, state: State, schedule: Schedule) -> None:
+    check_playable(algorithm, state.n_features, False)
+    if schedule.name != ASYNC or schedule.is_given:
+        raise ValueError(
+            f"the engine threads runs rounds and async, not {schedule.name}; use the engine local"
+        )
+    if not replace(schedule.conditions, delay=0).is_calm or not schedule.conditions.is_prompt:
+        raise ValueError(
+            "threads run in real time: speeds, latencies, losses, absences and drawn delays belong to the "
+            "virtual clock of the engine local"
+        )
+    if isinstance(algorithm.mixing, Changing):
+        raise ValueError("threads without a barrier need a matrix that stays; use the engine local")
+
+
+def _at(array: np.ndarray) -> int:
+    """Address of an array; 0 of an empty one."""
+    return int(array.ctypes.data) if array.size else 0
