@@ -104,7 +104,7 @@ class ShadowSums:
 
 @dataclass(frozen=True)
 class Moment:
-    """A scheduled run at one moment of its (virtual) time."""
+    """A scheduled run at one moment of its (virtual) time; who is absent is known of the last one."""
 
     rounds: int
     time: float
@@ -112,6 +112,7 @@ class Moment:
     mistakes: int
     loss: float
     shadow: ShadowSums | None = None
+    absent: np.ndarray | None = None
 
 
 class Recorder:

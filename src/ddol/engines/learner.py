@@ -29,7 +29,7 @@ from ddol.engines.worker import Snapshots
 from ddol.schedules.events import Events
 from ddol.streams.rows import Block, Rows, no_rows
 from ddol.streams.stream import Position, Stream
-from ddol.trace import Recorder, Trace
+from ddol.trace import Moment, Recorder, Trace
 from ddol.version import __version__
 
 
@@ -65,20 +65,23 @@ class Progress:
     ----------
     rounds, examples : int
         Of all agents.
-    agent_examples, mistakes, loss : (N,)
-        Per agent.
+    agent_examples, mistakes, expected_mistakes, loss : (N,)
+        Per agent; expected where an expert is drawn.
     consensus, best_log_weight : float
         See `ddol.trace.Curves`.
     messages, bytes_sent : int
     seconds : float
     position : Position or None
         Of the streams; None in the middle of a block.
+    moments : tuple of Moment
+        See `ddol.trace.Trace`.
     """
 
     rounds: int
     examples: int
     agent_examples: np.ndarray
     mistakes: np.ndarray
+    expected_mistakes: np.ndarray
     loss: np.ndarray
     consensus: float
     best_log_weight: float
@@ -86,6 +89,7 @@ class Progress:
     bytes_sent: int
     seconds: float
     position: Position | None
+    moments: tuple[Moment, ...] = ()
 
 
 class Past(NamedTuple):
@@ -285,7 +289,7 @@ class Learner:
             return
         assert self.engine is not None and self._since is not None
         rounds = int(seen.rounds[-1])
-        mistakes, loss, _, examples = seen.counters[-1].T
+        mistakes, loss, expected, examples = seen.counters[-1].T
         consensus, best = seen.metrics[-1]
         messages, sent, _ = self._sent(self.engine, rounds)
         self.seconds = time.perf_counter() - self._since
@@ -295,6 +299,7 @@ class Learner:
                 examples=int(examples.sum()),
                 agent_examples=examples.astype(np.int64),
                 mistakes=mistakes.astype(np.int64),
+                expected_mistakes=expected,
                 loss=loss,
                 consensus=float(consensus),
                 best_log_weight=float(best),
@@ -302,6 +307,7 @@ class Learner:
                 bytes_sent=sent,
                 seconds=self.seconds,
                 position=position,
+                moments=_moments(self.engine),
             )
         )
 
@@ -388,7 +394,7 @@ class Learner:
             version=__version__,
             state=state,
             dropped=dropped,
-            moments=() if scheduled is None else scheduled.moments(),
+            moments=_moments(engine),
             events=self._events() if scheduled is None else scheduled.events(),
         )
 
@@ -511,3 +517,8 @@ def _with_outputs(algorithm: Algorithm, state: State) -> State:
         sums=extended("sums", 1),
         slopes=extended("slopes", 3),
     )
+
+
+def _moments(engine: Engine) -> tuple[Moment, ...]:
+    """The run by its time, where a schedule has one."""
+    return engine.moments() if isinstance(engine, ScheduledEngine) else ()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.graph import Topology
 from ddol.engines.answers import encoded
-from ddol.engines.learner import Feed, Learner, Setup
+from ddol.engines.learner import Feed, Learner, Progress, Setup
 from ddol.schedules.conditions import Conditions
 from ddol.schedules.events import Events
 from ddol.schedules.schedule import OwnSchedule, Schedule, schedule_of
@@ -32,6 +34,8 @@ def run(
     conditions: Conditions | None = None,
     record: bool = False,
     replay: Events | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    live: bool | int = False,
     **changes: Any,
 ) -> Trace:
     """Run an algorithm over streams of examples, and return its trace.
@@ -59,6 +63,12 @@ def run(
         Keep the list of events in ``trace.events``.
     replay : Events, optional
         Play what happened in another run, over the same data.
+    on_progress : function of Progress, optional
+        Called about four times a second, and whenever the number of examples passes a power of two.
+        What it raises ends the run.
+    live : bool or int
+        Serve a page that shows the run while it goes on, on any free port or this one of this machine;
+        its address is printed on standard error.
     **changes
         Fields of the algorithm to replace: ``batch``, ``period``, ``delay``, …
 
@@ -81,9 +91,29 @@ def run(
     told = algorithm.update.loops(algorithm.average).propagates_nan and engine != "mpi"
     found = encoded(algorithm, streams, classes, checked=not told)
     plan = schedule_of(schedule, conditions, record, replay)
-    learner = Learner(algorithm, Setup(engine, workers, seed, n_features, schedule=plan))
-    try:
-        learner.follow(Feed(found, passes))
+    setup = Setup(engine, workers, seed, n_features, schedule=plan)
+    feed = Feed(found, passes)
+    with ExitStack() as stack:
+        learner = Learner(algorithm, setup, on_progress=on_progress)
+        stack.callback(learner.close)
+        if live is not False:
+            page = stack.enter_context(_live_page(algorithm, feed, setup, live))
+            learner.on_progress = page if on_progress is None else _both(page, on_progress)
+        learner.follow(feed)
         return learner.trace()
-    finally:
-        learner.close()
+
+
+def _live_page(algorithm: Algorithm, feed: Feed, setup: Setup, live: bool | int) -> Any:
+    """The page stands above the engines, and is found only when it is asked for."""
+    port = 0 if live is True else int(live)
+    return import_module("ddol.live.server").served(algorithm, feed, setup, port)
+
+
+def _both(
+    first: Callable[[Progress], None], second: Callable[[Progress], None]
+) -> Callable[[Progress], None]:
+    def tell(progress: Progress) -> None:
+        first(progress)
+        second(progress)
+
+    return tell

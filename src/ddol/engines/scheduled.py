@@ -135,6 +135,7 @@ class Scheduled:
         """The run by its time; the last is now."""
         seen = self._look()
         now = self._moment(int(seen.rounds[0]), self._time, seen.counters[0])
+        now = replace(now, absent=self.player.absent.astype(bool))
         return (*(m for m in self._moments if m.rounds < now.rounds), now)
 
     def events(self) -> Events | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ddol.measure.certificate import certificate_curve
 from ddol.measure.chart import Chart, Line, draw_on, new_axes
 from ddol.measure.frames import frame_of
 
@@ -120,12 +121,36 @@ def regret_chart(regret: Regret) -> Chart:
     )
 
 
+def certificate_chart(trace: Trace) -> Chart:
+    """The regret certificate: what one serial learner is promised, and the price of being distributed."""
+    found = certificate_curve(trace.moments)
+    if not len(found["examples"]):
+        raise ValueError(
+            f"no certificate was kept of this run of {trace.name}; one needs a schedule, such as async"
+        )
+    x, serial, drift = found["examples"], found["serial"], found["drift"]
+    return Chart(
+        "Regret certificate",
+        f"The regret of all agents is at most {serial[-1] + drift[-1]:,.4g}: {serial[-1]:,.4g} as for one "
+        f"serial learner, and {drift[-1]:,.4g} of drift.",
+        _EXAMPLES,
+        "regret at most",
+        (
+            Line("certificate", x, serial + drift, colour="b", dashed=True),
+            Line("serial", x, serial, colour=2),
+            Line("drift", x, drift, colour=3),
+        ),
+        caption=f"Against {trace.certificate.comparator}. Drift is the price of being distributed.",
+    )
+
+
 CHARTS: dict[str, Callable[[Trace], Chart]] = {
     "mistakes": mistakes_chart,
     "loss": loss_chart,
     "consensus": consensus_chart,
     "traffic": traffic_chart,
     "bound": bound_chart,
+    "certificate": certificate_chart,
 }
 _EXAMPLES = "examples seen by all agents"
 

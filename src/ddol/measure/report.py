@@ -152,6 +152,7 @@ def _facts(trace: Trace) -> list[tuple[str, str]]:
 def _curves(trace: Trace, regret: Regret | None) -> list[str]:
     wanted = ["mistakes", "loss"] if trace.classification else ["loss"]
     wanted += ["bound"] if trace.bounds else []
+    wanted += ["certificate"] if trace.certificate is not None else []
     charts = [chart_of(trace, what) for what in wanted]
     if regret is not None and regret.social_curve.size:
         charts.append(regret_chart(regret))
@@ -167,8 +168,9 @@ def _curves(trace: Trace, regret: Regret | None) -> list[str]:
 
 def _bounds(trace: Trace, regret: Regret | None) -> list[str]:
     found = {**trace.bounds, **({} if regret is None else regret.bounds)}
+    certified = _certified(trace)
     if not found:
-        return [heading("Bound"), paragraph(_why_none(trace, regret), "soft")]
+        return [heading("Bound"), *(certified or [paragraph(_why_none(trace, regret), "soft")])]
     rows = [
         [
             Cell(name),
@@ -184,6 +186,22 @@ def _bounds(trace: Trace, regret: Regret | None) -> list[str]:
         heading("Bound"),
         table(("theorem", "what it says", "bound", "run", "verdict"), rows, wide=True),
         paragraph(f"It holds because of: {needs}.", "soft"),
+        *certified,
+    ]
+
+
+def _certified(trace: Trace) -> list[str]:
+    """The certificate in a sentence."""
+    made = trace.certificate
+    if made is None:
+        return []
+    return [
+        paragraph(
+            f"Certificate: for convex losses the regret of all agents together is at most "
+            f"{made.total:,.4g} against {made.comparator}: {made.serial:,.4g} as for one serial learner, "
+            f"and {made.drift:,.4g} of drift, the price of being distributed. It holds on any graph and "
+            "with any delays."
+        )
     ]
 
 

@@ -1,0 +1,197 @@
+"""The parts of the page, each by the name of the element that it fills, drawn with the report's charts."""
+
+from __future__ import annotations
+
+from html import escape
+
+import numpy as np
+
+from ddol.engines.learner import Progress
+from ddol.live.watched import WatchedRun
+from ddol.measure.chart import number
+from ddol.measure.curves import bytes_in_words, chart_of
+from ddol.measure.network import MOST_EDGES, agent_grid, draw_network
+from ddol.measure.page import Cell, facts, figure, figures, heading, page, paragraph, table
+from ddol.measure.theorems import find_theorem
+from ddol.trace import Trace
+
+PARTS = ("title", "bar", "facts", "charts", "bound", "network", "behind", "log")
+_MOST_DRAWN = 200
+_BEHIND = 0.9
+_MOST_BEHIND = 5
+_STYLE = """
+#bar div{height:.5rem;border-radius:.25rem;background:var(--raised);overflow:hidden;margin:1rem 0 .3rem}
+#bar div div{background:var(--s0);margin:0;border-radius:0}
+#state{color:var(--soft);font-size:.9rem}
+.net circle.behind{stroke:var(--s4);stroke-width:.05}
+.net circle.absent{fill:var(--grid)!important;stroke:var(--soft);stroke-width:.02;stroke-dasharray:.05 .04}
+.net text{fill:#fff}
+.cells{max-width:24rem}
+#log ol{list-style:none;margin:0;padding:0;max-height:16rem;overflow-y:auto;font-size:.9rem}
+#log time{color:var(--soft);font-variant-numeric:tabular-nums;margin-right:.8em}
+"""
+_SCRIPT = """
+const state=document.getElementById("state"),news=new EventSource("events"+location.search);
+news.onopen=()=>{state.textContent="live"};
+news.onerror=()=>{state.textContent="no connection; trying again"};
+news.onmessage=e=>{for(const [id,html] of Object.entries(JSON.parse(e.data))){
+const part=document.getElementById(id);if(part)part.innerHTML=html}};
+news.addEventListener("end",()=>{news.close();state.textContent="ended; this is how it stood"});
+"""
+
+
+def whole_page(watched: WatchedRun, nonce: str) -> str:
+    """The page as it stands now; what comes later replaces its parts."""
+    inside = {name: f'<div id="{name}">{html}</div>' for name, html in parts(watched).items()}
+    beside = "".join(inside.pop(name) for name in ("network", "behind", "log"))
+    body = [
+        '<p id="state">connecting</p>',
+        *inside.values(),
+        f'<div class="beside">{beside}</div>',
+        f'<style>{_STYLE}</style><script nonce="{nonce}">{_SCRIPT}</script>',
+    ]
+    return page("A run of ddol", body)
+
+
+def parts(watched: WatchedRun) -> dict[str, str]:
+    """Every part of the page as it stands now."""
+    trace = watched.trace()
+    if trace is None:
+        title = (
+            f"<h1>{escape(watched.algorithm.name)}</h1>{paragraph('Nothing has been learned yet.')}"
+        )
+        return {**dict.fromkeys(PARTS, ""), "title": title, "log": _log(watched)}
+    return {
+        "title": _title(watched, trace),
+        "bar": _bar(watched),
+        "facts": facts(_facts(trace)),
+        "charts": figures([figure(chart_of(trace, what)) for what in _wanted(trace)]),
+        "bound": _bound(trace),
+        "network": _network(trace, watched),
+        "behind": _behind(watched),
+        "log": _log(watched),
+    }
+
+
+def _title(watched: WatchedRun, trace: Trace) -> str:
+    agents = "one agent" if trace.agents == 1 else f"{trace.agents} agents, {trace.topology}"
+    name = f"{trace.name.replace('_', '-')}, {agents}"
+    what = f"{watched.data}; " if watched.data else ""
+    words = f"{what}engine {watched.engine}, {trace.seconds:,.1f} s so far."
+    return f"<h1>{escape(name)}</h1>{paragraph(words, 'lead')}"
+
+
+def _bar(watched: WatchedRun) -> str:
+    if watched.share is None:
+        return ""
+    share = f"{100 * watched.share:.1f}"
+    return (
+        f'<div role="progressbar" aria-valuenow="{share}" aria-valuemin="0" aria-valuemax="100">'
+        f'<div style="width:{share}%;height:100%"></div></div>{paragraph(f"{share} % read", "soft")}'
+    )
+
+
+def _facts(trace: Trace) -> list[tuple[str, str]]:
+    pairs = [
+        (f"{trace.examples:,}", "examples"),
+        (number(trace.examples / max(trace.seconds, 1e-9)), "examples a second"),
+    ]
+    if trace.classification:
+        pairs.append((f"{100 * trace.error:.2f} %", "mistakes so far"))
+    pairs.append((f"{trace.mean_loss:.4g}", "objective per example"))
+    if trace.agents > 1:
+        pairs += [
+            (f"{trace.consensus:.3g}", "consensus distance"),
+            (bytes_in_words(trace.bytes_sent), "sent"),
+        ]
+    return pairs
+
+
+def _wanted(trace: Trace) -> list[str]:
+    wanted = ["mistakes", "loss"] if trace.classification else ["loss"]
+    if trace.bounds:
+        wanted.append("bound")
+    if trace.certificate is not None:
+        wanted.append("certificate")
+    if np.any(trace.curves.consensus > 0):
+        wanted.append("consensus")
+    return wanted
+
+
+def _bound(trace: Trace) -> str:
+    made = trace.certificate
+    if made is not None:
+        words = (
+            f"{made.total:,.4g}, of which {made.drift:,.4g} are drift, against {made.comparator}."
+        )
+        return heading("Certificate") + paragraph(f"The regret of all agents is at most {words}")
+    if not trace.bounds:
+        found = find_theorem(trace.algorithm)
+        why = found.reason or "the regret theorem applies; its bound is in the report of the run"
+        return heading("Bound") + paragraph(f"No bound applies here and now: {why}.", "soft")
+    rows = [
+        [
+            Cell(name),
+            Cell(f"{told['value']:,.1f} allowed", "n"),
+            Cell(f"{told['observed']:,.0f} {told['quantity']}", "n"),
+            Cell("kept", "good") if told["holds"] else Cell("EXCEEDED", "bad"),
+        ]
+        for name, told in trace.bounds.items()
+    ]
+    return heading("Bound") + table(("theorem", "bound", "observed", "verdict"), rows, wide=True)
+
+
+def _network(trace: Trace, watched: WatchedRun) -> str:
+    graph = getattr(trace.algorithm.mixing, "topology", None)
+    last = watched.last
+    if trace.agents == 1 or last is None:
+        return ""
+    seen = np.maximum(last.agent_examples, 1)
+    each = last.mistakes / seen if trace.classification else last.loss / seen
+    what = "error" if trace.classification else "mean objective"
+    words = f"Agents by {what}, from {each.min():.3g} (green) to {each.max():.3g} (red)"
+    if graph is None or trace.agents > _MOST_DRAWN or graph.n_edges > MOST_EDGES:
+        drawing = agent_grid(each, words)
+    else:
+        drawing = draw_network(graph, words, each, _is_behind(last.agent_examples), _absent(last))
+    caption = f"<figcaption>{escape(words)}.</figcaption>"
+    return f"{heading('Network')}<figure>{drawing}{caption}</figure>"
+
+
+def _absent(last: Progress) -> np.ndarray | None:
+    return last.moments[-1].absent if last.moments else None
+
+
+def _is_behind(examples: np.ndarray) -> np.ndarray:
+    return examples < _BEHIND * examples.max()
+
+
+def _behind(watched: WatchedRun) -> str:
+    last = watched.last
+    if last is None or len(last.agent_examples) == 1:
+        return ""
+    seen = last.agent_examples
+    slow = [i for i in np.argsort(seen, kind="stable")[:_MOST_BEHIND] if _is_behind(seen)[i]]
+    top = heading("Stragglers")
+    if not slow:
+        return top + paragraph("No agent is behind the others.", "soft")
+    cells = ((str(i), f"{seen[i]:,}", f"{seen[i] / seen.max():.0%}") for i in slow)
+    rows = [[Cell(text, "n") for text in row] for row in cells]
+    gone = _absent(last)
+    away = (
+        "" if gone is None or not gone.any() else paragraph(f"Absent now: {_listed(gone)}.", "soft")
+    )
+    return top + away + table(("agent", "examples", "of the first"), rows)
+
+
+def _listed(which: np.ndarray) -> str:
+    numbers = np.flatnonzero(which)
+    more = f" and {len(numbers) - 10} more" if len(numbers) > 10 else ""
+    return ", ".join(map(str, numbers[:10])) + more
+
+
+def _log(watched: WatchedRun) -> str:
+    lines = "".join(
+        f"<li><time>{seconds:,.1f} s</time>{escape(text)}</li>" for seconds, text in watched.notes()
+    )
+    return f"{heading('Events')}<ol>{lines}</ol>" if lines else ""

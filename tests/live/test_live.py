@@ -1,0 +1,248 @@
+"""The page of a run that goes on: its numbers, who may read it, and that nothing in it is believed."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import shutil
+import subprocess
+import threading
+import time
+import urllib.request
+
+import numpy as np
+import pytest
+
+import ddol
+import ddol.streams
+from ddol.engines.learner import Feed, Progress
+from ddol.live.metrics import metrics
+from ddol.live.page import parts
+from ddol.live.server import LiveServer
+from ddol.live.watched import WatchedRun
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((900, 3))
+Y = np.sign(X @ [1.0, -2.0, 0.5] + 0.3 * RNG.standard_normal(900))
+EVIL = "<script>alert(1)</script>\"'&\n.csv"
+
+
+def watched_run(network=3, **options):
+    algorithm = ddol.dogd().on(network)
+    watched = WatchedRun(algorithm, 3, **options)
+    return watched, ddol.run(algorithm, (X, Y), on_progress=watched)
+
+
+@pytest.fixture
+def server():
+    watched, _ = watched_run(data=EVIL)
+    watched.note(f"read {EVIL}")
+    with LiveServer(watched) as served:
+        yield served
+
+
+def ask(server, path="/", token=True, method="GET", **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    query = f"?token={server.token}" if token else ""
+    connection.putrequest(method, path + query, skip_host="Host" in headers)
+    for name, value in headers.items():
+        connection.putheader(name.replace("_", "-"), value)
+    connection.endheaders()
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode(), answer
+
+
+def test_the_page_shows_the_numbers_of_the_run():
+    watched, trace = watched_run()
+    found = parts(watched)
+    assert f"{trace.examples:,}" in found["facts"]
+    assert f"{100 * trace.error:.2f} %" in found["charts"]
+    assert "Wrong predictions so far" in found["charts"]
+    assert "No bound applies here and now: the regret theorem applies" in found["bound"]
+    assert "No agent is behind the others" in found["behind"]
+
+
+def test_bounds_and_certificates_are_shown():
+    algorithm = ddol.dwm_i().on(3)
+    watched = WatchedRun(algorithm, 3)
+    trace = ddol.run(algorithm, (np.sign(X), Y), on_progress=watched)
+    assert f"{trace.bounds['DWM-I']['value']:,.1f} allowed" in parts(watched)["bound"]
+    algorithm = ddol.dogd(radius=2.0).on(ddol.ring(4))
+    watched = WatchedRun(algorithm, 3)
+    trace = ddol.run(algorithm, (X, Y), schedule="async", on_progress=watched)
+    assert f"{trace.certificate.total:,.4g}, of which" in parts(watched)["bound"]
+    assert "Regret certificate" in parts(watched)["charts"]
+
+
+def test_a_page_that_comes_late_shows_the_beginning():
+    watched, trace = watched_run()
+    curves = watched.trace().curves
+    assert curves.rounds[0] == 1
+    assert curves.rounds[-1] == trace.rounds
+    assert curves.mistakes[-1] == trace.mistakes.sum()
+    assert curves.loss[-1] == pytest.approx(trace.loss.sum())
+
+
+def test_memory_is_bounded():
+    watched = WatchedRun(ddol.dogd().on(2))
+    ones = np.ones(2)
+    for k in range(5000):
+        watched(Progress(k + 1, 2 * k, ones, ones * k, ones, ones * k, 0.1, 0.0, k, k, 1.0, None))
+    for k in range(1000):
+        watched.note(str(k))
+    curves = watched.trace().curves
+    assert 200 < len(curves.rounds) <= 513
+    assert curves.rounds[-1] == 5000
+    assert np.all(np.diff(curves.rounds) > 0)
+    assert len(watched.notes()) == 200
+    assert watched.notes()[0][1] == "999"
+
+
+def test_who_is_behind_is_named_and_ringed():
+    sizes = 300, 150, 100
+    streams = [ddol.streams.array_stream(X[:n], Y[:n]) for n in sizes]
+    algorithm = ddol.dogd().on(ddol.ring(3))
+    watched = WatchedRun(algorithm, 3)
+    ddol.run(algorithm, streams, on_progress=watched)
+    found = parts(watched)
+    cells = re.findall(r'<td class="n">([^<]*)</td>', found["behind"])
+    assert cells[:3] == ["2", "100", "33%"]
+    assert found["network"].count('class="behind"') == 2
+
+
+def test_many_agents_are_a_grid():
+    watched, _ = watched_run(300)
+    assert parts(watched)["network"].count("<rect") == 300
+
+
+def test_hostile_names_are_escaped(server):
+    status, body, _ = ask(server)
+    assert status == 200
+    assert "<script>alert" not in body
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in body
+    for html in parts(server.watched).values():
+        assert "<script" not in html
+    told = metrics(server.watched).splitlines()[2]
+    assert told.startswith('ddol_run_info{algorithm="dogd",data="<script>alert(1)</script>\\"')
+    assert "\\n.csv" in told
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        ({"token": False}, 403),
+        ({"path": "/metrics", "token": False}, 403),
+        ({"path": "/events", "token": False}, 403),
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "127.0.0.1.evil.example:80"}, 421),
+        ({"Host": "localhost:9999"}, 200),
+        ({"Host": "[::1]:9999"}, 200),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Sec_Fetch_Site": "cross-site"}, 403),
+        ({"method": "POST"}, 405),
+        ({"method": "HEAD"}, 405),
+        ({"method": "OPTIONS"}, 405),
+        ({"path": "/etc/passwd"}, 404),
+        ({"path": "/../../etc/passwd"}, 404),
+        ({}, 200),
+    ],
+)
+def test_who_may_read(server, request_, status):
+    found, _, answer = ask(server, **request_)
+    assert found == status
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+def test_a_wrong_token_is_refused(server):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port)
+    connection.request("GET", "/?token=" + "x" * 22)
+    assert connection.getresponse().status == 403
+
+
+def test_scripts_run_by_their_nonce_only(server):
+    _, body, answer = ask(server)
+    policy = answer.headers["Content-Security-Policy"]
+    nonce = re.search(r"'nonce-([^']+)'", policy)[1]
+    assert re.findall(r"<script[^>]*>", body) == [f'<script nonce="{nonce}">']
+    assert "default-src 'none'" in policy
+    assert nonce not in ask(server)[1]
+
+
+def test_figures_for_prometheus(server):
+    bearer = f"Bearer {server.token}"
+    status, body, answer = ask(server, "/metrics", token=False, Authorization=bearer)
+    assert status == 200
+    assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    assert f"ddol_rounds_total {server.watched.last.rounds}" in body
+    for line in body.splitlines():
+        assert re.match(r"# (HELP|TYPE) ddol_\w+ .+$|ddol_\w+(\{.*\})? [-+.\de]+$", line), line
+    mistakes = re.findall(r'ddol_mistakes_total\{agent="\d"\} (\d+)', body)
+    assert list(map(int, mistakes)) == server.watched.last.mistakes.tolist()
+
+
+def test_news_comes_until_the_end():
+    watched = WatchedRun(ddol.dogd().on(2), 3)
+    heard: list[str] = []
+    with LiveServer(watched) as server:
+        address = server.address.replace("/?", "/events?")
+
+        def listen():
+            with urllib.request.urlopen(address, timeout=20) as news:
+                heard.extend(line.decode().strip() for line in news)
+
+        listener = threading.Thread(target=listen)
+        listener.start()
+        while not heard:
+            time.sleep(0.01)
+        ddol.run(watched.algorithm, (X, Y), on_progress=watched)
+    listener.join(10)
+    assert not listener.is_alive()
+    news = [json.loads(line[6:]) for line in heard if line.startswith("data: ")]
+    assert "Nothing has been learned yet" in news[0]["title"]
+    assert any("900" in piece.get("facts", "") for piece in news)
+    assert "event: end" in heard
+
+
+def test_run_serves_itself(capsys):
+    seen = []
+
+    def look(progress):
+        if not seen:
+            address = re.search(r"http://\S+", capsys.readouterr().err)[0]
+            seen.append(urllib.request.urlopen(address).read().decode())
+
+    ddol.run(ddol.dogd(), (X, Y), 3, live=True, on_progress=look)
+    assert "dogd, 3 agents, complete" in seen[0]
+
+
+def test_the_share_that_is_read():
+    stream = ddol.streams.array_stream(X, Y)
+    algorithm = ddol.dogd().on(2)
+    watched = WatchedRun(algorithm, 3, feed=Feed([stream], 2))
+    ddol.run(algorithm, stream, passes=2, on_progress=watched)
+    assert watched.share == 1.0
+    assert 'aria-valuenow="100.0"' in parts(watched)["bar"]
+
+
+def test_a_port_that_is_taken_is_said(server):
+    with pytest.raises(OSError, match=f"port {server.port} cannot be used"):
+        LiveServer(server.watched, server.port)
+
+
+@pytest.mark.parametrize("options", [(), ("--force-dark-mode",), ("--window-size=400,900",)])
+def test_a_browser_shows_it(server, options, tmp_path):
+    names = ("chromium", "chromium-browser", "chrome")
+    browser = next(filter(None, map(shutil.which, names)), None)
+    if browser is None:
+        pytest.skip("no Chromium is installed; install the package chromium to run this test")
+    server.watched.end()
+    how = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", *options]
+    where = [f"--user-data-dir={tmp_path}", "--timeout=8000", "--dump-dom", server.address]
+    shown = subprocess.run(
+        [browser, *how, *where], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert "ended; this is how it stood" in shown.stdout
+    assert f"{server.watched.last.examples:,}" in shown.stdout
+    assert not [line for line in shown.stderr.splitlines() if "CONSOLE" in line]
