@@ -24,6 +24,7 @@ from ddol.engines.round_log import RoundLog
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state
 from ddol.engines.state_checks import check_state
+from ddol.engines.tickets import MOST_UNDER_WAY, Ticket, TicketEngine
 from ddol.engines.traffic import Traffic
 from ddol.engines.worker import Snapshots
 from ddol.schedules.events import Events
@@ -145,6 +146,7 @@ class Learner:
         logs = schedule.record and not schedule.plays_events
         self.log = RoundLog(algorithm) if logs else None
         self.feed = Feed()
+        self.tickets = MOST_UNDER_WAY
         self.position: Position | None = None
         self.seconds = 0.0
         self.engine: Engine | None = None
@@ -191,6 +193,50 @@ class Learner:
         """
         for block in self.open_round.filled(rows, agents):
             self.play(block)
+
+    def predict(self, agent: int, x: Any) -> Ticket:
+        """Let an agent predict one example whose answer comes later, or never.
+
+        The agents are asynchronous then: whoever gets an answer learns, sends to its neighbours, and mixes
+        with the newest that they have sent. At most `tickets` predictions may be under way; the oldest is
+        dropped to make room, and counted in `unanswered`.
+
+        Parameters
+        ----------
+        agent : int
+        x : vector, sparse row, or Rows of one row
+
+        Examples
+        --------
+        >>> from ddol.presets import dogd
+        >>> learner = Learner(dogd(l2=0.0).on(2))
+        >>> first, second = learner.predict(0, [1.0, 0.0]), learner.predict(1, [0.0, 2.0])
+        >>> learner.answer(second, -1.0); learner.answer(first, 1.0)
+        >>> second.prediction, learner.trace().mistakes.tolist()
+        (1.0, [0, 1])
+        """
+        return self._desk(x).predict(agent, x)
+
+    def answer(self, ticket: Ticket | int, y: float) -> None:
+        """Learn from the answer to an earlier prediction, in any order; y is −1 or +1, a class, a number."""
+        if not isinstance(self.engine, TicketEngine):
+            raise KeyError("no ticket is waiting; `predict` gives one")
+        self.engine.answer(ticket, y)
+
+    @property
+    def unanswered(self) -> int:
+        """Predictions that were dropped before their answers came."""
+        return self.engine.unanswered if isinstance(self.engine, TicketEngine) else 0
+
+    def _desk(self, x: Any) -> TicketEngine:
+        """The engine of tickets, which goes on from what was learned before."""
+        if not isinstance(self.engine, TicketEngine):
+            known = self.state() if self.engine is not None or self._start is not None else None
+            width = np.shape(x)[-1] if np.ndim(x) else getattr(x, "n_features", 0)
+            state = self._first_state(int(width)) if known is None else known
+            self.close()
+            self.engine = TicketEngine(self.algorithm, state, self.tickets)
+        return self.engine
 
     def follow(self, feed: Feed, position: Position | None = None) -> None:
         """Deal and play streams to their end, from a position if there is one."""

@@ -1,0 +1,246 @@
+"""Answers by ticket: predictions now, answers later, in any order, some of them never."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.engines.player import EventPlayer
+from ddol.engines.state import State, numbers_sent
+from ddol.engines.worker import Snapshots
+from ddol.schedules.clock import EventChunk
+from ddol.schedules.events import ANSWER, MIX, NONE, PREDICT, PROJECT, RECEIVE, SEND, Events
+from ddol.schedules.wires import Wires
+from ddol.streams.rows import Block, Rows
+from ddol.trace import Moment
+
+MOST_UNDER_WAY = 1024
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """A prediction that waits for its answer.
+
+    Parameters
+    ----------
+    number : int
+        0, 1, … in the order of the predictions.
+    agent : int
+    prediction : float
+        −1 or +1, the number of a class, or the score of a regression.
+    scores : (outputs,)
+    """
+
+    number: int
+    agent: int
+    prediction: float
+    scores: np.ndarray
+
+
+@dataclass
+class _Waiting:
+    """What is kept of a prediction: its row, where its slopes go, and the objective's own term."""
+
+    ticket: Ticket
+    row: Rows
+    slot: int
+    penalty: float
+
+
+class TicketEngine:
+    """All agents in this thread, asynchronous: an answer is learned, sent and mixed when it comes.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    state : State
+    most : int
+        Predictions that may be under way; the oldest is dropped, and counted, to make room.
+    """
+
+    name = "local"
+    workers = 1
+
+    def __init__(self, algorithm: Algorithm, state: State, most: int = MOST_UNDER_WAY) -> None:
+        if most < 1:
+            raise ValueError(f"`most` must be at least 1, it is {most}")
+        if algorithm.update.randomized:
+            raise ValueError(
+                f"{algorithm.name} draws its predictions; tickets are for those that do not"
+            )
+        self.algorithm, self.most = algorithm, most
+        self.wires = Wires.of(algorithm.mixing)
+        self.player = EventPlayer(algorithm, state, self.wires)
+        self.waiting: OrderedDict[int, _Waiting] = OrderedDict()
+        self.count, self.unanswered, self.place = 0, 0, 0
+        self._free: list[int] = list(range(most - 1, -1, -1))
+        self._answers = np.zeros(algorithm.n_agents, np.int64)
+        self._sent = 0
+
+    # --- tickets -------------------------------------------------------------------------------------
+
+    def predict(self, agent: int, x: Any) -> Ticket:
+        """Let an agent predict one example, and keep it until its answer comes."""
+        if not 0 <= agent < self.algorithm.n_agents:
+            raise ValueError(f"found agent {agent}, expected 0 to {self.algorithm.n_agents - 1}")
+        row = _one_row(x)
+        self.player.widen(row.n_features)
+        if len(self.waiting) >= self.most:
+            _, oldest = self.waiting.popitem(last=False)
+            self._free.append(oldest.slot)
+            self.unanswered += 1
+        slot, state = self._free.pop(), self.player.worker.state
+        penalty = self._penalty(agent)
+        before = [a[agent] for a in (state.mistakes, state.loss, state.expected, state.examples)]
+        self._play([(PREDICT, agent, NONE, slot, 0)], row)
+        # Nobody knows yet whether it was right: what it costs is counted with its answer.
+        counters = (state.mistakes, state.loss, state.expected, state.examples)
+        for array, value in zip(counters, before, strict=True):
+            array[agent] = value
+        scores = self.player.worker.scores.copy()
+        ticket = Ticket(self.count, agent, self._prediction(scores), scores)
+        self.waiting[self.count] = _Waiting(ticket, row, slot, penalty)
+        self.count += 1
+        return ticket
+
+    def answer(self, ticket: Ticket | int, y: float) -> None:
+        """Learn from the answer to a prediction; then send, and mix with what neighbours have sent."""
+        number = ticket if isinstance(ticket, int) else ticket.number
+        kept = self.waiting.pop(number, None)
+        if kept is None:
+            state = (
+                "was never given" if number >= self.count else "is answered already, or was dropped"
+            )
+            raise KeyError(f"ticket {number} {state}; {len(self.waiting)} are waiting")
+        slopes = self._count(kept, float(y))
+        self.player.slopes[kept.slot] = slopes
+        self._free.append(kept.slot)
+        agent = kept.ticket.agent
+        answered = Rows(
+            kept.row.data, kept.row.indices, kept.row.indptr, kept.row.n_features,
+            np.array([float(y)]), kept.row.weight,
+        )  # fmt: skip
+        self._answers[agent] += 1
+        self._play(self._learning(agent, kept.slot), answered)
+
+    def _learning(self, agent: int, slot: int) -> list[tuple[int, int, int, int, int]]:
+        """What follows from an answer: learn, project, and, after every period-th one, send and mix."""
+        events = [(ANSWER, agent, NONE, slot, 0), (PROJECT, agent, NONE, NONE, NONE)]
+        if self._answers[agent] % self.algorithm.period:
+            return events
+        place = self.place + len(events)
+        events.append((SEND, agent, NONE, 0, NONE))
+        wires = self.wires
+        lo, hi = wires.spoken_starts[agent], wires.spoken_starts[agent + 1]
+        for wire in wires.spoken[lo:hi].tolist():
+            events.append((RECEIVE, int(wires.listener[wire]), wire, 0, place))
+        self._sent += int(hi - lo)
+        return [*events, (MIX, agent, NONE, NONE, NONE)]
+
+    def _play(self, events: list[tuple[int, int, int, int, int]], row: Rows) -> None:
+        kind, agent, wire, slot, rows = zip(*events, strict=True)
+        chunk = EventChunk(
+            np.array(kind, np.int8), np.array(agent, np.int32), np.array(wire, np.int32),
+            np.array(slot, np.int32), np.array(rows, np.int64), np.zeros(len(events)), self.most, 1,
+        )  # fmt: skip
+        self.player.play(chunk, row, np.zeros(1, np.int64), 0, [])
+        self.place += len(events)
+
+    # --- what a prediction costs ---------------------------------------------------------------------
+
+    def _prediction(self, scores: np.ndarray) -> float:
+        if not self.algorithm.classification:
+            return float(scores[0])
+        if self.algorithm.outputs == 1:
+            return 1.0 if scores[0] >= 0 else -1.0
+        return float(np.argmax(scores))
+
+    def _penalty(self, agent: int) -> float:
+        l2 = self.algorithm.update.l2
+        if l2 == 0.0:
+            return 0.0
+        weights = self.player.worker.weights()[agent]
+        return 0.5 * l2 * float((weights * weights).sum())
+
+    def _count(self, kept: _Waiting, y: float) -> np.ndarray:
+        """Count what the prediction cost, at the weights that made it; the slopes there."""
+        algorithm, agent = self.algorithm, kept.ticket.agent
+        state, scores = self.player.worker.state, kept.ticket.scores
+        weight = float(kept.row.weight[0]) if len(kept.row.weight) else 1.0
+        wrong = algorithm.classification and kept.ticket.prediction != y
+        state.examples[agent] += 1
+        state.mistakes[agent] += wrong
+        importance = algorithm.C * weight
+        if algorithm.update.experts:
+            state.loss[agent] += importance * wrong
+            return np.full(algorithm.outputs, y)
+        loss = algorithm.loss
+        answers = (
+            [y] if algorithm.outputs == 1 else np.where(np.arange(len(scores)) == y, 1.0, -1.0)
+        )
+        pairs = list(zip(scores.tolist(), answers, strict=True))
+        cost = sum(loss.value(z, a, loss.parameters) for z, a in pairs)
+        state.loss[agent] += importance * cost + kept.penalty
+        return np.array([importance * loss.derivative(z, a, loss.parameters) for z, a in pairs])
+
+    # --- what the learner calls ----------------------------------------------------------------------
+
+    def begin(self, passes: int, n_streams: int) -> None:
+        """There are no streams."""
+
+    def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
+        """Look; blocks do not go with tickets."""
+        if block.n_rounds:
+            raise ValueError("this learner gives tickets; feed blocks and streams to another one")
+        return self.player.look()
+
+    def end(self) -> Snapshots:
+        """Nothing is left to happen by itself."""
+        return self.player.look()
+
+    def state(self) -> State:
+        """The state of all agents, in memory of its own."""
+        return self.player.worker.state.copy()
+
+    def counters(self) -> State:
+        """The live state, for reading."""
+        return self.player.worker.state
+
+    def weights(self) -> np.ndarray:
+        """Primal weights of all agents: (N, outputs, D)."""
+        return self.player.worker.weights()
+
+    def sent(self) -> tuple[int, int, int]:
+        """Messages sent, their bytes, and how many of them were lost: none."""
+        each = 8 * numbers_sent(self.algorithm, self.player.worker.state.n_features)
+        return self._sent, self._sent * each, 0
+
+    def moments(self) -> tuple[Moment, ...]:
+        """There is no clock."""
+        return ()
+
+    def events(self) -> Events | None:
+        """Nothing is recorded."""
+        return None
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+def _one_row(x: Any) -> Rows:
+    """One example, from a row, a vector or a sparse matrix of one row."""
+    if isinstance(x, Rows):
+        row = x
+    elif hasattr(x, "tocsr"):
+        row = Rows.from_csr(x, np.ones(x.shape[0]))
+    else:
+        dense = np.atleast_2d(np.asarray(x, float))
+        row = Rows.from_dense(dense, np.ones(len(dense)))
+    if len(row) != 1:
+        raise ValueError(f"a ticket is for one example, found {len(row)} rows")
+    return row.check_finite("x")
