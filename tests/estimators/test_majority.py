@@ -3,9 +3,10 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from river import linear_model
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -63,14 +64,14 @@ def test_unfitted_experts_are_cloned_and_fitted_on_the_first_part():
     model = WeightedMajorityClassifier([tree, GaussianNB()], holdout=0.25).fit(X, Y)
     assert not hasattr(tree, "tree_")
     expected = clone(tree).fit(X[:100], Y[:100]).predict(X)
-    np.testing.assert_array_equal(model.committee_.labels(X)[:, 0], expected)
+    np.testing.assert_array_equal(model.experts_.labels(X)[:, 0], expected)
     assert model.trace_.examples == 300
 
 
 def test_fitted_experts_stay_as_they_are_and_hold_nothing_out():
     scaled = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[:50], Y[:50])
     model = WeightedMajorityClassifier([("scaled", scaled), ("yes", yes), no]).fit(X, Y)
-    assert model.committee_.experts[0].model is scaled
+    assert model.experts_.experts[0].model is scaled
     assert model.expert_names_ == ["scaled", "yes", "no"]
     assert model.trace_.examples == 400
 
@@ -128,7 +129,7 @@ def test_randomised_agents_follow_experts_with_their_weights():
 
 
 def test_what_experts_may_not_be():
-    with pytest.raises(ValueError, match="expected a classifier with `predict` or a function"):
+    with pytest.raises(ValueError, match="expected a classifier with `predict`, a model of river"):
         WeightedMajorityClassifier(["LogisticRegression"]).fit(X, Y)
     with pytest.raises(ValueError, match="expert wide gave labels of shape"):
         WeightedMajorityClassifier([("wide", lambda X: np.ones((len(X), 2)))]).fit(X, Y)
@@ -147,3 +148,70 @@ def test_pickles_go_on():
     np.testing.assert_array_equal(thawed.predict(X), model.predict(X))
     thawed.partial_fit(X[:5], Y[:5])
     np.testing.assert_array_equal(thawed.weights_, model.partial_fit(X[:5], Y[:5]).weights_)
+
+
+def stream_of(n, seed=0):
+    """Two classes that a linear model tells apart, in two dimensions."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2))
+    return X, (X[:, 0] + 0.5 * X[:, 1] > 0).astype(int)
+
+
+@pytest.mark.parametrize(
+    "experts",
+    [
+        lambda: [SGDClassifier(random_state=0), GaussianNB()],
+        lambda: [linear_model.LogisticRegression()],
+        lambda: [DecisionTreeClassifier(max_depth=4)],
+        lambda: 2,
+    ],
+    ids=["partial_fit", "river", "fitted anew", "stumps"],
+)
+@pytest.mark.filterwarnings("ignore:the experts")
+def test_the_first_call_decides_nothing(experts):
+    X, y = stream_of(900)
+    found = []
+    for cuts in ([1], [10, 200], [600], []):
+        model = WeightedMajorityClassifier(experts(), n_agents=2, random_state=0)
+        for lo, hi in zip([0, *cuts], [*cuts, 900], strict=True):
+            model.partial_fit(X[lo:hi], y[lo:hi], classes=[0, 1])
+        found.append((model.trace_.mistakes.tolist(), model.weights_.tolist()))
+        assert model.score(*stream_of(500, seed=1)) > 0.78
+    assert all(one == found[0] for one in found)
+
+
+def test_experts_learn_after_they_were_heard():
+    X, y = stream_of(400)
+    model = WeightedMajorityClassifier([GaussianNB()]).partial_fit(X, y, classes=[0, 1])
+    reference, mistakes, lo, due = GaussianNB(), 0, 0, 1
+    while lo < 400:
+        hi = min(due, 400)
+        met = len(np.unique(y[:lo]))
+        said = reference.predict(X[lo:hi]) if met > 1 else np.ones(hi - lo, int)
+        mistakes += int(np.sum(said != y[lo:hi]))
+        if hi == due:
+            reference.partial_fit(X[lo:hi], y[lo:hi], classes=[0, 1])
+        due += min(hi + 1, 128)
+        lo = hi
+    assert model.expert_mistakes_.sum() == mistakes
+    assert mistakes < 60
+
+
+def test_experts_that_cannot_go_on_say_so_and_have_a_budget_in_rows():
+    X, y = stream_of(900)
+    tree = DecisionTreeClassifier(random_state=0)
+    with pytest.warns(UserWarning, match="DecisionTreeClassifier have no partial_fit .* first 300"):
+        model = WeightedMajorityClassifier([tree], fit_rows=300)
+        model.partial_fit(X[:50], y[:50], classes=[0, 1])
+    model.partial_fit(X[50:], y[50:])
+    np.testing.assert_array_equal(
+        model.experts_.labels(X)[:, 0], clone(tree).fit(X[:300], y[:300]).predict(X)
+    )
+
+
+def test_experts_of_the_user_are_not_changed():
+    X, y = stream_of(100)
+    given = [linear_model.LogisticRegression(), GaussianNB()]
+    WeightedMajorityClassifier(given).partial_fit(X, y, classes=[0, 1])
+    WeightedMajorityClassifier(given).fit(X, y)
+    assert not given[0].weights and not hasattr(given[1], "classes_")

@@ -19,13 +19,14 @@ from sklearn.utils.validation import (
 
 from ddol.algorithm import Algorithm
 from ddol.estimators.agents import CONSTRAINTS, LearningAgents
-from ddol.estimators.committee import (
+from ddol.estimators.expert_pool import (
     ADVICE,
     AdviceGiven,
-    Committee,
-    StumpCommittee,
+    ExpertPool,
+    StumpPool,
     default_experts,
 )
+from ddol.estimators.experts import taken
 from ddol.estimators.report import WeightReport
 from ddol.estimators.training_rows import TrainingRows
 from ddol.presets import drwm, dwm_a, dwm_i
@@ -43,9 +44,10 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     experts : list, int, "advice" or None, default=None
-        A list of classifiers or pipelines of scikit-learn, functions of X that return labels, or
-        pairs (name, one of these). Unfitted classifiers are cloned and fitted on the first part of
-        the rows. An int P is that many decision stumps, fitted on all rows, for two classes.
+        A list of classifiers or pipelines of scikit-learn, models of river, functions of X that return
+        labels, or pairs (name, one of these). Unfitted classifiers are cloned. `fit` fits them on the
+        first part of the rows; with `partial_fit` they learn as the stream goes on, each after it was
+        heard. Fitted ones stay as they are. An int P is that many decision stumps, for two classes.
         ``"advice"``: X itself is the experts' advice, one column of labels each. None is a naive
         Bayes classifier, a decision tree and nearest neighbours.
     average : {"dual", "primal"}, default="dual"
@@ -55,8 +57,11 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
     alpha : float in (0, 1), default=0.9
         What the weight of a wrong expert is multiplied by.
     holdout : float in (0, 1), default=0.3
-        First part of the rows of `fit`, or of the first `partial_fit`, on which unfitted experts are
-        fitted; the agents learn from the rest.
+        First part of the rows of `fit` on which unfitted experts are fitted; the agents learn from the
+        rest.
+    fit_rows : int, default=1000
+        With `partial_fit`: first rows of the stream on which stumps and experts that have no
+        `partial_fit` themselves are fitted, anew whenever these rows have doubled.
     n_agents, topology, mixing, engine, workers, batch, period, delay
         As in `DDOLClassifier`.
     shuffle : bool, default=False
@@ -72,7 +77,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
     expert_mistakes_ : (n_agents, n_experts)
         Wrong advice on each agent's own examples.
     expert_names_ : list of str
-    committee_ : the experts, fitted
+    experts_ : the experts, fitted
     n_features_in_ : int
     feature_names_in_ : (n_features_in_,) of str
         Only where X has names.
@@ -104,6 +109,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         "randomized": ["boolean"],
         "alpha": [Interval(Real, 0, 1, closed="neither")],
         "holdout": [Interval(Real, 0, 1, closed="neither")],
+        "fit_rows": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
@@ -114,6 +120,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         randomized: bool = False,
         alpha: float = 0.9,
         holdout: float = 0.3,
+        fit_rows: int = 1000,
         n_agents: int | None = None,
         topology: Any = None,
         mixing: Any = None,
@@ -131,6 +138,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         self.randomized = randomized
         self.alpha = alpha
         self.holdout = holdout
+        self.fit_rows = fit_rows
         self.n_agents = n_agents
         self.topology = topology
         self.mixing = mixing
@@ -160,7 +168,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         agents = None if agents is None else np.asarray(agents)
         if self.shuffle:
             order = check_random_state(self.random_state).permutation(len(y))
-            X, y = _taken(X, order), y[order]
+            X, y = taken(X, order), y[order]
             agents = None if agents is None else agents[order]
         examples = self._begin(X, y, agents, stream=False)
         self._agents.play(examples, shuffle=False)
@@ -179,7 +187,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         X : array, sparse matrix or data frame (n, n_features)
         y : (n,) of labels
         classes : all labels
-            Needed in the first call, which also fits the experts that are not fitted.
+            Needed in the first call.
         agents : (n,) of int or of names, optional
         """
         first = not hasattr(self, "_agents")
@@ -189,7 +197,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
             examples = self._begin(X, y, agents, stream=True)
         else:
             numbers = self._agents.numbers(agents, len(y))
-            examples = TrainingRows.of(self._advice(X), self._answers(y), agents=numbers)
+            examples = self._examples(X, y, numbers)
         self._agents.learn(examples)
         return self._publish(examples)
 
@@ -236,7 +244,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
 
     def _takes_sparse(self) -> bool:
         if isinstance(self.experts, list | tuple):
-            return Committee.of(self.experts).takes_sparse
+            return ExpertPool.of(self.experts).takes_sparse
         return isinstance(self.experts, Integral)
 
     def _checked(self, X: Any, y: Any, reset: bool) -> tuple[Any, np.ndarray]:
@@ -256,35 +264,47 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         return validate_data(self, X, accept_sparse=accepts, dtype=kind, reset=reset)
 
     def _begin(self, X: Any, y: np.ndarray, agents: Any, stream: bool) -> TrainingRows:
-        """Make the committee and the agents; the rows that are left to learn from."""
+        """Make the experts and the agents; the rows that are left to learn from."""
         if len(self.classes_) < 2:
             raise ValueError("The number of classes has to be greater than one; got 1 class")
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        used = self._make_committee(X, y, seed)
-        self.expert_names_ = self.committee_.names
+        used = self._make_experts(X, y, seed, stream)
+        self.expert_names_ = self.experts_.names
         agents = None if agents is None else np.asarray(agents)
-        X, y = _taken(X, slice(used, None)), y[used:]
+        X, y = taken(X, slice(used, None)), y[used:]
         left = None if agents is None else agents[used:]
         n_experts = len(self.expert_names_)
         self._agents = LearningAgents.of(self, self._algorithm(), n_experts, agents, stream)
         self._dealt = 0
         self.expert_mistakes_ = np.zeros((self._agents.algorithm.n_agents, n_experts), np.int64)
         numbers = self._agents.numbers(left, len(y))
-        return TrainingRows.of(self._advice(X), self._answers(y), agents=numbers)
+        return self._examples(X, y, numbers)
 
-    def _make_committee(self, X: Any, y: np.ndarray, seed: int) -> int:
-        """Set `committee_`; the number of rows that it was fitted on, which are learned from no more."""
+    def _examples(self, X: Any, y: np.ndarray, numbers: np.ndarray | None) -> TrainingRows:
+        """What the experts say, each before it learns, and what is true."""
+        said = self.experts_.progress(X, y)
+        return TrainingRows.of(self._answers(said), self._answers(y), agents=numbers)
+
+    def _make_experts(self, X: Any, y: np.ndarray, seed: int, stream: bool) -> int:
+        """Set `experts_`; the number of rows that it was fitted on, which are learned from no more."""
         if self.experts == ADVICE:
             numbered = [f"expert {p}" for p in range(X.shape[1])]
-            self.committee_: Any = AdviceGiven(list(getattr(self, "feature_names_in_", numbered)))
+            self.experts_: Any = AdviceGiven(list(getattr(self, "feature_names_in_", numbered)))
             return 0
         if isinstance(self.experts, Integral):
-            answers = self._answers(y)
-            self.committee_ = StumpCommittee.of(int(self.experts), X, answers, self.classes_, seed)
+            budget = self.fit_rows if stream else 0
+            stumps = StumpPool(int(self.experts), self.classes_, X.shape[1], seed, budget)
+            if not stream:
+                stumps.fit(X, y)
+            self.experts_ = stumps
             return 0
         given = default_experts(seed) if self.experts is None else self.experts
-        self.committee_ = Committee.of(given)
-        if not self.committee_.unfitted:
+        pool = ExpertPool.of(given)
+        if stream:
+            self.experts_ = pool.learning(self.classes_, seed, self.fit_rows)
+            return 0
+        self.experts_ = pool
+        if not pool.unfitted:
             return 0
         used = int(np.ceil(self.holdout * len(y)))
         if used >= len(y):
@@ -292,7 +312,8 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
                 f"n_samples={len(y)} leaves no row to learn from after the {used} on which experts "
                 "are fitted; give more rows, a smaller holdout or fitted experts"
             )
-        self.committee_ = self.committee_.fitted(_taken(X, slice(0, used)), y[:used], seed)
+        first = taken(X, slice(0, used)), y[:used]
+        self.experts_ = pool.fitted(*first, self.classes_, seed)
         return used
 
     def _algorithm(self) -> Algorithm:
@@ -303,9 +324,6 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
             return drwm(self.alpha, n_classes, self.average, **chosen)
         preset = dwm_i if self.average == "dual" else dwm_a
         return preset(self.alpha, n_classes, **chosen)
-
-    def _advice(self, X: Any) -> np.ndarray:
-        return self._answers(self.committee_.labels(X))
 
     def _answers(self, labels: np.ndarray) -> np.ndarray:
         return answers(self.classes_.tolist(), labels.ravel()).reshape(labels.shape)
@@ -329,17 +347,12 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
 
     def _votes(self, X: Any) -> np.ndarray:
         """Share of the votes (n, n_classes), with the mean of the agents' weights."""
-        said = self.committee_.labels(X)
+        said = self.experts_.labels(X)
         weights = self.weights_.mean(axis=0)
         return np.stack([(said == label) @ weights for label in self.classes_], axis=1)
 
     def _drawn(self, X: Any) -> np.ndarray:
-        said = self.committee_.labels(X)
+        said = self.experts_.labels(X)
         rng = np.random.default_rng(self._agents.seed)
         followed = rng.choice(said.shape[1], size=len(said), p=self.weights_.mean(axis=0))
         return said[np.arange(len(said)), followed]
-
-
-def _taken(X: Any, rows: Any) -> Any:
-    """Some rows of an array, a sparse matrix or a data frame."""
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
