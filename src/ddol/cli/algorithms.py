@@ -10,7 +10,7 @@ from ddol.cli.options import DataOptions, LearnOptions
 from ddol.communicate.topologies import topology
 from ddol.presets import PRESETS
 from ddol.streams.errors import DataError
-from ddol.update.losses import REGRESSION, loss_named
+from ddol.update.losses import REGRESSION, Loss, loss_named
 
 PARAMETERS = ("loss", "C", "radius", "rate", "alpha", "l1", "l2", "p")
 _SAME_AS = {"ogd": "dogd", "oeg": "doeg", "wma": "dwm_i", "rwma": "drwm"}
@@ -107,12 +107,22 @@ def _parameters(options: LearnOptions, name: str) -> dict[str, Any]:
                 "classes apart; use another algorithm, such as adaptive"
             )
         given["loss"] = "squared"
+    if options.tau is not None:
+        given["loss"] = _quantile(given.get("loss", "quantile"), options.tau)
     if "loss" in given:
         given["loss"] = _loss(given["loss"], options.task)
     return given
 
 
-def _loss(name: str, task: str | None) -> Any:
+def _quantile(loss: str, tau: float) -> Loss:
+    if loss != "quantile":
+        raise DataError(
+            f"--tau does not go with --loss {loss}; use --loss quantile, or leave it out"
+        )
+    return loss_named("quantile", q=tau)
+
+
+def _loss(name: str | Loss, task: str | None) -> Any:
     loss = loss_named(name)
     if loss.name == "zero_one":
         raise DataError("--loss zero-one is that of weighted majority; use --algorithm dwm-i")

@@ -66,8 +66,29 @@ format_ = option(
     DATA,
     "--format",
     metavar="NAME",
-    help="libsvm, csv, tsv, parquet, npy or npz; by default the file's ending decides.",
+    help="libsvm, vw, csv, tsv, parquet, jsonl, npy or npz; by default the file's ending decides.",
 )
-label = option(DATA, "--label", metavar="COLUMN", help="Label column of a table: name or number.")
+label = option(
+    DATA,
+    "--label",
+    metavar="NAME",
+    show_default="label, y or target in any case, else the first column",
+    help="The label's column of a table, by its name, or by its number from 0 (-1 is the last).",
+)
+missing = option(
+    DATA,
+    "--missing",
+    metavar="NAME",
+    default="error",
+    help="A missing value (empty, NA, ?, null): error: stop there; zero: it is 0; mean: it is the "
+    "column's mean so far.",
+)
+on_bad_line = option(
+    DATA,
+    "--on-bad-line",
+    metavar="NAME",
+    default="stop",
+    help="stop: stop there; skip: leave it out and count it.",
+)
 zero_based = option(DATA, "--zero-based", is_flag=True, help="LIBSVM indices begin at 0, not 1.")
 as_json = click.option("--json", is_flag=True, help="As JSON.")

@@ -16,11 +16,17 @@ class DataOptions:
     data: tuple[str, ...] = ()
     format: str | None = None
     label: str | None = None
-    labels: tuple[float, ...] | None = None
+    labels: tuple[float | str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    weight: str | None = None
+    missing: str = "error"
+    interactions: tuple[str, ...] = ()
     features: int | None = None
     zero_based: bool = False
     bits: int | None = None
-    on_bad_line: str = "error"
+    on_bad_line: str = "stop"
+    deal: str = "round-robin"
+    holdout: float | None = None
     shuffle: bool = False
     limit: int | None = None
     intercept: bool = True
@@ -42,6 +48,7 @@ class LearnOptions:
     mixing: str | None = None
     loss: str | None = None
     task: str | None = None
+    tau: float | None = None
     C: float | None = None
     radius: float | None = None
     rate: float | None = None
@@ -63,7 +70,9 @@ class RunOptions:
     seed: int = 0
     engine: str = "local"
     workers: int | None = None
+    initial: str | None = None
     model: str | None = None
+    predictions: str | None = None
     checkpoint: str | None = None
     every: int | None = None
     resume: bool = False

@@ -10,7 +10,7 @@ from typing import Any
 from ddol.algorithm import Algorithm
 from ddol.cli.algorithms import two_classes_only
 from ddol.cli.options import DataOptions
-from ddol.cli.sources import open_sources, own_seed, spooled
+from ddol.cli.sources import open_sources, own_seed, site_names, spooled
 from ddol.storage import Warn
 from ddol.streams.arrays import RowsStream
 from ddol.streams.discovery import Peek, Wishes, doubts, learn_encoding, peek
@@ -131,12 +131,17 @@ class Pipeline:
         options = self.options
         return Wishes(
             label=options.label,
+            weight=options.weight,
+            drop=options.drop,
             classes=options.labels,
             classification=self.algorithm.classification,
             two_classes=two_classes_only(self.algorithm),
             n_features=options.features,
             intercept=options.intercept and not self._experts,
             bits=options.bits,
+            missing=options.missing,
+            interactions=options.interactions,
+            sites=site_names(options, self.algorithm.n_agents),
         )
 
     def _limited(self, sources: Sequence[Stream]) -> list[Stream]:

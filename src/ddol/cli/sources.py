@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, cast
 
 import numpy as np
 
@@ -30,7 +29,7 @@ def read_options(options: DataOptions) -> ReadOptions:
         format=options.format,
         index_base=0 if options.zero_based else 1,
         n_features=options.features,
-        on_bad_line=cast('Literal["error", "skip"]', options.on_bad_line),
+        on_bad_line="skip" if options.on_bad_line == "skip" else "error",
         label=options.label,
     )
 
@@ -127,3 +126,18 @@ def own_seed(seed: int, stream: int, n_streams: int) -> int:
     if n_streams == 1:
         return seed
     return int(np.random.SeedSequence([seed, stream]).generate_state(1)[0])
+
+
+def site_names(options: DataOptions, n_agents: int) -> tuple[str, ...]:
+    """Names of the agents where each has a file of its own: those of the files.
+
+    Examples
+    --------
+    >>> site_names(DataOptions(("a/bern.csv.gz", "a/lyon.csv.gz")), 2)
+    ('bern', 'lyon')
+    """
+    paths = expand(options.data) if options.data else []
+    if len(paths) != n_agents or n_agents == 1:
+        return ()
+    names = [Path(path).name.partition(".")[0] for path in paths]
+    return tuple(names if len(set(names)) == len(names) else paths)

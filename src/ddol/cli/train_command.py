@@ -18,11 +18,15 @@ from ddol.cli.flags import (
     debug,
     format_,
     label,
+    missing,
+    on_bad_line,
     option,
     zero_based,
 )
 from ddol.cli.options import DataOptions, LearnOptions, RunOptions, TrainOptions
 from ddol.cli.schedule_options import ScheduleOptions, schedule_options
+
+_QUIET = "quiet"
 
 
 @click.command(cls=Command)
@@ -49,6 +53,9 @@ from ddol.cli.schedule_options import ScheduleOptions, schedule_options
     metavar="NAME",
     show_default="what the loss is for",
     help="classification or regression.",
+)
+@option(
+    ALGORITHM, "--tau", metavar="q", type=float, help="Of the quantile loss: the quantile to learn."
 )
 @option(ALGORITHM, "--C", "C", type=float, show_default="1", help="Weight of the loss.")
 @option(ALGORITHM, "--radius", type=float, help="Of the ball that weights stay in.")
@@ -109,19 +116,32 @@ from ddol.cli.schedule_options import ScheduleOptions, schedule_options
 @option(
     DATA,
     "--labels",
-    metavar="1,2,3",
+    metavar="a,b",
     help="All labels, where the beginning does not show them.",
 )
+@option(DATA, "--drop", metavar="NAME", multiple=True, help="Leave a column out; may be repeated.")
+@option(
+    DATA,
+    "--weight",
+    metavar="NAME",
+    help="Column of importances; for LIBSVM text a file with one number per line.",
+)
+@missing
 @option(DATA, "--features", metavar="D", type=COUNT, help="Number of columns, if known.")
 @zero_based
 @option(DATA, "--bits", metavar="b", type=click.IntRange(1, 31), help="Hash the columns to 2^b.")
 @option(
     DATA,
-    "--on-bad-line",
-    metavar="NAME",
-    default="error",
-    help="error: stop there; skip: leave it out and count it.",
+    "--interactions",
+    "-q",
+    metavar="ab",
+    multiple=True,
+    is_flag=False,
+    flag_value=_QUIET,
+    help="Products of features, hashed: ab for namespaces that begin so, NAME*NAME for columns; may "
+    "be repeated. -q alone is --quiet.",
 )
+@on_bad_line
 @option(
     DATA,
     "--intercept/--no-intercept",
@@ -135,15 +155,37 @@ from ddol.cli.schedule_options import ScheduleOptions, schedule_options
     help="Shuffle in bounded memory, or keep the order.",
 )
 @option(DATA, "--limit", metavar="n", type=COUNT, help="Only the first n examples.")
+@option(
+    DATA,
+    "--deal",
+    metavar="NAME",
+    default="round-robin",
+    help="One file: round-robin, or contiguous parts, one for each agent.",
+)
+@option(
+    DATA,
+    "--holdout",
+    metavar="share",
+    type=click.FloatRange(0, 0.5),
+    show_default="0.1 with several passes, else none",
+    help="Share of the examples that is predicted and never learned from; 0 for none.",
+)
 # How the run is carried out.
 @option(RUN, "--passes", metavar="n", type=COUNT, default=1, help="Times that the data are read.")
 @option(RUN, "--seed", metavar="n", type=COUNT_FROM_ZERO, default=0, help="Of everything random.")
 @option(RUN, "--engine", metavar="NAME", default="local", help="local, threads or mpi.")
 @option(RUN, "--workers", metavar="n", type=COUNT, show_default="one per core", help="Threads.")
 @option(RUN, "--resume", is_flag=True, help="Go on from the newest checkpoint.")
-@option(RUN, "--quiet", "-q", is_flag=True, help="No table.")
+@option(RUN, "--quiet", is_flag=True, help="No table.")
+@option(RUN, "--initial", metavar="MODEL", help="Go on from a model of the same algorithm.")
 # What it leaves.
 @option(OUT, "--model", metavar="OUT", help="The model, for ddol predict.")
+@option(
+    OUT,
+    "--predictions",
+    metavar="FILE",
+    help="What was predicted for every example before it was learned from.",
+)
 @option(OUT, "--checkpoint", metavar="DIR", help="Folder of checkpoints, for --resume.")
 @option(
     OUT,
@@ -161,13 +203,21 @@ def train(**given: Any) -> None:
 
     DATA: one file, dealt to the agents round-robin; as many files as agents (or a pattern), one
     each; - for standard input. Without any: a built-in data set.
+
+    The label of a table is the column --label, or the one named label, y or target, or else the first;
+    in LIBSVM and Vowpal Wabbit text it stands first in the line. The first line of a run says what was
+    taken for what.
     """
-    _one_of("--on-bad-line", given["on_bad_line"], ("error", "skip"))
+    _one_of("--on-bad-line", given["on_bad_line"], ("stop", "skip"))
+    _one_of("--missing", given["missing"], ("error", "zero", "mean"))
+    _one_of("--deal", given["deal"], ("round-robin", "contiguous"))
     _one_of("--engine", given["engine"], ("local", "threads", "mpi"))
     _one_of("--task", given["task"], ("classification", "regression"))
     _one_of("--average", given["average"], ("dual", "primal"))
     _one_of("--mixing", given["mixing"], ("uniform", "metropolis"))
-    given["labels"] = _numbers(given["labels"])
+    given["labels"] = _labels(given["labels"])
+    given["quiet"] |= _QUIET in given["interactions"]
+    given["interactions"] = tuple(map(_pair, filter(_QUIET.__ne__, given["interactions"])))
     schedule = ScheduleOptions(**_part(ScheduleOptions, given))
     given["delay"] = schedule.whole_delay
     options = TrainOptions(
@@ -190,10 +240,22 @@ def _one_of(name: str, value: str | None, allowed: tuple[str, ...]) -> None:
         raise ValueError(f"{name}: found {value!r}, expected one of {', '.join(allowed)}")
 
 
-def _numbers(text: str | None) -> tuple[float, ...] | None:
+def _labels(text: str | None) -> tuple[float | str, ...] | None:
+    """Labels that were named: numbers if all of them are."""
     if text is None:
         return None
+    words = [word.strip() for word in text.split(",")]
     try:
-        return tuple(float(part) for part in text.split(","))
+        return tuple(float(word) for word in words)
     except ValueError:
-        raise ValueError(f"--labels: found {text!r}, expected numbers such as 1,2,3") from None
+        return tuple(words)
+
+
+def _pair(text: str) -> str:
+    sides = text.split("*")
+    if (len(sides) == 2 and all(sides)) or (len(sides) == 1 and len(text) == 2):
+        return text
+    raise ValueError(
+        f"--interactions: found {text!r}, expected the first letters of two namespaces, such as ab, or "
+        "two columns, such as town*age"
+    )

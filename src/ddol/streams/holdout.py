@@ -1,0 +1,124 @@
+"""Examples that are never learned from, to see how well others would be predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ddol.streams.rows import Rows, concatenate
+from ddol.streams.stream import Position, Stream
+
+_MOST_BYTES = 16 << 20
+
+
+class HeldOut:
+    """The first examples that were held out, as many as fit into a bounded memory."""
+
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+        self.most_bytes = most_bytes
+        self.pieces: list[Rows] = []
+        self.reached = 0
+        """Rows of the stream that have been looked at."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self.pieces))
+
+    @property
+    def full(self) -> bool:
+        """Whether no more is kept."""
+        return sum(piece.nbytes for piece in self.pieces) >= self.most_bytes
+
+    def rows(self) -> Rows:
+        """All of them, as one block."""
+        self.pieces = [concatenate(self.pieces)]
+        return self.pieces[0]
+
+
+@dataclass(frozen=True)
+class HoldoutStream:
+    """Another stream without every k-th example, which is kept aside.
+
+    Parameters
+    ----------
+    below
+        Where the rows come from, in the same order in every pass.
+    every
+        k: one of so many examples is held out.
+    held
+        Where they are kept.
+
+    Examples
+    --------
+    >>> from ddol.streams.arrays import array_stream
+    >>> stream = HoldoutStream(array_stream(np.eye(5), np.arange(5)), every=3)
+    >>> [(rows, _)] = stream.read()
+    >>> rows.y, stream.held.rows().y
+    (array([0., 1., 3., 4.]), array([2.]))
+    """
+
+    # Not `stream`: rows are dealt by their place in what is left, so nobody may pass over rows below.
+    below: Stream
+    every: int
+    held: HeldOut = field(default_factory=HeldOut)
+
+    @property
+    def n_features(self) -> int | None:
+        """Number of columns, as in the stream below."""
+        return self.below.n_features
+
+    @property
+    def n_examples(self) -> int | None:
+        """Rows that are left, if known."""
+        known = self.below.n_examples
+        return None if known is None else known - known // self.every
+
+    @property
+    def restartable(self) -> bool:
+        """Whether the stream below can be read again."""
+        return self.below.restartable
+
+    def read(
+        self, position: Position | None = None, pass_number: int = 0
+    ) -> Iterator[tuple[Rows, Position]]:
+        """Yield the rows that are left."""
+        at, row = (position["at"], position["row"]) if position else (None, 0)
+        if row > self.held.reached or pass_number and not self.held.reached:
+            self._look_again(row if not pass_number else None)
+        for rows, after in self.below.read(at, pass_number):
+            left = self._split(rows, row)
+            row += len(rows)
+            if len(left):
+                yield left, {"at": after, "row": row}
+
+    def _split(self, rows: Rows, first: int) -> Rows:
+        """The rows that are left of a block that begins with row `first`."""
+        out = (np.arange(first, first + len(rows)) + 1) % self.every == 0
+        if first == self.held.reached and not self.held.full:
+            if out.any():
+                self.held.pieces.append(rows.take(np.flatnonzero(out)))
+            self.held.reached = first + len(rows)
+        return rows.take(np.flatnonzero(~out)) if out.any() else rows
+
+    def _look_again(self, most_rows: int | None) -> None:
+        """Hold the same examples as the run that is gone on with."""
+        row = 0
+        for rows, _ in self.below.read():
+            if self.held.full or (most_rows is not None and row >= most_rows):
+                return
+            self._split(rows, row)
+            row += len(rows)
+
+    def describe(self) -> str:
+        """Name of the stream below."""
+        return self.below.describe()
+
+    def progress(self, position: Position | None) -> tuple[int, int] | None:
+        """Progress of the stream below."""
+        return self.below.progress(position["at"] if position else None)
+
+    def locate(self, position: Position | None, row: int) -> str:
+        """Where the block of the row begins."""
+        place = self.below.locate(position["at"] if position else None, 0)
+        return f"{place} or after it (some rows are held out)"
