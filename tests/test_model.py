@@ -33,7 +33,7 @@ def test_what_is_saved_comes_back(model, tmp_path):
     model.save(tmp_path / "m.ddol")
     again = load(tmp_path / "m.ddol")
     assert np.array_equal(again.weights, model.weights)
-    assert replace(again, weights=model.weights) == model
+    assert replace(again, weights=model.weights, agents=model.agents) == model
     assert [p.name for p in tmp_path.iterdir()] == ["m.ddol"]
 
 

@@ -13,7 +13,7 @@ from ddol.storage import Expected, check_arrays, damaged, read_arrays, write_arr
 from ddol.streams.encoder import Encoder
 from ddol.streams.encoding import Encoding
 from ddol.streams.errors import DataError
-from ddol.streams.labels import Label
+from ddol.streams.labels import Label, listed
 from ddol.streams.raw import Named, Raw, Table, table_of_frame
 from ddol.streams.rows import Rows
 from ddol.trace import Trace
@@ -50,6 +50,8 @@ class Model:
         Name and settings, for people to read.
     training : dict
         Figures of the run.
+    agents : (agents, outputs, width)
+        Weights of every agent, where they differ; empty where all share the mean.
 
     Examples
     --------
@@ -64,6 +66,7 @@ class Model:
     algorithm: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
     version: str = ""
+    agents: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 0)))
 
     @property
     def classes(self) -> tuple[Label, ...] | None:
@@ -85,31 +88,48 @@ class Model:
         """
         return Encoder(self.encoding, **{"learning": False, "labelled": False, **options})
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def agent_number(self, name: str | int) -> int:
+        """Number of an agent, given by its name or its number from 0."""
+        sites = self.encoding.sites
+        if name in sites:
+            return sites.index(str(name))
+        count = max(len(self.agents), int(self.training.get("agents", 1)), len(sites))
+        if str(name).isdigit() and int(name) < count:
+            return int(name)
+        known = f"one of {listed(sites)}" if sites else f"a number from 0 to {count - 1}"
+        raise DataError(f"found no agent {name!r}, expected {known}")
+
+    def decision_function(self, X: Any, agent: str | int | None = None) -> np.ndarray:
         """Scores: (n,) for two classes and regression, (n, classes) for more.
 
         Parameters
         ----------
         X : array, scipy sparse matrix, data frame, or a raw block
             Columns of a data frame are found by their names.
+        agent : name or number, optional
+            Whose weights are used; the mean of all by default.
         """
-        return self.scores(self.encoder().rows(as_raw(X)))
+        return self.scores(self.encoder().rows(as_raw(X)), agent)
 
-    def scores(self, rows: Rows) -> np.ndarray:
+    def scores(self, rows: Rows, agent: str | int | None = None) -> np.ndarray:
         """Scores of rows that are encoded already; see `decision_function`."""
-        scores = _products(rows, self.weights)
+        weights = self.weights
+        if agent is not None:
+            number = self.agent_number(agent)
+            weights = self.agents[number] if len(self.agents) else weights
+        scores = _products(rows, weights)
         if self.encoding.stumps is not None:
             scores[np.abs(scores) <= TIE] = 0.0
         return scores[:, 0] if len(self.weights) == 1 else scores
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any, agent: str | int | None = None) -> np.ndarray:
         """Labels; numbers for a regression model. Score 0 is the positive class.
 
         Parameters
         ----------
-        X : see `decision_function`
+        X, agent : see `decision_function`
         """
-        return self.labels_of(self.decision_function(X))
+        return self.labels_of(self.decision_function(X, agent))
 
     def labels_of(self, scores: np.ndarray) -> np.ndarray:
         """Labels that scores stand for; of a regression model, the scores."""
@@ -141,11 +161,21 @@ class Model:
             "loss": self.loss,
             "outputs": len(self.weights),
             "width": self.weights.shape[1],
+            "agents": len(self.agents),
             "algorithm": self.algorithm,
             "training": self.training,
         }
-        kept = {"weights": self.weights, **{f"encoding.{k}": v for k, v in arrays.items()}}
+        kept = {
+            "weights": self.weights,
+            "agents": self.agents,
+            **{f"encoding.{k}": v for k, v in arrays.items()},
+        }
         write_arrays(path, KIND, kept, header)
+
+    @property
+    def has_chances(self) -> bool:
+        """Whether there are chances of the classes."""
+        return self.classes is not None and loss_named(self.loss).probability is not None
 
     def probability(self) -> Any:
         """The function from score to chance, or an error where the loss has none."""
@@ -169,11 +199,14 @@ def load(path: str | Path) -> Model:
     """
     arrays, header = read_arrays(path, KIND)
     with damaged(path, KIND):
-        parts = {k.removeprefix("encoding."): v for k, v in arrays.items() if k != "weights"}
+        own = [name for name in arrays if name.startswith("encoding.")]
+        parts = {name.removeprefix("encoding."): arrays[name] for name in own}
         encoding = Encoding.from_plain(header["encoding"], parts)
         shape = int(header["outputs"]), int(header["width"])
-        weights = {"weights": arrays["weights"]}
-        check_arrays(path, weights, {"weights": Expected("float64", shape)})
+        agents = int(header["agents"])
+        each = (agents, *shape) if agents else (0, 0, 0)
+        expected = {"weights": Expected("float64", shape), "agents": Expected("float64", each)}
+        check_arrays(path, {name: arrays[name] for name in expected}, expected)
         if encoding.width is not None and encoding.width != shape[1]:
             raise ValueError(f"{shape[1]} weights for {encoding.width} features")
         if encoding.n_outputs != shape[0] and encoding.stumps is None:
@@ -185,6 +218,7 @@ def load(path: str | Path) -> Model:
             algorithm=dict(header["algorithm"]),
             training=dict(header["training"]),
             version=str(header["version"]),
+            agents=_finite(path, arrays["agents"]),
         )
 
 
@@ -199,15 +233,17 @@ def model_of(trace: Trace, encoding: Encoding, settings: dict[str, Any] | None =
     settings : dict, optional
         What else to keep about the algorithm.
     """
-    weights = trace.weights.mean(axis=0)
+    agents = trace.weights
+    weights = agents.mean(axis=0)
     if encoding.stumps is None and encoding.columns is None and encoding.bits is None:
         # A stream may end before it has shown every column that it was said to have, or show more.
         encoding = replace(encoding, n_features=weights.shape[1] - encoding.intercept)
     missing = (encoding.width or 0) - weights.shape[1]
     if missing > 0:  # names that were read ahead and not learned from
         weights = np.pad(weights, ((0, 0), (0, missing)))
+        agents = np.pad(agents, ((0, 0), (0, 0), (0, missing)))
     figures = {k: v for k, v in trace.to_dict().items() if k in _FIGURES}
-    figures["mean_loss"] = trace.mean_loss
+    figures |= {"mean_loss": trace.mean_loss, "agents": trace.agents}
     if trace.classification:
         figures |= {"mistakes": int(trace.mistakes.sum()), "error": trace.error}
     return Model(
@@ -217,6 +253,7 @@ def model_of(trace: Trace, encoding: Encoding, settings: dict[str, Any] | None =
         algorithm={"name": trace.name, **(settings or {})},
         training=figures,
         version=trace.version,
+        agents=agents if len(agents) > 1 else np.empty((0, 0, 0)),
     )
 
 

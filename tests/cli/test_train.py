@@ -78,8 +78,10 @@ def test_one_file_for_each_agent(ddol, tmp_path, text_of):
 
 
 def test_passes_limit_batch_and_intercept(ddol, examples):
-    found = figures(ddol("train", examples, "--passes", 2, "--limit", 100, "--json", "-"))
-    assert found["examples"] == 200 and found["rounds"] == 50
+    found = figures(
+        ddol("train", examples, "--passes", 2, "--limit", 100, "--holdout", 0, "--json", "-")
+    )
+    assert found["examples"] == 200 and found["rounds"] == 50 and found["holdout"] is None
     found = figures(ddol("train", examples, "--batch", 5, "--agents", 2, "--json", "-"))
     assert found["rounds"] == 30
     bare = figures(ddol("train", examples, "--no-intercept", "--json", "-"))
@@ -95,7 +97,11 @@ def test_standard_input_gives_the_same_as_the_file(ddol, examples):
 
 def test_the_table_has_a_header_and_rows_at_powers_of_two(ddol, examples):
     result = ddol("train", examples, "--agents", 2)
-    header, *lines = result.stderr.splitlines()
+    taken, header, *lines = result.stderr.splitlines()
+    assert (
+        taken
+        == "label: the number in front (2 classes: -1, 1), columns by number, 2 agents in turn"
+    )
     assert header.split()[:3] == ["examples", "mean", "loss"]
     rows = [int(line.split()[0].replace(",", "")) for line in lines[: lines.index("")]]
     assert rows == [2, 4, 8, 16, 32, 64, 128, 256, 300]
@@ -190,7 +196,7 @@ def test_bad_lines_can_be_skipped_and_are_counted(ddol, tmp_path, text_of):
         (("--mixing", "none"), "expected one of uniform, metropolis"),
         (("--resume",), "--resume needs --checkpoint"),
         (("--every", 10), "--every needs --checkpoint"),
-        (("--labels", "a,b"), "expected numbers such as"),
+        (("--labels", "a,b"), "found label -1, expected one of a, b"),
         (("--algorithm", "dogd", "--C", -1), "`C` must be a positive number"),
         (("--agents", 0), "--agents"),
     ],

@@ -14,7 +14,7 @@ from ddol.cli.flags import (
     as_json,
     debug,
     format_,
-    label,
+    on_bad_line,
     zero_based,
 )
 from ddol.cli.options import DataOptions, LearnOptions
@@ -44,9 +44,17 @@ app.add_command(train)
 @click.argument("data", nargs=-1, required=True)
 @click.option("--out", metavar="FILE", help="By default standard output.")
 @click.option("--scores", is_flag=True, help="Scores instead of labels.")
-@click.option("--probabilities", is_flag=True, help="The chance of every class, in rising order.")
+@click.option(
+    "--proba",
+    "--probabilities",
+    "proba",
+    is_flag=True,
+    help="The chance of every class, in the order of ddol inspect.",
+)
+@click.option(
+    "--agent", metavar="NAME", help="Predict as this agent would: its name, or its number."
+)
 @format_
-@label
 @zero_based
 @debug
 def predict(
@@ -54,22 +62,51 @@ def predict(
     data: tuple[str, ...],
     out: str | None,
     scores: bool,
-    probabilities: bool,
+    proba: bool,
+    agent: str | None,
     format: str | None,  # noqa: A002
-    label: str | None,
     zero_based: bool,
 ) -> None:
-    """Predict with a model: one line for every example of DATA.
+    """Predict with a model: one line for every example of DATA, as it comes.
 
     MODEL: a file that `ddol train --model` wrote. DATA: files to predict on; - for standard input.
+    Columns are found by their names; a label may be there, and is not looked at.
     """
+    from ddol.cli.predict import Wanted
     from ddol.cli.predict import predict as run_prediction
 
-    if scores and probabilities:
-        raise ValueError("--scores does not go with --probabilities; leave one out")
-    what = "probabilities" if probabilities else "scores" if scores else "labels"
-    reading = DataOptions(data, format=format, label=label, zero_based=zero_based)
-    run_prediction(model, reading, out, what)
+    if scores and proba:
+        raise ValueError("--scores does not go with --proba; leave one out")
+    what = "chances" if proba else "scores" if scores else "labels"
+    reading = DataOptions(data, format=format, zero_based=zero_based)
+    run_prediction(model, reading, out, Wanted(what, agent))
+
+
+@app.command()
+@click.argument("model")
+@click.argument("data", nargs=-1, required=True)
+@click.option("--json", metavar="OUT", help="Figures as JSON; - for standard output.")
+@format_
+@zero_based
+@on_bad_line
+@debug
+def evaluate(
+    model: str,
+    data: tuple[str, ...],
+    json: str | None,
+    format: str | None,  # noqa: A002
+    zero_based: bool,
+    on_bad_line: str,
+) -> None:
+    """How well a model predicts DATA: accuracy, log loss, AUC, confusion; R², MAE, RMSE.
+
+    MODEL: a file that `ddol train --model` wrote. DATA: files with labels; those that are named like
+    the agents are evaluated one by one, too, each with its agent's own weights.
+    """
+    from ddol.cli.evaluate import evaluate as run_evaluation
+
+    reading = DataOptions(data, format=format, zero_based=zero_based, on_bad_line=on_bad_line)
+    run_evaluation(model, reading, json)
 
 
 @app.command()

@@ -50,6 +50,6 @@ class CheckpointWriter:
     def advice(self) -> str:
         """How to go on after a stop."""
         if self.folder is None:
-            return "nothing was written; use --checkpoint DIR to be able to go on"
+            return ""
         again = [a for a in sys.argv[1:] if a != "--resume"]
         return f"go on with: {shlex.join(['ddol', *again, '--resume'])}"

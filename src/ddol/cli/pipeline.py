@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ddol.algorithm import Algorithm
@@ -17,6 +17,9 @@ from ddol.streams.discovery import Peek, Wishes, doubts, learn_encoding, peek
 from ddol.streams.encoder import Encoder
 from ddol.streams.encoding import Encoding
 from ddol.streams.errors import DataError
+from ddol.streams.filling import FilledStream, joint_means
+from ddol.streams.holdout import HeldOut, HoldoutStream
+from ddol.streams.importance import WeightedStream
 from ddol.streams.labels import listed
 from ddol.streams.limited import LimitedStream, ReadAhead
 from ddol.streams.parallel import ParallelStream, ParsingPool
@@ -43,16 +46,21 @@ class Prepared:
     sources : streams as they are read
     streams : the same, encoded and shuffled
     encoder : Encoder
+    filled : streams in which missing values are filled
+    held : examples that are not learned from
     """
 
     sources: list[Stream]
     streams: list[Stream]
     encoder: Encoder
+    filled: list[FilledStream] = field(default_factory=list)
+    held: list[HeldOut] = field(default_factory=list)
 
     @property
     def encoding(self) -> Encoding:
         """Names of columns, labels and sites, as far as they are known by now."""
-        return self.encoder.encoding
+        means = joint_means([stream.latest for stream in self.filled])
+        return replace(self.encoder.encoding, means=means)
 
     @property
     def n_weights(self) -> int | None:
@@ -104,14 +112,19 @@ class Pipeline:
         kinds = None if known is None else known.kinds
         sources = open_sources(options, algorithm.n_agents, regression, self.own, kinds)
         parts = self._limited(sources)
-        if known is None:
+        encoding = known
+        if encoding is None:
             parts = [part if part.restartable else ReadAhead(part) for part in parts]
-            known = self._learned(parts)
+            encoding = self._learned(parts)
+        parts = self._completed(parts, encoding)
+        if known is None:
+            encoding = self._finished(encoding, parts)
         skip = options.on_bad_line == "skip"
-        encoder = Encoder(known, skip=skip, warn=self.warn)
+        encoder = Encoder(encoding, skip=skip, warn=self.warn)
         self._check_shared_names(encoder, len(parts))
-        streams = self._assembled(parts, encoder)
-        return Prepared(sources, streams, encoder)
+        streams, held = self._assembled(parts, encoder)
+        filled = [part for part in parts if isinstance(part, FilledStream)]
+        return Prepared(sources, streams, encoder, filled, held)
 
     @property
     def _experts(self) -> bool:
@@ -164,6 +177,29 @@ class Pipeline:
         if doubt := doubts(encoding, everybody[0].name):
             self.warn(doubt)
         self._warn_of_long_runs(peeks)
+        return encoding
+
+    def _completed(self, parts: Sequence[Stream], encoding: Encoding) -> list[Stream]:
+        """The streams with weights from a file, and without missing values."""
+        streams = list(parts)
+        path = self.options.weight
+        if encoding.columns is None and path is not None:
+            if len(streams) > 1:
+                raise DataError(f"--weight {path}: found {len(streams)} files, expected one")
+            streams = [WeightedStream(streams[0], path)]
+        if encoding.missing != "mean" or not encoding.numbers:
+            return streams
+        if self.own is not None and len(streams) > 1:
+            raise DataError(
+                "--missing mean does not go with a file for each process, which have other means; "
+                "use --missing zero"
+            )
+        return [FilledStream(stream, encoding.numbers) for stream in streams]
+
+    def _finished(self, encoding: Encoding, parts: Sequence[Stream]) -> Encoding:
+        """The encoding with what only all the data tell."""
+        if self.own is not None and len(parts) > 1 and not self._experts:
+            parts = [parts[k] for k in self.own]
         if self._experts:
             return self._with_stumps(encoding, parts)
         return self._with_width(encoding, parts) if self._needs_width else encoding
@@ -223,20 +259,33 @@ class Pipeline:
                 "places in each; hash them with --bits"
             )
 
-    def _assembled(self, parts: Sequence[Stream], encoder: Encoder) -> list[Stream]:
+    def _assembled(
+        self, parts: Sequence[Stream], encoder: Encoder
+    ) -> tuple[list[Stream], list[HeldOut]]:
         pool, n = ParsingPool(self.parsers), len(parts)
-        streams = []
+        streams, held = [], []
         for number, part in enumerate(parts):
             # Pieces are encoded where they are parsed, unless names get their places as they come.
             if encoder.in_order:
                 stream = encoder.stream(self._parallel(part, n, pool))
             else:
                 stream = self._parallel(encoder.stream(part), n, pool)
+            if self._every:
+                stream = HoldoutStream(stream, self._every)
+                held.append(stream.held)
             if self.options.shuffle:
                 memory = max(1 << 20, _SHUFFLE_BYTES // n)
                 stream = ShuffledStream(stream, own_seed(self.seed, number, n), memory)
             streams.append(stream)
-        return streams
+        return streams, held
+
+    @property
+    def _every(self) -> int:
+        """One of so many examples is held out; 0 for none."""
+        share = self.options.holdout
+        if share is None:
+            share = 0.1 if self.passes > 1 else 0.0
+        return round(1.0 / share) if share > 0.0 else 0
 
     def _parallel(self, stream: Stream, n_parts: int, pool: ParsingPool) -> Stream:
         if isinstance(stream, RowsStream):

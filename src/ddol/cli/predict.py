@@ -1,10 +1,11 @@
-"""``ddol predict``: one line for every example, a block at a time."""
+"""``ddol predict``: one line for every example, as soon as it is read."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TextIO
 
 import numpy as np
@@ -18,7 +19,28 @@ from ddol.streams.open import open_stream
 from ddol.streams.stream import Stream
 
 
-def predict(path: str, data: DataOptions, out: str | None, what: str) -> None:
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be predicted.
+
+    Parameters
+    ----------
+    what : "labels", "scores" or "chances"
+    agent : str or None
+        Whose weights are used; None for the mean of all.
+    """
+
+    what: str = "labels"
+    agent: str | None = None
+
+    def of(self, model: Model, scores: np.ndarray) -> np.ndarray:
+        """The answer that scores stand for."""
+        if self.what == "labels":
+            return model.labels_of(scores)
+        return scores if self.what == "scores" else model.chances_of(scores)
+
+
+def predict(path: str, data: DataOptions, out: str | None, wanted: Wanted) -> None:
     """Write predictions on data to a file or to standard output.
 
     Parameters
@@ -28,41 +50,45 @@ def predict(path: str, data: DataOptions, out: str | None, what: str) -> None:
     data : DataOptions
     out : str or None
         File name; None is standard output.
-    what : "labels", "scores" or "probabilities"
+    wanted : Wanted
     """
     model = load(path)
-    if what == "probabilities":
+    if wanted.what == "chances":
         model.probability()
-    stream = open_stream(data.data, read_options(data))
+    if wanted.agent is not None:
+        model.agent_number(wanted.agent)
+    stream = open_stream(data.data, read_options(data, model.encoding.kinds))
     if out is not None:
         check_writable(out)
     with _opened(out) as file:
-        for lines in _lines(model, stream, what):
+        for lines in _lines(model, stream, wanted):
             file.write(lines)
+            file.flush()
 
 
 @contextmanager
 def _opened(out: str | None) -> Iterator[TextIO]:
     if out is None:
         yield sys.stdout
-        sys.stdout.flush()
         return
     with written_beside(out) as beside, beside.open("w", encoding="utf-8") as file:
         yield file
 
 
-def _lines(model: Model, stream: Stream, what: str) -> Iterator[str]:
+def _lines(model: Model, stream: Stream, wanted: Wanted) -> Iterator[str]:
     encoded = model.encoder(warn=warn).stream(stream)
     for rows, _ in encoded.read():
-        scores = model.scores(rows)
-        if what == "labels":
-            yield _text(model.labels_of(scores))
-        else:
-            yield _text(scores if what == "scores" else model.chances_of(scores))
+        yield text_of(wanted.of(model, model.scores(rows, wanted.agent)))
 
 
-def _text(found: np.ndarray) -> str:
-    """One line for every row; numbers as short as they can be without loss."""
+def text_of(found: np.ndarray) -> str:
+    """One line for every row; numbers as short as they can be without loss.
+
+    Examples
+    --------
+    >>> text_of(np.array([1.0, 0.25])), text_of(np.array(["no"], dtype=object))
+    ('1.0\\n0.25\\n', 'no\\n')
+    """
     if found.ndim == 1:
         show = str if found.dtype == object else repr
         return "".join(f"{show(value)}\n" for value in found.tolist())

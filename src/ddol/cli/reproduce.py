@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from ddol.cli.leaving import command
 from ddol.cli.table import say
-from ddol.cli.train import command
 from ddol.experiments.config import Figure, known_figures
 from ddol.experiments.run import reproduce as run_experiments
 from ddol.storage import write_text

@@ -14,6 +14,7 @@ import numpy as np
 
 from ddol.cli.options import DataOptions
 from ddol.streams.arrays import RowsStream, array_stream
+from ddol.streams.dealing import contiguous
 from ddol.streams.errors import DataError
 from ddol.streams.files import STDIN, open_bytes, read_once
 from ddol.streams.formats import ReadOptions, format_of
@@ -23,8 +24,8 @@ from ddol.streams.stream import Stream
 _PIECE, _PIECES = 1 << 16, 1024
 
 
-def read_options(options: DataOptions) -> ReadOptions:
-    """How files are read."""
+def read_options(options: DataOptions, kinds: Mapping[str, str] | None = None) -> ReadOptions:
+    """How files are read; ``kinds`` of columns are those of an encoding that is known."""
     return ReadOptions(
         format=options.format,
         index_base=0 if options.zero_based else 1,
@@ -52,6 +53,15 @@ def open_sources(
     own : agents whose files are read by this process; None for all
     kinds : kind of every column of a table, where an encoding knows it
     """
+    streams = _opened(options, n_agents, regression, own)
+    if options.deal == "contiguous" and len(streams) == 1 and n_agents > 1:
+        return contiguous(streams[0], n_agents)
+    return streams
+
+
+def _opened(
+    options: DataOptions, n_agents: int, regression: bool, own: Sequence[int] | None
+) -> list[Stream]:
     if not options.data:
         return [built_in(regression)]
     paths = expand(options.data)
@@ -139,5 +149,16 @@ def site_names(options: DataOptions, n_agents: int) -> tuple[str, ...]:
     paths = expand(options.data) if options.data else []
     if len(paths) != n_agents or n_agents == 1:
         return ()
-    names = [Path(path).name.partition(".")[0] for path in paths]
+    names = [stem_of(path) for path in paths]
     return tuple(names if len(set(names)) == len(names) else paths)
+
+
+def stem_of(path: str) -> str:
+    """A file's name without folder and endings.
+
+    Examples
+    --------
+    >>> stem_of("data/bern.csv.gz")
+    'bern'
+    """
+    return Path(path).name.partition(".")[0]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
+from ddol.cli.leaving import command
 from ddol.cli.table import say
-from ddol.cli.train import command
 from ddol.measure.page import figure, figures, heading, origin, paragraph, write_page
 from ddol.streams.errors import DataError
 from ddol.study.config import SweepFile, read_sweep

@@ -13,6 +13,7 @@ from ddol.streams.stream import Position
 from ddol.trace import Trace
 
 if TYPE_CHECKING:
+    from ddol.cli.holdout import HeldOutFigures
     from ddol.measure.applicable import MistakeBound
 
 _COLUMNS = (
@@ -40,9 +41,12 @@ class Row:
     consensus: float
     megabytes: float
     speed: float
+    held_out: float | None = None
 
 
-def row_of(progress: Progress, bound: MistakeBound | None) -> Row:
+def row_of(
+    progress: Progress, bound: MistakeBound | None, held: HeldOutFigures | None = None
+) -> Row:
     """Row of a run as it stands."""
     shares = progress.mistakes / progress.agent_examples.clip(1)
     return Row(
@@ -54,6 +58,7 @@ def row_of(progress: Progress, bound: MistakeBound | None) -> Row:
         consensus=progress.consensus,
         megabytes=progress.bytes_sent / 1e6,
         speed=progress.examples / max(progress.seconds, 1e-9),
+        held_out=None if held is None else held.error,
     )
 
 
@@ -69,6 +74,8 @@ class ProgressTable:
     bound : MistakeBound or None
     out : file or None
         Standard error; None to measure without showing, as all but one process of a run do.
+    held : bool
+        Whether examples are held out, and how well they are predicted is shown, too.
     """
 
     def __init__(
@@ -78,6 +85,7 @@ class ProgressTable:
         algorithm: Algorithm,
         bound: MistakeBound | None,
         out: TextIO | None,
+        held: bool = False,
     ) -> None:
         self.bound = bound
         self.regression = not algorithm.classification
@@ -85,17 +93,20 @@ class ProgressTable:
         self.next = 1
         self.last: Row | None = None
         self.bar = Bar(feed, position, out)
-        self._line(" ".join(f"{name:>{width}}" for name, width in _COLUMNS))
+        self.columns = list(_COLUMNS)
+        if held:
+            self.columns.insert(5, ("held-out" if self.regression else "held-out %", 11))
+        self._line(" ".join(f"{name:>{width}}" for name, width in self.columns))
 
     def due(self, progress: Progress) -> bool:
         """Whether the examples have doubled."""
         return self._reached(progress) >= self.next
 
-    def show(self, progress: Progress, row: bool) -> None:
+    def show(self, progress: Progress, row: bool, held: HeldOutFigures | None = None) -> None:
         """Add a row, if one is wanted, and move the bar."""
         self.reached = progress
         if row:
-            self._add(row_of(progress, self.bound))
+            self._add(row_of(progress, self.bound, held))
             self.next = 1 << self._reached(progress).bit_length()
         if progress.position is not None:
             self.bar.move(progress.position)
@@ -105,17 +116,17 @@ class ProgressTable:
         # The last round of a pass may be short, so that a power is missed by a few examples.
         return progress.examples + progress.examples // 100
 
-    def end(self) -> None:
+    def end(self, held: HeldOutFigures | None = None) -> None:
         """Add a last row."""
         at = self.reached
         if at is not None and (self.last is None or at.examples > self.last.examples):
-            self._add(row_of(at, self.bound))
+            self._add(row_of(at, self.bound, held))
 
     def _add(self, row: Row) -> None:
         before = self.last or Row(0, 0.0, 0, 0.0, None, 0.0, 0.0, 0.0)
         recent = (row.loss - before.loss) / max(row.examples - before.examples, 1)
         error = 100 * row.mistakes / max(row.examples, 1)
-        cells = (
+        cells = [
             f"{row.examples:,}",
             f"{row.loss / max(row.examples, 1):.5g}",
             f"{recent:.5g}",
@@ -125,10 +136,17 @@ class ProgressTable:
             f"{row.consensus:.3g}",
             f"{row.megabytes:,.2f}",
             f"{row.speed:,.0f}",
-        )
-        widths = [width for _, width in _COLUMNS]
+        ]
+        widths = [width for _, width in self.columns]
+        if len(widths) > len(cells):
+            cells.insert(5, self._held_out(row.held_out))
         self._line(" ".join(f"{c:>{w}}" for c, w in zip(cells, widths, strict=True)))
         self.last = row
+
+    def _held_out(self, error: float | None) -> str:
+        if error is None:
+            return "–"
+        return f"{error:.4g}" if self.regression else f"{100 * error:.2f}"
 
     def _line(self, text: str) -> None:
         self.bar.above(text)
@@ -189,7 +207,7 @@ class Bar:
             self._bar = None
 
 
-def summary(trace: Trace) -> list[str]:
+def summary(trace: Trace, passes: int = 1, held: HeldOutFigures | None = None) -> list[str]:
     """What a run came to, in a few lines."""
     speed = trace.examples / max(trace.seconds, 1e-9)
     network = f"{trace.topology}, {trace.mixing} mixing" if trace.agents > 1 else "alone"
@@ -207,6 +225,12 @@ def summary(trace: Trace) -> list[str]:
         told.append(f"consensus distance {trace.consensus:.3g}")
         told.append(f"{trace.bytes_sent / 1e6:,.2f} MB sent")
     lines.append(", ".join(told))
+    if passes > 1:
+        lines[-1] += f" (while learning, over {passes} passes: what was seen before is known)"
+    if held is not None:
+        shown = f"{100 * held.error:.2f} %" if trace.classification else f"{held.error:.5g}"
+        what = "error" if trace.classification else "root mean squared error"
+        lines.append(f"held-out {what}: {shown} of {held.examples:,} examples never learned from")
     for name, bound in trace.bounds.items():
         verdict = "kept" if bound["holds"] else "VIOLATED"
         lines.append(f"bound {name}: {bound['value']:,.1f} {bound['quantity']}, {verdict}")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ddol.compiled import entry
+from ddol.streams.arrays import RowsStream
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows, concatenate, no_rows
 from ddol.streams.stream import Position, Stream
@@ -224,6 +226,27 @@ def _join_rounds(n, n_agents, batch, agents, filled, rounds, places):  # type: i
         rounds[row], places[row] = number, filled[agent]
         filled[agent] += 1
     return number + 1 if n else 0
+
+
+def contiguous(stream: Stream, parts: int) -> list[Stream]:
+    """A stream cut into contiguous parts, one for each agent.
+
+    Examples
+    --------
+    >>> from ddol.streams.arrays import array_stream
+    >>> [part.n_examples for part in contiguous(array_stream(np.eye(5), np.arange(5)), 2)]
+    [2, 3]
+    """
+    if isinstance(stream, RowsStream):
+        rows, n = stream.rows, len(stream.rows)
+        ends = [n * k // parts for k in range(parts + 1)]
+        return [replace(stream, rows=rows.slice(lo, hi)) for lo, hi in pairwise(ends)]
+    part_of = getattr(stream, "part_of", None)
+    if part_of is None or not stream.restartable:
+        raise DataError(
+            f"{stream.describe()}: cannot be cut into contiguous parts; use --deal round-robin"
+        )
+    return [part_of(number, parts) for number in range(parts)]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from ddol.streams.encoding import NUMBER, TEXT, Column, Encoding
 from ddol.streams.errors import DataError
 from ddol.streams.labels import Label, checked_classes, listed
 from ddol.streams.limited import ReadAhead
-from ddol.streams.raw import Cells, Named, Raw, Table, Text
+from ddol.streams.raw import Cells, Raw, Table, Text
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Stream
 from ddol.streams.summary import MOST_LABELS, joined, label_cells, scan
@@ -207,10 +207,12 @@ def _shape(
     block: Raw, wishes: Wishes, where: str
 ) -> tuple[tuple[Column, ...] | None, str | None, str | None]:
     """Columns, label and weight of a block."""
-    if isinstance(block, Rows):
-        return None, None, None
-    if isinstance(block, Named):
-        return (), None, None
+    if not isinstance(block, Table):
+        if wishes.drop:
+            raise DataError(
+                f"{where}: --drop is for tables, whose columns have names; leave it out"
+            )
+        return None if isinstance(block, Rows) else (), None, None
     strange = [name for name in wishes.drop if name not in block.columns]
     if strange:
         raise DataError(

@@ -84,7 +84,7 @@ class HoldoutStream:
     ) -> Iterator[tuple[Rows, Position]]:
         """Yield the rows that are left."""
         at, row = (position["at"], position["row"]) if position else (None, 0)
-        if row > self.held.reached or pass_number and not self.held.reached:
+        if row > self.held.reached or (pass_number and not self.held.reached):
             self._look_again(row if not pass_number else None)
         for rows, after in self.below.read(at, pass_number):
             left = self._split(rows, row)

@@ -1,0 +1,104 @@
+"""``ddol evaluate``: how well a model predicts examples whose labels are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ddol.cli.leaving import write_json
+from ddol.cli.options import DataOptions
+from ddol.cli.sources import read_options, stem_of
+from ddol.cli.table import say, warn
+from ddol.measure.evaluation import ClassEvaluation, NumberEvaluation, evaluation_of
+from ddol.model import Model, load
+from ddol.streams.open import expand, open_stream
+
+
+def evaluate(path: str, data: DataOptions, json: str | None) -> None:
+    """Print how well a model predicts data, and write it as JSON.
+
+    Parameters
+    ----------
+    path : str
+        Of the model.
+    data : DataOptions
+    json : str or None
+        File name; ``-`` is standard output, which then has nothing else.
+    """
+    model = load(path)
+    found = figures_of(model, data)
+    if json != "-":
+        for line in lines_of(found):
+            print(line)
+    if json is not None:
+        write_json(json, found)
+
+
+def figures_of(model: Model, data: DataOptions) -> dict[str, Any]:
+    """Figures over all files, and of each agent with its own weights where files are named so."""
+    whole = evaluation_of(model.classes)
+    sites: dict[str, Any] = {}
+    for file in expand(data.data):
+        site = stem_of(file) if stem_of(file) in model.encoding.sites else None
+        own = evaluation_of(model.classes)
+        _count(model, file, data, whole, own if site else None, site)
+        if site is not None:
+            sites[site] = own.figures()
+    return {"task": "regression" if model.classes is None else "classification"} | (
+        whole.figures() | {"agents": sites}
+    )
+
+
+def _count(
+    model: Model,
+    file: str,
+    data: DataOptions,
+    whole: ClassEvaluation | NumberEvaluation,
+    own: ClassEvaluation | NumberEvaluation | None,
+    site: str | None,
+) -> None:
+    stream = open_stream(file, read_options(data, model.encoding.kinds))
+    encoder = model.encoder(labelled=True, skip=data.on_bad_line == "skip", warn=warn)
+    chances = model.has_chances
+    for rows, _ in encoder.stream(stream).read():
+        scores = model.scores(rows)
+        whole.add(rows.y, scores, model.chances_of(scores) if chances else None)
+        if own is not None:
+            scores = model.scores(rows, site)
+            own.add(rows.y, scores, model.chances_of(scores) if chances else None)
+    if encoder.n_skipped:
+        say(f"skipped {encoder.n_skipped} rows; the first: {encoder.skipped[0]}")
+
+
+def lines_of(found: dict[str, Any]) -> list[str]:
+    """The figures for people to read."""
+    lines = [f"examples   {found['examples']:,}"]
+    if found["task"] == "regression":
+        lines += [f"{name:<10} {_shown(found[key])}" for name, key in _NUMBERS]
+    else:
+        lines += [f"{name:<10} {_shown(found[key])}" for name, key in _CLASSES]
+        lines += ["", "confusion (rows: the true class, columns: the predicted one)"]
+        lines += _matrix(found["classes"], found["confusion"])
+    if found["agents"]:
+        names = _NUMBERS if found["task"] == "regression" else _CLASSES
+        lines += ["", f"{'agent':<16} {'examples':>10} " + " ".join(f"{n:>10}" for n, _ in names)]
+        for site, own in found["agents"].items():
+            cells = " ".join(f"{_shown(own[key]):>10}" for _, key in names)
+            lines.append(f"{site:<16} {own['examples']:>10,} {cells}")
+    return lines
+
+
+_CLASSES = (("accuracy", "accuracy"), ("log loss", "log_loss"), ("AUC", "auc"))
+_NUMBERS = (("R²", "r2"), ("MAE", "mae"), ("RMSE", "rmse"))
+
+
+def _matrix(classes: list[Any], confusion: list[list[int]]) -> list[str]:
+    names = [str(label) for label in classes]
+    width = max(len(cell) for cell in [*names, *(f"{n:,}" for row in confusion for n in row)]) + 2
+    lines = [" " * width + "".join(f"{name:>{width}}" for name in names)]
+    for name, row in zip(names, confusion, strict=True):
+        lines.append(f"{name:>{width}}" + "".join(f"{n:>{width},}" for n in row))
+    return lines
+
+
+def _shown(value: float | None) -> str:
+    return "–" if value is None else f"{value:.5g}"

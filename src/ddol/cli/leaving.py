@@ -1,0 +1,111 @@
+"""What a run leaves: the model, the figures, the report, and a few lines on the screen."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+import sys
+from typing import Any
+
+from ddol.cli.holdout import HeldOutFigures
+from ddol.cli.options import RunOptions, TrainOptions
+from ddol.cli.pipeline import Prepared
+from ddol.cli.table import say, summary, warn
+from ddol.model import model_of
+from ddol.storage import write_text
+from ddol.trace import Trace
+
+STDOUT = "-"
+
+
+def leave(
+    options: TrainOptions, trace: Trace, prepared: Prepared, held: HeldOutFigures | None = None
+) -> None:
+    """Write the model, the figures and the report, and say what happened."""
+    run = options.run
+    skipped = _skipped(prepared)
+    if run.model is not None:
+        write_model(options, trace, prepared)
+    if run.json is not None:
+        name = options.learn.algorithm.replace("_", "-")
+        own: dict[str, Any] = {"algorithm": name, "skipped_lines": skipped}
+        own["holdout"] = None if held is None else vars(held)
+        write_json(run.json, {**trace.to_dict(), **own})
+    if run.report is not None:
+        _write_report(run, trace, prepared)
+    options.schedule.leave(trace)
+    if not run.quiet:
+        say("")
+        for line in summary(trace, run.passes, held):
+            say(line)
+        for what, path in (
+            ("model", run.model),
+            ("figures", run.json),
+            ("report", run.report),
+            ("predictions", run.predictions),
+            ("recording", options.schedule.record),
+        ):
+            if path is not None and path != STDOUT:
+                say(f"{what}: {path}")
+
+
+def write_model(options: TrainOptions, trace: Trace, prepared: Prepared) -> None:
+    """Write the model of a run as it stands."""
+    settings = {k: v for k, v in vars(options.learn).items() if v is not None}
+    settings.pop("algorithm")
+    assert options.run.model is not None
+    model_of(trace, prepared.encoding, settings).save(options.run.model)
+
+
+def _skipped(prepared: Prepared) -> int:
+    """Lines that were skipped, after telling about the first of them."""
+    count = 0
+    for source in prepared.sources:
+        bad = getattr(source, "bad_lines", None)
+        if bad is not None and bad.count:
+            count += bad.count
+            first = f"; the first: {bad.messages[0]}" if bad.messages else ""
+            warn(f"{source.describe()}: skipped {bad.count} bad lines{first}")
+    encoder = prepared.encoder
+    if encoder.n_skipped:
+        first = f"; the first: {encoder.skipped[0]}"
+        warn(f"skipped {encoder.n_skipped} rows with missing or impossible values{first}")
+    return count + encoder.n_skipped
+
+
+def write_json(path: str, figures: dict[str, Any]) -> None:
+    """Write figures as JSON to a file, or to standard output for ``-``."""
+    text = json.dumps(_plain(figures), indent=2, ensure_ascii=False) + "\n"
+    if path == STDOUT:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    else:
+        write_text(path, text)
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN and no infinity: null stands for them."""
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _write_report(run: RunOptions, trace: Trace, prepared: Prepared) -> None:
+    from ddol.measure.regret import regret_within_reach
+    from ddol.measure.report import write_report
+
+    assert run.report is not None
+    regret = regret_within_reach(trace, prepared.streams, run.passes)
+    data = ", ".join(source.describe() for source in prepared.sources[:3])
+    more = f" and {len(prepared.sources) - 3} more" if len(prepared.sources) > 3 else ""
+    write_report(trace, run.report, command(), regret, f"{data}{more}")
+
+
+def command() -> str:
+    """The command line as it was given."""
+    return shlex.join(["ddol", *sys.argv[1:]])

@@ -1,0 +1,58 @@
+"""What is done while a run goes on: show where it stands, keep checkpoints, and stop."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ddol.cli.holdout import Holdout
+from ddol.cli.keeping import CheckpointWriter
+from ddol.cli.pipeline import Prepared
+from ddol.cli.run_processes import RunProcesses
+from ddol.cli.stopping import Signals, StoppedError
+from ddol.cli.table import ProgressTable
+from ddol.engines.errors import RankLostError
+from ddol.engines.learner import Learner, Progress
+
+
+@dataclass
+class Watch:
+    """What is to be done while a run goes on: show where it stands, keep checkpoints, and stop."""
+
+    learner: Learner
+    prepared: Prepared
+    writer: CheckpointWriter
+    job: RunProcesses
+    signals: Signals
+    table: ProgressTable | None
+    holdout: Holdout | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        """Look at a run that stands here."""
+        # A process that is lost here is noticed again, and made up for, by the learner.
+        with suppress(RankLostError):
+            self._look(progress)
+
+    def _look(self, progress: Progress) -> None:
+        """Show, keep and stop, each if it is time to.
+
+        Processes take part in all of it together, and what they remember of the last time may
+        differ once one of them was lost; so it is time for all if it is for one.
+        """
+        table, between_blocks = self.table, progress.position is not None
+        if table is None and not between_blocks:
+            return
+        shows, keeps, number = self.job.most(
+            [
+                int(table is not None and table.due(progress)),
+                int(between_blocks and self.writer.due(progress)),
+                (self.signals.caught or 0) if between_blocks else 0,
+            ]
+        )
+        if table is not None:
+            measured = self.holdout.measured(self.learner) if shows and self.holdout else None
+            table.show(progress, bool(shows), measured)
+        if keeps or number:
+            self.writer.save(self.learner, progress, self.prepared.encoding, self.job.leads)
+        if number:
+            raise StoppedError(number)
