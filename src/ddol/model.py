@@ -206,7 +206,8 @@ def load(path: str | Path) -> Model:
         agents = int(header["agents"])
         each = (agents, *shape) if agents else (0, 0, 0)
         expected = {"weights": Expected("float64", shape), "agents": Expected("float64", each)}
-        check_arrays(path, {name: arrays[name] for name in expected}, expected)
+        own = {name: arrays[name] for name in expected if name in arrays}
+        check_arrays(path, own, expected)
         if encoding.width is not None and encoding.width != shape[1]:
             raise ValueError(f"{shape[1]} weights for {encoding.width} features")
         if encoding.n_outputs != shape[0] and encoding.stumps is None:
