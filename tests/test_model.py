@@ -158,11 +158,11 @@ def _crafted(path, arrays=None, **changes):
 
 
 def _other_shape(path):
-    _crafted(path, lambda arrays: {"weights": arrays["weights"].reshape(-1, 1)})
+    _crafted(path, lambda arrays: arrays | {"weights": arrays["weights"].reshape(-1, 1)})
 
 
 def _whole_numbers(path):
-    _crafted(path, lambda arrays: {"weights": arrays["weights"].astype(np.int64)})
+    _crafted(path, lambda arrays: arrays | {"weights": arrays["weights"].astype(np.int64)})
 
 
 def _huge(path):

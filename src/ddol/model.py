@@ -206,8 +206,7 @@ def load(path: str | Path) -> Model:
         agents = int(header["agents"])
         each = (agents, *shape) if agents else (0, 0, 0)
         expected = {"weights": Expected("float64", shape), "agents": Expected("float64", each)}
-        own = {name: arrays[name] for name in expected if name in arrays}
-        check_arrays(path, own, expected)
+        check_arrays(path, {k: v for k, v in arrays.items() if k in expected}, expected)
         if encoding.width is not None and encoding.width != shape[1]:
             raise ValueError(f"{shape[1]} weights for {encoding.width} features")
         if encoding.n_outputs != shape[0] and encoding.stumps is None:
