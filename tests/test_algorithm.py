@@ -86,7 +86,7 @@ def test_the_mean_of_the_duals_moves_by_the_mean_gradient(graph, seed):
         mean -= (-np.sign(y) @ X) / n / np.sqrt(t)
         examples = [(X[i : i + 1], y[i : i + 1]) for i in range(n)]
         agents, _ = play_round(algorithm, agents, examples)
-    states = np.array([states[0][0] for states in agents.states])
+    states = np.array([states[0].rows[0] for states in agents.states])
     np.testing.assert_allclose(states.mean(axis=0), mean, atol=1e-12)
 
 
@@ -99,7 +99,7 @@ def test_geometric_and_arithmetic_means_of_two_agents(average):
         (np.array([[1.0, -1.0, 1.0]]), np.array([1.0])),
     ]
     agents, outcome = play_round(algorithm, start(algorithm, 3), examples)
-    weights = np.exp(agents.states[0][0][0])
+    weights = np.exp(algorithm.update.log_weights(agents.states[0][0]))
     mean = np.sqrt(0.5) if average == "dual" else 0.75
     np.testing.assert_allclose(weights, [mean, mean, 1.0])
     assert outcome.mistakes.tolist() == [0, 0]

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 import ddol
 from ddol.communicate.graph import Topology
+from ddol.compiled import column
 from ddol.testing import check_algorithm, check_loss, check_mirror, check_topology, check_update
 from ddol.update import linear
+from ddol.update.contract import Loops
 from ddol.update.losses import REGRESSION, Loss
 from ddol.update.mirrors import MirrorDescent, separable_mirror
-from ddol.update.rule import Loops
 
 TOPOLOGIES = (
     ddol.complete(1),
@@ -102,62 +103,50 @@ def test_a_wrong_graph_is_refused():
         check_topology(apart)
 
 
-def long_step(w, s, p, x, index, n, D, g, eta, share):
+def dense_only(w, s, p, x, index, n, D, g, eta, weight):
+    """Forgets that the j-th value of a sparse row is not feature j."""
     for j in range(n):
-        w[j] -= 2.0 * eta * share * g * x[j] / s[0]
+        w[j] -= eta * weight * g * x[j]
+
+
+def greedy_message(w, s, p, index, n, D, out):
+    for j in range(n):
+        out[j] = 1.5 * s[0] * w[column(index, j)]
+
+
+def curious_step(w, s, p, x, index, n, D, g, eta, weight):
+    """Is not additive, as its loops say: what it adds depends on what others added."""
+    for j in range(n):
+        d = column(index, j)
+        w[d] -= eta * weight * g * x[j] / (1.0 + w[d] * w[d])
 
 
 @dataclass(frozen=True)
 class WrongLoops(MirrorDescent):
-    """The loops do not do what the reference says."""
+    """A step that is right for dense rows only."""
 
     def loops(self, space):
-        return Loops(
-            linear.score,
-            linear.begin,
-            long_step,
-            linear.absorb,
-            linear.commit,
-            linear.finish,
-            linear.pack,
-            linear.unpack,
-            linear.pack,
-            linear.squares,
-        )
+        return replace(linear.FREE, step=dense_only)
 
 
 @dataclass(frozen=True)
 class Greedy(MirrorDescent):
     """Agents learn more from their neighbours than there is."""
 
-    def share(self, state, space):
-        return 1.5 * state
+    def loops(self, space):
+        return replace(linear.LOOPS, to_message=greedy_message, shared=None)
+
+
+@dataclass(frozen=True)
+class Curious(MirrorDescent):
+    """Its steps do not add up."""
 
     def loops(self, space):
-        return Loops(
-            linear.score,
-            linear.begin,
-            linear.step,
-            linear.absorb,
-            linear.commit,
-            linear.finish,
-            greedy_pack,
-            linear.unpack,
-            linear.pack,
-            linear.squares,
-        )
-
-    def shared_copy(self, space):
-        return None
-
-
-def greedy_pack(w, s, p, D, out):
-    for d in range(D):
-        out[d] = 1.5 * s[0] * w[d]
+        return Loops(linear.free_score, curious_step, additive=True)
 
 
 def test_an_update_whose_loops_are_wrong_is_refused():
-    with pytest.raises(AssertionError, match=r"engine and reference: checked .* on complete of 1"):
+    with pytest.raises(AssertionError, match=r"engine and reference: checked .* sparse rows"):
         check_update(WrongLoops())
 
 
@@ -166,8 +155,13 @@ def test_an_update_whose_average_is_none_is_refused():
         check_update(Greedy())
 
 
+def test_an_update_whose_steps_do_not_add_up_is_refused():
+    with pytest.raises(AssertionError, match=r"engine and reference: checked .* on complete of 3"):
+        check_update(Curious())
+
+
 def test_an_algorithm_is_checked_where_it_stands():
     check_algorithm(ddol.dogd().on(ddol.ring(6), batch=2), sparse=True, n_examples=100)
     wrong = ddol.Algorithm("wrong", WrongLoops()).on(3)
     with pytest.raises(AssertionError, match="wrong with the loss hinge on complete of 3, batch 1"):
-        check_algorithm(wrong)
+        check_algorithm(wrong, sparse=True)

@@ -2,7 +2,8 @@
 
 In every round each agent predicts on its own example, updates with the answer, communicates with its
 neighbours and averages. An `Algorithm` names the parts; `play_round` plays one round with them in plain
-NumPy, to be read beside the paper and compared with every engine.
+Python, to be read beside the paper and compared with every engine: it calls the very loops of the update
+that engines compile.
 """
 
 from __future__ import annotations
@@ -19,10 +20,9 @@ from ddol.communicate.consensus import spectral_gap
 from ddol.communicate.graph import Topology, check_count
 from ddol.communicate.mixing import Changing, Mixing, metropolis, mixing_for, uniform
 from ddol.communicate.topologies import complete
+from ddol.update.contract import DUAL, LINEAR, LOG, PRIMAL, Interpreted, Network, Update, Vector
 from ddol.update.losses import REGRESSION, Loss, hinge
-from ddol.update.majority import TIE, Majority
 from ddol.update.rates import Rate, evaluate, inverse_sqrt
-from ddol.update.rule import DUAL, LINEAR, LOG, PRIMAL, Network, Update
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Agents:
     """State of the reference: every agent's states per output, and the answers under way."""
 
     t: int
-    states: list[list[np.ndarray]]
+    states: list[list[Vector]]
     pending: tuple[list[Answer], ...] = ()
 
 
@@ -143,8 +143,8 @@ class Answer:
     """What an agent learns when the answers to its predictions arrive."""
 
     example: Example
-    gradients: list[np.ndarray] | None
-    """One per weight vector: the mean over the examples; None without an example."""
+    slopes: np.ndarray
+    """(n, outputs): of the loss at each score, times C."""
 
 
 @dataclass(frozen=True)
@@ -166,12 +166,13 @@ def start(algorithm: Algorithm, n_features: int) -> Agents:
     >>> agents.t, len(agents.states)
     (1, 2)
     """
-    states = 1 if algorithm.update.experts else algorithm.outputs
+    outputs = 1 if algorithm.update.experts else algorithm.outputs
     agents = range(algorithm.n_agents)
-    update = algorithm.update
-    nothing = Answer((np.empty((0, n_features)), np.empty(0)), None)
-    pending = ([nothing for _ in agents],) * algorithm.delay
-    return Agents(1, [[update.start(n_features) for _ in range(states)] for _ in agents], pending)
+    first = algorithm.update.start(n_features)
+    nothing = (np.empty((0, n_features)), np.empty(0))
+    late = [Answer(nothing, np.empty((0, algorithm.outputs))) for _ in agents]
+    states = [[first.copy() for _ in range(outputs)] for _ in agents]
+    return Agents(1, states, (late,) * algorithm.delay)
 
 
 def play_round(
@@ -180,7 +181,7 @@ def play_round(
     examples: Sequence[Example],
     chances: np.ndarray | None = None,
 ) -> tuple[Agents, Outcome]:
-    """Play one round of Algorithm 1 in plain NumPy.
+    """Play one round of Algorithm 1 with the update's own loops, interpreted.
 
     Parameters
     ----------
@@ -202,120 +203,141 @@ def play_round(
     >>> algorithm.update.weights(agents.states[1][0])
     array([ 0.5, -1. ])
     """
-    update = algorithm.update
-    rate = float(evaluate(algorithm.rate, agents.t, 1)[0])
+    t, n = agents.t, algorithm.n_agents
+    rate = float(evaluate(algorithm.rate, t, 1)[0])
+    exchanging = n > 1 and t % algorithm.period == 0
+    loops = Interpreted(algorithm.update, algorithm.average, agents.states[0][0].rows.shape[1])
+    states = [[state.copy() for state in own] for own in agents.states]
+    outcome = Outcome(np.zeros(n, int), np.zeros(n), np.zeros(n))
 
     # Every agent makes local predictions on its examples ...
-    outcome, predicted = _predict(algorithm, agents, examples, chances)
+    predicted = [
+        _predict(algorithm, loops, states[i], examples[i], outcome, i, chances) for i in range(n)
+    ]
     *_, answered = (answers := (predicted, *agents.pending))
 
     # ... updates with the answers that arrive in this round ...
-    updated = [
-        _learn(update, states, answer, rate)
-        for states, answer in zip(agents.states, answered, strict=True)
-    ]
+    for own, answer in zip(states, answered, strict=True):
+        _learn(loops, own, answer, rate, exchanging)
 
     # ... communicates with its neighbours, and averages.
-    if agents.t % algorithm.period == 0:
+    if exchanging:
         if algorithm.period > 1:
-            updated = _each(updated, lambda s: update.project(s, agents.t, rate))
-        updated = _average(algorithm, updated, agents.t)
-    else:
-        updated = _each(updated, lambda s: update.settle(s, rate))
-    projected = _each(updated, lambda s: update.project(s, agents.t, rate))
-    return Agents(agents.t + 1, projected, answers[:-1]), outcome
-
-
-def _each(states: list[list[np.ndarray]], function: Any) -> list[list[np.ndarray]]:
-    return [[function(state) for state in outputs] for outputs in states]
-
-
-def _learn(
-    update: Update, states: list[np.ndarray], answer: Answer, rate: float
-) -> list[np.ndarray]:
-    """One agent's states after its own answers; without any they stay as they are."""
-    if answer.gradients is None:
-        return states
-    learned = []
-    for state, gradient in zip(states, answer.gradients, strict=True):
-        if update.l2 > 0.0:
-            gradient = gradient + update.l2 * update.weights(state)
-        learned.append(update.learn(update.observe(state, *answer.example), gradient, rate))
-    return learned
-
-
-def _average(
-    algorithm: Algorithm, states: list[list[np.ndarray]], t: int
-) -> list[list[np.ndarray]]:
-    """Every agent adopts the weighted average over its neighbourhood: Σ_j A_ij · share_j."""
-    update, space = algorithm.update, algorithm.average
-    mixing = algorithm.mixing.at(t)
-    shared = np.array([[update.share(state, space) for state in outputs] for outputs in states])
-    averaged = np.empty_like(shared)
-    for row, mode in enumerate(update.layout(space, shared.shape[-1]).numbers):
-        kind = {LINEAR: average.linear, LOG: average.log_mean_exp}.get(mode, average.largest)
-        averaged[:, :, row] = kind(mixing, shared[:, :, row])
-    return [[update.adopt(own, space) for own in outputs] for outputs in averaged]
+            _finish(loops, states, t, rate)
+        _average(algorithm, loops, states, t)
+    _finish(loops, states, t, rate)
+    return Agents(t + 1, states, answers[:-1]), outcome
 
 
 def _predict(
-    algorithm: Algorithm, agents: Agents, examples: Sequence[Example], chances: np.ndarray | None
-) -> tuple[Outcome, list[Answer]]:
-    """Predictions of all agents: what they cost, and what the answers will bring."""
-    n = algorithm.n_agents
-    outcome = Outcome(np.zeros(n, int), np.zeros(n), np.zeros(n))
-    answers: list[Answer] = []
-    for i, (X, y) in enumerate(examples):
-        weights = [algorithm.update.weights(state) for state in agents.states[i]]
-        penalty = algorithm.update.l2 / 2 * sum(float(w @ w) for w in weights)
-        sums = [np.zeros_like(w) for w in weights]
-        for b, (x, answer) in enumerate(zip(X, y, strict=True)):
-            if isinstance(algorithm.update, Majority):
-                chance = None if chances is None else float(chances[i, b])
-                wrong, expected = _vote(algorithm.update, weights[0], x, answer, chance)
-                cost, slopes = float(wrong), [(x != answer).astype(float)]
-                outcome.expected[i] += expected
+    algorithm: Algorithm,
+    loops: Interpreted,
+    own: list[Vector],
+    example: Example,
+    outcome: Outcome,
+    i: int,
+    chances: np.ndarray | None,
+) -> Answer:
+    """Agent i's predictions: what they cost, and what their answers will bring."""
+    X, y = example
+    slopes = np.zeros((len(y), algorithm.outputs))
+    penalty = algorithm.update.l2 / 2 * sum(float(np.sum(loops.weights(v) ** 2)) for v in own)
+    for state in own:
+        for x in X:
+            loops.observe(state, x)
+    for b, (x, answer) in enumerate(zip(X, y, strict=True)):
+        outputs = range(algorithm.outputs)
+        scores = [loops.score(own[k % len(own)], x, k) for k in outputs]
+        chance = None if chances is None else float(chances[i, b])
+        wrong, expected = _count(algorithm, scores, answer, chance)
+        cost, slopes[b] = _compare(algorithm, scores, answer, wrong)
+        outcome.mistakes[i] += wrong
+        outcome.expected[i] += expected
+        outcome.loss[i] += algorithm.C * cost + penalty
+    return Answer(example, slopes)
+
+
+def _learn(
+    loops: Interpreted, own: list[Vector], answer: Answer, rate: float, exchanging: bool
+) -> None:
+    """One agent learns from its own answers; without any its states stay as they are."""
+    (X, y), slopes = answer.example, answer.slopes
+    for k, state in enumerate(own if len(y) else ()):
+        loops.ask(state, exchanging)
+        loops.begin(state, rate)
+        for x, y_b in zip(X, y, strict=True):
+            loops.hear(state, x, y_b)
+        if len(y) == 1 or loops.loops.additive:
+            for x, g in zip(X, slopes[:, k].tolist(), strict=True):
+                if g != 0.0 or loops.update.experts:
+                    loops.step(state, x, g, rate, 1.0 / len(y))
+        elif slopes[:, k].any():
+            loops.step(state, slopes[:, k] @ X / len(y), 1.0, rate, 1.0)
+
+
+def _finish(loops: Interpreted, states: list[list[Vector]], t: int, rate: float) -> None:
+    for own in states:
+        for state in own:
+            loops.finish(state, t, rate)
+
+
+def _average(algorithm: Algorithm, loops: Interpreted, states: list[list[Vector]], t: int) -> None:
+    """Every agent adopts the weighted average over its neighbourhood: Σ_j A_ij · message_j."""
+    mixing, modes = algorithm.mixing.at(t), loops.layout.modes
+    for k in range(len(states[0])):
+        sent = [loops.to_message(own[k]) for own in states]
+        rows, scalars = (np.array(part) for part in zip(*sent, strict=True))
+        for place, mode in enumerate(modes):
+            kind = {LINEAR: average.linear, LOG: average.log_mean_exp}.get(mode, average.largest)
+            if place < rows.shape[1]:
+                rows[:, place] = kind(mixing, rows[:, place])
             else:
-                scores = [algorithm.update.score(state, x) for state in agents.states[i]]
-                wrong, cost, derivatives = _compare(algorithm, np.array(scores), answer)
-                slopes = [derivative * x for derivative in derivatives]
-            outcome.mistakes[i] += wrong
-            outcome.loss[i] += algorithm.C * cost + penalty
-            sums = [s + algorithm.C * g / len(y) for s, g in zip(sums, slopes, strict=True)]
-        answers.append(Answer((X, y), sums if len(y) else None))
-    return outcome, answers
+                one = slice(place - rows.shape[1], place - rows.shape[1] + 1)
+                scalars[:, one] = kind(mixing, scalars[:, one])
+        for i, own in enumerate(states):
+            loops.from_message(own[k], rows[i], scalars[i])
+
+
+def _count(
+    algorithm: Algorithm, scores: list[float], answer: float, chance: float | None
+) -> tuple[bool, float]:
+    """Whether the prediction is wrong, and the chance of it where predictions are drawn."""
+    if not algorithm.classification:
+        return False, 0.0
+    if algorithm.update.randomized:
+        return _draw(scores, answer, chance)
+    if len(scores) == 1:
+        return (scores[0] >= 0.0) != (answer > 0.0), 0.0
+    best = 0
+    for k, score in enumerate(scores):
+        if score > scores[best] + algorithm.update.tie:
+            best = k
+    return best != answer, 0.0
+
+
+def _draw(scores: list[float], answer: float, chance: float | None) -> tuple[bool, float]:
+    """Follow an expert; votes are shares, and +1 comes first between two classes."""
+    if chance is None:
+        raise ValueError("a randomised algorithm needs `chances`, one for each prediction")
+    if len(scores) == 1:
+        positive = 0.5 * (1.0 + scores[0])
+        expected = 1.0 - positive if answer > 0.0 else positive
+        return (chance < positive) != (answer > 0.0), expected
+    drawn = int(np.searchsorted(np.cumsum(scores), chance, side="right"))
+    return min(drawn, len(scores) - 1) != answer, 1.0 - scores[int(answer)]
 
 
 def _compare(
-    algorithm: Algorithm, scores: np.ndarray, answer: float
-) -> tuple[bool, float, list[float]]:
-    """Whether the prediction is wrong, its loss, and the loss's slope per output."""
-    loss = algorithm.loss
-    if algorithm.outputs == 1:
-        answers = [answer]
-        wrong = algorithm.classification and (scores[0] >= 0) != (answer > 0)
-    else:
-        answers = [1.0 if k == answer else -1.0 for k in range(len(scores))]
-        wrong = int(np.argmax(scores)) != answer
-    pairs = list(zip(scores.tolist(), answers, strict=True))
-    cost = sum(loss.value(z, a, loss.parameters) for z, a in pairs)
-    return bool(wrong), cost, [loss.derivative(z, a, loss.parameters) for z, a in pairs]
-
-
-def _vote(
-    update: Majority, weights: np.ndarray, advice: np.ndarray, answer: float, chance: float | None
-) -> tuple[bool, float]:
-    """Whether the vote is wrong, and the weight of the experts that are."""
-    classes = [-1.0, 1.0] if update.n_classes == 2 else [float(k) for k in range(update.n_classes)]
-    votes = np.array([weights[advice == c].sum() for c in classes])
-    expected = float(1.0 - votes[classes.index(answer)])
-    if update.randomized:
-        assert chance is not None
-        # +1 comes first between two classes, as everywhere else.
-        order = [1, 0] if update.n_classes == 2 else list(range(update.n_classes))
-        drawn = int(np.searchsorted(np.cumsum(votes[order]), chance, side="right"))
-        predicted = classes[order[min(drawn, len(order) - 1)]]
-        return predicted != answer, expected
-    if update.n_classes == 2:
-        return (1.0 if votes[1] - votes[0] >= -TIE else -1.0) != answer, 0.0
-    return int(np.argmax(votes > votes.max() - TIE)) != answer, 0.0
+    algorithm: Algorithm, scores: list[float], answer: float, wrong: bool
+) -> tuple[float, np.ndarray]:
+    """The loss of one example, and its slope for each output; experts are told the answer instead."""
+    loss, slopes = algorithm.loss, np.zeros(algorithm.outputs)
+    if algorithm.update.experts:
+        slopes[0] = answer
+        return float(wrong), slopes
+    many, cost = algorithm.outputs > 1, 0.0
+    for k, score in enumerate(scores):
+        said = (1.0 if k == answer else -1.0) if many else float(answer)
+        cost += loss.value(score, said, loss.parameters)
+        slopes[k] = algorithm.C * loss.derivative(score, said, loss.parameters)
+    return cost, slopes

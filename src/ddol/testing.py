@@ -26,10 +26,10 @@ from ddol.engines.state import start_state
 from ddol.streams.arrays import array_stream
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows
+from ddol.update.contract import DUAL, PRIMAL, Update, Vector
 from ddol.update.losses import REGRESSION, Loss, hinge
 from ddol.update.mirrors import Mirror, MirrorDescent
 from ddol.update.rates import inverse_sqrt
-from ddol.update.rule import DUAL, PRIMAL, Update
 
 CLOSE = 1e-12
 """Largest relative difference between the engine and the reference."""
@@ -86,7 +86,7 @@ def play_reference(
     return Played(mistakes, loss, expected, np.array(weights), ties)
 
 
-def _ties(algorithm: Algorithm, states: list[np.ndarray], X: np.ndarray) -> int:
+def _ties(algorithm: Algorithm, states: list[Vector], X: np.ndarray) -> int:
     """Examples whose two best scores, or whose only score and 0, differ by rounding at most."""
     update = algorithm.update
     if update.experts or not algorithm.classification:

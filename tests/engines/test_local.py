@@ -21,6 +21,7 @@ from ddol.engines.state import start_state
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows
 from ddol.testing import check_algorithm, examples_for, play_engine, play_reference
+from ddol.update.contract import Vector
 from ddol.update.domains import everywhere, l1_ball, l2_ball, norm_ball, simplex
 from ddol.update.losses import LOSSES, loss_named
 from ddol.update.mirrors import (
@@ -297,7 +298,7 @@ def test_a_million_rounds_of_weighted_majority_stay_finite(preset):
     assert np.isfinite(state.theta).all()
     if preset is ddol.dwm_i:
         wrong = (advice != answers[:, None]).mean(axis=0)
-        found = algorithm.update.log_weights(state.theta[0, 0], state.scalars[0, 0])
+        found = algorithm.update.log_weights(Vector(state.theta[0, 0], state.scalars[0, 0]))
         np.testing.assert_allclose(found, MILLION * wrong * math.log(0.5), rtol=1e-14)
 
 
@@ -368,8 +369,9 @@ for algorithm in algorithms:
         engine = Local(placed, start_state(placed, D))
         worker, table = engine.worker, table_round_robin(n, n_agents)
         engine.play(Block(rows, table[:1]))
-        guarded = [worker.state.theta, worker.delta[: -worker.layout.sums - 1]]
-        guarded += [worker.maxima[: worker.layout.maxima * D]]
+        room, layout = worker.workspace, worker.layout
+        guarded = [worker.state.theta, room.delta[: layout.sums * D], room.maxima[: layout.maxima * D]]
+        guarded = [array for array in guarded if array.size]
         for array in guarded: protect(array, 0)
         engine.play(Block(rows, table[1:]))
         for array in guarded: protect(array, mmap.PROT_READ | mmap.PROT_WRITE)

@@ -13,6 +13,7 @@ from ddol.engines.state import start_state
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows
+from ddol.update.contract import Vector
 
 
 def after(algorithm, wrong):
@@ -26,7 +27,7 @@ def after(algorithm, wrong):
 
 def log_weights(algorithm, engine, copy=0):
     state = engine.state()
-    return algorithm.update.log_weights(state.theta[copy, 0], state.scalars[copy, 0])
+    return algorithm.update.log_weights(Vector(state.theta[copy, 0], state.scalars[copy, 0]))
 
 
 def overtaken(rounds):

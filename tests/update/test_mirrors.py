@@ -12,6 +12,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
 from ddol.testing import check_mirror
+from ddol.update.contract import DUAL, Interpreted
 from ddol.update.domains import Domain, l1_ball, l2_ball, norm_ball, simplex
 from ddol.update.mirrors import (
     MirrorDescent,
@@ -21,6 +22,7 @@ from ddol.update.mirrors import (
     separable_mirror,
     signed_entropy,
 )
+from oracles import project
 
 
 def to_primal(theta, p):
@@ -73,8 +75,13 @@ PROJECTIONS = [
 @pytest.mark.parametrize(("mirror", "domain"), PROJECTIONS, ids=str)
 @given(theta=vectors)
 def test_projections_are_feasible_and_as_near_as_can_be(mirror, domain, theta):
-    projected = mirror.project(theta[None], domain)
-    w = mirror.primal(projected)
+    update = MirrorDescent(mirror, domain)
+    loops = Interpreted(update, DUAL, 4)
+    state = mirror.vector(theta[None].copy())
+    loops.from_message(state, theta[None], np.empty(0))
+    loops.finish(state, 1, 1.0)
+    w = loops.weights(state)
+    np.testing.assert_allclose(w, mirror.primal(project(mirror, theta[None], domain)), atol=1e-9)
     size = {
         "l2_ball": np.linalg.norm(w),
         "l1_ball": np.abs(w).sum(),
@@ -97,10 +104,11 @@ def test_projections_are_feasible_and_as_near_as_can_be(mirror, domain, theta):
 
 def test_the_signed_projection_rescales_both_sides():
     theta = np.log([[1.0, 2.0], [3.0, 4.0]])
-    np.testing.assert_allclose(
-        np.exp(signed_entropy.project(theta, l1_ball(5.0))), np.exp(theta) / 2
-    )
-    assert signed_entropy.project(theta, l1_ball(11.0)) is theta
+    for radius, factor in ((5.0, 0.5), (11.0, 1.0)):
+        loops = Interpreted(MirrorDescent(signed_entropy, l1_ball(radius)), DUAL, 2)
+        state = signed_entropy.vector(theta)
+        loops.finish(state, 1, 1.0)
+        np.testing.assert_allclose(np.exp(loops.to_message(state)[0]), factor * np.exp(theta))
 
 
 def test_the_step_is_the_argmin_of_the_paper():
@@ -108,10 +116,12 @@ def test_the_step_is_the_argmin_of_the_paper():
     rng = np.random.default_rng(0)
     w, g, eta = rng.standard_normal(3), rng.standard_normal(3), 0.3
     for mirror in (euclidean, p_norm_mirror(1.5)):
-        update, theta = MirrorDescent(mirror), mirror.dual(w)
-        step = update.weights(update.learn(theta, g, eta))
+        loops, theta = Interpreted(MirrorDescent(mirror), DUAL, 3), mirror.dual(w)
+        state = loops.update.start(3)
+        loops.from_message(state, theta, np.empty(0))
+        loops.step(state, g, 1.0, eta, 1.0)
         best = minimize(lambda z, m=mirror, v=theta: eta * g @ z + m.divergence(z, v), w, tol=1e-12)
-        np.testing.assert_allclose(step, best.x, atol=1e-4)
+        np.testing.assert_allclose(loops.weights(state), best.x, atol=1e-4)
 
 
 @pytest.mark.parametrize(

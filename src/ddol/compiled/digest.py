@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ddol.compiled.intrinsics import places_of
+
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
 # Their functions are Numba's business, and change with Numba's version only.
 _LIBRARIES = {"math", "cmath", "numpy", "builtins", "operator"}
@@ -59,6 +61,10 @@ def _pieces(value: Any, seen: dict[int, int]) -> Iterator[str | bytes]:
         yield value.tobytes()
     elif isinstance(value, type):
         yield f"type {value.__module__}.{value.__qualname__} {vars(value).get('__annotations__')}"
+        if hasattr(value, "_fields"):
+            # A NamedTuple may hold others, whose fields are places in memory too.
+            for _, kind in places_of(value).values():
+                yield from _pieces(kind, seen)
     elif hasattr(value, "py_func"):  # a user's function under numba.njit
         yield from _function(value.py_func, seen)
     elif getattr(value, "is_inner", False):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
+from collections.abc import Iterator
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -56,7 +57,9 @@ def bytes_at(address: int) -> Any:
 
 
 def address_of(pointer: Any, places: int) -> int:
-    """Address of an element of what a pointer points to."""
+    """Address of an element of what a pointer points to, or of an array."""
+    if isinstance(pointer, np.ndarray):
+        return int(pointer.ctypes.data) + places * pointer.itemsize
     size = ctypes.sizeof(pointer._type_)
     return ctypes.addressof(pointer.contents) + places * size
 
@@ -88,20 +91,52 @@ def prefetch_far(address: int) -> None:
     """
 
 
-def field_types(kind: Any) -> list[type]:
-    """Types of the fields of a NamedTuple: int, float or bool."""
-    return list(get_type_hints(kind).values())
+def _fields(kind: Any) -> Iterator[tuple[str, type]]:
+    """Names and types of the fields of a NamedTuple: int, float, bool, or a NamedTuple of these."""
+    return iter(get_type_hints(kind).items())
+
+
+def _size(kind: Any) -> int:
+    return sum(map(_size, get_type_hints(kind).values())) if hasattr(kind, "_fields") else 8
+
+
+@functools.cache
+def places_of(kind: Any) -> dict[str, tuple[int, type]]:
+    """Where each field of a NamedTuple lies, in bytes, and its type."""
+    found, place = {}, 0
+    for name, field in _fields(kind):
+        found[name] = place, field
+        place += _size(field)
+    return found
 
 
 @functools.cache
 def layout_of(kind: Any) -> struct.Struct:
-    """How the fields of a NamedTuple lie in memory: 8 bytes each."""
-    return struct.Struct("=" + "".join("d" if t is float else "q" for t in field_types(kind)))
+    """How the fields of a NamedTuple lie in memory: 8 bytes each, those of another one in its place."""
+    return struct.Struct("=" + _format(kind))
+
+
+def _format(kind: Any) -> str:
+    if hasattr(kind, "_fields"):
+        return "".join(_format(found) for _, found in _fields(kind))
+    return "d" if kind is float else "q"
+
+
+def flat(values: tuple) -> Iterator[Any]:
+    """The numbers in a NamedTuple and in those that it holds."""
+    for value in values:
+        yield from flat(value) if isinstance(value, tuple) else (value,)
+
+
+def _nested(kind: Any, numbers: Iterator[Any]) -> Any:
+    if hasattr(kind, "_fields"):
+        return kind(*(_nested(found, numbers) for _, found in _fields(kind)))
+    return next(numbers)
 
 
 def unpacked(kind: Any, data: Any) -> Any:
     """The NamedTuple whose fields lie one after the other in memory; see `parts.packed`."""
-    return kind(*layout_of(kind).unpack(data))
+    return _nested(kind, iter(layout_of(kind).unpack(data)))
 
 
 # --- calls ---------------------------------------------------------------------------------------

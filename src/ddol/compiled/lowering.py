@@ -11,7 +11,16 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.extending import lower_builtin, overload, type_callable
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import (
+    infer_getattr,
+    lower_builtin,
+    lower_getattr_generic,
+    models,
+    overload,
+    register_model,
+    type_callable,
+)
 
 from ddol.compiled import intrinsics
 
@@ -116,26 +125,52 @@ _prefetch("prefetch", 3)
 _prefetch("prefetch_far", 2)
 
 
-def _fields(kind: Any) -> list[Any]:
-    found = {float: types.float64, bool: types.boolean, int: types.int64}
-    return [found[field] for field in intrinsics.field_types(kind.instance_class)]
+class _Struct(types.Type):
+    """The NamedTuple that lies behind a pointer. Functions pass the pointer on, not all of its fields."""
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+        super().__init__(f"Struct({kind.__module__}.{kind.__qualname__})")
+
+    def field(self, name: str) -> tuple[int, Any]:
+        """Place, in bytes, and type of a field."""
+        place, kind = intrinsics.places_of(self.kind)[name]
+        known = {float: types.float64, bool: types.boolean, int: types.int64}
+        return place, known.get(kind) or _Struct(kind)
 
 
-@_means(
-    "unpacked",
-    lambda kind, data: types.NamedTuple(_fields(kind), kind.instance_class)(kind, data),
-)
+@register_model(_Struct)
+class _StructModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _BYTE.as_pointer())
+
+
+@infer_getattr
+class _Fields(AttributeTemplate):
+    key = _Struct
+
+    def generic_resolve(self, kind: Any, name: str) -> Any:
+        return kind.field(name)[1] if name in kind.kind._fields else None
+
+
+@lower_getattr_generic(_Struct)
+def _field(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
+    place, found = kind.field(name)
+    there = builder.gep(value, [ir.Constant(_WORD, place)])
+    if isinstance(found, _Struct):
+        return there
+    stored = _DOUBLE if found is types.float64 else _WORD
+    loaded = builder.load(builder.bitcast(there, stored.as_pointer()))
+    # Nobody writes to it: what was read once, or compared, is known from there on.
+    loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
+    if found is types.boolean:
+        return builder.icmp_signed("!=", loaded, ir.Constant(_WORD, 0))
+    return loaded
+
+
+@_means("unpacked", lambda kind, data: _Struct(kind.instance_class)(kind, data))
 def _unpacked(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-    """Load all fields at once: the kernel reads them from registers, not through the pointer."""
-    loaded = []
-    for k, field in enumerate(signature.return_type.types):
-        place = builder.gep(values[1], [ir.Constant(_WORD, 8 * k)])
-        stored = _DOUBLE if field is types.float64 else _WORD
-        value = builder.load(builder.bitcast(place, stored.as_pointer()))
-        if field is types.boolean:
-            value = builder.icmp_signed("!=", value, ir.Constant(_WORD, 0))
-        loaded.append(value)
-    return context.make_tuple(builder, signature.return_type, loaded)
+    return values[1]
 
 
 # --- calls ---------------------------------------------------------------------------------------

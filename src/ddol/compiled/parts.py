@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ddol.compiled import store
 from ddol.compiled.digest import UnknownError, digest
-from ddol.compiled.intrinsics import floats, indices, integers, layout_of
+from ddol.compiled.intrinsics import flat, floats, indices, integers, layout_of
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 """Nothing is compiled: for debugging, and for reading coverage."""
@@ -49,8 +49,9 @@ def inner(function: Callable | None = None, *, inlined: bool = False) -> Any:
     """Let compiled functions call this one; ``inlined`` at each of its calls, or as LLVM sees fit."""
     if function is None:
         return functools.partial(inner, inlined=inlined)
-    function.is_inner = True  # type: ignore[attr-defined]
-    _waiting.append((function, inlined))
+    if not getattr(function, "is_inner", False):
+        function.is_inner = True  # type: ignore[attr-defined]
+        _waiting.append((function, inlined))
     return function
 
 
@@ -159,7 +160,7 @@ def entry(signature: str) -> Callable[[Callable], Entry]:
 
 def packed(values: tuple) -> bytes:
     """The fields of a NamedTuple one after the other, for `intrinsics.unpacked`."""
-    return layout_of(type(values)).pack(*values)
+    return layout_of(type(values)).pack(*flat(values))
 
 
 def on_compiling(say: Callable[[str], object]) -> None:

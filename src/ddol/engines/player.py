@@ -20,8 +20,8 @@ from ddol.schedules.events import PREDICT
 from ddol.schedules.wires import Wires
 from ddol.streams.rows import Rows, no_rows
 from ddol.trace import ShadowSums
+from ddol.update.contract import LINEAR
 from ddol.update.rates import Power, evaluate
-from ddol.update.rule import LINEAR
 
 NEVER = 1 << 62
 
@@ -241,7 +241,7 @@ def check_playable(algorithm: Algorithm, n_features: int, push_sum: bool) -> Non
         raise ValueError(
             f"schedules and recordings are of one example a turn, `batch` is {algorithm.batch}; use 1"
         )
-    numbers = algorithm.update.layout(algorithm.average, n_features).numbers
+    numbers = algorithm.update.layout(algorithm.average, n_features).modes
     if push_sum and any(mode != LINEAR for mode in numbers):
         raise ValueError(
             f"push-sum adds numbers up, {algorithm.name} with the {algorithm.average} average does not; "

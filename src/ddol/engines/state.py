@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.engines.kernels import COPIES, LOG, SHARED_ABSORB, SHARED_ADD
+from ddol.engines.kernels import COPIES, LOG, SHARED_ADD, SHARED_COLLECT
 from ddol.streams.rows import Block, no_rows
+from ddol.update.contract import ADD, COLLECT, Layout, Loops
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class State:
     ----------
     t : int
         The next round.
-    theta : (copies, outputs, slots, D)
+    theta : (copies, outputs, rows, D)
         Compiled state of the update; one copy where all agents share it.
     scalars : (copies, outputs, scalars)
     sums : (copies, outputs, D), or empty
@@ -71,21 +72,34 @@ def sharing(algorithm: Algorithm) -> int:
     On a complete graph with equal weights and communication in every round all agents hold the same
     weights after every round.
     """
-    alone = algorithm.n_agents == 1
-    if not alone and not (algorithm.mixing.is_uniform_complete and algorithm.period == 1):
+    together = algorithm.mixing.is_uniform_complete and algorithm.period == 1
+    if algorithm.n_agents == 1 or not together:
         return COPIES
-    way = algorithm.update.shared_copy(algorithm.average)
-    merging = way == "absorb" and algorithm.batch > 1
-    if way is None or (merging and not algorithm.update.merges):
+    loops = loops_of(algorithm)
+    batched = algorithm.batch > 1
+    if loops.shared is None or (
+        loops.shared == COLLECT and batched and not algorithm.update.merges
+    ):
         return COPIES
-    direct = way == "add" or (alone and algorithm.batch == 1)
-    return SHARED_ADD if direct else SHARED_ABSORB
+    # What an agent has seen of its own examples is in no shared copy before the round is over.
+    if loops.observe is not None and (batched or algorithm.delay > 0):
+        return COPIES
+    return SHARED_ADD if loops.shared == ADD else SHARED_COLLECT
+
+
+def layout_of(algorithm: Algorithm, n_features: int) -> Layout:
+    """What an agent keeps for each output."""
+    return algorithm.update.layout(algorithm.average, n_features)
+
+
+def loops_of(algorithm: Algorithm) -> Loops:
+    """What an agent does, with all that follows from the layout."""
+    return algorithm.update.loops(algorithm.average).filled(layout_of(algorithm, 1))
 
 
 def averages_together(algorithm: Algorithm) -> bool:
     """Whether copies are averaged by one sum, and one maximum, over all agents."""
-    numbers = algorithm.update.layout(algorithm.average, 1).numbers
-    return algorithm.mixing.is_uniform_complete and LOG not in numbers
+    return algorithm.mixing.is_uniform_complete and LOG not in layout_of(algorithm, 1).modes
 
 
 def n_states(algorithm: Algorithm) -> int:
@@ -95,9 +109,9 @@ def n_states(algorithm: Algorithm) -> int:
 
 def numbers_sent(algorithm: Algorithm, n_features: int) -> int:
     """Numbers that an agent sends to a neighbour."""
-    layout = algorithm.update.layout(algorithm.average, n_features)
-    each = len(layout.packed) * n_features + layout.sums + layout.maxima_scalars
-    return n_states(algorithm) * each
+    layout = layout_of(algorithm, n_features)
+    scalars = layout.linear_scalars + layout.largest_scalars
+    return n_states(algorithm) * (len(layout.message_rows) * n_features + scalars)
 
 
 def start_state(algorithm: Algorithm, n_features: int, seed: int = 0) -> State:
@@ -114,7 +128,7 @@ def start_state(algorithm: Algorithm, n_features: int, seed: int = 0) -> State:
     algorithm.update.check(n_features)
     n, outputs = algorithm.n_agents, n_states(algorithm)
     copies = n if sharing(algorithm) == COPIES else 1
-    theta, scalars = algorithm.update.begin_state(n_features)
+    theta, scalars = algorithm.update.start(n_features)
     sums_shape = (copies, outputs, n_features) if algorithm.average_iterates else (0, 0, 0)
     return State(
         t=1,
@@ -154,7 +168,7 @@ def grow(algorithm: Algorithm, state: State, n_features: int) -> State:
             f"{algorithm.name} depends on the number of features; say it beforehand (n_features)"
         )
     more = n_features - state.n_features
-    fresh, _ = algorithm.update.begin_state(more)
+    fresh, _ = algorithm.update.start(more)
     copies, outputs = state.theta.shape[:2]
     theta = np.concatenate([state.theta, np.tile(fresh, (copies, outputs, 1, 1))], axis=3)
     sums = state.sums

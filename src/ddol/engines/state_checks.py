@@ -32,8 +32,8 @@ def expected_state(algorithm: Algorithm, n_features: int) -> dict[str, Expected]
     layout = algorithm.update.layout(algorithm.average, n_features)
     sums = (copies, states, n_features) if algorithm.average_iterates else (0, 0, 0)
     return {
-        "theta": Expected("float64", (copies, states, layout.slots, n_features)),
-        "scalars": Expected("float64", (copies, states, layout.scalars)),
+        "theta": Expected("float64", (copies, states, len(layout.rows), n_features)),
+        "scalars": Expected("float64", (copies, states, len(layout.scalars))),
         "sums": Expected("float64", sums),
         "mistakes": Expected("int64", (n,)),
         "loss": Expected("float64", (n,)),
@@ -56,7 +56,7 @@ def check_state(algorithm: Algorithm, state: State, where: str = "the state") ->
         Where it came from, for messages.
     """
     if not isinstance(state.theta, np.ndarray) or state.theta.ndim != 4 or not state.n_features:
-        raise DataError(f"{where}: found no weights, expected (copies, outputs, slots, features)")
+        raise DataError(f"{where}: found no weights, expected (copies, outputs, rows, features)")
     arrays = {f.name: getattr(state, f.name) for f in fields(state)}
     for name, least in (("t", 1), ("seed", 0)):
         check_number(f"{where}: {name}", arrays.pop(name), least)

@@ -23,10 +23,10 @@ from ddol.engines.worker import (
     KernelWorker,
     Partition,
     Snapshots,
-    most_reduced,
     split,
     with_pending,
 )
+from ddol.engines.workspace import most_reduced
 from ddol.streams.rows import Block
 
 

@@ -5,20 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
+from ddol.compiled import Entry, packed
 from ddol.engines import kernels
-from ddol.engines.kernels import COPIES, Examples, Worker
-from ddol.engines.shares import apart
-from ddol.engines.state import State, averages_together, n_states, numbers_sent, sharing
+from ddol.engines.kernels import (
+    COPIES,
+    Examples,
+    Memory,
+    Rules,
+    Shape,
+    Wires,
+    Worker,
+    layout,
+)
+from ddol.engines.state import State, averages_together, layout_of, loops_of, sharing
+from ddol.engines.workspace import Workspace
 from ddol.streams.rows import Block, Rows, concatenate
 from ddol.update.losses import REGRESSION
 from ddol.update.rates import Power, Rate, evaluate
-from ddol.update.rule import MAX
 
 
 class Partition(NamedTuple):
@@ -74,14 +83,6 @@ def split(n_agents: int, workers: int) -> list[tuple[int, int]]:
     return [(a, b - a) for a, b in pairwise(bounds)]
 
 
-def most_reduced(algorithm: Algorithm, n_features: int) -> int:
-    """Most numbers that workers sum at a time: collected steps, or what an agent sends."""
-    layout = algorithm.update.layout(algorithm.average, n_features)
-    rows, scalars = max(layout.delta, layout.maxima), max(layout.sums, layout.maxima_scalars)
-    collected = n_states(algorithm) * (rows * n_features + scalars) + 1
-    return max(collected, numbers_sent(algorithm, n_features))
-
-
 class KernelWorker:
     """A worker with the memory that its addresses point to.
 
@@ -92,7 +93,8 @@ class KernelWorker:
         Of this worker's agents only; its arrays are written to in place.
     partition : Partition
     separate : bool
-        Every agent has a copy of the weights of its own, even where one could serve all.
+        Every agent has a copy of the weights of its own, even where one could serve all, and whole
+        messages are averaged.
     """
 
     def __init__(
@@ -100,11 +102,13 @@ class KernelWorker:
     ) -> None:
         self.algorithm, self.partition = algorithm, partition
         self.sharing = COPIES if separate else sharing(algorithm)
+        self.separate = separate
         self.complete = averages_together(algorithm)
-        self.parameters = np.ascontiguousarray(algorithm.update.parameters(), float)
+        self.loops = loops_of(algorithm)
+        self.parameters = np.array([*algorithm.update.parameters(), 0.0], float)
         self.loss_parameters = np.array([*algorithm.loss.parameters, 0.0])
         self._parts: dict[bool, np.ndarray] = {}
-        self._workers: dict[bool, Worker] = {}
+        self._workers: dict[bool, tuple[Entry, bytes]] = {}
         self._rows: Rows | None = None
         self._addresses: dict[str, int] = {}
         self.adopt(state)
@@ -112,24 +116,12 @@ class KernelWorker:
     def adopt(self, state: State) -> None:
         """Work on the arrays of ``state`` from now on."""
         self.state = state
-        D, outputs = state.n_features, n_states(self.algorithm)
-        copies = self.partition.agents if self.sharing == COPIES else 0
-        merges = not self.algorithm.update.additive and self.algorithm.batch > 1
-        layout = self.layout = self.algorithm.update.layout(self.algorithm.average, D)
-        self.modes = np.array(layout.numbers, np.int64)
-        # Every worker writes these all the time.
-        self.scores = apart(np.empty(self.algorithm.outputs))
-        self.delta = apart(np.zeros(outputs * (layout.delta * D + layout.sums) + 1))
-        self.maxima = apart(np.zeros(outputs * (layout.maxima * D + layout.maxima_scalars)))
-        numbers = numbers_sent(self.algorithm, D)
-        self.mixed = apart(np.empty(numbers))
-        maxima = self.complete and MAX in layout.numbers
-        self.largest = apart(np.empty(numbers if maxima else 0))
-        self.merged = apart(np.zeros((2, D if merges else 0)))
-        self.mean = apart(np.empty((outputs if copies else 0, D)))
-        self.touched = np.empty(D if merges else 0, np.uint32)
-        own = np.empty((1, copies, numbers))
-        self.packed = own if self.partition.packed is None else self.partition.packed
+        D, partition = state.n_features, self.partition
+        self.layout = layout_of(self.algorithm, D)
+        self.modes = np.array(self.layout.modes, np.int64)
+        self.workspace = Workspace(
+            self.algorithm, D, partition.agents, partition.workers, self.separate
+        )
         self.fixed_matrices = None if self._changing else self._matrices([1])
         self._workers.clear()
 
@@ -155,41 +147,86 @@ class KernelWorker:
             before += int(hi - lo)
         return Matrices(starts, np.concatenate(columns), np.concatenate(weights))
 
-    def _worker(self, dense: bool, matrices: Matrices) -> Worker:
-        algorithm, state, partition = self.algorithm, self.state, self.partition
-        if dense not in self._parts:
-            loops = algorithm.update.loops(algorithm.average).addresses(dense)
-            self._parts[dense] = np.append(loops, algorithm.loss.addresses())
+    @property
+    def _meets(self) -> bool:
+        """Whether agents have copies that they average."""
+        return self.sharing == COPIES and self.algorithm.n_agents > 1
+
+    def _compiled(self, dense: bool) -> np.ndarray:
+        """Addresses of the parts that this run needs, for dense or sparse rows."""
+        if dense in self._parts:
+            return self._parts[dense]
+        own = self.sharing == COPIES
+        wanted = {"score", "step", "begin", "finish", "observe", "hear", "squares", "ask"}
+        whole = {"weights"}
+        if not own:
+            wanted |= {"score_unseen", "absorb", "notice", "commit"}
+            whole |= {"commit"}
+        if self._meets or self.algorithm.update.experts:
+            whole |= {"to_message", "from_message"}
+        if self._meets and not dense:
+            wanted |= {"to_message", "from_message", "weights"}
+        parts = self.loops.addresses(dense, wanted, whole)
+        if not own:
+            # An agent sees its example before it predicts, and the copy of all sees it afterwards.
+            parts[layout.SCORE], parts[layout.OBSERVE] = parts[layout.SCORE_UNSEEN], 0
+        self._parts[dense] = np.append(parts, self.algorithm.loss.addresses())
+        return self._parts[dense]
+
+    def _worker(self, dense: bool, matrices: Matrices) -> tuple[Entry, bytes]:
+        """The kernel for these rows, and its worker."""
+        parts = self._compiled(dense)
+        worker = Worker(
+            self._rules(parts),
+            self._shape(),
+            self._memory(),
+            self.workspace.scratch(),
+            self._wires(matrices),
+        )
+        return kernels.kernel_for(worker, parts), packed(worker)
+
+    def _rules(self, parts: np.ndarray) -> Rules:
+        algorithm, update = self.algorithm, self.algorithm.update
         kind = kernels.REGRESSION if algorithm.loss.task == REGRESSION else kernels.BINARY
-        copies, outputs, slots, D = state.theta.shape
-        return Worker(
+        return Rules(
             n_agents=algorithm.n_agents,
             kind=kernels.CLASSES if algorithm.outputs > 1 else kind,
             sharing=self.sharing,
-            additive=bool(algorithm.update.additive),
-            experts=bool(algorithm.update.experts),
-            branchless_step=algorithm.update.loops(algorithm.average).branchless_step,
-            randomized=bool(algorithm.update.randomized),
+            additive=self.loops.additive,
+            experts=bool(update.experts),
+            branchless_step=self.loops.branchless_step,
+            randomized=bool(update.randomized),
+            tie=float(update.tie),
             period=int(algorithm.period),
             delay=int(algorithm.delay),
             C=float(algorithm.C),
-            l2=float(algorithm.update.l2),
-            parts=self._parts[dense].ctypes.data,
+            l2=float(update.l2),
+            parts=parts.ctypes.data,
             p=self.parameters.ctypes.data,
             q=self.loss_parameters.ctypes.data,
-            agents=partition.agents,
-            copies=copies,
-            batch=int(algorithm.batch),
-            outputs=int(algorithm.outputs),
-            states=outputs,
-            slots=slots,
-            n_scalars=state.scalars.shape[2],
+        )
+
+    def _shape(self) -> Shape:
+        copies, outputs, rows, D = self.state.theta.shape
+        return Shape(
             D=D,
-            delta_rows=self.layout.delta,
+            agents=self.partition.agents,
+            copies=copies,
+            batch=int(self.algorithm.batch),
+            outputs=int(self.algorithm.outputs),
+            states=outputs,
+            rows=rows,
+            scalars=self.state.scalars.shape[2],
+            sum_rows=self.layout.sums,
             maxima_rows=self.layout.maxima,
-            packed_rows=len(self.layout.packed),
-            n_sums=self.layout.sums,
-            n_maxima=self.layout.maxima_scalars,
+            message_rows=len(self.layout.message_rows),
+            linear_scalars=self.layout.linear_scalars,
+            largest_scalars=self.layout.largest_scalars,
+        )
+
+    def _memory(self) -> Memory:
+        state = self.state
+        return Memory(
             theta=state.theta.ctypes.data,
             scalars=state.scalars.ctypes.data,
             sums=state.sums.ctypes.data if state.sums.size else 0,
@@ -198,24 +235,25 @@ class KernelWorker:
             expected=state.expected.ctypes.data,
             examples=state.examples.ctypes.data,
             slopes=state.slopes.ctypes.data,
-            scores=self.scores.ctypes.data,
-            delta=self.delta.ctypes.data,
-            maxima=self.maxima.ctypes.data,
-            largest=self.largest.ctypes.data if self.largest.size else 0,
-            mixed=self.mixed.ctypes.data,
-            mean=self.mean.ctypes.data,
-            merged=self.merged.ctypes.data,
-            touched=self.touched.ctypes.data,
+        )
+
+    def _wires(self, matrices: Matrices) -> Wires:
+        partition, there = self.partition, self.partition.packed
+        sent = self.workspace.packed if there is None else there
+        return Wires(
             workers=partition.workers,
             complete=bool(self.complete),
-            packed=self.packed.ctypes.data,
-            buffers=self.packed.shape[0],
-            buffer_rows=self.packed.shape[1],
+            whole=self.layout.whole,
+            block=self.workspace.block,
+            packed=sent.ctypes.data,
+            sent_scalars=self.workspace.sent_scalars.ctypes.data,
+            buffers=1 if there is None else there.shape[0],
+            buffer_rows=partition.agents if there is None else there.shape[1],
             own=partition.own,
             starts=matrices.starts.ctypes.data,
             matrices=len(matrices.starts),
             columns=matrices.columns.ctypes.data,
-            shares=matrices.weights.ctypes.data,
+            weights=matrices.weights.ctypes.data,
             modes=self.modes.ctypes.data,
             reduce=partition.reduce,
             reduce_max=partition.reduce_max,
@@ -223,12 +261,12 @@ class KernelWorker:
             context=partition.context,
         )
 
-    def at_hand(self, rows: Rows) -> tuple[Worker, Examples]:
+    def at_hand(self, rows: Rows) -> tuple[bytes, bytes]:
         """The worker, and rows that events name by themselves: there are no rounds."""
-        none = Matrices(np.zeros((1, 1), np.int64), np.empty(0, np.int64), np.empty(0))
-        numbers: dict[str, Any] = dict.fromkeys(Examples._fields, 0)
-        numbers |= {"scale": 0.0, "exponent": 0.0, "t": 1}
-        return self._worker(rows.dense, none), Examples(**numbers | addresses(rows))
+        if self.workspace.meet(self.state, rows.dense):
+            self._workers.clear()
+        numbers = {**dict.fromkeys(Examples._fields, 0), "t": 1, **addresses(rows)}
+        return self._any_worker(rows.dense), packed(Examples(**numbers))
 
     def play_block(self, block: Block, after: Sequence[int] = ()) -> int:
         """Play the rounds of a block that has no new features; 0, or the communicator's error."""
@@ -251,20 +289,15 @@ class KernelWorker:
 
         What is seen when as many rounds are played as `after` says is kept in `snapshots`.
         """
-        n = len(after)
+        n, agents = len(after), self.partition.agents
         self.snapshots = Snapshots(
-            np.array(after, np.int64), np.empty((n, self.partition.agents, 4)), np.empty((n, 2))
+            np.array(after, np.int64), np.empty((n, agents, 4)), np.tile([0.0, np.nan], (n, 1))
         )
         for lo, hi in self._pieces(len(predicted)):
             matrices = self.fixed_matrices or self._matrices(list(range(t + lo, t + hi)))
-            # A snapshot after 0 rounds is taken before the first one.
-            first, last = np.searchsorted(self.snapshots.rounds, (lo or -1, hi), side="right")
-            here = Snapshots(*(array[first:last] for array in self.snapshots))
             seen = predicted[lo:hi]
             told = seen if learned is predicted else learned[lo:hi]
-            status = self._play(
-                rows, seen, told, t + lo, matrices, here._replace(rounds=here.rounds - lo)
-            )
+            status = self._play(rows, seen, told, t + lo, matrices, lo)
             if status != 0:
                 return status
         return 0
@@ -276,37 +309,58 @@ class KernelWorker:
         learned: np.ndarray,
         t: int,
         matrices: Matrices,
-        snapshots: Snapshots,
+        before: int,
     ) -> int:
-        rounds = len(predicted)
+        """Play one piece, and look at it where somebody wants to; ``before`` rounds came before it."""
         # Names keep the memory alive until the kernel is done with the addresses.
         tables = np.ascontiguousarray(predicted), np.ascontiguousarray(learned)
-        chances = self._chances(t, rounds)
-        rates, scale, exponent = rates_of(self.algorithm.rate, t, rounds)
+        chances = self._chances(t, len(predicted))
+        rates, scale, exponent = rates_of(self.algorithm.rate, t, len(predicted))
         if rows is not self._rows:
             self._rows, self._addresses = rows, addresses(rows)
         first = tables[0].ctypes.data
-        examples = Examples(
-            **self._addresses,
-            predicted=first,
-            learned=first if predicted is learned else tables[1].ctypes.data,
-            columns=predicted.shape[1],
-            first=self.partition.column,
-            chances=chances.ctypes.data,
-            rates=rates.ctypes.data if len(rates) else 0,
-            scale=scale,
-            exponent=exponent,
-            rounds=rounds,
-            t=t,
-            snapshots=snapshots.rounds.ctypes.data,
-            n_snapshots=len(snapshots.rounds),
-            counters=snapshots.counters.ctypes.data,
-            metrics=snapshots.metrics.ctypes.data,
+        examples = packed(
+            Examples(
+                **self._addresses,
+                predicted=first,
+                learned=first if predicted is learned else tables[1].ctypes.data,
+                columns=predicted.shape[1],
+                first=self.partition.column,
+                chances=chances.ctypes.data,
+                rates=rates.ctypes.data if len(rates) else 0,
+                scale=scale,
+                exponent=exponent,
+                rounds=len(predicted),
+                t=t,
+            )
         )
-        worker = self._workers.get(rows.dense)
-        if worker is None or matrices is not self.fixed_matrices:
-            worker = self._workers[rows.dense] = self._worker(rows.dense, matrices)
-        return int(kernels.play(worker, examples))
+        if self.workspace.meet(self.state, rows.dense):
+            self._workers.clear()
+        if rows.dense not in self._workers or matrices is not self.fixed_matrices:
+            self._workers[rows.dense] = self._worker(rows.dense, matrices)
+        kernel, worker = self._workers[rows.dense]
+        lo, rounds = 0, self.snapshots.rounds - before
+        for place in np.flatnonzero(
+            (rounds > (0 if before else -1)) & (rounds <= len(predicted))
+        ).tolist():
+            hi = int(rounds[place])
+            status = kernels.play(kernel, worker, examples, lo, hi) if hi > lo else 0
+            status = status or self._look(worker, place)
+            if status != 0:
+                return status
+            lo = hi
+        if lo == len(predicted):
+            return 0
+        return kernels.play(kernel, worker, examples, lo, len(predicted))
+
+    def _look(self, worker: bytes, place: int) -> int:
+        """Write down counters and what is seen of the weights; 0, or the communicator's error."""
+        state = self.state
+        counters = (state.mistakes, state.loss, state.expected, state.examples)
+        self.snapshots.counters[place] = np.stack(counters, axis=1)
+        if not self._meets and not self.algorithm.update.experts:
+            return 0
+        return kernels.read_metrics(worker, self.snapshots.metrics[place].ctypes.data)
 
     def _pieces(self, rounds: int) -> Iterator[tuple[int, int]]:
         """All rounds at once, but few at a time where each has a matrix of its own."""
@@ -331,10 +385,28 @@ class KernelWorker:
         """Primal weights of this worker's copies: (copies, outputs, D)."""
         copies, outputs, _, D = self.state.theta.shape
         out = np.empty((copies, outputs, D))
-        empty = Matrices(np.empty((1, 1), np.int64), np.empty(0, np.int64), np.empty(0))
-        worker = next(iter(self._workers.values()), None) or self._worker(True, empty)
-        kernels.read_weights(worker, out.ctypes.data)
+        kernels.read_weights(self._any_worker(), out.ctypes.data)
         return out
+
+    def scores(self, rows: Rows, copy: int = 0) -> np.ndarray:
+        """Scores (n, outputs) of rows by one copy, as it would predict them now."""
+        rows = rows.widen(self.state.n_features)
+        out = np.empty((len(rows), self.algorithm.outputs))
+        examples = packed(Examples(**{**dict.fromkeys(Examples._fields, 0), **addresses(rows)}))
+        parts, worker = self._compiled(rows.dense), self._any_worker(rows.dense)
+        if parts[layout.SCORE_UNSEEN] == 0:
+            found = self.loops.addresses(rows.dense, {"score_unseen"}, ())
+            parts[layout.SCORE_UNSEEN] = found[layout.SCORE_UNSEEN]
+        kernels.read_scores(worker, examples, copy, len(rows), out.ctypes.data)
+        return out
+
+    def _any_worker(self, dense: bool | None = None) -> bytes:
+        """A worker for these rows, or any at all, that plays no rounds."""
+        found = next(iter(self._workers), True) if dense is None else dense
+        if found not in self._workers:
+            empty = Matrices(np.empty((1, 1), np.int64), np.empty(0, np.int64), np.empty(0))
+            self._workers[found] = self._worker(found, self.fixed_matrices or empty)
+        return self._workers[found][1]
 
 
 def rates_of(rate: Rate, t: int, rounds: int) -> tuple[np.ndarray, float, float]:

@@ -1,6 +1,6 @@
 """Loops of the entropy mirrors: the dual is the logarithm of the weight.
 
-One side (w > 0) has slots θ and v; two sides (w = w⁺ − w⁻) have θ⁺, θ⁻, v⁺, v⁻. The log-weight of a
+One side (w > 0) has rows θ and v; two sides (w = w⁺ − w⁻) have θ⁺, θ⁻, v⁺, v⁻. The log-weight of a
 feature is θ + shift; v = exp(θ − ref) is kept so that a score needs no exponential, and the sum of
 all v so that a projection is O(1): it only moves the shift. A sparse row thus costs O(nnz).
 """
@@ -8,9 +8,10 @@ all v so that a projection is O(1): it only moves the shift. A sparse row thus c
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from ddol.compiled import column, inner
-from ddol.update.rule import LINEAR, LOG, Layout, Loops
+from ddol.update.contract import ADD, LINEAR, LOCAL, LOG, Field, Layout, Loops
 
 SHIFT, REF, TOTAL, PEAK, TOUCHED = 0, 1, 2, 3, 4
 L2, KIND, RADIUS, SIDES = 0, 1, 2, 3
@@ -23,8 +24,13 @@ _FAR = 300.0
 
 def layout(sides: int, logarithmic: bool) -> Layout:
     """Two rows a side; neighbours average the log-weights, or the weights behind them."""
-    packed = (LOG if logarithmic else LINEAR,) * sides
-    return Layout(slots=2 * sides, scalars=5, packed=packed, delta=1)
+    names = ("theta", "v") if sides == 1 else ("theta+", "theta-", "v+", "v-")
+    return Layout(
+        rows=tuple(Field(name, LOCAL) for name in names),
+        scalars=tuple(Field(name, LOCAL) for name in ("shift", "ref", "total", "peak", "touched")),
+        message=(LOG if logarithmic else LINEAR,) * sides,
+        collected=1,
+    )
 
 
 def score(w, s, p, x, index, n, D, which):
@@ -72,14 +78,16 @@ def _recentre(w, s, p, D):
     total = 0.0
     for d in range(n):
         w[n + d] = math.exp(w[d] - largest)
+        w[d] += s[SHIFT]
         total += w[n + d]
-    s[REF] = largest
+    s[REF] = largest + s[SHIFT]
+    s[SHIFT] = 0.0
     s[TOTAL] = total
     s[PEAK] = total
     s[TOUCHED] = 0.0
 
 
-def begin(w, s, p, D, eta, weight, exchanging):
+def begin(w, s, p, D, eta, weight):
     if p[L2] == 0.0:
         return
     # The weights of the whole round are those before it, so all moves use the same exponentials.
@@ -100,7 +108,7 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
     s[TOUCHED] += n
 
 
-def absorb(w, s, p, delta, x, index, n, D, g, eta, weight):
+def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     for j in range(n):
         delta[column(index, j)] -= eta * weight * g * x[j]
 
@@ -125,26 +133,39 @@ def finish(w, s, p, D, t, eta):
         s[SHIFT] = room
 
 
-def pack(w, s, p, D, out):
-    n = D if p[SIDES] == 1.0 else 2 * D
-    for d in range(n):
-        out[d] = w[d] + s[SHIFT]
+def to_message(w, s, p, index, n, D, out):
+    for side in range(int(p[SIDES])):
+        for j in range(n):
+            out[side * n + j] = w[side * D + column(index, j)] + s[SHIFT]
 
 
-def unpack(w, s, p, D, averaged):
-    n = D if p[SIDES] == 1.0 else 2 * D
-    for d in range(n):
-        w[d] = averaged[d]
-    s[SHIFT] = 0.0
-    _recentre(w, s, p, D)
+def from_message(w, s, p, index, n, D, averaged):
+    sides = int(p[SIDES])
+    for side in range(sides):
+        for j in range(n):
+            d = side * D + column(index, j)
+            _move(w, s, d, sides * D + d, averaged[side * n + j] - s[SHIFT] - w[d])
+    s[TOUCHED] += sides * n
 
 
-def weights(w, s, p, D, out):
-    for d in range(D):
-        if p[SIDES] == 1.0:
-            out[d] = math.exp(w[d] + s[SHIFT])
-        else:
-            out[d] = math.exp(w[d] + s[SHIFT]) - math.exp(w[D + d] + s[SHIFT])
+def weights(w, s, p, index, n, D, out):
+    for j in range(n):
+        d = column(index, j)
+        out[j] = math.exp(w[d] + s[SHIFT])
+        if p[SIDES] != 1.0:
+            out[j] -= math.exp(w[D + d] + s[SHIFT])
 
 
-LOOPS = Loops(score, begin, step, absorb, commit, finish, pack, unpack, weights)
+_COMMON = Loops(
+    score,
+    step,
+    begin=begin,
+    finish=finish,
+    absorb=absorb,
+    commit=commit,
+    to_message=to_message,
+    from_message=from_message,
+    weights=weights,
+    additive=True,
+)
+DUAL_LOOPS, PRIMAL_LOOPS = replace(_COMMON, shared=ADD), replace(_COMMON, shared=None)

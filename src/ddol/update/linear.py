@@ -1,20 +1,23 @@
 """Loops of the Euclidean mirror: weights are their own dual.
 
-Slots: the weights, up to a factor. Scalars: that factor, and the squared norm of the stored weights.
+Row: the weights, up to a factor. Scalars: that factor, and the squared norm of the stored weights.
 The factor makes L2 shrinking and the projection onto an L2 ball O(1), so a sparse row costs O(nnz).
 """
 
 from __future__ import annotations
 
 from ddol.compiled import column, inner
-from ddol.update.rule import LINEAR, Layout, Loops
+from ddol.update.contract import ADD, LOCAL, Field, Layout, Loops
 
 SCALE, SQUARES, TOUCHED = 0, 1, 2
 L2, KIND, RADIUS, TRACK = 0, 1, 2, 3
 _FREE, _L2_BALL, _L1_BALL, _SIMPLEX = 0.0, 1.0, 2.0, 3.0
 KINDS = {"everywhere": _FREE, "l2_ball": _L2_BALL, "l1_ball": _L1_BALL, "simplex": _SIMPLEX}
 
-LAYOUT = Layout(slots=1, scalars=3, packed=(LINEAR,))
+LAYOUT = Layout(
+    rows=("w",),
+    scalars=(Field("scale", LOCAL, 1.0), Field("squares", LOCAL), Field("touched", LOCAL)),
+)
 
 
 @inner
@@ -46,7 +49,7 @@ def _keep_in_range(w, s, D):
         s[SCALE] = 1.0
 
 
-def begin(w, s, p, D, eta, weight, exchanging):
+def begin(w, s, p, D, eta, weight):
     if p[L2] == 0.0:
         return
     s[SCALE] *= 1.0 - eta * p[L2] * weight
@@ -69,7 +72,7 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
     s[TOUCHED] += n
 
 
-def absorb(w, s, p, delta, x, index, n, D, g, eta, weight):
+def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     for j in range(n):
         delta[column(index, j)] -= eta * weight * g * x[j]
 
@@ -139,19 +142,20 @@ def _project_onto_l1(w, s, p, D, nonnegative):
     s[TOUCHED] = 0.0
 
 
-def pack(w, s, p, D, out):
-    for d in range(D):
-        out[d] = s[SCALE] * w[d]
+def to_message(w, s, p, index, n, D, out):
+    for j in range(n):
+        out[j] = s[SCALE] * w[column(index, j)]
 
 
-def unpack(w, s, p, D, averaged):
-    squares = 0.0
-    for d in range(D):
-        w[d] = averaged[d]
-        squares += w[d] * w[d]
-    s[SCALE] = 1.0
-    s[SQUARES] = squares
-    s[TOUCHED] = 0.0
+def from_message(w, s, p, index, n, D, averaged):
+    gained = 0.0
+    for j in range(n):
+        d = column(index, j)
+        fresh = averaged[j] / s[SCALE]
+        gained += fresh * fresh - w[d] * w[d]
+        w[d] = fresh
+    s[SQUARES] += gained
+    s[TOUCHED] += n
 
 
 def squares(w, s, p, D):
@@ -173,29 +177,18 @@ def free_step(w, s, p, x, index, n, D, g, eta, weight):
 
 LOOPS = Loops(
     score,
-    begin,
     step,
-    absorb,
-    commit,
-    finish,
-    pack,
-    unpack,
-    pack,
-    squares,
+    begin=begin,
+    finish=finish,
+    absorb=absorb,
+    commit=commit,
+    to_message=to_message,
+    from_message=from_message,
+    weights=to_message,
+    squares=squares,
+    additive=True,
+    shared=ADD,
     branchless_step=True,
     propagates_nan=True,
 )
-FREE = Loops(
-    free_score,
-    None,
-    free_step,
-    absorb,
-    commit,
-    None,
-    pack,
-    unpack,
-    pack,
-    squares,
-    branchless_step=True,
-    propagates_nan=True,
-)
+FREE = Loops(free_score, free_step, additive=True, branchless_step=True, propagates_nan=True)

@@ -4,26 +4,36 @@ A wrong expert's log-weight drops by log(1/α). DWM-I (Algorithm 2) averages log
 DWM-A (Algorithm 3) averages the weights. It is mirror descent with the entropy, rate log(1/α) and the
 experts' 0/1 losses as the gradient.
 
-A round that ends in an exchange changes the log-weights θ, which are what neighbours average; the
-weights v of the votes are taken from the average. All other rounds multiply v only, and what θ was is
-known from v, because v is never rounded but by these products: it is brought back to the range of
-numbers by powers of two. So experts with as many mistakes have the same weight to the bit.
+A mistake multiplies the weight v of an expert, and v is never rounded but by these products: it is
+brought back to the range of numbers by powers of two. So experts with as many mistakes have the same
+weight to the bit. Neighbours average the logarithms, which follow from v and the powers.
 
-Slots: θ or, while v runs alone, the powers of two that v lacks; and v.
+Rows: the powers of two that an expert's v lacks beside all others; and v.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ddol.compiled import column, inner
-from ddol.update.rule import DUAL, LINEAR, LOG, PRIMAL, Layout, Loops, Update
+from ddol.update.contract import (
+    ADD,
+    COLLECT,
+    DUAL,
+    LINEAR,
+    LOCAL,
+    LOG,
+    Field,
+    Layout,
+    Loops,
+    Update,
+)
 
-REF, POWER, AGE, ALONE = 0, 1, 2, 3
-"""θ = REF + (POWER + slot 0)·log 2 + log v while v runs ALONE; AGE: most that log v fell meanwhile."""
+REF, POWER, AGE = 0, 1, 2
+"""The log-weight is REF + (POWER + row 0)·log 2 + log v; AGE: most that log v fell since v was scaled."""
 PENALTY, CLASSES = 0, 1
 
 TIE = 1e-12
@@ -80,50 +90,15 @@ def score(w, s, p, x, index, n, D, which):
     return votes / total
 
 
-@inner
-def _log_weight(w, s, D, d):
-    if s[ALONE] == 0.0:
-        return w[d]
-    return s[REF] + (s[POWER] + w[d]) * LOG_2 + math.log(w[D + d])
-
-
-@inner
-def _let_go(w, s, D):
-    """From log-weights to v alone; that of experts far behind has vanished, and is lifted."""
-    for d in range(D):
-        behind = (w[d] - s[REF]) / LOG_2
-        lifts = math.ceil((behind - FAR) / LIFT) if behind < FARTHEST else 0.0
-        w[d] = lifts * LIFT
-        if lifts < 0.0:
-            w[D + d] = math.exp((behind - w[d]) * LOG_2)
-    s[POWER] = 0.0
-    s[AGE] = 0.0
-    s[ALONE] = 1.0
-
-
-def begin(w, s, p, D, eta, share, exchanging):
-    if exchanging == 0.0 and s[ALONE] == 0.0:
-        _let_go(w, s, D)
-    elif exchanging != 0.0 and s[ALONE] != 0.0:
-        for d in range(D):
-            w[d] = _log_weight(w, s, D, d)
-        s[ALONE] = 0.0
-
-
-def step(w, s, p, x, index, n, D, g, eta, share):
-    drop = p[PENALTY] * share
-    if s[ALONE] == 0.0:
-        for j in range(n):
-            w[column(index, j)] -= drop if x[j] != g else 0.0
-        return
-    factor = math.exp(-drop)
+def step(w, s, p, x, index, n, D, g, eta, weight):
+    factor = math.exp(-p[PENALTY] * weight)
     for j in range(n):
         w[D + column(index, j)] *= factor if x[j] != g else 1.0
 
 
-def absorb_dual(w, s, p, delta, x, index, n, D, g, eta, share):
+def absorb_dual(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     for j in range(n):
-        delta[column(index, j)] += p[PENALTY] * share if x[j] != g else 0.0
+        delta[column(index, j)] += p[PENALTY] * weight if x[j] != g else 0.0
 
 
 def commit_dual(w, s, p, delta, maxima, index, n, D, eta):
@@ -134,9 +109,9 @@ def commit_dual(w, s, p, delta, maxima, index, n, D, eta):
             delta[d] = 0.0
 
 
-def absorb_primal(w, s, p, delta, x, index, n, D, g, eta, share):
+def absorb_primal(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     """The mean weight loses (1 − α)/N for each agent at which the expert is wrong."""
-    loss = -math.expm1(-p[PENALTY]) * share
+    loss = -math.expm1(-p[PENALTY]) * weight
     for j in range(n):
         delta[column(index, j)] += loss if x[j] != g else 0.0
 
@@ -170,41 +145,57 @@ def _scale(w, s, D):
 
 
 def finish(w, s, p, D, t, eta):
-    if s[ALONE] != 0.0:
-        s[AGE] += p[PENALTY]
-        if s[AGE] >= OLD:
-            _scale(w, s, D)
+    s[AGE] += p[PENALTY]
+    if s[AGE] >= OLD:
+        _scale(w, s, D)
 
 
-def pack(w, s, p, D, out):
+def to_message(w, s, p, index, n, D, out):
+    """Log-weights."""
     for d in range(D):
-        out[d] = _log_weight(w, s, D, d)
+        out[d] = s[REF] + (s[POWER] + w[d]) * LOG_2 + math.log(w[D + d])
 
 
-def unpack(w, s, p, D, averaged):
+def from_message(w, s, p, index, n, D, averaged):
+    """v from log-weights; that of experts far behind would vanish, and is lifted."""
     largest = -math.inf
     for d in range(D):
         largest = max(largest, averaged[d])
     for d in range(D):
-        w[d] = averaged[d]
-        w[D + d] = math.exp(averaged[d] - largest)
+        behind = (averaged[d] - largest) / LOG_2
+        lifts = math.ceil((behind - FAR) / LIFT) if behind < FARTHEST else 0.0
+        w[d] = lifts * LIFT
+        if lifts < 0.0:
+            w[D + d] = math.exp((behind - w[d]) * LOG_2)
+        else:
+            w[D + d] = math.exp(averaged[d] - largest)
     s[REF] = largest
-    s[ALONE] = 0.0
+    s[POWER] = 0.0
+    s[AGE] = 0.0
 
 
-def weights(w, s, p, D, out):
+def weights(w, s, p, index, n, D, out):
     total = 0.0
     for d in range(D):
         total += w[D + d]
-    for d in range(D):
-        lifted = s[ALONE] != 0.0 and w[d] < 0.0
-        out[d] = w[D + d] * (math.exp(w[d] * LOG_2) if lifted else 1.0) / total
+    for j in range(n):
+        d = column(index, j)
+        out[j] = w[D + d] * (math.exp(w[d] * LOG_2) if w[d] < 0.0 else 1.0) / total
 
 
-DUAL_LOOPS = Loops(score, begin, step, absorb_dual, commit_dual, finish, pack, unpack, weights)
-PRIMAL_LOOPS = Loops(
-    score, begin, step, absorb_primal, commit_primal, finish, pack, unpack, weights
+DUAL_LOOPS = Loops(
+    score,
+    step,
+    finish=finish,
+    absorb=absorb_dual,
+    commit=commit_dual,
+    to_message=to_message,
+    from_message=from_message,
+    weights=weights,
+    additive=True,
+    shared=ADD,
 )
+PRIMAL_LOOPS = replace(DUAL_LOOPS, absorb=absorb_primal, commit=commit_primal, shared=COLLECT)
 
 
 @dataclass(frozen=True)
@@ -224,9 +215,11 @@ class Majority(Update):
     n_classes: int = 2
     randomized: bool = False
 
+    family = "weighted_majority"
     grows: bool = field(init=False, default=False)
     merges: bool = field(init=False, default=False)
     experts: bool = field(init=False, default=True)
+    tie: float = field(init=False, default=TIE)
 
     def __post_init__(self) -> None:
         if not LEAST_ALPHA <= self.alpha < 1.0:
@@ -237,50 +230,20 @@ class Majority(Update):
         if self.n_classes < 2:
             raise ValueError(f"`n_classes` must be at least 2, it is {self.n_classes}")
 
-    def start(self, n_features: int) -> np.ndarray:
-        """Every expert has weight 1."""
-        return np.zeros((1, n_features))
-
-    def weights(self, state: np.ndarray) -> np.ndarray:
-        """Weights that sum to 1."""
-        relative = np.exp(state[0] - state[0].max())
-        return relative / relative.sum()
-
-    def learn(self, state: np.ndarray, gradient: np.ndarray, rate: float) -> np.ndarray:
-        """θ − log(1/α) where the expert was wrong; `gradient` holds the experts' 0/1 losses."""
-        return state + math.log(self.alpha) * gradient
-
-    def share(self, state: np.ndarray, space: str) -> np.ndarray:
-        """Log-weights, averaged as they are or behind the logarithm."""
-        return state
-
-    def adopt(self, averaged: np.ndarray, space: str) -> np.ndarray:
-        """Log-weights."""
-        return averaged
-
     def layout(self, space: str, n_features: int) -> Layout:
-        """Sizes of the compiled state."""
-        return Layout(slots=2, scalars=4, packed=(LOG if space == PRIMAL else LINEAR,))
+        """Neighbours average log-weights, or the weights behind them."""
+        return Layout(
+            rows=(Field("power", LOCAL), Field("v", LOCAL, 1.0)),
+            scalars=tuple(Field(name, LOCAL) for name in ("ref", "power", "age")),
+            message=(LINEAR if space == DUAL else LOG,),
+            collected=1,
+            whole=True,
+        )
 
     def loops(self, space: str) -> Loops:
-        """The compiled form."""
+        """Penalties multiply on one copy in both spaces; arithmetic means are collected first."""
         return DUAL_LOOPS if space == DUAL else PRIMAL_LOOPS
 
-    def parameters(self) -> np.ndarray:
+    def parameters(self) -> tuple[float, float]:
         """log(1/α) and the number of classes."""
-        return np.array([-math.log(self.alpha), float(self.n_classes)])
-
-    def begin_state(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-        """Compiled state and scalars before the first round."""
-        state = np.stack([np.zeros(n_features), np.ones(n_features)])
-        return state, np.array([0.0, 0.0, 0.0, 1.0])
-
-    def log_weights(self, state: np.ndarray, scalars: np.ndarray) -> np.ndarray:
-        """Log-weights (D,) of a compiled state between two rounds."""
-        if not scalars[ALONE]:
-            return np.array(state[0])
-        return scalars[REF] + (scalars[POWER] + state[0]) * LOG_2 + np.log(state[1])
-
-    def shared_copy(self, space: str) -> str:
-        """Penalties multiply on one copy in both spaces; arithmetic means are collected first."""
-        return "add" if space == DUAL else "absorb"
+        return -math.log(self.alpha), float(self.n_classes)

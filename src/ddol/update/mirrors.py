@@ -19,8 +19,8 @@ import numpy as np
 from ddol.compiled import check_arguments, scalar
 from ddol.update import entropy as entropy_loops
 from ddol.update import linear, pnorm, separable
+from ddol.update.contract import DUAL, PRIMAL, Layout, Loops, Update, Vector
 from ddol.update.domains import EVERYWHERE, L1_BALL, L2_BALL, NORM_BALL, SIMPLEX, Domain, everywhere
-from ddol.update.rule import DUAL, PRIMAL, Layout, Loops, Update
 
 _TO_PRIMAL, _TO_DUAL = "to_primal(theta, p)", "to_dual(w, p)"
 
@@ -59,10 +59,6 @@ class Mirror(ABC):
         """ψ(u, v) with v given by its dual: how far v is from the comparator u."""
         raise ValueError(f"no divergence is known for the mirror {self.name}")
 
-    def project(self, theta: np.ndarray, domain: Domain) -> np.ndarray:
-        """Bregman projection onto a domain, in the dual."""
-        return theta
-
     @abstractmethod
     def layout(self, space: str) -> Layout:
         """Sizes of the compiled state."""
@@ -76,8 +72,8 @@ class Mirror(ABC):
         """Numbers that the loops find in ``p``."""
 
     @abstractmethod
-    def begin_state(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Compiled state and scalars at a dual."""
+    def vector(self, theta: np.ndarray) -> Vector:
+        """State at a dual."""
 
 
 @dataclass(frozen=True)
@@ -105,16 +101,8 @@ class Euclidean(Mirror):
         """½‖u − v‖²."""
         return float(0.5 * np.sum((u - theta[0]) ** 2))
 
-    def project(self, theta: np.ndarray, domain: Domain) -> np.ndarray:
-        """Scale onto the L2 ball, or threshold onto the L1 ball or the simplex."""
-        if domain.kind == EVERYWHERE:
-            return theta
-        if domain.kind == L2_BALL:
-            return theta * min(1.0, domain.radius / max(float(np.linalg.norm(theta)), 1e-300))
-        return _soft_threshold(theta[0], domain.radius, domain.kind == SIMPLEX)[None]
-
     def layout(self, space: str) -> Layout:
-        """See `ddol.update.linear`."""
+        """See `ddol.update.linear`; both averages are one."""
         return linear.LAYOUT
 
     def loops(self, space: str, plain: bool) -> Loops:
@@ -126,9 +114,9 @@ class Euclidean(Mirror):
         track = float(l2 > 0.0 or domain.kind != EVERYWHERE)
         return [l2, linear.KINDS[domain.kind], domain.radius, track]
 
-    def begin_state(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def vector(self, theta: np.ndarray) -> Vector:
         """The weights, factor 1, and their squared norm."""
-        return theta, np.array([1.0, float(np.sum(theta * theta)), 0.0])
+        return Vector(theta, np.array([1.0, float(np.sum(theta * theta)), 0.0]))
 
 
 @dataclass(frozen=True)
@@ -159,33 +147,25 @@ class Entropy(Mirror):
         """Σ u log(u/v) − u + v."""
         return _relative_entropy(u, theta[0])
 
-    def project(self, theta: np.ndarray, domain: Domain) -> np.ndarray:
-        """Rescale: only if the sum exceeds the radius of a ball, always onto a simplex."""
-        if domain.kind == EVERYWHERE:
-            return theta
-        largest = theta.max()
-        log_sum = largest + math.log(np.exp(theta - largest).sum())
-        outside = log_sum > math.log(domain.radius) or domain.kind == SIMPLEX
-        return theta + (math.log(domain.radius) - log_sum) if outside else theta
-
     def layout(self, space: str) -> Layout:
         """See `ddol.update.entropy`."""
         return entropy_loops.layout(self.sides, logarithmic=space == PRIMAL)
 
     def loops(self, space: str, plain: bool) -> Loops:
         """See `ddol.update.entropy`."""
-        return entropy_loops.LOOPS
+        return entropy_loops.DUAL_LOOPS if space == DUAL else entropy_loops.PRIMAL_LOOPS
 
     def parameters(self, l2: float, domain: Domain) -> list[float]:
         """L2 weight, domain, sides."""
         return [l2, entropy_loops.KINDS[domain.kind], domain.radius, float(self.sides)]
 
-    def begin_state(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def vector(self, theta: np.ndarray) -> Vector:
         """Logarithms, and exponentials relative to the largest."""
         largest = float(theta.max())
         relative = np.exp(theta - largest)
         total = float(relative.sum())
-        return np.concatenate([theta, relative]), np.array([0.0, largest, total, total, 0.0])
+        scalars = np.array([0.0, largest, total, total, 0.0])
+        return Vector(np.concatenate([theta, relative]), scalars)
 
 
 @dataclass(frozen=True)
@@ -247,17 +227,9 @@ class PNorm(Mirror):
         half = (np.linalg.norm(u, self.p) ** 2 - np.linalg.norm(v, self.p) ** 2) / 2
         return float(half - theta[0] @ (u - v))
 
-    def project(self, theta: np.ndarray, domain: Domain) -> np.ndarray:
-        """Scale: ‖w‖_p = ‖θ‖_q."""
-        if domain.kind == EVERYWHERE:
-            return theta
-        return theta * min(
-            1.0, domain.radius / max(float(np.linalg.norm(theta[0], self.q)), 1e-300)
-        )
-
     def layout(self, space: str) -> Layout:
         """See `ddol.update.pnorm`."""
-        return pnorm.LAYOUT
+        return pnorm.LAYOUT if space == DUAL else pnorm.PRIMAL_LAYOUT
 
     def loops(self, space: str, plain: bool) -> Loops:
         """See `ddol.update.pnorm`."""
@@ -267,11 +239,9 @@ class PNorm(Mirror):
         """L2 weight, domain, both exponents."""
         return [l2, pnorm.KINDS[domain.kind], domain.radius, self.q, self.p]
 
-    def begin_state(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def vector(self, theta: np.ndarray) -> Vector:
         """Zero, factor 1."""
-        scalars = np.zeros(pnorm.LAYOUT.scalars)
-        scalars[pnorm.SCALE] = 1.0
-        return np.zeros((2, theta.shape[1])), scalars
+        return pnorm.LAYOUT.start(theta.shape[1])
 
 
 @dataclass(frozen=True)
@@ -312,9 +282,9 @@ class Separable(Mirror):
         links = scalar(self.to_primal, _TO_PRIMAL), scalar(self.to_dual, _TO_DUAL)
         return [l2, *map(separable.as_number, links), *self.own, 0.0]
 
-    def begin_state(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def vector(self, theta: np.ndarray) -> Vector:
         """Dual and weights."""
-        return np.concatenate([theta, self.primal(theta)[None]]), np.zeros(1)
+        return Vector(np.concatenate([theta, self.primal(theta)[None]]), np.zeros(0))
 
 
 def _norm_gradient(v: np.ndarray, p: float) -> np.ndarray:
@@ -329,18 +299,6 @@ def _relative_entropy(u: np.ndarray, log_v: np.ndarray) -> float:
     positive = u > 0
     terms = np.where(positive, u * (np.log(np.where(positive, u, 1.0)) - log_v), 0.0)
     return float(np.sum(terms - u + np.exp(log_v)))
-
-
-def _soft_threshold(v: np.ndarray, radius: float, nonnegative: bool) -> np.ndarray:
-    """Euclidean projection onto the L1 ball, or onto the simplex."""
-    sizes = v if nonnegative else np.abs(v)
-    if not nonnegative and sizes.sum() <= radius:
-        return v
-    ordered = np.sort(sizes)[::-1]
-    levels = (np.cumsum(ordered) - radius) / np.arange(1, v.size + 1)
-    level = levels[np.flatnonzero(ordered > levels)[-1]]
-    kept = np.maximum(sizes - level, 0.0)
-    return kept if nonnegative else np.sign(v) * kept
 
 
 euclidean = Euclidean()
@@ -395,6 +353,7 @@ class MirrorDescent(Update):
     domain: Domain = everywhere
     l2: float = 0.0
     grows: bool = field(init=False, default=True)
+    family = "mirror_descent"
 
     def __post_init__(self) -> None:
         if self.domain.kind not in self.mirror.domains:
@@ -406,59 +365,18 @@ class MirrorDescent(Update):
             raise ValueError(f"`l2` must be at least 0, it is {self.l2}")
         object.__setattr__(self, "grows", self.mirror.zero and self.domain.kind != SIMPLEX)
 
-    def start(self, n_features: int) -> np.ndarray:
-        """Dual of the first weights."""
-        return self.mirror.start(n_features, self.domain)
-
-    def weights(self, state: np.ndarray) -> np.ndarray:
-        """w = (∇ω)⁻¹(θ)."""
-        return self.mirror.primal(state)
-
-    def score(self, state: np.ndarray, x: np.ndarray) -> float:
-        """⟨w, x⟩; entropies exponentiate relative to the largest logarithm, so the sign is never lost."""
-        if not self.mirror.logarithmic:
-            return super().score(state, x)
-        largest = float(state.max())
-        total = self.mirror.primal(state - largest) @ x
-        return float(total * math.exp(max(largest, entropy_loops.LEAST)))
-
-    def learn(self, state: np.ndarray, gradient: np.ndarray, rate: float) -> np.ndarray:
-        """θ − η g; the two sides of a signed map move in opposite directions."""
-        moved = rate * gradient
-        return state - np.stack([moved, -moved])[: len(state)]
-
-    def project(self, state: np.ndarray, t: int, rate: float) -> np.ndarray:
-        """Bregman projection."""
-        return self.mirror.project(state, self.domain)
-
-    def share(self, state: np.ndarray, space: str) -> np.ndarray:
-        """θ, or w; entropies stay in logarithms and are averaged behind them."""
-        if space == DUAL or self.mirror.logarithmic:
-            return state
-        return self.mirror.primal(state)[None]
-
-    def adopt(self, averaged: np.ndarray, space: str) -> np.ndarray:
-        """The dual again."""
-        return (
-            averaged if space == DUAL or self.mirror.logarithmic else self.mirror.dual(averaged[0])
-        )
+    def start(self, n_features: int) -> Vector:
+        """State at the first weights."""
+        return self.mirror.vector(self.mirror.start(n_features, self.domain))
 
     def layout(self, space: str, n_features: int) -> Layout:
-        """Sizes of the compiled state."""
+        """That of the mirror."""
         return self.mirror.layout(space)
 
     def loops(self, space: str) -> Loops:
-        """The compiled form."""
+        """Those of the mirror."""
         return self.mirror.loops(space, self.l2 == 0.0 and self.domain.kind == EVERYWHERE)
 
-    def parameters(self) -> np.ndarray:
+    def parameters(self) -> list[float]:
         """L2 weight, kind and radius of the domain, then what the mirror needs."""
-        return np.array(self.mirror.parameters(self.l2, self.domain))
-
-    def begin_state(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-        """Compiled state and scalars before the first round."""
-        return self.mirror.begin_state(self.start(n_features))
-
-    def shared_copy(self, space: str) -> str | None:
-        """Steps add up in the dual; Euclidean weights are their own dual."""
-        return "add" if space == DUAL or self.mirror.self_dual else None
+        return self.mirror.parameters(self.l2, self.domain)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ddol.compiled import column, inner
-from ddol.update.rule import LINEAR, MAX, Layout, Loops, Update
+from ddol.update.contract import LARGEST, LINEAR, LOCAL, Field, Layout, Loops, Update, Vector
 
 V, U, NOW, PRODUCT, INVERSE = range(5)
 # The largest answer so far (a maximum over agents), the one that gradients are in units of, a phase.
@@ -109,29 +109,26 @@ def score(w, s, p, x, index, n, D, which):
     return total
 
 
-def begin(w, s, p, D, eta, share, exchanging):
+def ask(w, s, p, exchanging):
     s[PHASE] = ASKING if exchanging != 0.0 else ALONE
 
 
-def observe(w, s, p, x, index, n, D, y, grow):
-    if grow != 1.0:
-        s[NEXT] = max(s[NEXT], abs(y) if p[REGRESSION] != 0.0 else 1.0)
-    if grow == 0.0:
-        return
+def hear(w, s, p, x, index, n, D, y):
+    s[NEXT] = max(s[NEXT], abs(y) if p[REGRESSION] != 0.0 else 1.0)
     for j in range(n):
         d = column(index, j)
         if abs(x[j]) * w[d] > 1.0:
             w[d] = 1.0 / abs(x[j])
 
 
-def notice(w, s, p, delta, maxima, x, index, n, D, y, share):
+def notice(w, s, p, delta, maxima, x, index, n, D, y, weight):
     for j in range(n):
         d = column(index, j)
         maxima[d] = max(maxima[d], abs(x[j]))
     maxima[D] = max(maxima[D], abs(y) if p[REGRESSION] != 0.0 else 1.0)
 
 
-def step(w, s, p, x, index, n, D, g, eta, share):
+def step(w, s, p, x, index, n, D, g, eta, weight):
     if s[UNIT] == 0.0:
         return
     for d in range(D):
@@ -146,13 +143,13 @@ def step(w, s, p, x, index, n, D, g, eta, share):
             w[NOW * D + d] = 0.0
 
 
-def absorb(w, s, p, delta, x, index, n, D, g, eta, share):
+def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     """Rows 0 … D − 1 collect g̃g̃ᵀ, row D collects g̃."""
     if s[UNIT] == 0.0:
         return
     for i in range(n):
         d = column(index, i)
-        gradient = share * _scaled(w, s, x[i], d, g)
+        gradient = weight * _scaled(w, s, x[i], d, g)
         delta[D * D + d] += gradient
         for j in range(n):
             e = column(index, j)
@@ -185,7 +182,7 @@ def finish(w, s, p, D, t, eta):
         s[UNIT] = s[NEXT]
 
 
-def pack(w, s, p, D, out):
+def to_message(w, s, p, index, n, D, out):
     """The rows of A⁺ = A + g̃g̃ᵀ, then A⁺u, g̃ and the scales."""
     a = _matrix(D)
     for i in range(D):
@@ -198,7 +195,7 @@ def pack(w, s, p, D, out):
         out[(D + 2) * D + i] = 1.0 / w[i] if w[i] < UNSEEN else 0.0
 
 
-def unpack(w, s, p, D, averaged):
+def from_message(w, s, p, index, n, D, averaged):
     for k in range(D * D):
         w[_matrix(D) + k] = averaged[k]
     _invert(w, D)
@@ -213,13 +210,24 @@ def unpack(w, s, p, D, averaged):
     s[PHASE] = COLLECTED
 
 
-def weights(w, s, p, D, out):
-    for d in range(D):
-        out[d] = w[U * D + d] * w[d] if w[d] < UNSEEN else 0.0
+def weights(w, s, p, index, n, D, out):
+    for j in range(n):
+        d = column(index, j)
+        out[j] = w[U * D + d] * w[d] if w[d] < UNSEEN else 0.0
 
 
 LOOPS = Loops(
-    score, begin, step, absorb, commit, finish, pack, unpack, weights, None, observe, notice
+    score,
+    step,
+    finish=finish,
+    hear=hear,
+    absorb=absorb,
+    notice=notice,
+    commit=commit,
+    to_message=to_message,
+    from_message=from_message,
+    weights=weights,
+    ask=ask,
 )
 
 
@@ -234,12 +242,8 @@ class Newton(Update):
     """
 
     regression: bool = False
-    additive: bool = field(init=False, default=False)
     grows: bool = field(init=False, default=False)
     merges: bool = field(init=False, default=False)
-
-    # Rows of the reference: scale, weight, gradient, next and present unit (repeated), then A.
-    _V, _U, _NOW, _NEXT, _UNIT, _A = range(6)
 
     def check(self, n_features: int) -> None:
         """Refuse more features than a full matrix is for."""
@@ -249,107 +253,30 @@ class Newton(Update):
                 f"at most {MOST} features; use the algorithm adaptive"
             )
 
-    def start(self, n_features: int) -> np.ndarray:
-        """A is the identity."""
-        state = np.zeros((self._A + n_features, n_features))
-        state[self._V] = UNSEEN
-        state[self._NEXT] = state[self._UNIT] = 0.0 if self.regression else 1.0
-        state[self._A :] = np.eye(n_features)
-        return state
-
-    def weights(self, state: np.ndarray) -> np.ndarray:
-        """Weights of the raw features."""
-        return state[self._U] * np.where(state[self._V] < UNSEEN, state[self._V], 0.0)
-
-    def score(self, state: np.ndarray, x: np.ndarray) -> float:
-        """Score of a row: its features are clipped to the range seen before."""
-        return float(state[self._U] @ np.clip(x * state[self._V], -1.0, 1.0))
-
-    def observe(self, state: np.ndarray, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Let scales and the next unit grow."""
-        after = state.copy()
-        largest = np.abs(X).max(axis=0)
-        inverse = np.divide(1.0, largest, out=np.full_like(largest, UNSEEN), where=largest > 0.0)
-        after[self._V] = np.minimum(state[self._V], inverse)
-        answer = np.abs(y).max() if self.regression else 1.0
-        after[self._NEXT] = np.maximum(state[self._NEXT], answer)
-        return after
-
-    def learn(self, state: np.ndarray, gradient: np.ndarray, rate: float) -> np.ndarray:
-        """Hold the gradient, in normalised coordinates."""
-        held, unit = state.copy(), state[self._UNIT, 0]
-        if unit > 0.0:
-            held[self._NOW] = gradient * np.where(gradient != 0.0, state[self._V], 0.0) / unit
-        return held
-
-    def settle(self, state: np.ndarray, rate: float) -> np.ndarray:
-        """Follow the own gradient in a round without an exchange."""
-        after, gradient = state.copy(), state[self._NOW]
-        after[self._A :] += np.outer(gradient, gradient)
-        size = rate * state[self._NEXT]
-        after[self._U] -= size * np.linalg.solve(after[self._A :], gradient)
-        after[self._NOW] = 0.0
-        after[self._UNIT] = after[self._NEXT]
-        return after
-
-    def project(self, state: np.ndarray, t: int, rate: float) -> np.ndarray:
-        """Follow what the neighbours' gradients come to."""
-        if not np.isnan(state[self._UNIT]).any():
-            return state
-        after, gradient = state.copy(), state[self._NOW]
-        size = rate * state[self._NEXT]
-        after[self._U] -= size * np.linalg.solve(after[self._A :], gradient)
-        after[self._NOW] = 0.0
-        after[self._UNIT] = after[self._NEXT]
-        return after
-
-    def share(self, state: np.ndarray, space: str) -> np.ndarray:
-        """A⁺ = A + g̃g̃ᵀ, its dual A⁺u, g̃, the scales, the largest answer."""
-        gradient = state[self._NOW]
-        matrix = state[self._A :] + np.outer(gradient, gradient)
-        scale = np.where(state[self._V] < UNSEEN, 1.0 / state[self._V], 0.0)
-        rows = [matrix @ state[self._U], gradient, scale, state[self._NEXT]]
-        return np.concatenate([matrix, np.stack(rows)])
-
-    def adopt(self, averaged: np.ndarray, space: str) -> np.ndarray:
-        """Solve for the weights; `project` takes the step (a missing unit tells it to)."""
-        D = averaged.shape[1]
-        matrix, (dual, gradient, scale, largest) = averaged[:D], averaged[D:]
-        state = np.zeros((self._A + D, D))
-        state[self._V] = np.divide(1.0, scale, out=np.full_like(scale, UNSEEN), where=scale > 0.0)
-        state[self._U] = np.linalg.solve(matrix, dual)
-        state[self._NOW], state[self._NEXT], state[self._UNIT] = gradient, largest, np.nan
-        state[self._A :] = matrix
-        return state
-
     def layout(self, space: str, n_features: int) -> Layout:
-        """Sizes of the compiled state."""
+        """The scales, the weights, and both matrices."""
         return Layout(
-            slots=INVERSE + 2 * n_features,
-            scalars=3,
-            packed=(LINEAR,) * (n_features + 2) + (MAX,),
-            delta=n_features + 1,
+            rows=("v", "u", "now", "product", *(f"matrix {k}" for k in range(2 * n_features))),
+            scalars=(Field("next", LARGEST), Field("unit", LOCAL), Field("phase", LOCAL)),
+            message=(LINEAR,) * (n_features + 2) + (LARGEST,),
+            collected=n_features + 1,
             maxima=1,
-            maxima_scalars=1,
+            whole=True,
         )
 
     def loops(self, space: str) -> Loops:
         """The compiled form."""
         return LOOPS
 
-    def parameters(self) -> np.ndarray:
+    def parameters(self) -> tuple[float]:
         """The task."""
-        return np.array([float(self.regression)])
+        return (float(self.regression),)
 
-    def begin_state(self, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-        """Compiled state and scalars before the first round."""
+    def start(self, n_features: int) -> Vector:
+        """Both matrices are the identity."""
         state = np.zeros((INVERSE + 2 * n_features, n_features))
         state[V] = UNSEEN
         state[INVERSE : INVERSE + n_features] = np.eye(n_features)
         state[INVERSE + n_features :] = np.eye(n_features)
         unit = 0.0 if self.regression else 1.0
-        return state, np.array([unit, unit, ALONE])
-
-    def shared_copy(self, space: str) -> str:
-        """Gradients of a round are collected, and applied together."""
-        return "absorb"
+        return Vector(state, np.array([unit, unit, ALONE]))

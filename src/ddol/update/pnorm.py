@@ -1,20 +1,24 @@
 """Loops of the p-norm mirror ω(w) = ½‖w‖_p², whose inverse is w_d = sign(θ_d)|θ_d|^{q−1} ‖θ‖_q^{2−q}.
 
-Slots: θ up to a factor, and v = sign(θ)|θ|^{q−1}. Scalars: the factor and Σ|θ|^q of the stored θ, kept as
+Rows: θ up to a factor, and v = sign(θ)|θ|^{q−1}. Scalars: the factor and Σ|θ|^q of the stored θ, kept as
 single weights change, so a sparse row costs O(nnz). ‖w‖_p = ‖θ‖_q: projecting onto the p-norm ball
 only changes the factor.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ddol.compiled import column, inner
-from ddol.update.rule import LINEAR, Layout, Loops
+from ddol.update.contract import ADD, LINEAR, LOCAL, Field, Layout, Loops
 
 SCALE, POWERS, TOUCHED, PEAK = 0, 1, 2, 3
 L2, KIND, RADIUS, Q, INVERSE = 0, 1, 2, 3, 4
 KINDS = {"everywhere": 0.0, "norm_ball": 1.0}
 
-LAYOUT = Layout(slots=2, scalars=4, packed=(LINEAR,))
+_SCALARS = (Field("scale", LOCAL, 1.0), *(Field(n, LOCAL) for n in ("powers", "touched", "peak")))
+LAYOUT = Layout(rows=("theta", "v"), scalars=_SCALARS, message=(LINEAR,), collected=1)
+PRIMAL_LAYOUT = replace(LAYOUT, whole=True)  # the inverse of the map needs the norm
 
 
 @inner
@@ -53,7 +57,7 @@ def score(w, s, p, x, index, n, D, which):
     return _factor(s, p) * total
 
 
-def begin(w, s, p, D, eta, weight, exchanging):
+def begin(w, s, p, D, eta, weight):
     if p[L2] == 0.0:
         return
     move = eta * weight * p[L2] * _factor(s, p) / s[SCALE]
@@ -70,7 +74,7 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
     s[TOUCHED] += n
 
 
-def absorb(w, s, p, delta, x, index, n, D, g, eta, weight):
+def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     for j in range(n):
         delta[column(index, j)] -= eta * weight * g * x[j]
 
@@ -100,25 +104,24 @@ def finish(w, s, p, D, t, eta):
                 _sum_anew(w, s, p, D)
 
 
-def pack(w, s, p, D, out):
-    for d in range(D):
-        out[d] = s[SCALE] * w[d]
+def to_message(w, s, p, index, n, D, out):
+    for j in range(n):
+        out[j] = s[SCALE] * w[column(index, j)]
 
 
-def unpack(w, s, p, D, averaged):
-    for d in range(D):
-        w[d] = averaged[d]
-    s[SCALE] = 1.0
-    _sum_anew(w, s, p, D)
+def from_message(w, s, p, index, n, D, averaged):
+    for j in range(n):
+        _put(w, s, p, column(index, j), D, averaged[j] / s[SCALE])
+    s[TOUCHED] += n
 
 
-def weights(w, s, p, D, out):
+def weights(w, s, p, index, n, D, out):
     factor = _factor(s, p)
-    for d in range(D):
-        out[d] = factor * w[D + d]
+    for j in range(n):
+        out[j] = factor * w[D + column(index, j)]
 
 
-def unpack_primal(w, s, p, D, averaged):
+def from_primal_message(w, s, p, index, n, D, averaged):
     """θ_d = sign(w_d)|w_d|^{p−1} ‖w‖_p^{2−p}, the mirror map itself."""
     power = p[INVERSE]
     powers = 0.0
@@ -132,5 +135,17 @@ def unpack_primal(w, s, p, D, averaged):
     _sum_anew(w, s, p, D)
 
 
-LOOPS = Loops(score, begin, step, absorb, commit, finish, pack, unpack, weights)
-PRIMAL_LOOPS = Loops(score, begin, step, absorb, commit, finish, weights, unpack_primal, weights)
+LOOPS = Loops(
+    score,
+    step,
+    begin=begin,
+    finish=finish,
+    absorb=absorb,
+    commit=commit,
+    to_message=to_message,
+    from_message=from_message,
+    weights=weights,
+    additive=True,
+    shared=ADD,
+)
+PRIMAL_LOOPS = replace(LOOPS, to_message=weights, from_message=from_primal_message, shared=None)

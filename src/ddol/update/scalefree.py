@@ -22,7 +22,8 @@ from __future__ import annotations
 import math
 
 from ddol.compiled import column, inner
-from ddol.update.rule import LINEAR, MAX, Loops
+from ddol.update.contract import LARGEST as MAX
+from ddol.update.contract import LINEAR, Loops
 
 # Slots of D numbers: inverse scale, P, X, pot, gradient of this round (then what is released).
 V, P, X, POT, NOW = range(5)
@@ -79,44 +80,42 @@ def worth(w, p, d, D):
     return w[P * D + d] * (kappa2 + (1.0 - kappa2) / p[AGENTS])
 
 
-def observe(w, s, p, x, index, n, D, y, grow):
-    norm, unclipped = 0.0, math.inf
-    if grow != 1.0:
-        unclipped = 0.0
-        for j in range(n):
-            raw = x[j] * w[column(index, j)]
-            unclipped += raw * raw
-            clip = clipped(raw)
-            norm += clip * clip
-        s[SEEN] += 1.0
-        s[NORMS] += norm
-        s[LARGEST] = max(s[LARGEST], abs(y)) if p[REGRESSION] != 0.0 else 1.0
+def hear(w, s, p, x, index, n, D, y):
+    norm, unclipped = 0.0, 0.0
+    for j in range(n):
+        raw = x[j] * w[column(index, j)]
+        unclipped += raw * raw
+        clip = clipped(raw)
+        norm += clip * clip
+    s[SEEN] += 1.0
+    s[NORMS] += norm
+    s[LARGEST] = max(s[LARGEST], abs(y)) if p[REGRESSION] != 0.0 else 1.0
     # Sums differ if any value left its range: a maximum would not use vector registers.
-    if grow != 0.0 and unclipped > norm:
+    if unclipped > norm:
         for j in range(n):
             d = column(index, j)
             if abs(x[j]) * w[d] > 1.0:
                 w[d] = 1.0 / abs(x[j])
 
 
-def notice(w, s, p, delta, maxima, x, index, n, D, y, share):
+def notice(w, s, p, delta, maxima, x, index, n, D, y, weight):
     norm = 0.0
     for j in range(n):
         d = column(index, j)
         clip = clipped(x[j] * w[d])
         norm += clip * clip
         maxima[d] = max(maxima[d], abs(x[j]))
-    delta[2 * D] += share
-    delta[2 * D + 1] += share * norm
+    delta[2 * D] += weight
+    delta[2 * D + 1] += weight * norm
     maxima[D] = max(maxima[D], abs(y) if p[REGRESSION] != 0.0 else 1.0)
 
 
-def absorb(w, s, p, delta, x, index, n, D, g, eta, share):
+def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     for j in range(n):
         d = column(index, j)
         gradient = g * x[j]
-        delta[d] += share * gradient
-        delta[D + d] += share * gradient * gradient
+        delta[d] += weight * gradient
+        delta[D + d] += weight * gradient * gradient
 
 
 @inner
@@ -146,34 +145,38 @@ def keep_alone(w, p, d, D, gradient):
     w[P * D + d] += square
 
 
-def begin(w, s, p, D, eta, share, exchanging):
+def ask(w, s, p, exchanging):
     s[PHASE] = ASKING if exchanging != 0.0 else ALONE
+
+
+def begin(w, s, p, D, eta, weight):
     s[ETA] = eta
 
 
 @inner
-def pack_common(w, s, D, out):
-    for d in range(D):
+def pack_common(w, s, index, n, D, out):
+    for j in range(n):
+        d = column(index, j)
         gradient = w[NOW * D + d]
-        out[d] = w[P * D + d]
-        out[D + d] = w[X * D + d]
-        out[2 * D + d] = w[POT * D + d] + gradient
-        out[3 * D + d] = gradient
-        out[4 * D + d] = gradient * gradient
-        out[5 * D + d] = 1.0 / w[d] if w[d] < UNSEEN else 0.0
+        out[j] = w[P * D + d]
+        out[n + j] = w[X * D + d]
+        out[2 * n + j] = w[POT * D + d] + gradient
+        out[3 * n + j] = gradient
+        out[4 * n + j] = gradient * gradient
+        out[5 * n + j] = 1.0 / w[d] if w[d] < UNSEEN else 0.0
 
 
 @inner
-def unpack_common(w, s, p, d, D, averaged):
+def unpack_common(w, s, p, d, j, n, D, averaged):
     """Take averaged sums of one feature; what is released from the pot stands in NOW."""
-    gradient, square = averaged[3 * D + d], averaged[4 * D + d]
-    w[P * D + d] = averaged[d] + square
-    w[X * D + d] = averaged[D + d]
+    gradient, square = averaged[3 * n + j], averaged[4 * n + j]
+    w[P * D + d] = averaged[j] + square
+    w[X * D + d] = averaged[n + j]
     if p[AGENTS] > 1.0:
         w[X * D + d] += (gradient * gradient - p[SPREAD] * square) / (1.0 - p[SPREAD])
-    scale = averaged[5 * D + d]
+    scale = averaged[5 * n + j]
     w[d] = 1.0 / scale if scale > 0.0 else UNSEEN
-    pot = averaged[2 * D + d]
+    pot = averaged[2 * n + j]
     released = (p[GAP] + (1.0 - p[GAP]) * correlation(w, p, d, D)) * pot
     w[NOW * D + d] = released
     w[POT * D + d] = pot - released
@@ -197,7 +200,7 @@ def _unit(s):
     return s[ETA] * s[LARGEST] * spread_of_scores(s)
 
 
-def adaptive_step(w, s, p, x, index, n, D, g, eta, share):
+def adaptive_step(w, s, p, x, index, n, D, g, eta, weight):
     if s[PHASE] == ASKING:
         for j in range(n):
             w[NOW * D + column(index, j)] += g * x[j]
@@ -239,39 +242,42 @@ def adaptive_finish(w, s, p, D, t, eta):
             w[NOW * D + d] = 0.0
 
 
-def adaptive_pack(w, s, p, D, out):
-    pack_common(w, s, D, out)
-    for d in range(D):
+def adaptive_to_message(w, s, p, index, n, D, out):
+    pack_common(w, s, index, n, D, out)
+    for j in range(n):
+        d = column(index, j)
         root = math.sqrt(w[P * D + d])
-        out[6 * D + d] = root * w[U * D + d]
-        out[7 * D + d] = root
+        out[6 * n + j] = root * w[U * D + d]
+        out[7 * n + j] = root
 
 
-def adaptive_unpack(w, s, p, D, averaged):
-    for d in range(D):
-        unpack_common(w, s, p, d, D, averaged)
-        w[U * D + d] = averaged[6 * D + d] / averaged[7 * D + d]
+def adaptive_from_message(w, s, p, index, n, D, averaged):
+    for j in range(n):
+        d = column(index, j)
+        unpack_common(w, s, p, d, j, n, D, averaged)
+        w[U * D + d] = averaged[6 * n + j] / averaged[7 * n + j]
     s[PHASE] = ANSWERED
 
 
-def adaptive_weights(w, s, p, D, out):
-    for d in range(D):
-        out[d] = w[U * D + d] * w[d] if w[d] < UNSEEN else 0.0
+def adaptive_weights(w, s, p, index, n, D, out):
+    for j in range(n):
+        d = column(index, j)
+        out[j] = w[U * D + d] * w[d] if w[d] < UNSEEN else 0.0
 
 
 ADAPTIVE = Loops(
     adaptive_score,
-    begin,
     adaptive_step,
-    absorb,
-    adaptive_commit,
-    adaptive_finish,
-    adaptive_pack,
-    adaptive_unpack,
-    adaptive_weights,
-    None,
-    observe,
-    notice,
+    begin=begin,
+    finish=adaptive_finish,
+    hear=hear,
+    absorb=absorb,
+    notice=notice,
+    commit=adaptive_commit,
+    to_message=adaptive_to_message,
+    from_message=adaptive_from_message,
+    weights=adaptive_weights,
+    ask=ask,
     propagates_nan=True,
 )
 
@@ -310,7 +316,7 @@ def coin_score(w, s, p, x, index, n, D, which):
     return total
 
 
-def coin_step(w, s, p, x, index, n, D, g, eta, share):
+def coin_step(w, s, p, x, index, n, D, g, eta, weight):
     for j in range(n):
         d = column(index, j)
         if s[PHASE] == ASKING:
@@ -338,39 +344,41 @@ def coin_finish(w, s, p, D, t, eta):
             w[NOW * D + d] = 0.0
 
 
-def coin_pack(w, s, p, D, out):
-    pack_common(w, s, D, out)
+def coin_to_message(w, s, p, index, n, D, out):
+    pack_common(w, s, index, n, D, out)
     for k in range(4):
-        for d in range(D):
-            out[(6 + k) * D + d] = w[(SUM + k) * D + d]
+        for j in range(n):
+            out[(6 + k) * n + j] = w[(SUM + k) * D + column(index, j)]
 
 
-def coin_unpack(w, s, p, D, averaged):
-    for d in range(D):
-        unpack_common(w, s, p, d, D, averaged)
+def coin_from_message(w, s, p, index, n, D, averaged):
+    for j in range(n):
+        d = column(index, j)
+        unpack_common(w, s, p, d, j, n, D, averaged)
         for k in range(4):
-            w[(SUM + k) * D + d] = averaged[(6 + k) * D + d]
+            w[(SUM + k) * D + d] = averaged[(6 + k) * n + j]
     s[PHASE] = ANSWERED
 
 
-def coin_weights(w, s, p, D, out):
-    for d in range(D):
-        out[d] = _bet(w, s, d, D) * w[d] if w[d] < UNSEEN else 0.0
+def coin_weights(w, s, p, index, n, D, out):
+    for j in range(n):
+        d = column(index, j)
+        out[j] = _bet(w, s, d, D) * w[d] if w[d] < UNSEEN else 0.0
 
 
 COIN_MODES = (LINEAR, LINEAR, MAX, LINEAR)
 COIN = Loops(
     coin_score,
-    begin,
     coin_step,
-    absorb,
-    coin_commit,
-    coin_finish,
-    coin_pack,
-    coin_unpack,
-    coin_weights,
-    None,
-    observe,
-    notice,
+    begin=begin,
+    finish=coin_finish,
+    hear=hear,
+    absorb=absorb,
+    notice=notice,
+    commit=coin_commit,
+    to_message=coin_to_message,
+    from_message=coin_from_message,
+    weights=coin_weights,
+    ask=ask,
     propagates_nan=True,
 )

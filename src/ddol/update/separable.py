@@ -1,18 +1,20 @@
 """Loops of any mirror map that works feature by feature: the form in which users write their own.
 
-Slots: θ and w. The two link functions are compiled on their own; their addresses travel among the
+Rows: θ and w. The two link functions are compiled on their own; their addresses travel among the
 parameters, as the bits of two numbers, and the loops call them from there.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ddol.compiled import address_of, bits, call_float, column, inner
-from ddol.update.rule import LINEAR, Layout, Loops
+from ddol.update.contract import ADD, LINEAR, Layout, Loops
 
 L2, TO_PRIMAL, TO_DUAL, OWN = 0, 1, 2, 3
-LAYOUT = Layout(slots=2, scalars=1, packed=(LINEAR,))
+LAYOUT = Layout(rows=("theta", "w"), message=(LINEAR,), collected=1)
 
 
 def as_number(address: int) -> float:
@@ -32,7 +34,7 @@ def score(w, s, p, x, index, n, D, which):
     return total
 
 
-def begin(w, s, p, D, eta, weight, exchanging):
+def begin(w, s, p, D, eta, weight):
     if p[L2] == 0.0:
         return
     for d in range(D):
@@ -47,7 +49,7 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
         w[D + d] = _primal(p, w[d])
 
 
-def absorb(w, s, p, delta, x, index, n, D, g, eta, weight):
+def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     for j in range(n):
         delta[column(index, j)] -= eta * weight * g * x[j]
 
@@ -60,27 +62,42 @@ def commit(w, s, p, delta, maxima, index, n, D, eta):
         delta[d] = 0.0
 
 
-def pack(w, s, p, D, out):
-    for d in range(D):
-        out[d] = w[d]
+def to_message(w, s, p, index, n, D, out):
+    for j in range(n):
+        out[j] = w[column(index, j)]
 
 
-def unpack(w, s, p, D, averaged):
-    for d in range(D):
-        w[d] = averaged[d]
+def from_message(w, s, p, index, n, D, averaged):
+    for j in range(n):
+        d = column(index, j)
+        w[d] = averaged[j]
         w[D + d] = _primal(p, w[d])
 
 
-def weights(w, s, p, D, out):
-    for d in range(D):
-        out[d] = w[D + d]
+def to_primal_message(w, s, p, index, n, D, out):
+    for j in range(n):
+        out[j] = w[D + column(index, j)]
 
 
-def unpack_primal(w, s, p, D, averaged):
-    for d in range(D):
-        w[D + d] = averaged[d]
-        w[d] = call_float(bits(p[TO_DUAL]), (averaged[d], address_of(p, OWN)))
+def from_primal_message(w, s, p, index, n, D, averaged):
+    for j in range(n):
+        d = column(index, j)
+        w[D + d] = averaged[j]
+        w[d] = call_float(bits(p[TO_DUAL]), (averaged[j], address_of(p, OWN)))
 
 
-LOOPS = Loops(score, begin, step, absorb, commit, None, pack, unpack, weights)
-PRIMAL_LOOPS = Loops(score, begin, step, absorb, commit, None, weights, unpack_primal, weights)
+LOOPS = Loops(
+    score,
+    step,
+    begin=begin,
+    absorb=absorb,
+    commit=commit,
+    to_message=to_message,
+    from_message=from_message,
+    weights=to_primal_message,
+    additive=True,
+    shared=ADD,
+)
+PRIMAL_LOOPS = replace(
+    LOOPS, to_message=to_primal_message, from_message=from_primal_message, shared=None
+)

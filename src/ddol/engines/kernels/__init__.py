@@ -1,13 +1,13 @@
 """Algorithm 1, compiled: predict, update, communicate, average, round after round.
 
-One kernel serves every algorithm, engine and shape of input. What differs is called by address: the
-update's loops, the loss, and the communicator that brings numbers across workers. A worker hosts some
-of the agents; on the local engine it hosts all of them.
+What differs between algorithms, engines and shapes of input is called by address: the update's loops, the
+loss, and the communicator that brings numbers across workers. A worker hosts some of the agents; on
+the local engine it hosts all of them.
 
 - `layout`: a worker and a block in memory.
 - `predict`, `update`, `average`: what happens in a round; `fetching`: rows before they are needed.
-- `metrics`: what is written down of a run.
-- `rounds`: one round after the other, and what Python calls.
+- `rounds`: one round after the other, in the kernels that Python calls.
+- `metrics`: what is seen of the weights; `scoring`: scores of rows, without learning.
 """
 
 from ddol.engines.kernels.layout import (
@@ -16,12 +16,18 @@ from ddol.engines.kernels.layout import (
     COPIES,
     LOG,
     REGRESSION,
-    SHARED_ABSORB,
     SHARED_ADD,
+    SHARED_COLLECT,
     Examples,
+    Memory,
+    Rules,
+    Scratch,
+    Shape,
+    Wires,
     Worker,
 )
-from ddol.engines.kernels.rounds import play, read_weights
+from ddol.engines.kernels.rounds import kernel_for, play, read_metrics, read_weights
+from ddol.engines.kernels.scoring import read_scores
 
 __all__ = [
     "BINARY",
@@ -29,10 +35,18 @@ __all__ = [
     "COPIES",
     "LOG",
     "REGRESSION",
-    "SHARED_ABSORB",
     "SHARED_ADD",
+    "SHARED_COLLECT",
     "Examples",
+    "Memory",
+    "Rules",
+    "Scratch",
+    "Shape",
+    "Wires",
     "Worker",
+    "kernel_for",
     "play",
+    "read_metrics",
+    "read_scores",
     "read_weights",
 ]

@@ -1,4 +1,8 @@
-"""Neighbours exchange what they average, and average it."""
+"""Neighbours exchange what they average, and average it.
+
+Within one worker messages are made of some features of all agents at a time, as many as stay in the
+cache, and only of features that some agent has met. Between workers they are whole.
+"""
 
 from __future__ import annotations
 
@@ -6,174 +10,311 @@ import math
 
 from ddol.compiled import call_int, call_void, floats, inner, integers
 from ddol.engines.kernels.layout import (
+    FROM_MESSAGE,
+    FROM_MESSAGE_ALL,
     LINEAR,
     LOG,
-    PACK,
-    UNPACK,
-    _part,
-    _read_vector,
-    _state,
+    TO_MESSAGE,
+    TO_MESSAGE_ALL,
+    WEIGHTS_ALL,
+    part,
+    vector_at,
 )
-from ddol.engines.kernels.update import _finish
+from ddol.engines.kernels.update import finish
 
 
 @inner(inlined=True)
-def _unit(worker):
+def unit_of(worker):
     """Numbers that one weight vector sends: rows of D, then scalars."""
-    return worker.packed_rows * worker.D + worker.n_sums + worker.n_maxima
+    shape = worker.shape
+    return shape.message_rows * shape.D + shape.linear_scalars + shape.largest_scalars
+
+
+@inner(inlined=True)
+def _sent_scalars(worker):
+    return worker.shape.linear_scalars + worker.shape.largest_scalars
 
 
 @inner
-def _pack_all(worker, packed):
-    """Write what every copy sends into its row of `packed`."""
-    size = 8 * _unit(worker)
-    for copy in range(worker.copies):
-        for k in range(worker.states):
-            w, s = _state(worker, copy, k)
-            place = packed + ((worker.own + copy) * worker.states + k) * size
-            call_void(_part(worker, PACK), (w, s, worker.p, worker.D, place))
-            scalars = floats(place + 8 * worker.packed_rows * worker.D)
-            for i in range(worker.n_sums + worker.n_maxima):
-                scalars[i] = floats(s)[i]
+def _copy_numbers(source, target, n):
+    for i in range(n):
+        floats(target)[i] = floats(source)[i]
 
 
 @inner
-def _unpack(worker, copy):
-    """Take the rows in `mixed` as the state of one copy."""
-    for k in range(worker.states):
-        w, s = _state(worker, copy, k)
-        place = worker.mixed + 8 * k * _unit(worker)
-        scalars = floats(place + 8 * worker.packed_rows * worker.D)
-        for i in range(worker.n_sums + worker.n_maxima):
-            floats(s)[i] = scalars[i]
-        call_void(_part(worker, UNPACK), (w, s, worker.p, worker.D, place))
+def mix_numbers(first, stride, columns, weights, count, mode, n, out):
+    """The average of n numbers over `count` senders: row columns[j] stands at first + columns[j]·stride."""
+    mixed = floats(out)
+    for d in range(n):
+        mixed[d] = 0.0 if mode == LINEAR else -math.inf
+    for j in range(count):
+        sent, weight = floats(first + integers(columns)[j] * stride), floats(weights)[j]
+        if weight == 0.0:
+            continue
+        if mode == LINEAR:
+            for d in range(n):
+                mixed[d] += weight * sent[d]
+        else:
+            for d in range(n):
+                mixed[d] = max(mixed[d], sent[d])
+    if mode != LOG:
+        return
+    for d in range(n):
+        total = 0.0
+        for j in range(count):
+            weight = floats(weights)[j]
+            if weight > 0.0:
+                sent = floats(first + integers(columns)[j] * stride)
+                total += weight * math.exp(sent[d] - mixed[d])
+        mixed[d] += math.log(total)
+
+
+@inner
+def mix_message(worker, first, stride, columns, weights, count, n):
+    """Rows of a message, n numbers each, averaged over senders into `mixed`."""
+    modes, i, place = integers(worker.wires.modes), 0, 0
+    while i < worker.shape.message_rows:
+        # Neighbouring rows that are averaged in the same way are one longer row.
+        mode, size = modes[i], 0
+        while i < worker.shape.message_rows and modes[i] == mode:
+            size += n
+            i += 1
+        out = worker.scratch.mixed + 8 * place
+        mix_numbers(first + 8 * place, stride, columns, weights, count, mode, size, out)
+        place += size
+
+
+@inner
+def mix_scalars(worker, first, stride, columns, weights, count, out):
+    """Scalars of a message, averaged over senders."""
+    modes = integers(worker.wires.modes)
+    for i in range(_sent_scalars(worker)):
+        mode = modes[worker.shape.message_rows + i]
+        mix_numbers(first + 8 * i, stride, columns, weights, count, mode, 1, out + 8 * i)
+
+
+# --- within one worker ---------------------------------------------------------------------------
+
+
+@inner
+def _mean_here(worker, copies, size, n):
+    """Complete graph, equal weights: the mean, or maximum, of all copies in `mixed`."""
+    mixed, modes = floats(worker.scratch.mixed), integers(worker.wires.modes)
+    for i in range(worker.shape.message_rows):
+        linear = modes[i] == LINEAR
+        for d in range(i * n, (i + 1) * n):
+            mixed[d] = 0.0 if linear else -math.inf
+        for copy in range(copies):
+            sent = floats(worker.wires.packed + 8 * copy * size)
+            if linear:
+                for d in range(i * n, (i + 1) * n):
+                    mixed[d] += sent[d]
+            else:
+                for d in range(i * n, (i + 1) * n):
+                    mixed[d] = max(mixed[d], sent[d])
+        if linear:
+            for d in range(i * n, (i + 1) * n):
+                mixed[d] /= copies
+
+
+@inner
+def _exchange_features(worker, k, r, index, lo, n):
+    """Average n features of every copy's k-th weight vector: those listed at `index`, or from lo on."""
+    shape, wires, p = worker.shape, worker.wires, worker.rules.p
+    listed = index != 0
+    to, back = (TO_MESSAGE, FROM_MESSAGE) if listed else (TO_MESSAGE_ALL, FROM_MESSAGE_ALL)
+    shift, size = 0 if listed else 8 * lo, shape.message_rows * n
+    for copy in range(shape.copies):
+        w, s = vector_at(worker, copy, k)
+        out = wires.packed + 8 * copy * size
+        call_void(part(worker, to), (w + shift, s, p, index, n, shape.D, out))
+    if wires.complete:
+        _mean_here(worker, shape.copies, size, n)
+    starts = integers(wires.starts + 8 * (r if wires.matrices > 1 else 0) * (shape.agents + 1))
+    for copy in range(shape.copies):
+        w, s = vector_at(worker, copy, k)
+        if not wires.complete:
+            first, count = starts[copy], starts[copy + 1] - starts[copy]
+            columns, weights = wires.columns + 8 * first, wires.weights + 8 * first
+            mix_message(worker, wires.packed, 8 * size, columns, weights, count, n)
+        arguments = (w + shift, s, p, index, n, shape.D, worker.scratch.mixed)
+        call_void(part(worker, back), arguments)
+
+
+@inner
+def _mean_scalars(worker, k, count):
+    """Complete graph, equal weights: the mean, or maximum, of all copies' scalars."""
+    modes, copies = integers(worker.wires.modes), worker.shape.copies
+    for i in range(count):
+        linear = modes[worker.shape.message_rows + i] == LINEAR
+        total = 0.0 if linear else -math.inf
+        for copy in range(copies):
+            sent = floats(worker.wires.sent_scalars)[copy * count + i]
+            total = total + sent if linear else max(total, sent)
+        for copy in range(copies):
+            floats(vector_at(worker, copy, k)[1])[i] = total / copies if linear else total
+
+
+@inner
+def _exchange_scalars(worker, k, r):
+    """Average the scalars of every copy's k-th weight vector."""
+    shape, wires, count = worker.shape, worker.wires, _sent_scalars(worker)
+    if count == 0:
+        return
+    for copy in range(shape.copies):
+        _copy_numbers(vector_at(worker, copy, k)[1], wires.sent_scalars + 8 * copy * count, count)
+    if wires.complete:
+        _mean_scalars(worker, k, count)
+        return
+    starts = integers(wires.starts + 8 * (r if wires.matrices > 1 else 0) * (shape.agents + 1))
+    for copy in range(shape.copies):
+        first, out = starts[copy], vector_at(worker, copy, k)[1]
+        columns, weights = wires.columns + 8 * first, wires.weights + 8 * first
+        among = starts[copy + 1] - first
+        mix_scalars(worker, wires.sent_scalars, 8 * count, columns, weights, among, out)
+
+
+@inner
+def _exchange_here(worker, r):
+    """Average all that agents of one worker send."""
+    shape, scratch, block = worker.shape, worker.scratch, worker.wires.block
+    features = integers(scratch.n_touched)[0] if scratch.touched != 0 else shape.D
+    for k in range(shape.states):
+        _exchange_scalars(worker, k, r)
+        lo = 0
+        while lo < features:
+            n = min(block, features - lo)
+            index = scratch.touched + 4 * lo if scratch.touched != 0 else 0
+            _exchange_features(worker, k, r, index, lo, n)
+            lo += n
+
+
+# --- between workers -----------------------------------------------------------------------------
+
+
+@inner
+def write_message(worker, copy, out):
+    """Write all that one copy sends."""
+    shape = worker.shape
+    for k in range(shape.states):
+        w, s = vector_at(worker, copy, k)
+        place = out + 8 * k * unit_of(worker)
+        arguments = (w, s, worker.rules.p, 0, shape.D, shape.D, place)
+        call_void(part(worker, TO_MESSAGE_ALL), arguments)
+        _copy_numbers(s, place + 8 * shape.message_rows * shape.D, _sent_scalars(worker))
+
+
+@inner
+def adopt_message(worker, copy, averaged):
+    """Take what was averaged as the state of one copy."""
+    shape = worker.shape
+    for k in range(shape.states):
+        w, s = vector_at(worker, copy, k)
+        place = averaged + 8 * k * unit_of(worker)
+        _copy_numbers(place + 8 * shape.message_rows * shape.D, s, _sent_scalars(worker))
+        arguments = (w, s, worker.rules.p, 0, shape.D, shape.D, place)
+        call_void(part(worker, FROM_MESSAGE_ALL), arguments)
 
 
 @inner
 def _gather_all(worker, packed, size):
     """Sums over all agents in `mixed` and, where an update asks for them, maxima in `largest`."""
-    sums, largest = floats(worker.mixed), floats(worker.largest)
+    scratch, wires = worker.scratch, worker.wires
+    sums, largest = floats(scratch.mixed), floats(scratch.largest)
     for d in range(size):
         sums[d] = 0.0
-        if worker.largest != 0:
+        if scratch.largest != 0:
             largest[d] = -math.inf
-    for copy in range(worker.copies):
-        sent = floats(packed + 8 * (worker.own + copy) * size)
+    for copy in range(worker.shape.copies):
+        sent = floats(packed + 8 * (wires.own + copy) * size)
         for d in range(size):
             sums[d] += sent[d]
-        if worker.largest != 0:
+        if scratch.largest != 0:
             for d in range(size):
                 largest[d] = max(largest[d], sent[d])
-    if worker.workers == 1:
-        return 0
-    status = call_int(worker.reduce, (worker.context, worker.mixed, size))
-    if status == 0 and worker.largest != 0:
-        status = call_int(worker.reduce_max, (worker.context, worker.largest, size))
+    status = call_int(wires.reduce, (wires.context, scratch.mixed, size))
+    if status == 0 and scratch.largest != 0:
+        status = call_int(wires.reduce_max, (wires.context, scratch.largest, size))
     return status
 
 
 @inner
 def _average_all(worker, packed):
     """Complete graph, equal weights: one mean, or maximum, for everybody."""
-    size = worker.states * _unit(worker)
-    status = _gather_all(worker, packed, size)
+    shape = worker.shape
+    status = _gather_all(worker, packed, shape.states * unit_of(worker))
     if status != 0:
         return status
-    mean, largest, place = floats(worker.mixed), floats(worker.largest), 0
-    for _ in range(worker.states):
-        for i in range(worker.packed_rows + worker.n_sums + worker.n_maxima):
-            end = place + (worker.D if i < worker.packed_rows else 1)
-            linear = integers(worker.modes)[i] == LINEAR
+    mean, largest, place = floats(worker.scratch.mixed), floats(worker.scratch.largest), 0
+    for _ in range(shape.states):
+        for i in range(shape.message_rows + _sent_scalars(worker)):
+            end = place + (shape.D if i < shape.message_rows else 1)
+            linear = integers(worker.wires.modes)[i] == LINEAR
             for d in range(place, end):
-                mean[d] = mean[d] / worker.n_agents if linear else largest[d]
+                mean[d] = mean[d] / worker.rules.n_agents if linear else largest[d]
             place = end
-    for copy in range(worker.copies):
-        _unpack(worker, copy)
+    for copy in range(shape.copies):
+        adopt_message(worker, copy, worker.scratch.mixed)
     return 0
 
 
 @inner
-def _mix(worker, packed, mode, place, D, lo, hi):
-    """D numbers, averaged over an agent's neighbourhood, in `mixed`."""
-    columns, shares = integers(worker.columns), floats(worker.shares)
-    out = floats(worker.mixed + 8 * place)
-    first, stride = packed + 8 * place, 8 * worker.states * _unit(worker)
-    for d in range(D):
-        out[d] = 0.0 if mode == LINEAR else -math.inf
-    for j in range(lo, hi):
-        sent, share = floats(first + columns[j] * stride), shares[j]
-        if share == 0.0:
-            continue
-        if mode == LINEAR:
-            for d in range(D):
-                out[d] += share * sent[d]
-        else:
-            for d in range(D):
-                out[d] = max(out[d], sent[d])
-    if mode != LOG:
-        return
-    for d in range(D):
-        total = 0.0
-        for j in range(lo, hi):
-            if shares[j] > 0.0:
-                total += shares[j] * math.exp(floats(first + columns[j] * stride)[d] - out[d])
-        out[d] += math.log(total)
+def mix_copy(worker, copy, packed, columns, weights, count):
+    """One copy becomes the average of whole messages, which are rows of `packed`."""
+    shape, stride = worker.shape, 8 * worker.shape.states * unit_of(worker)
+    for k in range(shape.states):
+        w, s = vector_at(worker, copy, k)
+        first = packed + 8 * k * unit_of(worker)
+        mix_message(worker, first, stride, columns, weights, count, shape.D)
+        there = first + 8 * shape.message_rows * shape.D
+        mix_scalars(worker, there, stride, columns, weights, count, s)
+        arguments = (w, s, worker.rules.p, 0, shape.D, shape.D, worker.scratch.mixed)
+        call_void(part(worker, FROM_MESSAGE_ALL), arguments)
 
 
 @inner
-def _average_neighbours(worker, packed, r):
-    """Every copy becomes the weighted average of its neighbourhood."""
-    which = r if worker.matrices > 1 else 0
-    starts = integers(worker.starts + 8 * which * (worker.agents + 1))
-    modes, kinds = integers(worker.modes), worker.packed_rows + worker.n_sums + worker.n_maxima
-    for copy in range(worker.copies):
-        lo, hi = starts[copy], starts[copy + 1]
-        for k in range(worker.states):
-            place, i = k * _unit(worker), 0
-            while i < kinds:
-                # Neighbouring rows that are averaged in the same way are one longer row.
-                mode, size = modes[i], 0
-                while i < kinds and modes[i] == mode:
-                    size += worker.D if i < worker.packed_rows else 1
-                    i += 1
-                _mix(worker, packed, mode, place, size, lo, hi)
-                place += size
-        _unpack(worker, copy)
-
-
-@inner
-def _communicate(worker, turn, r):
-    """Exchange what neighbours average, and average it."""
-    size = worker.states * _unit(worker)
-    packed = worker.packed + 8 * (turn % worker.buffers) * worker.buffer_rows * size
-    _pack_all(worker, packed)
-    if worker.complete:
+def _exchange_across(worker, turn, r):
+    """Average with agents of other workers; 0, or the communicator's error."""
+    shape, wires = worker.shape, worker.wires
+    size = shape.states * unit_of(worker)
+    packed = wires.packed + 8 * (turn % wires.buffers) * wires.buffer_rows * size
+    for copy in range(shape.copies):
+        write_message(worker, copy, packed + 8 * (wires.own + copy) * size)
+    if wires.complete:
         return _average_all(worker, packed)
-    if worker.workers > 1:
-        status = call_int(worker.exchange, (worker.context, packed, size))
-        if status != 0:
-            return status
-    _average_neighbours(worker, packed, r)
+    status = call_int(wires.exchange, (wires.context, packed, size))
+    if status != 0:
+        return status
+    starts = integers(wires.starts + 8 * (r if wires.matrices > 1 else 0) * (shape.agents + 1))
+    for copy in range(shape.copies):
+        first, count = starts[copy], starts[copy + 1] - starts[copy]
+        columns, weights = wires.columns + 8 * first, wires.weights + 8 * first
+        mix_copy(worker, copy, packed, columns, weights, count)
     return 0
 
 
-@inner(inlined=True)
-def _average_copies(worker, examples, r, eta):
+@inner
+def average_copies(worker, examples, r, eta):
     """Let neighbours average where the period says so."""
-    t = examples.t + r
-    if t % worker.period != 0:
+    t, period = examples.t + r, worker.rules.period
+    if worker.rules.n_agents == 1 or t % period != 0:
         return 0
-    if worker.period > 1:
-        _finish(worker, t, eta)
-    return _communicate(worker, t // worker.period, r)
+    if period > 1:
+        finish(worker, t, eta)
+    if worker.wires.workers > 1:
+        return _exchange_across(worker, t // period, r)
+    _exchange_here(worker, r)
+    return 0
 
 
 @inner
-def _keep_sum(worker):
+def keep_sum(worker):
     """Add the weights of every copy to their sum over the rounds."""
-    for copy in range(worker.copies):
-        for k in range(worker.states):
-            weights = _read_vector(worker, copy, k)
-            sums = floats(worker.sums + 8 * (copy * worker.states + k) * worker.D)
-            for d in range(worker.D):
-                sums[d] += weights[d]
+    D, mixed = worker.shape.D, worker.scratch.mixed
+    for copy in range(worker.shape.copies):
+        for k in range(worker.shape.states):
+            w, s = vector_at(worker, copy, k)
+            call_void(part(worker, WEIGHTS_ALL), (w, s, worker.rules.p, 0, D, D, mixed))
+            sums = floats(worker.memory.sums + 8 * (copy * worker.shape.states + k) * D)
+            for d in range(D):
+                sums[d] += floats(mixed)[d]

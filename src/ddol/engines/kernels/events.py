@@ -28,27 +28,24 @@ from ddol.compiled import (
     unpacked,
     yield_core,
 )
-from ddol.engines.kernels.average import _unit, _unpack
+from ddol.engines.kernels.average import adopt_message, unit_of, write_message
 from ddol.engines.kernels.layout import (
-    BEGIN,
     FINISH,
     LINEAR,
     LOG,
     OBSERVE,
-    PACK,
-    STEP,
+    WEIGHTS_ALL,
     Examples,
     Worker,
-    _part,
-    _read_vector,
-    _row,
-    _squares,
-    _state,
+    part,
+    row_at,
+    squares_of,
+    vector_at,
 )
-from ddol.engines.kernels.predict import _predict
+from ddol.engines.kernels.predict import observe_example, predict_example
 from ddol.engines.kernels.published import STRIDE, publish, read_newest
 from ddol.engines.kernels.shadow import NO_SHADOW, Shadow, follow
-from ddol.engines.kernels.update import _steps
+from ddol.engines.kernels.update import answer_example, finish_copy
 from ddol.schedules.events import (
     ADOPT,
     ANSWER,
@@ -171,62 +168,54 @@ def _eta(memory, a):
 def _take_turn(worker, examples, memory, shadow, a, slot, row):
     """An agent predicts a row, if there is one, and keeps its slopes until the answer arrives."""
     turns = integers(memory.turns)
-    if worker.sums != 0 and turns[a] > 0:
+    if worker.memory.sums != 0 and turns[a] > 0:
         _keep_sum_of(worker, a)
     turns[a] += 1
     integers(memory.words)[TURNS] += 1
     if row < 0:
         return
     i, chance = integers(memory.where)[row - memory.first_row], 0.0
-    if worker.randomized:
+    if worker.rules.randomized:
         chance = floats(memory.chances)[integers(memory.chance_starts)[a] + turns[a]]
     place = slot if slot >= 0 else memory.n_slots
-    slopes = floats(memory.slopes + 8 * place * worker.outputs)
-    squares = _squares(worker, a) if worker.l2 > 0.0 else 0.0
-    cost = _predict(worker, examples, a, i, chance, slopes)
-    floats(worker.loss)[a] += cost + (0.5 * worker.l2 * squares if worker.l2 > 0.0 else 0.0)
+    slopes = memory.slopes + 8 * place * worker.shape.outputs
+    squares = squares_of(worker, a) if worker.rules.l2 > 0.0 else 0.0
+    if part(worker, OBSERVE) != 0:
+        observe_example(worker, examples, a, i)
+    cost = predict_example(worker, examples, a, a, i, chance, slopes)
+    penalty = 0.5 * worker.rules.l2 * squares if worker.rules.l2 > 0.0 else 0.0
+    floats(worker.memory.loss)[a] += cost + penalty
     if shadow.kind != NO_SHADOW:
-        x, index, n = _row(worker, examples, i)
-        sparse = examples.indptr != 0
-        follow(shadow, a, floats(worker.scores), slopes, squares, x, index, n, sparse)
+        x, index, n = row_at(worker, examples, i)
+        scores, sparse = floats(worker.scratch.scores), examples.indptr != 0
+        follow(shadow, a, scores, floats(slopes), squares, x, index, n, sparse)
 
 
 @inner
 def _keep_sum_of(worker, a):
     """Add an agent's weights to their sum over its turns."""
-    for k in range(worker.states):
-        weights = _read_vector(worker, a, k)
-        sums = floats(worker.sums + 8 * (a * worker.states + k) * worker.D)
-        for d in range(worker.D):
-            sums[d] += weights[d]
+    D, states, out = worker.shape.D, worker.shape.states, worker.scratch.mixed
+    for k in range(states):
+        w, s = vector_at(worker, a, k)
+        call_void(part(worker, WEIGHTS_ALL), (w, s, worker.rules.p, 0, D, D, out))
+        sums = floats(worker.memory.sums + 8 * (a * states + k) * D)
+        for d in range(D):
+            sums[d] += floats(out)[d]
 
 
 @inner
 def _learn(worker, examples, memory, a, slot, row):
     """An answer arrives: one step along the gradient that was kept."""
-    p, D, eta = worker.p, worker.D, _eta(memory, a)
     i = integers(memory.where)[row - memory.first_row]
-    slopes = floats(memory.slopes + 8 * slot * worker.outputs)
-    x, index, n = _row(worker, examples, i)
-    y = floats(examples.y)[i]
-    for k in range(worker.states):
-        w, s = _state(worker, a, k)
-        if _part(worker, BEGIN) != 0:
-            call_void(_part(worker, BEGIN), (w, s, p, D, eta, 1.0, 1.0))
-        if _part(worker, OBSERVE) != 0:
-            call_void(_part(worker, OBSERVE), (w, s, p, x, index, n, D, y, 2.0))
-        if _steps(worker, n, slopes[k]):
-            call_void(_part(worker, STEP), (w, s, p, x, index, n, D, slopes[k], eta, 1.0))
+    slopes = memory.slopes + 8 * slot * worker.shape.outputs
+    exchanging = 1.0 if worker.rules.n_agents > 1 else 0.0
+    answer_example(worker, examples, a, i, slopes, _eta(memory, a), exchanging)
 
 
 @inner
 def _project(worker, memory, a):
-    if _part(worker, FINISH) == 0:
-        return
-    n, eta = max(integers(memory.turns)[a], 1), _eta(memory, a)
-    for k in range(worker.states):
-        w, s = _state(worker, a, k)
-        call_void(_part(worker, FINISH), (w, s, worker.p, worker.D, np.float64(n), eta))
+    if part(worker, FINISH) != 0:
+        finish_copy(worker, a, max(integers(memory.turns)[a], 1), _eta(memory, a))
 
 
 # --- messages ------------------------------------------------------------------------------------
@@ -244,18 +233,6 @@ def _release(memory, message):
         words[FREE] += 1
 
 
-@inner
-def _pack(worker, a, place):
-    """Write what an agent shares."""
-    size = 8 * _unit(worker)
-    for k in range(worker.states):
-        w, s = _state(worker, a, k)
-        call_void(_part(worker, PACK), (w, s, worker.p, worker.D, place + k * size))
-        scalars = floats(place + k * size + 8 * worker.packed_rows * worker.D)
-        for i in range(worker.n_sums + worker.n_maxima):
-            scalars[i] = floats(s)[i]
-
-
 @inner(inlined=True)
 def _own(worker, memory):
     """Where an agent's own part of an average is written: after all messages."""
@@ -270,7 +247,7 @@ def _push(worker, memory, a):
         return  # its neighbours are away, and what it pushes does not come back yet
     floats(memory.mass)[a] *= share
     mass, sums = floats(memory.mass)[a], floats(memory.sums + 8 * a * memory.size)
-    _pack(worker, a, _own(worker, memory))
+    write_message(worker, a, _own(worker, memory))
     own, last = floats(_own(worker, memory)), memory.size - 1
     for d in range(last):
         sums[d] += mass * own[d]
@@ -293,7 +270,7 @@ def _write_down(worker, memory, a, slot):
         for d in range(memory.size):
             floats(place)[d] = floats(memory.sums + 8 * a * memory.size)[d]
     else:
-        _pack(worker, a, place)
+        write_message(worker, a, place)
     integers(memory.references)[message] = 1
     under_way[slot] = message
 
@@ -314,7 +291,7 @@ def _receive(memory, a, wire, slot, place):
 def _show(worker, memory, a):
     """Publish what an agent shares."""
     own, i = _own(worker, memory), memory.first_agent + a
-    _pack(worker, a, own)
+    write_message(worker, a, own)
     target = memory.published + 8 * i * memory.size
     version = publish(integers(memory.versions), i, own, target, memory.size)
     atomic_store(integers(memory.progress), STRIDE * i, version)
@@ -373,7 +350,7 @@ def _heard(worker, memory, wire, own):
 def _mix_numbers(worker, memory, mode, place, size, lo, hi):
     """Some numbers, averaged over the wires of an agent in one way, in `mixed`."""
     weights, own = floats(memory.weight), _own(worker, memory)
-    out = floats(worker.mixed + 8 * place)
+    out = floats(worker.scratch.mixed + 8 * place)
     for d in range(size):
         out[d] = 0.0 if mode == LINEAR else -math.inf
     for wire in range(lo, hi):
@@ -391,7 +368,7 @@ def _mix_numbers(worker, memory, mode, place, size, lo, hi):
                 out[d] = max(out[d], sent[d])
     if mode == LINEAR and memory.together:
         for d in range(size):
-            out[d] = out[d] / worker.n_agents
+            out[d] = out[d] / worker.rules.n_agents
     if mode == LOG:
         for d in range(size):
             total = 0.0
@@ -407,7 +384,7 @@ def _average_two(worker, memory, mode, place, size, wire):
     """Some numbers, averaged with one neighbour alone."""
     own = floats(_own(worker, memory) + 8 * place)
     sent = floats(_heard(worker, memory, wire, _own(worker, memory)) + 8 * place)
-    out = floats(worker.mixed + 8 * place)
+    out = floats(worker.scratch.mixed + 8 * place)
     for d in range(size):
         if mode == LINEAR:
             out[d] = 0.5 * own[d] + 0.5 * sent[d]
@@ -422,15 +399,16 @@ def _average_two(worker, memory, mode, place, size, wire):
 @inner
 def _average(worker, memory, a, wire):
     """What an agent adopts, in `mixed`: with one neighbour (`wire`), or with all that it hears."""
-    modes, kinds = integers(worker.modes), worker.packed_rows + worker.n_sums + worker.n_maxima
+    modes, rows = integers(worker.wires.modes), worker.shape.message_rows
+    kinds = rows + worker.shape.linear_scalars + worker.shape.largest_scalars
     lo, hi = integers(memory.starts)[a], integers(memory.starts)[a + 1]
-    for k in range(worker.states):
-        place, i = k * _unit(worker), 0
+    for k in range(worker.shape.states):
+        place, i = k * unit_of(worker), 0
         while i < kinds:
             # Neighbouring rows that are averaged in the same way are one longer row.
             mode, size = modes[i], 0
             while i < kinds and modes[i] == mode:
-                size += worker.D if i < worker.packed_rows else 1
+                size += worker.shape.D if i < rows else 1
                 i += 1
             if wire >= 0:
                 _average_two(worker, memory, mode, place, size, wire)
@@ -442,7 +420,7 @@ def _average(worker, memory, a, wire):
 @inner
 def _collect_pushed(worker, memory, a):
     """Take in what has been pushed since the last time: the ratio of two sums, in `mixed`."""
-    out, own, last = floats(worker.mixed), floats(_own(worker, memory)), memory.size - 1
+    out, own, last = floats(worker.scratch.mixed), floats(_own(worker, memory)), memory.size - 1
     mass = floats(memory.mass)[a]
     for d in range(last):
         out[d] = mass * own[d]
@@ -465,13 +443,13 @@ def _collect_pushed(worker, memory, a):
 @inner
 def _mix(worker, memory, a, wire):
     """An agent averages with what it has heard, and projects; alone it has nothing to average."""
-    if worker.n_agents > 1:
-        _pack(worker, a, _own(worker, memory))
+    if worker.rules.n_agents > 1:
+        write_message(worker, a, _own(worker, memory))
         if memory.push and wire < 0:
             _collect_pushed(worker, memory, a)
         else:
             _average(worker, memory, a, wire)
-        _unpack(worker, a)
+        adopt_message(worker, a, worker.scratch.mixed)
     _project(worker, memory, a)
 
 
@@ -481,10 +459,10 @@ def _adopt(worker, memory, a, wire):
     message = integers(memory.box)[wire]
     if message < 0:
         return
-    sent, out = floats(memory.messages + 8 * message * memory.size), floats(worker.mixed)
-    for d in range(worker.states * _unit(worker)):
+    sent, out = floats(memory.messages + 8 * message * memory.size), floats(worker.scratch.mixed)
+    for d in range(worker.shape.states * unit_of(worker)):
         out[d] = sent[d]
-    _unpack(worker, a)
+    adopt_message(worker, a, worker.scratch.mixed)
 
 
 # --- one event after the other -------------------------------------------------------------------
@@ -555,7 +533,7 @@ def _events(worker, examples, memory, shadow, first):
 
 
 def play_events(
-    worker: Worker, examples: Examples, memory: EventMemory, shadow: Shadow, first: int
+    worker: bytes, examples: bytes, memory: EventMemory, shadow: Shadow, first: int
 ) -> int:
     """Play events from the first on; the place at which playing ended (see `STATUS`)."""
-    return int(_events(packed(worker), packed(examples), packed(memory), packed(shadow), first))
+    return int(_events(worker, examples, packed(memory), packed(shadow), first))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ddol.compiled import inner, prefetch, prefetch_far
-from ddol.engines.kernels.layout import COPIES, FAR, MOST_FETCHED, _row, _rows_of
+from ddol.engines.kernels.layout import COPIES, FAR, MOST_FETCHED, row_at, rows_of
 
 
 @inner(inlined=True)
@@ -16,11 +16,11 @@ def _ask(address, near):
 
 
 @inner(inlined=True)
-def _fetch(worker, examples, i, near):
-    """Ask for a row that is to be read soon: steps wait for each other, memory need not."""
+def fetch(worker, examples, i, near):
+    """Ask for a row that is to be read soon."""
     if i < 0:
         return
-    x, index, n = _row(worker, examples, i)
+    x, index, n = row_at(worker, examples, i)
     for line in range(0, min(8 * n, MOST_FETCHED), 64):
         _ask(x + line, near)
     if examples.indptr != 0:
@@ -29,17 +29,18 @@ def _fetch(worker, examples, i, near):
 
 
 @inner(inlined=True)
-def _fetch_ahead(worker, examples, r, place):
+def fetch_ahead(worker, examples, r, place):
     """Ask for the row that comes some agents later, in this round or the next one."""
-    size, place = worker.agents * worker.batch, place + FAR
+    size, place = worker.shape.agents * worker.shape.batch, place + FAR
     if place >= size:
         r, place = r + 1, min(place - size, size - 1)
     if r < examples.rounds:
-        i = _rows_of(worker, examples, examples.predicted, r, 0)[place]
-        _fetch(worker, examples, i, False)
+        i = rows_of(worker, examples, examples.predicted, r, 0)[place]
+        fetch(worker, examples, i, False)
 
 
 @inner(inlined=True)
-def _jumps(worker, examples):
+def jumps(worker, examples):
     """Whether a processor cannot guess which row comes next: other rows or weights lie between."""
-    return worker.workers > 1 or (worker.sharing == COPIES and examples.indptr == 0)
+    copies = worker.rules.sharing == COPIES and worker.rules.n_agents > 1
+    return worker.wires.workers > 1 or (copies and examples.indptr == 0)

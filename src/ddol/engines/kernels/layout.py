@@ -2,7 +2,8 @@
 
 Memory is passed by address: arrays of Numba are counted references, and counting costs more than
 the arithmetic of a short row. Inside, an address becomes a pointer that is indexed like an array
-(`floats`, `integers`, `indices`)."""
+(`floats`, `integers`, `indices`). A worker itself is passed by address too, and its fields are read where
+they are used."""
 
 from __future__ import annotations
 
@@ -13,35 +14,35 @@ import numpy as np
 
 from ddol.compiled import call_float, call_void, floats, inner, integers
 
-# Places in `parts`: the update's loops in the order of `Loops`, then the loss.
-SCORE, BEGIN, STEP, ABSORB, COMMIT, FINISH, PACK, UNPACK, WEIGHTS = range(9)
-SQUARES, OBSERVE, NOTICE, COMMIT_DENSE, VALUE, DERIVATIVE = range(9, 15)
+# Places in `parts`: the update's loops in the order of `ddol.update.contract.CALLS`, those over all
+# features, then the loss.
+SCORE, STEP, BEGIN, FINISH, OBSERVE, SCORE_UNSEEN, HEAR, ABSORB, NOTICE, COMMIT = range(10)
+TO_MESSAGE, FROM_MESSAGE, WEIGHTS, SQUARES, ASK = range(10, 15)
+COMMIT_ALL, TO_MESSAGE_ALL, FROM_MESSAGE_ALL, WEIGHTS_ALL, VALUE, DERIVATIVE = range(15, 21)
 
 BINARY, CLASSES, REGRESSION = 0, 1, 2
-SHARED_ADD, SHARED_ABSORB, COPIES = 0, 1, 2
-LINEAR, LOG = 0, 1
+SHARED_ADD, SHARED_COLLECT, COPIES = 0, 1, 2
+LINEAR, LOG = 0, 1  # as in ddol.update.contract
 SHORT = 128  # non-zeros
 AHEAD, MOST_FETCHED = 4, 1024  # rounds, and bytes of a row
 GROUP, FAR = 4, 8  # agents, and rows
-TIE = 1e-12  # as in ddol.update.majority: rounding must not decide between equal votes
 LISTED = 1e-300
 """Marks a feature that is listed already, where its gradient happens to be 0."""
 
 
-class Worker(NamedTuple):
-    """A share of the agents with all that their rounds need. Arrays are given by address."""
+class Rules(NamedTuple):
+    """The algorithm."""
 
-    # the algorithm
     n_agents: int
     kind: int
     """BINARY, CLASSES or REGRESSION."""
     sharing: int
-    """SHARED_ADD or SHARED_ABSORB: one copy of the weights for all agents; COPIES: one each."""
+    """SHARED_ADD or SHARED_COLLECT: one copy of the weights for all agents; COPIES: one each."""
     additive: bool
     experts: bool
     branchless_step: bool
-    """A step along a short row costs less than a wrong guess whether there is a slope."""
     randomized: bool
+    tie: float
     period: int
     delay: int
     C: float
@@ -52,7 +53,12 @@ class Worker(NamedTuple):
     """float64: the update's parameters."""
     q: int
     """float64: the loss's parameters."""
-    # shapes
+
+
+class Shape(NamedTuple):
+    """Sizes."""
+
+    D: int
     agents: int
     """Agents that this worker hosts."""
     copies: int
@@ -61,21 +67,26 @@ class Worker(NamedTuple):
     """Scores per example."""
     states: int
     """Weight vectors per copy."""
-    slots: int
-    n_scalars: int
-    D: int
-    delta_rows: int
-    maxima_rows: int
-    packed_rows: int
-    """Rows of D numbers that one weight vector sends."""
-    n_sums: int
-    n_maxima: int
-    """Scalars that are sums, or maxima, over agents: the first ones."""
-    # state
-    theta: int
-    """float64 (copies, states, slots, D)"""
+    rows: int
+    """Rows of D numbers per weight vector, and its scalars."""
     scalars: int
-    """float64 (copies, states, n_scalars)"""
+    sum_rows: int
+    """Rows of D numbers that are collected as sums, and as maxima."""
+    maxima_rows: int
+    message_rows: int
+    """Rows of D numbers that one weight vector sends."""
+    linear_scalars: int
+    largest_scalars: int
+    """Scalars that are sums, or maxima, over agents: the first ones."""
+
+
+class Memory(NamedTuple):
+    """The state of this worker's agents."""
+
+    theta: int
+    """float64 (copies, states, rows, D)"""
+    scalars: int
+    """float64 (copies, states, scalars)"""
     sums: int
     """float64 (copies, states, D): sum of the weights over the rounds; 0 if not wanted."""
     mistakes: int
@@ -88,29 +99,50 @@ class Worker(NamedTuple):
     """int64 (agents,)"""
     slopes: int
     """float64 (delay + 1, agents, batch, outputs): slopes whose answers are under way."""
-    # scratch
+
+
+class Scratch(NamedTuple):
+    """Room to work in."""
+
     scores: int
     """float64 (outputs,)"""
     delta: int
-    """float64 (states, delta_rows · D + n_sums) and one more: steps collected for the shared copy."""
+    """float64 (states, sum_rows · D + linear_scalars) and one more: steps for the shared copy."""
     maxima: int
-    """float64 (states, maxima_rows · D + n_maxima): largest numbers collected for the shared copy."""
+    """float64 (states, maxima_rows · D + largest_scalars): largest numbers for the shared copy."""
+    mixed: int
+    """float64: what one weight vector, or all of an agent, receives."""
     largest: int
     """The same shape: maxima over all agents; 0 where none are taken."""
-    mixed: int
-    """float64 (states, packed_rows · D + n_sums + n_maxima): what one agent sends."""
     mean: int
-    """float64 (states, D): the mean of all copies."""
+    """float64 (states, D): the sum of all copies."""
     merged: int
     """float64 (2, D): the gradient of a batch."""
-    touched: int
+    merged_index: int
     """uint32 (D,)"""
-    # communication
+    touched: int
+    """uint32 (D,): features that some agent has learned of, in the order of their first time; 0 where
+    all are exchanged."""
+    n_touched: int
+    """int64 (1,)"""
+    is_touched: int
+    """uint8 (D,)"""
+
+
+class Wires(NamedTuple):
+    """How numbers cross agents and workers."""
+
     workers: int
     complete: bool
     """Copies are averaged over all agents with equal weights."""
+    whole: bool
+    """A message needs all features at once."""
+    block: int
+    """Features that are exchanged at a time, within one worker."""
     packed: int
-    """float64 (buffers, rows, …): what agents send."""
+    """float64 (buffers, buffer_rows, …): what agents send."""
+    sent_scalars: int
+    """float64 (copies, linear_scalars + largest_scalars)"""
     buffers: int
     buffer_rows: int
     own: int
@@ -121,15 +153,25 @@ class Worker(NamedTuple):
     """1, or one for each round."""
     columns: int
     """int64: rows of `packed`"""
-    shares: int
+    weights: int
     """float64: weights of those rows"""
     modes: int
-    """int64 (packed_rows + n_sums + n_maxima,): LINEAR, LOG or MAX"""
+    """int64 (message_rows + linear_scalars + largest_scalars,): LINEAR, LOG or LARGEST"""
     reduce: int
     reduce_max: int
     exchange: int
     context: int
     """Functions of the communicator and its memory."""
+
+
+class Worker(NamedTuple):
+    """A part of the agents with all that their rounds need. Arrays are given by address."""
+
+    rules: Rules
+    shape: Shape
+    memory: Memory
+    scratch: Scratch
+    wires: Wires
 
 
 class Examples(NamedTuple):
@@ -159,25 +201,19 @@ class Examples(NamedTuple):
     rounds: int
     t: int
     """The first round."""
-    snapshots: int
-    """int64 (n_snapshots,): rounds played when counters are to be written down, rising."""
-    n_snapshots: int
-    counters: int
-    """float64 (n_snapshots, agents, 4): mistakes, loss, expected mistakes and examples then."""
-    metrics: int
-    """float64 (n_snapshots, 2): consensus distance and largest log-weight of an expert then."""
 
 
 @inner(inlined=True)
-def _part(worker, place):
-    return integers(worker.parts)[place]
+def part(worker, place):
+    """Address of a compiled part; 0 where there is none."""
+    return integers(worker.rules.parts)[place]
 
 
 @inner(inlined=True)
-def _row(worker, examples, i):
+def row_at(worker, examples, i):
     """Addresses and length of a row."""
     if examples.indptr == 0:
-        start, n = i * worker.D, worker.D
+        start, n = i * worker.shape.D, worker.shape.D
     else:
         start = integers(examples.indptr)[i]
         n = integers(examples.indptr)[i + 1] - start
@@ -185,15 +221,18 @@ def _row(worker, examples, i):
 
 
 @inner(inlined=True)
-def _state(worker, copy, k):
-    """Addresses of the numbers and scalars of one weight vector of one copy."""
-    place = copy * worker.states + k
-    theta = worker.theta + 8 * place * worker.slots * worker.D
-    return theta, worker.scalars + 8 * place * worker.n_scalars
+def vector_at(worker, copy, k):
+    """Addresses of the rows and scalars of one weight vector of one copy."""
+    shape, memory = worker.shape, worker.memory
+    place = copy * shape.states + k
+    return (
+        memory.theta + 8 * place * shape.rows * shape.D,
+        memory.scalars + 8 * place * shape.scalars,
+    )
 
 
 @inner(inlined=True)
-def _rate(examples, r):
+def rate_of(examples, r):
     """η of a round; a square root is done before the step has use for it, a table must be written."""
     if examples.rates != 0:
         return floats(examples.rates)[r]
@@ -204,51 +243,44 @@ def _rate(examples, r):
 
 
 @inner(inlined=True)
-def _rows_of(worker, examples, table, r, a):
+def rows_of(worker, examples, table, r, a):
     """The rows that an agent sees in a round."""
-    return integers(table + 8 * ((r * examples.columns + examples.first + a) * worker.batch))
+    return integers(table + 8 * ((r * examples.columns + examples.first + a) * worker.shape.batch))
 
 
 @inner(inlined=True)
-def _slopes_of(worker, turn, a, b):
-    """Slopes of an agent's b-th example of a round, one per output."""
-    place = ((turn * worker.agents + a) * worker.batch + b) * worker.outputs
-    return floats(worker.slopes + 8 * place)
+def slopes_of(worker, turn, a, b):
+    """Address of the slopes of an agent's b-th example of a round, one per output."""
+    shape = worker.shape
+    return worker.memory.slopes + 8 * ((turn * shape.agents + a) * shape.batch + b) * shape.outputs
 
 
 @inner(inlined=True)
-def _turn(worker, t):
+def turn_of(worker, t):
     """Where the slopes of round t are kept; a division, so it is skipped where it can be."""
-    return t % (worker.delay + 1) if worker.delay > 0 else 0
+    return t % (worker.rules.delay + 1) if worker.rules.delay > 0 else 0
 
 
 @inner(inlined=True)
-def _batch_size(worker, rows):
+def batch_size(worker, rows):
     """Examples that an agent has in a round."""
     size = 0
-    for b in range(worker.batch):
+    for b in range(worker.shape.batch):
         size += rows[b] >= 0
     return size
 
 
-@inner(inlined=True)
-def _read_vector(worker, copy, k):
-    """The primal weights of one weight vector of one copy, written into `mixed`."""
-    w, s = _state(worker, copy, k)
-    call_void(_part(worker, WEIGHTS), (w, s, worker.p, worker.D, worker.mixed))
-    return floats(worker.mixed)
-
-
 @inner
-def _squares(worker, copy):
+def squares_of(worker, copy):
     """‖w‖² over all weight vectors of a copy."""
-    total = 0.0
-    for k in range(worker.states):
-        w, s = _state(worker, copy, k)
-        if _part(worker, SQUARES) != 0:
-            total += call_float(_part(worker, SQUARES), (w, s, worker.p, worker.D))
+    total, D = 0.0, worker.shape.D
+    for k in range(worker.shape.states):
+        w, s = vector_at(worker, copy, k)
+        if part(worker, SQUARES) != 0:
+            total += call_float(part(worker, SQUARES), (w, s, worker.rules.p, D))
         else:
-            weights = _read_vector(worker, copy, k)
-            for d in range(worker.D):
-                total += weights[d] ** 2
+            out = worker.scratch.mixed
+            call_void(part(worker, WEIGHTS_ALL), (w, s, worker.rules.p, 0, D, D, out))
+            for d in range(D):
+                total += floats(out)[d] ** 2
     return total

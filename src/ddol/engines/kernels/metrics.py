@@ -1,51 +1,78 @@
-"""What is written down of a run while it goes on: counters, and what is seen of the weights."""
+"""What is seen of the weights while a run goes on."""
 
 from __future__ import annotations
 
 import math
 
 from ddol.compiled import call_int, call_void, floats, inner, integers
-from ddol.engines.kernels.layout import COPIES, PACK, _part, _read_vector, _state
+from ddol.engines.kernels.layout import (
+    COPIES,
+    TO_MESSAGE_ALL,
+    WEIGHTS,
+    WEIGHTS_ALL,
+    part,
+    vector_at,
+)
 
 
 @inner
 def _best_log_weight(worker):
-    """Largest log-weight of an expert on the shared copy; NaN where there is none."""
-    if not worker.experts or worker.sharing == COPIES:
+    """Largest log-weight of an expert where all agents share one copy; NaN where they do not."""
+    alone = worker.rules.n_agents == 1
+    if not worker.rules.experts or (worker.rules.sharing == COPIES and not alone):
         return math.nan
-    w, s = _state(worker, 0, 0)
-    call_void(_part(worker, PACK), (w, s, worker.p, worker.D, worker.mixed))
+    w, s = vector_at(worker, 0, 0)
+    D, out = worker.shape.D, worker.scratch.mixed
+    call_void(part(worker, TO_MESSAGE_ALL), (w, s, worker.rules.p, 0, D, D, out))
     largest = -math.inf
-    for d in range(worker.D):
-        largest = max(largest, floats(worker.mixed)[d])
+    for d in range(D):
+        largest = max(largest, floats(out)[d])
     return largest
+
+
+@inner(inlined=True)
+def _weights_met(worker, copy, k):
+    """Weights of the features that some agent has met, in `mixed`, and their number.
+
+    All others are the same at every agent.
+    """
+    w, s = vector_at(worker, copy, k)
+    scratch, D, p = worker.scratch, worker.shape.D, worker.rules.p
+    if scratch.touched == 0:
+        call_void(part(worker, WEIGHTS_ALL), (w, s, p, 0, D, D, scratch.mixed))
+        return floats(scratch.mixed), D
+    n = integers(scratch.n_touched)[0]
+    call_void(part(worker, WEIGHTS), (w, s, p, scratch.touched, n, D, scratch.mixed))
+    return floats(scratch.mixed), n
 
 
 @inner
 def _sum_of_copies(worker):
     """Sum of the weights over all agents, in `mean`; 0, or the communicator's error."""
-    size = worker.states * worker.D
-    for d in range(size):
-        floats(worker.mean)[d] = 0.0
-    for copy in range(worker.copies):
-        for k in range(worker.states):
-            weights, sums = _read_vector(worker, copy, k), floats(worker.mean + 8 * k * worker.D)
-            for d in range(worker.D):
+    shape, mean = worker.shape, worker.scratch.mean
+    for d in range(shape.states * shape.D):
+        floats(mean)[d] = 0.0
+    for copy in range(shape.copies):
+        for k in range(shape.states):
+            weights, n = _weights_met(worker, copy, k)
+            sums = floats(mean + 8 * k * shape.D)
+            for d in range(n):
                 sums[d] += weights[d]
-    if worker.workers == 1:
+    if worker.wires.workers == 1:
         return 0
-    return call_int(worker.reduce, (worker.context, worker.mean, size))
+    return call_int(worker.wires.reduce, (worker.wires.context, mean, shape.states * shape.D))
 
 
 @inner
 def _squares_around_mean(worker):
     """Sum over this worker's copies of ‖w_i − w̄‖², where `mean` is N·w̄."""
-    total = 0.0
-    for copy in range(worker.copies):
-        for k in range(worker.states):
-            weights, sums = _read_vector(worker, copy, k), floats(worker.mean + 8 * k * worker.D)
-            for d in range(worker.D):
-                total += (weights[d] - sums[d] / worker.n_agents) ** 2
+    total, shape = 0.0, worker.shape
+    for copy in range(shape.copies):
+        for k in range(shape.states):
+            weights, n = _weights_met(worker, copy, k)
+            sums = floats(worker.scratch.mean + 8 * k * shape.D)
+            for d in range(n):
+                total += (weights[d] - sums[d] / worker.rules.n_agents) ** 2
     return total
 
 
@@ -53,28 +80,21 @@ def _squares_around_mean(worker):
 def _measure_distance(worker, out):
     """Write down √(mean over agents of ‖w_i − w̄‖²); 0, or the communicator's error."""
     floats(out)[0] = 0.0
-    if worker.sharing != COPIES:
+    if worker.scratch.mean == 0:
         return 0
     status = _sum_of_copies(worker)
     if status != 0:
         return status
-    total = floats(worker.mean)
+    total = floats(worker.scratch.mean)
     total[0] = _squares_around_mean(worker)
-    if worker.workers > 1:
-        status = call_int(worker.reduce, (worker.context, worker.mean, 1))
-    floats(out)[0] = math.sqrt(total[0] / worker.n_agents)
+    if worker.wires.workers > 1:
+        status = call_int(worker.wires.reduce, (worker.wires.context, worker.scratch.mean, 1))
+    floats(out)[0] = math.sqrt(total[0] / worker.rules.n_agents)
     return status
 
 
 @inner
-def _write_down(worker, examples, place):
-    """Keep the counters as they are now, and what is seen of the weights."""
-    out = floats(examples.counters + 32 * place * worker.agents)
-    for a in range(worker.agents):
-        out[4 * a] = integers(worker.mistakes)[a]
-        out[4 * a + 1] = floats(worker.loss)[a]
-        out[4 * a + 2] = floats(worker.expected)[a]
-        out[4 * a + 3] = integers(worker.examples)[a]
-    metrics = examples.metrics + 16 * place
-    floats(metrics)[1] = _best_log_weight(worker)
-    return _measure_distance(worker, metrics)
+def write_metrics(worker, out):
+    """Write down what is seen of the weights; 0, or the communicator's error."""
+    floats(out)[1] = _best_log_weight(worker)
+    return _measure_distance(worker, out)

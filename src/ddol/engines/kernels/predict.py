@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddol.compiled import call_float, floats, inner, integers
-from ddol.engines.kernels.fetching import _fetch_ahead
+from ddol.compiled import call_float, call_void, floats, inner, integers
+from ddol.engines.kernels.fetching import fetch_ahead
 from ddol.engines.kernels.layout import (
     BINARY,
     CLASSES,
-    COPIES,
     DERIVATIVE,
+    OBSERVE,
     SCORE,
-    TIE,
     VALUE,
-    _part,
-    _row,
-    _rows_of,
-    _slopes_of,
-    _squares,
-    _state,
-    _turn,
+    part,
+    row_at,
+    rows_of,
+    slopes_of,
+    squares_of,
+    turn_of,
+    vector_at,
 )
 
 
 @inner
 def _best(worker):
     """Class with the largest score; the lowest class wins a tie."""
-    scores, best = floats(worker.scores), 0
-    tie = TIE if worker.experts else 0.0
-    for k in range(1, worker.outputs):
-        if scores[k] > scores[best] + tie:
+    scores, best = floats(worker.scratch.scores), 0
+    for k in range(1, worker.shape.outputs):
+        if scores[k] > scores[best] + worker.rules.tie:
             best = k
     return best
 
@@ -38,100 +36,115 @@ def _best(worker):
 @inner
 def _drawn(worker, chance):
     """Class of the expert that is followed: each with the share of its votes."""
-    shares, passed = floats(worker.scores), 0.0
-    for k in range(worker.outputs):
+    shares, passed = floats(worker.scratch.scores), 0.0
+    for k in range(worker.shape.outputs):
         passed += shares[k]
         if chance < passed:
             return k
-    return worker.outputs - 1
+    return worker.shape.outputs - 1
 
 
 @inner
 def _count_classes(worker, y, chance, a):
     """Whether the prediction among several classes is wrong."""
     label = np.int64(y)
-    if not worker.randomized:
+    if not worker.rules.randomized:
         return _best(worker) != label
-    floats(worker.expected)[a] += 1.0 - floats(worker.scores)[label]
+    floats(worker.memory.expected)[a] += 1.0 - floats(worker.scratch.scores)[label]
     return _drawn(worker, chance) != label
 
 
 @inner(inlined=True)
-def _unless_finite(z):
-    """0, or NaN: a loss keeps it, whatever the loss of such a score is. See `Loops.score`."""
+def unless_finite(z):
+    """0, or NaN: a loss keeps it, whatever the loss of such a score is. See `Loops.propagates_nan`."""
     return z - z
 
 
 @inner(inlined=True)
 def _count_binary(worker, z, y, chance, a):
     """Whether the prediction between −1 and +1 is wrong; score 0 predicts +1."""
-    if not worker.randomized:
+    if not worker.rules.randomized:
         return (z >= 0.0) != (y > 0.0)
     positive = 0.5 * (1.0 + z)
-    floats(worker.expected)[a] += 1.0 - positive if y > 0.0 else positive
+    floats(worker.memory.expected)[a] += 1.0 - positive if y > 0.0 else positive
     return (chance < positive) != (y > 0.0)
 
 
 @inner(inlined=True)
-def _score(worker, examples, a, i):
+def observe_example(worker, examples, copy, i):
+    """Show one copy an example that it is going to predict."""
+    x, index, n = row_at(worker, examples, i)
+    for k in range(worker.shape.states):
+        w, s = vector_at(worker, copy, k)
+        call_void(part(worker, OBSERVE), (w, s, worker.rules.p, x, index, n, worker.shape.D))
+
+
+@inner(inlined=True)
+def score_example(worker, examples, copy, i):
     """Scores of one example, one per output."""
-    x, index, n = _row(worker, examples, i)
-    copy = a if worker.sharing == COPIES else 0
-    scores = floats(worker.scores)
-    for k in range(worker.outputs):
-        w, s = _state(worker, copy, 0 if worker.states == 1 else k)
-        arguments = (w, s, worker.p, x, index, n, worker.D, np.float64(k))
-        scores[k] = call_float(_part(worker, SCORE), arguments)
+    x, index, n = row_at(worker, examples, i)
+    scores, shape = floats(worker.scratch.scores), worker.shape
+    for k in range(shape.outputs):
+        w, s = vector_at(worker, copy, 0 if shape.states == 1 else k)
+        arguments = (w, s, worker.rules.p, x, index, n, shape.D, np.float64(k))
+        scores[k] = call_float(part(worker, SCORE), arguments)
     return scores
 
 
 @inner(inlined=True)
-def _predict(worker, examples, a, i, chance, slopes):
-    """Predict one example, count what it cost, and keep the slopes for when the answer arrives."""
-    y = floats(examples.y)[i]
-    scores = _score(worker, examples, a, i)
+def predict_example(worker, examples, a, copy, i, chance, slopes):
+    """Predict one example, count it, and keep the slopes (by address) for when the answer arrives.
+
+    Returns what it cost.
+    """
+    rules, memory, y = worker.rules, worker.memory, floats(examples.y)[i]
+    scores = score_example(worker, examples, copy, i)
     wrong = False
-    if worker.kind == BINARY:
+    if rules.kind == BINARY:
         wrong = _count_binary(worker, scores[0], y, chance, a)
-    elif worker.kind == CLASSES:
+    elif rules.kind == CLASSES:
         wrong = _count_classes(worker, y, chance, a)
-    integers(worker.mistakes)[a] += wrong
-    integers(worker.examples)[a] += 1
-    importance = worker.C
+    integers(memory.mistakes)[a] += wrong
+    integers(memory.examples)[a] += 1
+    importance = rules.C
     if examples.weight != 0:
         importance *= floats(examples.weight)[i]
-    if worker.experts:
-        slopes[0] = y
-        return (importance if wrong else 0.0) + _unless_finite(scores[0])
+    if rules.experts:
+        floats(slopes)[0] = y
+        return (importance if wrong else 0.0) + unless_finite(scores[0])
     cost = 0.0
-    for k in range(worker.outputs):
+    for k in range(worker.shape.outputs):
         answer = y
-        if worker.kind == CLASSES:
+        if rules.kind == CLASSES:
             answer = 1.0 if k == np.int64(y) else -1.0
-        arguments = (scores[k], answer, worker.q)
-        cost += call_float(_part(worker, VALUE), arguments) + _unless_finite(scores[k])
-        slopes[k] = importance * call_float(_part(worker, DERIVATIVE), arguments)
+        arguments = (scores[k], answer, rules.q)
+        cost += call_float(part(worker, VALUE), arguments) + unless_finite(scores[k])
+        floats(slopes)[k] = importance * call_float(part(worker, DERIVATIVE), arguments)
     return importance * cost
 
 
 @inner(inlined=True)
-def _penalty(worker, copy):
+def penalty_of(worker, copy):
     """λ‖w‖²/2, which every loss has beside its own."""
-    return 0.5 * worker.l2 * _squares(worker, copy) if worker.l2 > 0.0 else 0.0
+    return 0.5 * worker.rules.l2 * squares_of(worker, copy) if worker.rules.l2 > 0.0 else 0.0
 
 
 @inner(inlined=True)
-def _predict_agent(worker, examples, r, a, penalty, fetches):
-    """An agent predicts its own examples with its own weights."""
-    rows = _rows_of(worker, examples, examples.predicted, r, a)
-    for b in range(worker.batch):
+def predict_agent(worker, examples, r, a, copy, penalty, fetches):
+    """An agent predicts its own examples of a round with its own weights."""
+    rows, batch = rows_of(worker, examples, examples.predicted, r, a), worker.shape.batch
+    if part(worker, OBSERVE) != 0:
+        for b in range(batch):
+            if rows[b] >= 0:
+                observe_example(worker, examples, copy, rows[b])
+    for b in range(batch):
         if rows[b] < 0:
             continue
         if fetches:
-            _fetch_ahead(worker, examples, r, a * worker.batch + b)
+            fetch_ahead(worker, examples, r, a * batch + b)
         chance = 0.0
-        if worker.randomized:
-            chance = floats(examples.chances)[(r * worker.agents + a) * worker.batch + b]
-        slopes = _slopes_of(worker, _turn(worker, examples.t + r), a, b)
-        cost = _predict(worker, examples, a, rows[b], chance, slopes)
-        floats(worker.loss)[a] += cost + penalty
+        if worker.rules.randomized:
+            chance = floats(examples.chances)[(r * worker.shape.agents + a) * batch + b]
+        slopes = slopes_of(worker, turn_of(worker, examples.t + r), a, b)
+        cost = predict_example(worker, examples, a, copy, rows[b], chance, slopes)
+        floats(worker.memory.loss)[a] += cost + penalty

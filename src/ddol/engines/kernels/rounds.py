@@ -1,221 +1,282 @@
-"""Algorithm 1, compiled: predict, update, communicate, average, round after round."""
+"""Algorithm 1, compiled: predict, update, communicate, average, round after round.
+
+A kernel is compiled when a run first needs it, and says for which runs it is: what it says there, the
+compiler makes use of.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ddol.compiled import (
+    Entry,
     call_float,
     call_void,
     entry,
     floats,
     inner,
     integers,
-    packed,
     unpacked,
 )
-from ddol.engines.kernels.average import _average_copies, _keep_sum
-from ddol.engines.kernels.fetching import _fetch, _jumps
+from ddol.engines.kernels.average import average_copies, keep_sum
+from ddol.engines.kernels.fetching import fetch, jumps
 from ddol.engines.kernels.layout import (
     AHEAD,
+    ASK,
     BEGIN,
     BINARY,
     COPIES,
     DERIVATIVE,
     FINISH,
     GROUP,
+    HEAR,
     OBSERVE,
     SCORE,
-    SHARED_ADD,
     SHORT,
     STEP,
     VALUE,
-    WEIGHTS,
+    WEIGHTS_ALL,
     Examples,
     Worker,
-    _batch_size,
-    _part,
-    _rate,
-    _row,
-    _rows_of,
-    _squares,
-    _state,
+    batch_size,
+    part,
+    rate_of,
+    row_at,
+    rows_of,
+    squares_of,
+    vector_at,
 )
-from ddol.engines.kernels.metrics import _write_down
-from ddol.engines.kernels.predict import _penalty, _predict_agent, _unless_finite
-from ddol.engines.kernels.update import (
-    _absorb_agent,
-    _collects,
-    _finish,
-    _update_copy,
-    _update_shared,
-)
+from ddol.engines.kernels.metrics import write_metrics
+from ddol.engines.kernels.predict import penalty_of, predict_agent, unless_finite
+from ddol.engines.kernels.update import absorb_agent, collects, finish, update_copy, update_shared
+
+PLAY = "int64(struct*, struct*, int64, int64)"
+WRONG_KERNEL = -(1 << 40)
+"""What a kernel returns, before any round, of a run that it is not for."""
+
+
+# --- one agent -----------------------------------------------------------------------------------
 
 
 @inner(inlined=True)
-def _play_agents(worker, examples, r, eta):
-    """Every agent predicts, and learns where that changes nobody else's weights.
-
-    Returns the number of agents that have an answer. A row is near when it is needed again if its
-    agent learns soon; one agent alone would keep the processor waiting for each score.
-    """
-    active, copies = 0.0, worker.sharing == COPIES
-    collects = not copies and _collects(worker, examples)
-    penalty, fetches = 0.0 if copies else _penalty(worker, 0), _jumps(worker, examples)
-    for lo in range(0, worker.agents, GROUP):
-        hi = min(lo + GROUP, worker.agents)
-        for a in range(lo, hi):
-            own = _penalty(worker, a) if copies else penalty
-            _predict_agent(worker, examples, r, a, own, fetches)
-        for a in range(lo, hi):
-            rows = _rows_of(worker, examples, examples.learned, r, a)
-            active += _batch_size(worker, rows) > 0
-            if copies:
-                _update_copy(worker, examples, r, a, eta)
-            elif collects:
-                _absorb_agent(worker, examples, r, a, eta)
-    return active
+def is_usual(worker):
+    """Agents with one weight vector and one example a round, answered at once."""
+    rules, shape = worker.rules, worker.shape
+    one = shape.batch == 1 and shape.outputs == 1 and shape.states == 1
+    simple = rules.kind == BINARY and rules.delay == 0 and not rules.experts
+    return one and simple and not rules.randomized
 
 
 @inner(inlined=True)
-def _is_alone(worker):
-    """One agent with one weight vector, one example a round, answered at once."""
-    one = worker.n_agents == 1 and worker.batch == 1 and worker.outputs == 1
-    simple = worker.kind == BINARY and worker.delay == 0 and not worker.experts
-    return one and simple and worker.sharing == SHARED_ADD and worker.sums == 0
+def is_alone(worker):
+    """One usual agent, of whose weights nobody keeps the sum."""
+    return worker.rules.n_agents == 1 and is_usual(worker) and worker.memory.sums == 0
 
 
 @inner(inlined=True)
-def _is_plain(worker):
+def is_plain(worker):
     """Where a step alone follows a score, as it does without regularisation."""
-    before = _part(worker, BEGIN) == 0 and _part(worker, OBSERVE) == 0
-    return before and _part(worker, FINISH) == 0 and worker.l2 == 0.0
+    before = part(worker, BEGIN) == 0 and part(worker, OBSERVE) == 0 and part(worker, HEAR) == 0
+    return before and part(worker, FINISH) == 0 and worker.rules.l2 == 0.0
 
 
 @inner(inlined=True)
 def _play_alone(worker, examples, lo, hi, plain):
-    """The same rounds where nothing is collected, kept or exchanged: half of a short row's time.
+    """Rounds where nothing is collected, kept or exchanged: half of a short row's time.
 
     Every score waits for the step before it. So from score to step a number goes straight from one
     part to the next: what else is to be done comes after, and no call that need not be (`plain`)
     comes between.
     """
-    w, s, p, q, D = worker.theta, worker.scalars, worker.p, worker.q, worker.D
+    rules, memory = worker.rules, worker.memory
+    w, s, p, q, D = memory.theta, memory.scalars, rules.p, rules.q, worker.shape.D
     # Added to what it was, not summed apart: blocks may end anywhere, to the bit.
-    mistakes, loss, seen = 0, floats(worker.loss)[0], 0
+    mistakes, loss, seen = 0, floats(memory.loss)[0], 0
     for r in range(lo, hi):
         i = integers(examples.predicted)[r]
         if i < 0:
             continue
-        eta, y = _rate(examples, r), floats(examples.y)[i]
-        x, index, n = _row(worker, examples, i)
+        eta, y = rate_of(examples, r), floats(examples.y)[i]
+        x, index, n = row_at(worker, examples, i)
         if r + AHEAD < examples.rounds:
-            _fetch(worker, examples, integers(examples.predicted)[r + AHEAD], True)
-        if not plain and worker.l2 > 0.0:
-            loss += 0.5 * worker.l2 * _squares(worker, 0)
-        importance = worker.C
+            fetch(worker, examples, integers(examples.predicted)[r + AHEAD], True)
+        if not plain and rules.l2 > 0.0:
+            loss += 0.5 * rules.l2 * squares_of(worker, 0)
+        importance = rules.C
         if examples.weight != 0:
             importance *= floats(examples.weight)[i]
-        z = call_float(_part(worker, SCORE), (w, s, p, x, index, n, D, 0.0))
-        if not plain and _part(worker, BEGIN) != 0:
-            call_void(_part(worker, BEGIN), (w, s, p, D, eta, 1.0, 0.0))
-        if not plain and _part(worker, OBSERVE) != 0:
-            call_void(_part(worker, OBSERVE), (w, s, p, x, index, n, D, y, 2.0))
-        g = importance * call_float(_part(worker, DERIVATIVE), (z, y, q))
-        if (worker.branchless_step and n < SHORT) or g != 0.0:
-            call_void(_part(worker, STEP), (w, s, p, x, index, n, D, g, eta, 1.0))
-        if not plain and _part(worker, FINISH) != 0:
+        if not plain and part(worker, OBSERVE) != 0:
+            call_void(part(worker, OBSERVE), (w, s, p, x, index, n, D))
+        z = call_float(part(worker, SCORE), (w, s, p, x, index, n, D, 0.0))
+        if not plain and part(worker, BEGIN) != 0:
+            call_void(part(worker, BEGIN), (w, s, p, D, eta, 1.0))
+        if not plain and part(worker, HEAR) != 0:
+            call_void(part(worker, HEAR), (w, s, p, x, index, n, D, y))
+        g = importance * call_float(part(worker, DERIVATIVE), (z, y, q))
+        if (rules.branchless_step and n < SHORT) or g != 0.0:
+            call_void(part(worker, STEP), (w, s, p, x, index, n, D, g, eta, 1.0))
+        if not plain and part(worker, FINISH) != 0:
             now = np.float64(examples.t + r)
-            call_void(_part(worker, FINISH), (w, s, p, D, now, eta))
+            call_void(part(worker, FINISH), (w, s, p, D, now, eta))
         mistakes += (z >= 0.0) != (y > 0.0)
         seen += 1
-        loss += importance * call_float(_part(worker, VALUE), (z, y, q)) + _unless_finite(z)
-    integers(worker.mistakes)[0] += mistakes
-    integers(worker.examples)[0] += seen
-    floats(worker.loss)[0] = loss
-
-
-@inner(inlined=True)
-def _is_usual(worker):
-    """Agents with one weight vector and one example a round, answered at once."""
-    one = worker.batch == 1 and worker.outputs == 1 and worker.states == 1
-    simple = worker.kind == BINARY and worker.delay == 0 and not worker.experts
-    return one and simple and not worker.randomized
-
-
-@inner
-def _play_rounds(worker, examples, lo, hi):
-    """Play the rounds lo, …, hi − 1 of a block; 0, or the communicator's error."""
-    if _is_alone(worker):
-        if _is_plain(worker):
-            _play_alone(worker, examples, lo, hi, True)
-        else:
-            _play_alone(worker, examples, lo, hi, False)
-        return 0
-    # The same text twice: where it stands under a condition, the compiler makes use of what it says.
-    if _is_usual(worker):
-        return _play_together(worker, examples, lo, hi)
-    return _play_together(worker, examples, lo, hi)
-
-
-@inner(inlined=True)
-def _play_together(worker, examples, lo, hi):
-    for r in range(lo, hi):
-        eta = _rate(examples, r)
-        active = _play_agents(worker, examples, r, eta)
-        if worker.sharing == COPIES:
-            status = _average_copies(worker, examples, r, eta)
-        else:
-            status = _update_shared(worker, examples, r, eta, active)
-        if status != 0:
-            return status
-        _finish(worker, examples.t + r, eta)
-        if worker.sums != 0:
-            _keep_sum(worker)
+        loss += importance * call_float(part(worker, VALUE), (z, y, q)) + unless_finite(z)
+    integers(memory.mistakes)[0] += mistakes
+    integers(memory.examples)[0] += seen
+    floats(memory.loss)[0] = loss
     return 0
 
 
-@inner
-def _play_block(worker, examples):
-    lo = 0
-    for place in range(examples.n_snapshots):
-        hi = integers(examples.snapshots)[place]
-        status = _play_rounds(worker, examples, lo, hi)
-        if status == 0:
-            status = _write_down(worker, examples, place)
+@entry(PLAY)
+def _alone_plain(worker, examples, lo, hi):
+    worker, examples = unpacked(Worker, worker), unpacked(Examples, examples)
+    if not (is_alone(worker) and is_plain(worker)):
+        return WRONG_KERNEL
+    return _play_alone(worker, examples, lo, hi, True)
+
+
+@entry(PLAY)
+def _alone(worker, examples, lo, hi):
+    worker, examples = unpacked(Worker, worker), unpacked(Examples, examples)
+    if not is_alone(worker):
+        return WRONG_KERNEL
+    return _play_alone(worker, examples, lo, hi, False)
+
+
+# --- agents that share one copy ------------------------------------------------------------------
+
+
+@inner(inlined=True)
+def _play_agents(worker, examples, r, eta, copies):
+    """Every agent predicts, and learns where that changes nobody else's weights.
+
+    Returns the number of agents that have an answer. A row is near when it is needed again if its
+    agent learns soon; one agent alone would keep the processor waiting for each score.
+    """
+    active, agents = 0.0, worker.shape.agents
+    collecting = not copies and collects(worker, examples)
+    penalty, fetches = 0.0 if copies else penalty_of(worker, 0), jumps(worker, examples)
+    for lo in range(0, agents, GROUP):
+        hi = min(lo + GROUP, agents)
+        for a in range(lo, hi):
+            own = penalty_of(worker, a) if copies else penalty
+            predict_agent(worker, examples, r, a, a if copies else 0, own, fetches)
+        for a in range(lo, hi):
+            active += batch_size(worker, rows_of(worker, examples, examples.learned, r, a)) > 0
+            if copies:
+                update_copy(worker, examples, r, a, eta)
+            elif collecting:
+                absorb_agent(worker, examples, r, a, eta)
+    return active
+
+
+@inner(inlined=True)
+def _play_shared(worker, examples, lo, hi):
+    for r in range(lo, hi):
+        eta = rate_of(examples, r)
+        active = _play_agents(worker, examples, r, eta, False)
+        status = update_shared(worker, examples, r, eta, active)
         if status != 0:
             return status
-        lo = hi
-    return _play_rounds(worker, examples, lo, examples.rounds)
+        finish(worker, examples.t + r, eta)
+        if worker.memory.sums != 0:
+            keep_sum(worker)
+    return 0
 
 
-@inner
-def _read_weights(worker, out):
-    for copy in range(worker.copies):
-        for k in range(worker.states):
-            w, s = _state(worker, copy, k)
-            place = out + 8 * (copy * worker.states + k) * worker.D
-            call_void(_part(worker, WEIGHTS), (w, s, worker.p, worker.D, place))
+@entry(PLAY)
+def _shared_usual(worker, examples, lo, hi):
+    worker, examples = unpacked(Worker, worker), unpacked(Examples, examples)
+    if worker.rules.sharing == COPIES or not is_usual(worker):
+        return WRONG_KERNEL
+    return _play_shared(worker, examples, lo, hi)
+
+
+@entry(PLAY)
+def _shared(worker, examples, lo, hi):
+    worker, examples = unpacked(Worker, worker), unpacked(Examples, examples)
+    if worker.rules.sharing == COPIES:
+        return WRONG_KERNEL
+    return _play_shared(worker, examples, lo, hi)
+
+
+# --- agents with a copy each ---------------------------------------------------------------------
+
+
+@inner(inlined=True)
+def _play_copies(worker, examples, lo, hi):
+    for r in range(lo, hi):
+        eta = rate_of(examples, r)
+        _play_agents(worker, examples, r, eta, True)
+        status = average_copies(worker, examples, r, eta)
+        if status != 0:
+            return status
+        finish(worker, examples.t + r, eta)
+        if worker.memory.sums != 0:
+            keep_sum(worker)
+    return 0
+
+
+@entry(PLAY)
+def _copies_usual(worker, examples, lo, hi):
+    worker, examples = unpacked(Worker, worker), unpacked(Examples, examples)
+    if worker.rules.sharing != COPIES or not is_usual(worker):
+        return WRONG_KERNEL
+    return _play_copies(worker, examples, lo, hi)
+
+
+@entry(PLAY)
+def _copies(worker, examples, lo, hi):
+    worker, examples = unpacked(Worker, worker), unpacked(Examples, examples)
+    if worker.rules.sharing != COPIES:
+        return WRONG_KERNEL
+    return _play_copies(worker, examples, lo, hi)
 
 
 # --- what Python calls ---------------------------------------------------------------------------
 
 
-@entry("int64(struct*, struct*)")
-def _play(worker, examples):
-    return _play_block(unpacked(Worker, worker), unpacked(Examples, examples))
+@entry("int64(struct*, int64)")
+def _metrics(worker, out):
+    return write_metrics(unpacked(Worker, worker), out)
 
 
 @entry("void(struct*, int64)")
 def _weights(worker, out):
-    _read_weights(unpacked(Worker, worker), out)
+    worker = unpacked(Worker, worker)
+    D = worker.shape.D
+    for copy in range(worker.shape.copies):
+        for k in range(worker.shape.states):
+            w, s = vector_at(worker, copy, k)
+            place = out + 8 * (copy * worker.shape.states + k) * D
+            call_void(part(worker, WEIGHTS_ALL), (w, s, worker.rules.p, 0, D, D, place))
 
 
-def play(worker: Worker, examples: Examples) -> int:
-    """Play the rounds of one block; 0, or the communicator's error."""
-    return int(_play(packed(worker), packed(examples)))
+def kernel_for(worker: Worker, parts: np.ndarray) -> Entry:
+    """The kernel that plays a worker's rounds; ``parts`` is what its rules point to."""
+    rules = worker.rules
+    usual = is_usual(worker)
+    if usual and rules.n_agents == 1 and worker.memory.sums == 0:
+        before = parts[[BEGIN, FINISH, OBSERVE, HEAR, ASK]]
+        return _alone if before.any() or rules.l2 > 0.0 else _alone_plain
+    if rules.sharing == COPIES:
+        return _copies_usual if usual else _copies
+    return _shared_usual if usual else _shared
 
 
-def read_weights(worker: Worker, out: int) -> None:
+def play(kernel: Entry, worker: bytes, examples: bytes, lo: int, hi: int) -> int:
+    """Play the rounds lo, …, hi − 1 of a block; 0, or the communicator's error."""
+    status = int(kernel(worker, examples, lo, hi))
+    if status == WRONG_KERNEL:
+        raise RuntimeError(f"the kernel {kernel.function.__name__} is not for this run")
+    return status
+
+
+def read_metrics(worker: bytes, out: int) -> int:
+    """Write consensus distance and largest log-weight of an expert; 0, or the communicator's error."""
+    return int(_metrics(worker, out))
+
+
+def read_weights(worker: bytes, out: int) -> None:
     """Write the primal weights of every copy: (copies, states, D)."""
-    _weights(packed(worker), out)
+    _weights(worker, out)

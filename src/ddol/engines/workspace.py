@@ -1,0 +1,155 @@
+"""Memory that a worker needs beside the state of its agents."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.engines.kernels import COPIES, Scratch
+from ddol.engines.shares import apart
+from ddol.engines.state import (
+    State,
+    averages_together,
+    layout_of,
+    loops_of,
+    n_states,
+    numbers_sent,
+    sharing,
+)
+from ddol.update.contract import LARGEST
+
+_LISTED = 4096
+"""Features from which it pays to exchange those only that some agent has met."""
+_CACHED = 1 << 15
+"""Numbers of all agents' messages that are exchanged at a time: they stay in the second cache."""
+
+
+class Met(NamedTuple):
+    """Features that some agent of a worker has met; only these are exchanged."""
+
+    listed: np.ndarray
+    n: np.ndarray
+    known: np.ndarray
+
+    @classmethod
+    def of(cls, algorithm: Algorithm, state: State) -> Met:
+        """Those that are not as they were at the start."""
+        start = algorithm.update.start(state.n_features).rows
+        known = np.zeros(state.n_features, bool)
+        for outputs in state.theta:
+            known |= (outputs != start).any(axis=(0, 1))
+        found = np.flatnonzero(known)
+        listed = np.empty(state.n_features, np.uint32)
+        listed[: len(found)] = found
+        return cls(listed, np.array([len(found)], np.int64), known.view(np.uint8))
+
+
+class Workspace:
+    """Scratch memory of one worker; all of its arrays are written all the time.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    n_features : int
+    agents : int
+        That the worker hosts.
+    workers : int
+        Of the run.
+    separate : bool
+        Every agent has its own copy, and whole messages are averaged.
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        n_features: int,
+        agents: int,
+        workers: int,
+        separate: bool = False,
+    ) -> None:
+        D, outputs, self.algorithm = n_features, n_states(algorithm), algorithm
+        layout, copied = layout_of(algorithm, D), separate or sharing(algorithm) == COPIES
+        whole = workers > 1 or separate
+        exchanges = copied and algorithm.n_agents > 1
+        merges = not loops_of(algorithm).additive and algorithm.batch > 1
+        collected = layout.sums * D + layout.linear_scalars
+        largest = layout.maxima * D + layout.largest_scalars
+        self.scores = apart(np.empty(algorithm.outputs))
+        self.delta = apart(np.zeros(0 if copied else outputs * collected + 1))
+        self.maxima = apart(np.zeros(0 if copied else outputs * largest))
+        self.merged = apart(np.zeros((2, D if merges else 0)))
+        self.merged_index = np.empty(D if merges else 0, np.uint32)
+        self.mean = apart(np.empty((outputs if exchanges else 0, D)))
+        rows = len(layout.message_rows)
+        self.block = D if layout.whole else min(D, max(64, _CACHED // max(agents * rows, 1)))
+        here = rows * (D if algorithm.update.experts else self.block if exchanges else 0)
+        across = numbers_sent(algorithm, D) if whole and exchanges else 0
+        self.mixed = apart(np.empty(max(D, here, across)))
+        maxima = across and averages_together(algorithm) and LARGEST in layout.modes
+        self.largest = apart(np.empty(across if maxima else 0))
+        here_too = exchanges and not whole
+        self.packed = np.empty(agents * rows * self.block if here_too else 0)
+        scalars = layout.linear_scalars + layout.largest_scalars
+        self.sent_scalars = np.empty((agents if here_too else 0, scalars))
+        self.lists = here_too and D >= _LISTED and algorithm.update.grows and not layout.whole
+        self.met: Met | None = None
+
+    def meet(self, state: State, dense: bool) -> bool:
+        """List the features that agents have met, but not where rows are dense; whether that is new."""
+        listing = self.lists and not dense
+        if listing == (self.met is not None):
+            return False
+        self.met = Met.of(self.algorithm, state) if listing else None
+        return True
+
+    def scratch(self) -> Scratch:
+        """Where it is."""
+        met = self.met
+        return Scratch(
+            scores=self.scores.ctypes.data,
+            delta=self.delta.ctypes.data,
+            maxima=self.maxima.ctypes.data,
+            mixed=self.mixed.ctypes.data,
+            largest=self.largest.ctypes.data if self.largest.size else 0,
+            mean=self.mean.ctypes.data if self.mean.size else 0,
+            merged=self.merged.ctypes.data,
+            merged_index=self.merged_index.ctypes.data,
+            touched=0 if met is None else met.listed.ctypes.data,
+            n_touched=0 if met is None else met.n.ctypes.data,
+            is_touched=0 if met is None else met.known.ctypes.data,
+        )
+
+
+def most_reduced(algorithm: Algorithm, n_features: int) -> int:
+    """Most numbers that workers sum at a time: collected steps, or what an agent sends."""
+    layout = layout_of(algorithm, n_features)
+    rows = max(layout.sums, layout.maxima)
+    scalars = max(layout.linear_scalars, layout.largest_scalars)
+    collected = n_states(algorithm) * (rows * n_features + scalars) + 1
+    return max(collected, numbers_sent(algorithm, n_features))
+
+
+def bytes_needed(algorithm: Algorithm, n_features: int, workers: int = 1) -> int:
+    """Memory that a run takes beside its data: states, messages, and room to work in.
+
+    A checkpoint, and the trace at the end, hold the states once more.
+
+    Examples
+    --------
+    >>> from ddol.communicate.topologies import ring
+    >>> from ddol.presets import dogd
+    >>> bytes_needed(dogd().on(ring(64)), 10**6) < 2.5 * 64 * 10**6 * 8
+    True
+    """
+    layout, n = layout_of(algorithm, n_features), algorithm.n_agents
+    copied, outputs = sharing(algorithm) == COPIES, n_states(algorithm)
+    copies = n if copied else workers
+    states = copies * outputs * len(layout.rows) * n_features
+    kept = copies * outputs * n_features if algorithm.average_iterates else 0
+    collected = 0 if copied else outputs * (layout.sums + layout.maxima) * n_features
+    messages = 2 * n * numbers_sent(algorithm, n_features) if copied and workers > 1 else _CACHED
+    reduced = 2 * workers * most_reduced(algorithm, n_features) if workers > 1 else 0
+    room = workers * ((outputs + 3) * n_features + collected + _CACHED)
+    return 8 * (2 * states + kept + messages + reduced + room)

@@ -1,0 +1,428 @@
+"""The contract of *update*: what an agent does alone with the answer to its prediction.
+
+An update is written once. Its `Layout` names the numbers that an agent keeps and says how neighbours
+average each of them; its `Loops` are plain Python functions over one row at a time, in O(non-zeros).
+The compiled engine calls them by address, the reference `ddol.algorithm.play_round` calls them as they
+are. What follows from the layout (the start, messages, collecting for a shared copy) need not be
+written; an update that knows better writes it all the same.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ddol.compiled import Signature, compile_part
+from ddol.update import derived
+
+DUAL, PRIMAL = "dual", "primal"
+LINEAR, LOG, LARGEST, LOCAL = range(4)
+"""How neighbours' numbers are averaged: Σ A v, log Σ A exp v, the largest, or not sent at all."""
+ADD, COLLECT = "add", "collect"
+"""How steps of several agents reach one copy: one after the other, or collected and then together."""
+_DERIVED = "as follows from the loops"
+
+_DENSE, _SPARSE = "int64", "uint32*"  # what `index` is; see `ddol.compiled.intrinsics.column`
+_NUMBERS = ("which", "g", "eta", "weight", "exchanging", "t", "y")
+_STATE = ("double*",) * 3  # w: rows × D numbers of one output; s: its scalars; p: the parameters
+
+CALLS = {
+    "score": ("double", "x, index, n, D, which"),
+    "step": ("void", "x, index, n, D, g, eta, weight"),
+    "begin": ("void", "D, eta, weight"),
+    "finish": ("void", "D, t, eta"),
+    "observe": ("void", "x, index, n, D"),
+    "score_unseen": ("double", "x, index, n, D, which"),
+    "hear": ("void", "x, index, n, D, y"),
+    "absorb": ("void", "delta, maxima, x, index, n, D, g, eta, weight"),
+    "notice": ("void", "delta, maxima, x, index, n, D, y, weight"),
+    "commit": ("void", "delta, maxima, index, n, D, eta"),
+    "to_message": ("void", "index, n, D, out"),
+    "from_message": ("void", "index, n, D, averaged"),
+    "weights": ("void", "index, n, D, out"),
+    "squares": ("double", "D"),
+    "ask": ("void", "exchanging"),
+}
+"""What each loop returns, and takes behind ``w, s, p``; the kernel knows the parts by this order."""
+WHOLE = ("commit", "to_message", "from_message", "weights")
+"""Loops over some features that are called for all of them too."""
+
+
+@dataclass(frozen=True)
+class Loops:
+    """One update as loops over rows: plain Python functions that the kernel calls by address.
+
+    All take ``w, s, p`` first: the state of one output of one agent (row k of feature d at
+    ``w[k * D + d]``), its scalars and the parameters. Examples are ``x, index, n, D``: n values
+    ``x[j]`` of the features ``column(index, j)``. Only the first two must be written.
+
+    ============  ==================================================  =================================
+    score         ``(w, s, p, x, index, n, D, which) -> float``       ⟨w, x⟩, or the votes for `which`
+    step          ``(w, s, p, x, index, n, D, g, eta, weight)``       along the gradient g·x, times weight
+    begin         ``(w, s, p, D, eta, weight)``                       once a round, before any step
+    finish        ``(w, s, p, D, t, eta)``                            project, once the round is over
+    observe       ``(w, s, p, x, index, n, D)``                       an example, before it is scored
+    score_unseen  ``(w, s, p, x, index, n, D, which) -> float``       as if observed first, changing nothing
+    hear          ``(w, s, p, x, index, n, D, y)``                    an answer, before its step
+    absorb        ``(w, s, p, delta, maxima, x, …, g, eta, weight)``  a step, collected for a shared copy
+    notice        ``(w, s, p, delta, maxima, x, …, D, y, weight)``    observe and hear, collected
+    commit        ``(w, s, p, delta, maxima, index, n, D, eta)``      apply and clear what was collected
+    to_message    ``(w, s, p, index, n, D, out)``                     what neighbours average
+    from_message  ``(w, s, p, index, n, D, averaged)``                its inverse
+    weights       ``(w, s, p, index, n, D, out)``                     the primal weights
+    squares       ``(w, s, p, D) -> float``                           ‖w‖², if O(1)
+    ============  ==================================================  =================================
+
+    Messages and weights are made of some features at a time, as steps are: number k of the j-th feature,
+    which is ``column(index, j)``, stands at ``out[k * n + j]``. Scalars travel beside messages as the layout
+    says: `to_message` reads none that are averaged, and `from_message` finds them averaged.
+    What is collected is summed over agents in ``delta`` (rows of D numbers, then scalars), or the maximum
+    is taken in ``maxima``.
+    """
+
+    score: Callable
+    step: Callable
+    begin: Callable | None = None
+    finish: Callable | None = None
+    observe: Callable | None = None
+    score_unseen: Callable | None = None
+    hear: Callable | None = None
+    absorb: Callable | None = None
+    notice: Callable | None = None
+    commit: Callable | None = None
+    to_message: Callable | None = None
+    from_message: Callable | None = None
+    weights: Callable | None = None
+    squares: Callable | None = None
+    ask: Callable | None = None
+    additive: bool = False
+    """Steps of one round add up: what one adds to the state does not depend on the others."""
+    shared: str | None = _DERIVED
+    """How one copy can serve all agents of a complete graph: "add", "collect", or None for not at all.
+
+    Derived: collected where `absorb` is written, and added where steps add up and messages are
+    the state's own rows.
+    """
+    branchless_step: bool = False
+    """A step along a short row costs less than a wrong guess whether there is a slope."""
+    propagates_nan: bool = False
+    """A row with a feature that is not finite has no finite score, so nobody need look at it before."""
+
+    def filled(self, layout: Layout) -> Loops:
+        """The same loops, with those that follow from the layout."""
+        shared = self.shared
+        if shared == _DERIVED:
+            sees = self.observe is not None or self.hear is not None
+            adds = self.additive and self.to_message is None and not sees
+            shared = COLLECT if self.absorb is not None else (ADD if adds else None)
+        found: dict[str, Any] = {"score_unseen": self.score_unseen or self.score}
+        if shared is not None and self.absorb is None:
+            found["absorb"] = derived.absorb(self.step)
+            found["commit"] = derived.commit(len(layout.rows))
+        if self.to_message is None:
+            found["to_message"], found["from_message"] = derived.messages(layout.sent)
+        found["weights"] = self.weights or derived.weights
+        return replace(self, shared=shared, **found)
+
+    def addresses(
+        self, dense: bool, wanted: Collection[str], whole: Collection[str] = WHOLE
+    ) -> np.ndarray:
+        """Compile what is wanted and not compiled yet: 0 for the rest, in the order of `CALLS`.
+
+        Behind them stand those that are called for all features, whatever rows are: see `WHOLE`.
+        """
+        row = _DENSE if dense else _SPARSE
+        found = [self._address(name, row) if name in wanted else 0 for name in CALLS]
+        found += [self._address(name, _DENSE) if name in whole else 0 for name in WHOLE]
+        return np.array(found, np.int64)
+
+    def _address(self, name: str, row: str) -> int:
+        function = getattr(self, name)
+        if function is None:
+            return 0
+        result, arguments = CALLS[name]
+        kinds = {"index": row, "n": "int64", "D": "int64", **dict.fromkeys(_NUMBERS, "double")}
+        passed = (kinds.get(argument, "double*") for argument in arguments.split(", "))
+        signature = Signature(result, (*_STATE, *passed))
+        return compile_part(function, signature, f"{name}(w, s, p, {arguments})")
+
+
+class Field(NamedTuple):
+    """A row of D numbers, or a scalar, that an agent keeps for each output."""
+
+    name: str
+    average: int = LINEAR
+    """LINEAR, LOG, LARGEST, or LOCAL: not sent."""
+    start: float = 0.0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What an agent keeps for each output, and what of it neighbours average.
+
+    Parameters
+    ----------
+    rows, scalars : Fields, or names of fields that are averaged linearly and start at 0
+        Scalars that are averaged come first, linear ones before the largest.
+    message : how each row of a message is averaged, where the loops have messages of their own
+    collected : int, optional
+        Rows of sums that `absorb` collects; as many as there are rows, if not said.
+    maxima : int
+        Rows of maxima that `absorb` collects.
+    whole : bool
+        A message needs all features at once.
+
+    Examples
+    --------
+    >>> layout = Layout(rows=("w", Field("noise", LOCAL)), scalars=("seen",))
+    >>> layout.sent, layout.modes == (LINEAR, LINEAR)
+    ((0,), True)
+    """
+
+    rows: tuple[Field | str, ...]
+    scalars: tuple[Field | str, ...] = ()
+    message: tuple[int, ...] | None = None
+    collected: int | None = None
+    maxima: int = 0
+    whole: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("rows", "scalars"):
+            whole = tuple(Field(f) if isinstance(f, str) else f for f in getattr(self, name))
+            object.__setattr__(self, name, whole)
+        found = [field.average for field in self._scalars]
+        if LOG in found or found != sorted(found):
+            raise ValueError(
+                "scalars of a layout must come in the order linear, largest, local; found "
+                f"{', '.join(field.name for field in self._scalars)}"
+            )
+
+    @property
+    def _rows(self) -> tuple[Field, ...]:
+        return self.rows  # type: ignore[return-value]  # __post_init__ made them
+
+    @property
+    def _scalars(self) -> tuple[Field, ...]:
+        return self.scalars  # type: ignore[return-value]
+
+    @property
+    def sent(self) -> tuple[int, ...]:
+        """The rows that are sent, where the layout says it all."""
+        return tuple(k for k, field in enumerate(self._rows) if field.average != LOCAL)
+
+    @property
+    def message_rows(self) -> tuple[int, ...]:
+        """How each row of D numbers of a message is averaged."""
+        if self.message is not None:
+            return self.message
+        return tuple(self._rows[k].average for k in self.sent)
+
+    @property
+    def linear_scalars(self) -> int:
+        """The first so many scalars are sums over agents: collected, and averaged, with the rows."""
+        return sum(field.average == LINEAR for field in self._scalars)
+
+    @property
+    def largest_scalars(self) -> int:
+        """The next so many scalars are maxima over agents."""
+        return sum(field.average == LARGEST for field in self._scalars)
+
+    @property
+    def modes(self) -> tuple[int, ...]:
+        """How everything that neighbours average is averaged: rows, then scalars."""
+        scalars = (LINEAR,) * self.linear_scalars + (LARGEST,) * self.largest_scalars
+        return self.message_rows + scalars
+
+    @property
+    def sums(self) -> int:
+        """Rows of D numbers that are collected as sums over agents."""
+        return len(self.rows) if self.collected is None else self.collected
+
+    def start(self, n_features: int) -> Vector:
+        """Every number at its start."""
+        rows = np.array([[field.start] for field in self._rows])
+        scalars = np.array([field.start for field in self._scalars], float)
+        return Vector(np.repeat(rows, n_features, axis=1), scalars)
+
+
+class Vector(NamedTuple):
+    """State of one output of one agent: rows (rows, D) and scalars."""
+
+    rows: np.ndarray
+    scalars: np.ndarray
+
+    def copy(self) -> Vector:
+        """The same in memory of its own."""
+        return Vector(self.rows.copy(), self.scalars.copy())
+
+
+@dataclass(frozen=True)
+class Network:
+    """What an update may know of the graph.
+
+    Parameters
+    ----------
+    n_agents : int
+    gap : float
+        1 − |second eigenvalue| of the mixing matrix: 1 where one round reaches everybody.
+    spread : float
+        Mean over agents of Σ_j A_ij²: 1/N where an average is over all agents equally.
+    """
+
+    n_agents: int = 1
+    gap: float = 1.0
+    spread: float = 1.0
+
+
+class Update(ABC):
+    """What one agent does alone; see the module's docstring."""
+
+    family: ClassVar[str] = ""
+    """What theorems know it as."""
+    grows: bool = True
+    """New features may appear in mid-stream (the start does not depend on D)."""
+    l2: float = 0.0
+    """Weight λ of the term λ‖w‖²/2 of the objective, whose step `begin` takes."""
+    randomized: bool = False
+    """Predictions are drawn."""
+    merges: bool = True
+    """A batch's merged gradient is as good as its examples, on a shared copy too."""
+    experts: bool = False
+    """Rows are advice of experts, scores are votes, and a step is given the answer for a slope.
+
+    The first row of a message is the logarithm of the experts' weights.
+    """
+    tie: float = 0.0
+    """Scores that differ by no more are tied: rounding must not decide between votes."""
+
+    @abstractmethod
+    def layout(self, space: str, n_features: int) -> Layout:
+        """What an agent keeps, and what neighbours average in the dual or the primal."""
+
+    @abstractmethod
+    def loops(self, space: str) -> Loops:
+        """What an agent does."""
+
+    def parameters(self) -> Sequence[float] | np.ndarray:
+        """Numbers that the loops find in ``p``."""
+        return ()
+
+    def start(self, n_features: int) -> Vector:
+        """State before the first round."""
+        return self.layout(DUAL, n_features).start(n_features)
+
+    def with_network(self, network: Callable[[], Network]) -> Update:
+        """The update for agents on a network; most do not ask what it is like."""
+        return self
+
+    def check(self, n_features: int) -> None:
+        """Refuse a number of features that this update cannot have."""
+        return None
+
+    def log_weights(self, vector: Vector) -> np.ndarray:
+        """Logarithms of the weights (D,) of experts: the first row of a message."""
+        return Interpreted(self, DUAL, vector.rows.shape[1]).to_message(vector)[0][0]
+
+    def weights(self, vector: Vector) -> np.ndarray:
+        """Primal weights (D,) of a state."""
+        return Interpreted(self, DUAL, vector.rows.shape[1]).weights(vector)
+
+    def score(self, vector: Vector, x: np.ndarray, which: int = 0) -> float:
+        """Score of one row, as if the state had observed it first."""
+        return Interpreted(self, DUAL, len(x)).score_unseen(vector, x, which)
+
+
+class Interpreted:
+    """The loops of an update on NumPy arrays, without a compiler: the reference, and for small things.
+
+    Parameters
+    ----------
+    update : Update
+    space : "dual" or "primal"
+    n_features : int
+
+    Examples
+    --------
+    >>> from ddol.update.mirrors import MirrorDescent
+    >>> dogd = Interpreted(MirrorDescent(), "dual", 2)
+    >>> vector = dogd.update.start(2)
+    >>> dogd.step(vector, np.array([1.0, 3.0]), g=-1.0, eta=0.5, weight=1.0)
+    >>> dogd.weights(vector)
+    array([0.5, 1.5])
+    """
+
+    def __init__(self, update: Update, space: str, n_features: int) -> None:
+        self.update, self.D = update, n_features
+        self.layout = update.layout(space, n_features)
+        self.loops = update.loops(space).filled(self.layout)
+        self.p = np.array([*update.parameters(), 0.0], float)
+
+    def _call(self, name: str, vector: Vector, *arguments: float | np.ndarray) -> float:
+        loop = getattr(self.loops, name)
+        if loop is None:
+            return 0.0
+        with np.errstate(all="ignore"):  # as compiled code, which has no exceptions
+            found = loop(vector.rows.reshape(-1), vector.scalars, self.p, *arguments)
+        return 0.0 if found is None else float(found)
+
+    def score(self, vector: Vector, x: np.ndarray, which: int = 0) -> float:
+        """Score of a row that was observed."""
+        return self._call("score", vector, x, 0, self.D, self.D, float(which))
+
+    def score_unseen(self, vector: Vector, x: np.ndarray, which: int = 0) -> float:
+        """Score of a row, as if it were observed first."""
+        return self._call("score_unseen", vector, x, 0, self.D, self.D, float(which))
+
+    def observe(self, vector: Vector, x: np.ndarray) -> None:
+        """See an example."""
+        self._call("observe", vector, x, 0, self.D, self.D)
+
+    def hear(self, vector: Vector, x: np.ndarray, y: float) -> None:
+        """Be told an answer."""
+        self._call("hear", vector, x, 0, self.D, self.D, float(y))
+
+    def ask(self, vector: Vector, exchanging: bool) -> None:
+        """Know whether neighbours are asked at the end of the round."""
+        self._call("ask", vector, float(exchanging))
+
+    def begin(self, vector: Vector, eta: float, weight: float = 1.0) -> None:
+        """Do what is done once, before any step of a round."""
+        self._call("begin", vector, self.D, eta, weight)
+
+    def step(self, vector: Vector, x: np.ndarray, g: float, eta: float, weight: float) -> None:
+        """Step along g·x."""
+        self._call("step", vector, x, 0, self.D, self.D, g, eta, weight)
+
+    def finish(self, vector: Vector, t: int, eta: float) -> None:
+        """Project."""
+        self._call("finish", vector, self.D, float(t), eta)
+
+    def to_message(self, vector: Vector) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and scalars that neighbours average."""
+        rows = np.empty((len(self.layout.message_rows), self.D))
+        self._call("to_message", vector, 0, self.D, self.D, rows.reshape(-1))
+        scalars = self.layout.linear_scalars + self.layout.largest_scalars
+        return rows, vector.scalars[:scalars].copy()
+
+    def from_message(self, vector: Vector, rows: np.ndarray, scalars: np.ndarray) -> None:
+        """Adopt what was averaged."""
+        vector.scalars[: len(scalars)] = scalars
+        averaged = np.ascontiguousarray(rows).reshape(-1)
+        self._call("from_message", vector, 0, self.D, self.D, averaged)
+
+    def weights(self, vector: Vector) -> np.ndarray:
+        """Primal weights."""
+        out = np.empty(self.D)
+        self._call("weights", vector, 0, self.D, self.D, out)
+        return out
+
+
+def _names() -> Iterator[str]:
+    return (field.name for field in fields(Loops))
+
+
+assert tuple(CALLS) == tuple(_names())[: len(CALLS)], "CALLS has the order of the fields of Loops"
