@@ -102,7 +102,7 @@ class TicketEngine:
         counters = (state.mistakes, state.loss, state.expected, state.examples)
         for array, value in zip(counters, before, strict=True):
             array[agent] = value
-        scores = self.player.worker.scores.copy()
+        scores = self.player.worker.workspace.scores.copy()
         ticket = Ticket(self.count, agent, self._prediction(scores), scores)
         self.waiting[self.count] = _Waiting(ticket, row, slot, penalty)
         self.count += 1
