@@ -1,0 +1,67 @@
+"""Scores without learning are those that the learner predicts with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+import ddol
+from ddol.engines.local import Local
+from ddol.engines.scoring import scores
+from ddol.engines.state import start_state
+from ddol.streams.dealing import table_round_robin
+from ddol.streams.rows import Block, Rows
+from ddol.testing import examples_for
+
+ALGORITHMS = (
+    ddol.dogd(),
+    ddol.dogd(outputs=3),
+    ddol.doeg(radius=3.0),
+    ddol.p_norm(1.5),
+    ddol.dual_averaging(l1=0.01),
+    ddol.adaptive(),
+    ddol.coin(),
+    ddol.newton(),
+    ddol.dwm_i(0.7),
+    ddol.dwm_a(0.7, n_classes=3),
+)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: f"{a.name}-{a.outputs}")
+@pytest.mark.parametrize("network", [1, 3, ddol.ring(3)], ids=lambda n: str(getattr(n, "name", n)))
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_next_prediction_is_the_score(algorithm, network, sparse):
+    if sparse and algorithm.update.experts:
+        return
+    # The kernel of one agent alone keeps scores to itself, unless sums of weights are wanted.
+    placed = algorithm.on(network, average_iterates=True)
+    X, y = examples_for(placed, 63, 4, np.random.default_rng(0))
+    rows = Rows.from_csr(csr_matrix(X), y) if sparse else Rows.from_dense(X, y)
+    engine, table = (
+        Local(placed, start_state(placed, 4)),
+        table_round_robin(60, placed.n_agents),
+    )
+    engine.play(Block(rows, table))
+    state, last = engine.state(), rows.slice(60, 63)
+    before = state.theta.copy()
+    found = scores(placed, state.theta, state.scalars, last)
+    assert found.shape == (len(state.theta), 3, placed.outputs)
+    assert np.array_equal(state.theta, before)
+    for i in range(3):
+        # The last agent predicts the row, and leaves its scores behind.
+        engine = Local(placed, state)
+        alone = np.full((1, placed.n_agents, 1), -1)
+        alone[0, -1] = i
+        engine.play(Block(last, alone))
+        np.testing.assert_allclose(engine.worker.workspace.scores, found[-1, i], rtol=1e-12)
+
+
+def test_narrow_rows_are_widened_and_wide_ones_refused():
+    algorithm = ddol.dogd()
+    state = start_state(algorithm, 3)
+    narrow = Rows.from_csr(csr_matrix(np.eye(2)), np.ones(2))
+    assert scores(algorithm, state.theta, state.scalars, narrow).shape == (1, 2, 1)
+    with pytest.raises(ValueError, match="found rows of 4 features, expected at most 3"):
+        wide = Rows.from_dense(np.eye(4), np.ones(4))
+        scores(algorithm, state.theta, state.scalars, wide)
