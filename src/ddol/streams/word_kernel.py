@@ -8,7 +8,7 @@ The functions take any NamedTuple that has the fields of `Words`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -155,27 +155,31 @@ class WordTable:
 
 
 class LazyNames(Sequence[str]):
-    """Names that are decoded when somebody asks for them.
+    """Names that are made when somebody asks for them.
 
     Parameters
     ----------
-    table
-        The words.
-    prefixes
-        What stands before the words of each owner.
+    n
+        How many there are.
+    name
+        Gives one of them.
+
+    Examples
+    --------
+    >>> LazyNames(3, "word {}".format)[-1]
+    'word 2'
     """
 
-    def __init__(self, table: WordTable, prefixes: Sequence[str] = ("",)) -> None:
-        self._table, self._prefixes = table, prefixes
+    def __init__(self, n: int, name: Callable[[int], str]) -> None:
+        self._n, self._name = n, name
 
     def __len__(self) -> int:
-        return len(self._table)
+        return self._n
 
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):
-            return [self[k] for k in range(*place.indices(len(self)))]
-        number = range(len(self))[place]
-        return self._prefixes[int(self._table.owners[number])] + self._table.word(number)
+            return [self._name(k) for k in range(*place.indices(self._n))]
+        return self._name(range(self._n)[place])
 
     def __iter__(self) -> Iterator[str]:
-        return (self[k] for k in range(len(self)))
+        return map(self._name, range(self._n))
