@@ -62,6 +62,7 @@ class CsvJob(NamedTuple):
     first: int
     end: int
     owner: int
+    most_words: int
     n_words: int
 
 

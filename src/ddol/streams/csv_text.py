@@ -230,9 +230,13 @@ class _Cells:
 
     def are_truths(self, column: int) -> bool:
         """Whether a column of numbers, which was looked at, says true and false."""
-        cells = (self._cell(int(start), column) for start in self.starts)
-        words = {cell.lower() for cell in cells} - set(MISSING_WORDS)
-        return bool(words) and words <= _TRUTHS
+        found = False
+        for start in self.starts.tolist():
+            word = self._cell(start, column).lower()
+            if word not in MISSING_WORDS and word not in _TRUTHS:
+                return False
+            found = found or word in _TRUTHS
+        return found
 
     def _cell(self, start: int, column: int) -> str:
         end = start + int(np.argmax(self.text[start:] == 10))

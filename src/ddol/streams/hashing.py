@@ -146,15 +146,15 @@ def _mix(key):  # type: ignore[no-untyped-def]
     return h ^ (h >> np.uint64(31))
 
 
-HASH_START = 0xCBF29CE484222325
-"""State of a name's hash before its first byte."""
+HASH_START, HASH_PRIME = 0xCBF29CE484222325, 0x100000001B3
+"""State of a name's hash before its first byte, and what it is multiplied with after each."""
 
 
 @inner
 def hash_on(h, text, first, end):  # type: ignore[no-untyped-def]
     """Go on from the state `h` of a hash (FNV-1a) with the bytes ``text[first:end]``."""
     for k in range(first, end):
-        h = (h ^ np.uint64(text[k])) * np.uint64(0x100000001B3)
+        h = (h ^ np.uint64(text[k])) * np.uint64(HASH_PRIME)
     return h
 
 

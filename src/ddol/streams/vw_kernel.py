@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ddol.compiled import bytes_at, entry, floats, inner, integers, packed, unpacked
-from ddol.streams.hashing import HASH_START, hash_on, hashed_name, name_hash
-from ddol.streams.number_kernel import NO_NUMBER, TOO_BIG, UNDECIDED, read_number
+from ddol.streams.hashing import HASH_PRIME, HASH_START, hash_on, hashed_name, name_hash
+from ddol.streams.number_kernel import DONE, NO_NUMBER, TOO_BIG, UNDECIDED, read_number
 from ddol.streams.word_kernel import is_missing, word_number
 
 # Kinds of errors; 0 is none.
-BAD_LABEL, BAD_WEIGHT, BAD_BASE, NO_BAR, BAD_VALUE, TOO_MANY_SPACES, NO_NAME = range(1, 8)
+BAD_LABEL, BAD_WEIGHT, BAD_BASE, NO_BAR, BAD_VALUE, TOO_MANY_SPACES, NO_NAME, FULL = range(1, 9)
 LABELS = -1
 """Owner of the words that are labels; that of features is their namespace."""
 NEVER, ALWAYS, PERHAPS = range(3)
@@ -26,6 +26,10 @@ NEVER, ALWAYS, PERHAPS = range(3)
 MOST_SPACES = 4096
 _NEWLINE, _CR, _SPACE, _TAB, _BAR, _COLON = 10, 13, 32, 9, 124, 58
 _HASH, _APOSTROPHE, _CARET, _EQUALS = 35, 39, 94, 61
+_IS_COLON, _IS_BAR, _IS_BLANK = 1, 2, 3
+_KINDS = np.zeros(256, dtype=np.uint8)
+_KINDS[_COLON], _KINDS[_BAR] = _IS_COLON, _IS_BAR
+_KINDS[[_SPACE, _TAB, _CR, _NEWLINE]] = _IS_BLANK
 
 
 class NamedJob(NamedTuple):
@@ -35,6 +39,8 @@ class NamedJob(NamedTuple):
     size: int
     bars: bool
     """Whether features stand behind bars, in namespaces, as Vowpal Wabbit has it."""
+    stop: int
+    """Bytes of this kind and above end a word."""
     labelled: int
     """NEVER, ALWAYS or PERHAPS."""
     worded: bool
@@ -63,13 +69,14 @@ class NamedJob(NamedTuple):
     bad: int
     most_bad: int
     counts: int
-    """int64 (4,): rows, values, numbers left to the caller, bad lines."""
+    """int64 (5,): rows, values, numbers left to the caller, bad lines, whether there was no room."""
     slots: int
     mask: int
     keys: int
     first: int
     end: int
     owner: int
+    most_words: int
     n_words: int
 
 
@@ -100,7 +107,7 @@ def _read_label(job, first, end, row, n_slow):
     if job.worded:
         number = word_number(job, name_hash(text, first, end), LABELS, first, end)
         integers(job.label)[row] = number
-        return n_slow, 0
+        return n_slow, 0 if number >= 0 else FULL
     value, after, how = read_number(text, first)
     if how in (NO_NUMBER, TOO_BIG) or after != end:
         return n_slow, BAD_LABEL
@@ -155,7 +162,7 @@ def _space_number(job, first, end):
         return -1
     text = bytes_at(job.text)
     state = hash_on(np.uint64(HASH_START), text, first, end)
-    state = (state ^ np.uint64(_CARET)) * np.uint64(0x100000001B3)
+    state = (state ^ np.uint64(_CARET)) * np.uint64(HASH_PRIME)
     keys[count], integers(job.space_states)[count] = key, np.int64(state)
     integers(job.space_first)[count], integers(job.space_end)[count] = first, end
     integers(job.n_spaces)[0] = count + 1
@@ -181,32 +188,48 @@ def _read_space(job, p):
     return p, number, weight, 0
 
 
+@inner
+def _read_value(job, p):
+    """The number after the colon at `p`: its value, where it ends, how; −1 where no token ends."""
+    text = bytes_at(job.text)
+    value, after, how = read_number(text, p + 1)
+    if how == NO_NUMBER or not _ends_token(job, text[after]):
+        return value, -1, how
+    return value, after, how
+
+
 @inner(inlined=True)
 def _read_feature(job, p, space, weight, nnz, n_slow):
     """Read the feature at `p`: where it ends (or the error), the new counts, the error."""
     text, first, colon = bytes_at(job.text), p, -1
-    while not _ends_token(job, text[p]):
-        if text[p] == _COLON:
-            colon = p
-        p += 1
-    end, value = p if colon < 0 else colon, 1.0
-    if end == first:
-        return first, nnz, n_slow, NO_NAME
-    if colon >= 0:
-        value, after, how = read_number(text, colon + 1)
-        if how == NO_NUMBER or after != p:
-            missing = is_missing(text, colon + 1, p)
-            return (p if missing else colon + 1), nnz, n_slow, 0 if missing else BAD_VALUE
-        if how == TOO_BIG:
-            return colon + 1, nnz, n_slow, BAD_VALUE
-        if how == UNDECIDED and weight == 1.0:  # a product is rounded once more anyway
-            integers(job.slow_at)[n_slow], integers(job.slow_slot)[n_slow] = colon + 1, nnz
-            n_slow += 1
     state = np.uint64(integers(job.space_states)[space])
-    key = hashed_name(hash_on(state, text, first, end))
-    integers(job.codes)[nnz] = word_number(job, key, space, first, end)
+    value, end, how = 1.0, -1, DONE
+    while end < 0:
+        kind = _KINDS[text[p]]
+        if kind >= job.stop:
+            end = p
+        elif kind == _IS_COLON:
+            colon = p
+            value, end, how = _read_value(job, p)
+        if end < 0:
+            state = (state ^ np.uint64(text[p])) * np.uint64(HASH_PRIME)
+            p += 1
+    if p == first:
+        return first, nnz, n_slow, NO_NAME
+    if end == p and colon >= 0:  # what follows the last colon is no number
+        missing = is_missing(text, colon + 1, p)
+        return (p if missing else colon + 1), nnz, n_slow, 0 if missing else BAD_VALUE
+    if how == TOO_BIG:
+        return colon + 1, nnz, n_slow, BAD_VALUE
+    if how == UNDECIDED and weight == 1.0:  # a product is rounded once more anyway
+        integers(job.slow_at)[n_slow], integers(job.slow_slot)[n_slow] = colon + 1, nnz
+        n_slow += 1
+    number = word_number(job, hashed_name(state), space, first, p)
+    if number < 0:
+        return first, nnz, n_slow, FULL
+    integers(job.codes)[nnz] = number
     floats(job.data)[nnz] = value * weight
-    return p, nnz + 1, n_slow, 0
+    return end, nnz + 1, n_slow, 0
 
 
 @inner
@@ -261,7 +284,7 @@ def _read_row(job, p, row, nnz, n_slow):
     floats(job.y)[row], integers(job.label)[row], floats(job.weight)[row] = np.nan, -1, 1.0
     if job.bars:
         p, n_slow, error = _read_before_bar(job, p, row, n_slow)
-        if error and not _has_bar(job, p):
+        if error and error != FULL and not _has_bar(job, p):
             return p, nnz, n_slow, NO_BAR
     else:
         p, n_slow, error = _read_first(job, p, row, n_slow)
@@ -291,8 +314,10 @@ def _parse_named(job):
         if error:
             if n_bad < job.most_bad:
                 integers(job.bad)[2 * n_bad], integers(job.bad)[2 * n_bad + 1] = p, error
+            if error == FULL:
+                counts[4] = 1
             n_bad += 1
-            if not job.lenient:
+            if error == FULL or not job.lenient:
                 break
             while text[p] != _NEWLINE:
                 p += 1

@@ -22,6 +22,14 @@ _MOST_MESSAGES = 5
 _LABELLED = {None: kernel.PERHAPS, True: kernel.ALWAYS, False: kernel.NEVER}
 
 
+@dataclass
+class _Kind:
+    """Whether labels are words, and room for how many words a chunk was found to need."""
+
+    worded: bool
+    most_words: int = 4096
+
+
 @dataclass(frozen=True)
 class NamedFormat:
     """Lines whose features have names.
@@ -57,23 +65,28 @@ class NamedFormat:
         """A line."""
         return "lines 'label |space name:value …'" if self.bars else "lines 'label name:value …'"
 
-    def layout(self, first: Chunk, before: bool | None) -> bool:
+    def layout(self, first: Chunk, before: _Kind | None) -> _Kind:
         """Whether labels are words."""
         if before is not None:
             return before
-        found = _Features(self, first.text, worded=False)
-        found.parse(lenient=True)
-        return any(kind == kernel.BAD_LABEL for _, kind in found.bad)
+        found = self._features(_valid(first.text), _Kind(worded=False), lenient=True)
+        return _Kind(worded=any(kind == kernel.BAD_LABEL for _, kind in found.bad))
 
-    def parse(self, chunk: Chunk, layout: bool, lenient: bool) -> Lines:
+    def parse(self, chunk: Chunk, layout: _Kind, lenient: bool) -> Lines:
         """Read the features of a chunk."""
         chunk = replace(chunk, text=_valid(chunk.text))
-        found = _Features(self, chunk.text, layout)
-        found.parse(lenient)
+        found = self._features(chunk.text, layout, lenient)
         messages = [
             f"{chunk.place(at)}: {self._message(chunk, at, kind)}" for at, kind in found.bad
         ]
         return Lines(found.named(), found.starts, found.n_bad, messages)
+
+    def _features(self, text: Bytes, layout: _Kind, lenient: bool) -> _Features:
+        while True:
+            found = _Features(self, text, layout)
+            if found.parse(lenient):
+                return found
+            layout.most_words *= 4
 
     def _message(self, chunk: Chunk, at: int, kind: int) -> str:
         match = re.match(rb"[^ \t\r\n|]*", chunk.text[at : at + 60].tobytes())
@@ -107,25 +120,24 @@ def _valid(text: Bytes) -> Bytes:
 class _Features:
     """Features of a chunk: room for them, and what they are."""
 
-    def __init__(self, layout: NamedFormat, text: Bytes, worded: bool) -> None:
-        self.layout, self.text, self.worded = layout, text, worded
+    def __init__(self, layout: NamedFormat, text: Bytes, kind: _Kind) -> None:
+        self.layout, self.text, self.worded = layout, text, kind.worded
         lines, most = count_lines(text), 1 + len(text) // 2
         self.y, self.weight = np.empty(lines), np.empty(lines)
         self.label, self.starts = np.empty((2, lines), dtype=np.int64)
         self.indptr = np.empty(lines + 1, dtype=np.int64)
         self.codes, self.data = np.empty(most, dtype=np.int64), np.empty(most)
-        # A distinct word takes more room than one that came before.
-        self.words = WordTable(text, most)
+        self.words = WordTable(text, kind.most_words)
         self.spaces = np.zeros((4, kernel.MOST_SPACES), dtype=np.int64)
         self.spaces[1, 0] = np.uint64(HASH_START).view(np.int64)
         self.n_spaces = np.ones(1, dtype=np.int64)
         self.n_bad = 0
         self.bad: list[tuple[int, int]] = []
 
-    def parse(self, lenient: bool) -> None:
-        """Read all lines."""
+    def parse(self, lenient: bool) -> bool:
+        """Read all lines; False where there are more words than room for them."""
         slow_at, slow_slot = np.empty((2, 1 + len(self.text) // 19), dtype=np.int64)
-        bad, counts = np.empty((_MOST_MESSAGES, 2), np.int64), np.zeros(4, np.int64)
+        bad, counts = np.empty((_MOST_MESSAGES, 2), np.int64), np.zeros(5, np.int64)
         keys, states, first, end = self.spaces
         arrays: dict[str, NDArray[Any]] = {
             "y": self.y, "label": self.label, "weight": self.weight, "starts": self.starts,
@@ -135,12 +147,13 @@ class _Features:
             "bad": bad, "counts": counts,
         }  # fmt: skip
         job = kernel.NamedJob(
-            size=len(self.text), bars=self.layout.bars, labelled=_LABELLED[self.layout.labelled],
+            size=len(self.text), bars=self.layout.bars, stop=2 if self.layout.bars else 3,
+            labelled=_LABELLED[self.layout.labelled],
             worded=self.worded, lenient=lenient, most_bad=len(bad),
             **self.words.fields, **{name: array.ctypes.data for name, array in arrays.items()},
         )  # fmt: skip
         kernel.parse_named(job)
-        n, nnz, n_slow, self.n_bad = counts.tolist()
+        n, nnz, n_slow, self.n_bad, full = counts.tolist()
         self.codes, self.data, self.indptr = self.codes[:nnz], self.data[:nnz], self.indptr[: n + 1]
         self.y, self.weight, self.label = self.y[:n], self.weight[:n], self.label[:n]
         self.starts = self.starts[:n]
@@ -148,6 +161,7 @@ class _Features:
             target, place = (self.y, -1 - slot) if slot < 0 else (self.data, slot)
             target[place] = exact_number(self.text, at)
         self.bad = [tuple(each) for each in bad[: min(self.n_bad, len(bad))].tolist()]
+        return not full
 
     def named(self) -> Named:
         """The features, by name."""

@@ -32,13 +32,14 @@ class Words(NamedTuple):
     end: int
     owner: int
     """int64: hash of each word, where it is first found, and whose it is"""
+    most_words: int
     n_words: int
     """int64 (1,): how many there are"""
 
 
 @inner
 def word_number(words, h, owner, first, end):
-    """Number of the word ``text[first:end]`` of an owner, whose hash is `h`."""
+    """Number of the word ``text[first:end]`` of an owner, whose hash is `h`; −1 where all are taken."""
     slots, keys, owners = integers(words.slots), integers(words.keys), integers(words.owner)
     key = np.int64(h)
     slot = (key ^ owner) & words.mask
@@ -48,6 +49,8 @@ def word_number(words, h, owner, first, end):
             return number
         slot = (slot + 1) & words.mask
     number = integers(words.n_words)[0]
+    if number == words.most_words:
+        return -1
     integers(words.n_words)[0] = number + 1
     slots[slot] = number + 1
     keys[number], owners[number] = key, owner
@@ -133,7 +136,8 @@ class WordTable:
         """Addresses."""
         addresses = {name: array.ctypes.data for name, array in self.arrays.items()}
         mask = len(self.arrays["slots"]) - 1
-        return {"text": self.text.ctypes.data, "mask": mask, **addresses}
+        text = self.text.ctypes.data
+        return {"text": text, "mask": mask, "most_words": self.most, **addresses}
 
     def __len__(self) -> int:
         return int(self.arrays["n_words"][0])
