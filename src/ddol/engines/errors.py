@@ -11,3 +11,7 @@ class RankLostError(RuntimeError):
             f"another rank of the job has died ({reason}); start again, with --resume if there is "
             "a checkpoint"
         )
+
+
+class EngineError(RuntimeError):
+    """An engine cannot start, or cannot go on; the message says what to do."""

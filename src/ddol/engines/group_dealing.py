@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ddol.engines.grouped import Group
 from ddol.streams.dealing import deal
@@ -11,6 +12,9 @@ from ddol.streams.errors import DataError
 from ddol.streams.rows import Block
 from ddol.streams.sharing import for_agents
 from ddol.streams.stream import Position, Stream
+
+if TYPE_CHECKING:
+    from ddol.engines.learner import Learner
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,18 @@ class Dealt:
     batch: int = 1
     passes: int = 1
     block_rounds: Callable[[], int] | None = None
+
+    @classmethod
+    def of(cls, learner: Learner) -> Dealt:
+        """What a learner follows."""
+        algorithm, feed = learner.algorithm, learner.feed
+        return cls(
+            list(feed.streams),
+            algorithm.n_agents,
+            algorithm.batch,
+            feed.passes,
+            learner.rounds_at_a_time,
+        )
 
 
 class _Own:

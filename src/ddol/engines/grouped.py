@@ -170,11 +170,17 @@ class Grouped:
     ----------
     algorithm : Algorithm
     state : State
-        Of all agents; each process copies its part.
+        Of all agents, or of this process's; copied.
     group : Group
+    whole : bool
+        Whether `state` is that of all agents.
     """
 
-    def __init__(self, algorithm: Algorithm, state: State, group: Group) -> None:
+    name = "group"
+
+    def __init__(
+        self, algorithm: Algorithm, state: State, group: Group, whole: bool = True
+    ) -> None:
         self.algorithm, self.group = algorithm, group
         self.workers = group.size
         self._shared = sharing(algorithm) != COPIES
@@ -182,7 +188,7 @@ class Grouped:
         group.check_same(described(algorithm, state))
         self._shares = group.shares(algorithm.n_agents)
         self.share = self._shares[group.rank]
-        self._seat(part_of(state, *self.share))
+        self._seat(part_of(state, *self.share) if whole else state.copy())
 
     def _seat(self, part: State) -> None:
         """Work on this part of the state from now on."""

@@ -168,8 +168,8 @@ class Learner:
         """
         if block.n_rounds == 0:
             return
-        with self._timing():
-            engine = self._opened(block.rows.n_features)
+        with self.timing():
+            engine = self.opened(block.rows.n_features)
             before = engine.counters().rounds
             for lo, hi in self._pieces(before, block.n_rounds):
                 piece = Block(block.rows, block.table[lo:hi])
@@ -179,8 +179,9 @@ class Learner:
                 between = position if hi == block.n_rounds else None
                 if between is not None:
                     self.position = between
-                    self.processes.after_block(self)
                 self._tell(seen, between)
+                if between is not None:
+                    self.processes.after_block(self)
 
     def learn(self, rows: Rows, agents: np.ndarray | None = None) -> None:
         """Learn from the next rows of a stream; rows that fill no round wait for the next call.
@@ -247,7 +248,7 @@ class Learner:
 
     def follow_here(self) -> None:
         """Read the feed from the present position on, and play what this process's agents see of it."""
-        with self._timing():
+        with self.timing():
             while True:
                 try:
                     for block, position in self.processes.blocks(self):
@@ -276,7 +277,7 @@ class Learner:
         return min(self._at_a_time(before), self.feed.block_rounds or self._pace.rounds)
 
     @contextmanager
-    def _timing(self) -> Iterator[None]:
+    def timing(self) -> Iterator[None]:
         """Count the time, once where calls are nested."""
         if self._since is not None:
             yield
@@ -396,7 +397,7 @@ class Learner:
         if not len(self.open_round):
             if self.engine is None and self._start is None:
                 raise ValueError("no example was read; expected at least one")
-            return self._opened(0)
+            return self.opened(0)
         engine = Local(self.algorithm, self.state())
         engine.play(self.open_round.block())
         return engine
@@ -500,9 +501,16 @@ class Learner:
     def close(self) -> None:
         """Give the engine's threads back; whoever learns on opens another one."""
         if self.engine is not None:
-            self._start = self.engine.state()
-            self.engine.close()
-            self.engine = None
+            try:
+                self._start = self.engine.state()
+            finally:
+                self.engine.close()
+                self.engine = None
+
+    @property
+    def start(self) -> State | None:
+        """Where an engine that is opened now goes on; None for nothing."""
+        return self._start
 
     def _first_state(self, n_features: int) -> State:
         if self._start is not None:
@@ -510,7 +518,8 @@ class Learner:
         width = max(self.setup.n_features or 0, n_features, self.feed.n_features)
         return start_state(self.algorithm, width, self.setup.seed)
 
-    def _opened(self, n_features: int) -> Engine:
+    def opened(self, n_features: int) -> Engine:
+        """The engine, opened for at least so many features where there is none yet."""
         if self.engine is None:
             self.engine = self._open(self._first_state(n_features))
         return self.engine

@@ -125,17 +125,9 @@ class MpiGroup:
 
     def blocks(self, learner: Learner) -> Iterator[tuple[Block, Position]]:
         """Deal this process's share of the examples."""
-        algorithm, feed = learner.algorithm, learner.feed
         if self._beginning is None:
             self._beginning = learner.past()
-        dealt = Dealt(
-            list(feed.streams),
-            algorithm.n_agents,
-            algorithm.batch,
-            feed.passes,
-            learner.rounds_at_a_time,
-        )
-        return deal_shares(self.ranks, dealt, learner.position)
+        return deal_shares(self.ranks, Dealt.of(learner), learner.position)
 
     def after_block(self, learner: Learner) -> None:
         """Keep copies of all agents from time to time."""

@@ -72,6 +72,10 @@ class Encoder:
         self.names = Names(encoding.numbers, encoding.names, encoding.bits, learning, warn)
         self._told: set[str] = set()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: all but who is told here."""
+        return vars(self) | {"warn": None}
+
     @property
     def encoding(self) -> Encoding:
         """The encoding with all names seen so far."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,13 @@ class Names:
         self._place = {key: place for place, key in enumerate(keys)}
         self._full = False
         self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: the names, not who is told about them here."""
+        return vars(self) | {"_lock": None, "warn": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
 
     def __len__(self) -> int:
         """Places so far."""

@@ -162,6 +162,10 @@ class ParsingPool:
         self._threads = 0
         self._idle = 0
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Threads stay where they are: another process, which shares its cores with more, has one."""
+        return ParsingPool, (1,)
+
     def submit(self, job: _Job) -> None:
         """Let a job be done; the caller holds `changed`."""
         self._jobs.append(job)

@@ -1,0 +1,349 @@
+"""The Ray engine: actors host the agents, and the driver starts, watches and gathers.
+
+Rows and weights go from actor to actor (`ddol.engines.ray_group`); only data in the driver's memory come from
+here. Where an actor is lost, Ray starts another one in its place, on another node if need be. It takes its
+agents from the copy that the next actor holds, and all go on from that moment.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.engines.errors import EngineError
+from ddol.engines.grouped import joined_parts
+from ddol.engines.kernels import COPIES
+from ddol.engines.learner import Feed, Learner, Progress
+from ddol.engines.processes import SingleProcess
+from ddol.engines.ray_cluster import Cluster
+from ddol.engines.ray_host import Job, Moment, Status, actor_class
+from ddol.engines.ray_watch import Watch
+from ddol.engines.setup import Setup
+from ddol.engines.state import State, sharing
+from ddol.engines.worker import Snapshots, split
+from ddol.streams.rows import Block
+from ddol.streams.stream import Position
+from ddol.version import __version__
+
+_LOOK = 0.25
+"""Seconds between two looks at the actors."""
+
+
+class ActorsLostError(Exception):
+    """Some actors did not answer, or stopped because others did not."""
+
+
+class Ray:
+    """Rounds of all agents, each actor playing those of its own; see `ddol.engines.registry.Engine`.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    state : State or None
+        Of all agents; None where the actors find out how many features there are.
+    setup : Setup
+    """
+
+    name = "ray"
+
+    def __init__(self, algorithm: Algorithm, state: State | None, setup: Setup) -> None:
+        if setup.on_lost == "without":
+            raise EngineError(
+                "found --on-lost without in rounds, where everybody waits for everybody, expected "
+                "end or wait; to go on without agents use --schedule async"
+            )
+        self.algorithm, self.setup = algorithm, setup
+        self.cluster = Cluster(setup.address, setup.workers)
+        self.ray = self.cluster.ray
+        self.workers = min(setup.workers or self.cluster.cores, algorithm.n_agents)
+        self._shares = split(algorithm.n_agents, self.workers)
+        self._epoch, self._version = 0, 0
+        self._blocks: list[tuple[int, Any, list[int]]] = []
+        self.told: int | None = None
+        self.shown = 0
+        self._failure: EngineError | None = None
+        self.watch = Watch(self._shares)
+        self._job, kind = self.ray.put(Job(algorithm, state, setup)), actor_class(self.ray)
+        self.actors = [kind.remote(rank, self.workers, __version__) for rank in range(self.workers)]
+        try:
+            self._begin(0)
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> Ray:
+        """As many actors as are wished for, or one a core of the cluster."""
+        return cls(algorithm, state, setup)
+
+    # The engine.
+
+    def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
+        """Play the rounds of a block that is in the driver's memory."""
+        self._blocks.append((self._version, self.ray.put(block), list(after)))
+        snapshots = self._surviving(self._play_last, self._play_again)
+        # A lost actor takes all back to one of the last two versions.
+        self._blocks = [each for each in self._blocks if each[0] >= self._version - 1]
+        return snapshots
+
+    def _play_last(self) -> Snapshots:
+        _, block, after = self._blocks[-1]
+        played = self._together(partial(_play, block=block, after=after))
+        self._version = min(version for _, version in played)
+        snapshots: Snapshots = played[0][0]
+        return snapshots
+
+    def _play_again(self, version: int, position: Position | None) -> None:
+        """Play the blocks that came after a version, but for the last."""
+        for before, block, after in self._blocks[:-1]:
+            if before >= version:
+                self._together(partial(_play, block=block, after=after))
+
+    def follow(self, feed: Feed, position: Position | None, look: Callable[[], None]) -> None:
+        """Let the actors read streams and play them to their end.
+
+        Parameters
+        ----------
+        feed : Feed
+        position : Position or None
+            Of the streams.
+        look : function
+            Called a few times a second meanwhile.
+        """
+        shared = self.ray.put(feed)
+
+        def go_on() -> None:
+            self._together(lambda actor: actor.follow.remote(shared, position), look)
+
+        def go_back(version: int, then: Position | None) -> None:
+            nonlocal position
+            position = then if version else position
+
+        self._surviving(go_on, go_back)
+
+    def state(self) -> State:
+        """The state of all agents, in memory of its own; while actors play, at the moment told last."""
+        if self.told is not None:
+            return self._joined([moment.part for moment in self._asked("kept", self.told)])
+        return self._joined(self._asked("part"))
+
+    def counters(self) -> State:
+        """Counters of all agents; the weights are those of the first actor."""
+        counters: State = self.ray.get(self.actors[0].counters.remote())
+        return counters
+
+    def weights(self) -> np.ndarray:
+        """Primal weights of the copies: (copies, outputs, D)."""
+        parts = self._asked("weights")
+        return parts[0] if self._shared else np.concatenate(parts)
+
+    def close(self) -> None:
+        """End the actors, and the cluster if it is ours."""
+        for actor in self.actors:
+            self.ray.kill(actor)
+        self.actors = []
+        self.cluster.close()
+
+    # The run as it stands.
+
+    def _statuses(self) -> list[Status]:
+        """What every actor tells, of those that answer at once."""
+        asked = [actor.status.remote() for actor in self.actors]
+        ready, _ = self.ray.wait(asked, num_returns=len(asked), timeout=_LOOK)
+        found = []
+        for each in ready:
+            try:
+                found.append(self.ray.get(each))
+            except self._lost:
+                continue
+        return found
+
+    def moment(self, version: int) -> Moment:
+        """What the first actor has kept of a version."""
+        found: Moment = self.ray.get(self.actors[0].kept.remote(version))
+        return found
+
+    def past(self) -> tuple[Position | None, dict[str, Any]]:
+        """Position of the streams and curves, as the actors have them."""
+        found: tuple[Position | None, dict[str, Any]]
+        found = self.ray.get(self.actors[0].past.remote())
+        return found
+
+    def progress(self) -> Progress:
+        """Where the run stands, as the first actor has told it last."""
+        status: Status = self.ray.get(self.actors[0].status.remote())
+        assert status.progress is not None
+        return status.progress
+
+    @property
+    def _shared(self) -> bool:
+        return sharing(self.algorithm) != COPIES
+
+    def _joined(self, parts: list[State]) -> State:
+        return joined_parts(parts, self._shares, self._shared)
+
+    def _asked(self, method: str, *arguments: Any) -> list[Any]:
+        if self._failure is not None:
+            raise self._failure
+        return list(
+            self.ray.get([getattr(actor, method).remote(*arguments) for actor in self.actors])
+        )
+
+    # Losing actors.
+
+    @cached_property
+    def _lost(self) -> tuple[type[Exception], ...]:
+        errors = self.ray.exceptions
+        return (errors.RayActorError, errors.WorkerCrashedError, errors.OwnerDiedError)
+
+    def _surviving(self, work: Callable[[], Any], go_back: Callable[..., None]) -> Any:
+        """Do some work, from a common moment again if an actor is lost meanwhile."""
+        while True:
+            try:
+                return work()
+            except ActorsLostError:
+                pass
+            while True:
+                try:
+                    go_back(*self._recovered())
+                    break
+                except ActorsLostError:  # one more
+                    continue
+
+    def _together(self, call: Callable[[Any], Any], look: Callable[[], None] | None = None) -> list:
+        """Call all actors and wait for their answers, looking after them meanwhile.
+
+        Raises
+        ------
+        ActorsLostError
+            One is lost; the others have stopped.
+        """
+        pending = {call(actor): rank for rank, actor in enumerate(self.actors)}
+        answers: dict[int, Any] = {}
+        failure: BaseException | None = None
+        while pending:
+            try:
+                ready, _ = self.ray.wait(list(pending), num_returns=len(pending), timeout=_LOOK)
+                for each in ready:
+                    rank = pending.pop(each)
+                    answers[rank] = self._answer(each)
+                    if isinstance(answers[rank], BaseException):
+                        failure = _graver(failure, answers[rank])
+                if failure is None and pending:
+                    self.watch.look(self._statuses())
+                    if look is not None:
+                        look()
+            except BaseException as error:  # Ctrl-C, or whoever looks has had enough
+                failure = _graver(failure, error)
+            if failure is not None:
+                for rank in pending.values():
+                    self.actors[rank].end_epoch.remote()
+        if failure is not None:
+            if not isinstance(failure, ActorsLostError):
+                self._recovered(quietly=True)  # what follows reads a common moment
+            raise failure
+        return [answers[rank] for rank in sorted(answers)]
+
+    def _answer(self, future: Any) -> Any:
+        """What an actor has answered, or the error in its place."""
+        try:
+            found = self.ray.get(future)
+        except self._lost:
+            return ActorsLostError()
+        except Exception as error:
+            return error
+        return ActorsLostError() if found is None else found
+
+    def _recovered(self, quietly: bool = False) -> tuple[int, Position | None]:
+        """Bring all actors to the newest moment that all of them know: its version and position."""
+        if self.setup.on_lost == "end" and not quietly:
+            self._failure = EngineError(
+                "an actor was lost; start again, with --resume if there is a checkpoint, or let the "
+                "run wait for another one with --on-lost wait"
+            )
+            raise self._failure
+        known = self._versions()
+        common = set.intersection(*known)
+        version = max(common, default=0)
+        if not quietly:
+            self.watch.say("an actor was lost, and all go back to the last common copy")
+        return version, self._begin(version)
+
+    def _versions(self) -> list[set[int]]:
+        """Versions that there are of every actor's agents, when all of them answer again."""
+        since = time.monotonic()
+        found: dict[int, tuple[set[int], set[int]]] = {}
+        while len(found) < len(self.actors):
+            asked = {
+                actor.versions.remote(): rank
+                for rank, actor in enumerate(self.actors)
+                if rank not in found
+            }
+            ready, _ = self.ray.wait(list(asked), num_returns=len(asked), timeout=1.0)
+            for each in ready:
+                answer = self._answer(each)
+                if isinstance(answer, tuple):
+                    found[asked[each]] = answer
+            missing = [rank for rank in range(len(self.actors)) if rank not in found]
+            self.watch.waits_for_start(missing, time.monotonic() - since)
+            time.sleep(_LOOK if missing else 0.0)
+        n = len(found)
+        return [found[rank][0] or found[(rank + 1) % n][1] for rank in range(n)]
+
+    def _begin(self, version: int) -> Position | None:
+        self._epoch, self._version = self._epoch + 1, version
+        handles = self.actors
+        positions = self._together(
+            lambda a: a.begin.remote(self._job, self._epoch, handles, version)
+        )
+        return positions[0][0]
+
+
+def _play(actor: Any, block: Any, after: list[int]) -> Any:
+    return actor.play.remote(block, after)
+
+
+def _graver(first: BaseException | None, second: BaseException) -> BaseException:
+    """Of two errors the one that is not only a consequence."""
+    return second if first is None or isinstance(first, ActorsLostError) else first
+
+
+class Actors(SingleProcess):
+    """The actors of a Ray job as the driver's learner sees them."""
+
+    def follow(self, learner: Learner) -> None:
+        """Let the actors read and play the feed, and tell what happens."""
+        engine = learner.engine
+        if engine is None:
+            engine = learner.engine = Ray(learner.algorithm, learner.start, learner.setup)
+        assert isinstance(engine, Ray)
+        with learner.timing():
+            engine.follow(learner.feed, learner.position, lambda: _tell(learner, engine))
+            learner.position, curves = engine.past()
+            learner.recorder.restore(curves)
+            if learner.on_progress is not None:
+                learner.on_progress(engine.progress())
+
+
+def _tell(learner: Learner, engine: Ray) -> None:
+    """Call the driver's `on_progress`: between two blocks where all actors have a new copy."""
+    if learner.on_progress is None or not engine.watch.statuses:
+        return
+    first, *_ = statuses = engine.watch.statuses
+    version = min(status.version for status in statuses)
+    if version > engine.shown:
+        engine.shown = engine.told = version
+        moment = engine.moment(version)
+        learner.position, curves = moment.past
+        learner.recorder.restore(curves)
+        if moment.progress is not None:
+            learner.on_progress(moment.progress)
+        engine.told = None
+    elif first.progress is not None:
+        learner.on_progress(replace(first.progress, position=None))

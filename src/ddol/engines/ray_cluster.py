@@ -1,0 +1,89 @@
+"""Finding a Ray cluster, or starting one on this machine for as long as a run takes."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import Any
+
+from ddol.engines.errors import EngineError
+
+_STORE = 200 << 20
+"""Bytes of the local cluster's object store: letters and blocks pass through it, nothing stays."""
+
+
+def load() -> Any:
+    """Import Ray, or say what to install."""
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+    except ImportError as error:
+        raise EngineError(f"engine 'ray' needs Ray ({error}); pip install ddol[ray]") from error
+    return ray
+
+
+class Cluster:
+    """A cluster that this process is connected to; one that it has started ends with it.
+
+    Parameters
+    ----------
+    address : str or None
+        Of a cluster that runs, "auto" for the one of this machine; None starts a local one, unless the
+        process is connected already.
+    workers : int or None
+        Actors that are wanted; None for one a core.
+    """
+
+    def __init__(self, address: str | None, workers: int | None) -> None:
+        ray = self.ray = load()
+        self.started = False
+        if not ray.is_initialized():
+            self._connect(address, workers)
+        elif address not in (None, "auto"):
+            raise EngineError(
+                f"found --address {address}, but this process is connected to a cluster already; "
+                "call ray.shutdown() first, or leave the address out"
+            )
+        self.cores = int(ray.cluster_resources().get("CPU", 0))
+        if workers is not None and workers > self.cores:
+            cores = self.cores
+            self.close()
+            raise EngineError(
+                f"found {workers} workers for a cluster with {cores} cores, expected at most "
+                f"{cores}; use --workers {cores}, or add nodes"
+            )
+
+    def _connect(self, address: str | None, workers: int | None) -> None:
+        quiet: dict[str, Any] = {
+            "logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": True,
+        }  # fmt: skip
+        if address is not None:
+            try:
+                self.ray.init(address=address, **quiet)
+            except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+                raise EngineError(
+                    f"no Ray cluster answers at {address!r} ({_first_line(error)}); start one with "
+                    "ray start --head, or leave --address out for a local one"
+                ) from None
+            return
+        cores = max(workers or 0, _cores())
+        self.ray.init(num_cpus=cores, include_dashboard=False, object_store_memory=_STORE, **quiet)
+        self.started = True
+        text = f"ddol: started a local Ray cluster with {cores} cores; it ends with the run"
+        print(text, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Leave the cluster, and end it where this process has started it."""
+        if self.started and self.ray.is_initialized():
+            self.ray.shutdown()
+        self.started = False
+
+
+def _cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else (os.cpu_count() or 1)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

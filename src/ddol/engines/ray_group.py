@@ -1,0 +1,189 @@
+"""The actors of a Ray job as one of them sees them: how they agree, and how kernels meet.
+
+Numbers go from actor to actor by calls of Ray; each of them is a letter in the other's `Mailbox`. All
+actors call the same methods in the same order, so a running number says which call a letter belongs to.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ddol.engines.atomics import ABORTED, DONE, Addresses
+from ddol.engines.errors import RankLostError
+from ddol.engines.grouped import Neighbours
+from ddol.engines.mailbox import Mailbox, StaleError
+from ddol.engines.worker import split
+
+_CALL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+
+
+class RayGroup:
+    """The actors of a job, and this one's place among them.
+
+    Parameters
+    ----------
+    rank : int
+    actors : handles of all actors
+    mailbox : Mailbox
+        Of this actor.
+    """
+
+    def __init__(self, rank: int, actors: Sequence[Any], mailbox: Mailbox) -> None:
+        self.rank, self.actors, self.mailbox = rank, list(actors), mailbox
+        self._calls = 0
+        self.numbers_sent = 0
+        self.failure: BaseException | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of actors."""
+        return len(self.actors)
+
+    def begin(self, epoch: int) -> None:
+        """Start counting calls anew, together with all others."""
+        self._calls = 0
+        self.mailbox.begin_epoch(epoch)
+
+    def shares(self, n_agents: int) -> list[tuple[int, int]]:
+        """First agent and number of agents of every actor."""
+        return split(n_agents, self.size)
+
+    def own(self, n_agents: int) -> range:
+        """Agents of this actor."""
+        first, agents = self.shares(n_agents)[self.rank]
+        return range(first, first + agents)
+
+    def gather(self, value: Any) -> list[Any]:
+        """Every actor's value, in their order, on every actor."""
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        found = self._meet(dict.fromkeys(others, value), others)
+        return [value if rank == self.rank else found[rank] for rank in range(self.size)]
+
+    def most(self, numbers: list[int]) -> list[int]:
+        """The largest of every actor's numbers, place by place."""
+        return [max(column) for column in zip(*self.gather(numbers), strict=True)]
+
+    def pass_on(self, value: Any) -> Any:
+        """Give a value to the next actor, in a circle, and get that of the one before."""
+        after, before = (self.rank + 1) % self.size, (self.rank - 1) % self.size
+        return value if self.size == 1 else self._meet({after: value}, [before])[before]
+
+    def check_same(self, facts: Mapping[str, Any]) -> None:
+        """Nothing to compare: all actors were started with the same values by one driver."""
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Turn the end of an epoch into `RankLostError`."""
+        try:
+            yield
+        except StaleError as error:
+            raise RankLostError("an actor was lost") from error
+
+    def error(self, code: int) -> Exception:
+        """What a status of the kernel means: the error of a callback, which could not raise it."""
+        failure, self.failure = self.failure, None
+        return failure if isinstance(failure, Exception) else RankLostError("an actor was lost")
+
+    def _meet(self, letters: Mapping[int, Any], senders: Sequence[int]) -> dict[int, Any]:
+        """Send letters, and wait for those of the same call."""
+        self._calls += 1
+        epoch = self.mailbox.epoch
+        for rank, letter in letters.items():
+            self.actors[rank].post.remote(epoch, self._calls, self.rank, letter)
+        with self.watching():
+            return {rank: self.mailbox.take(self._calls, rank) for rank in senders}
+
+    def gather_rows(self, own: np.ndarray, rows: Sequence[int]) -> np.ndarray:
+        """Every actor's rows of numbers, one after the other."""
+        return np.concatenate(self.gather(np.ascontiguousarray(own)))
+
+    def connect(self, near: Neighbours | None, agents: int, numbers: int) -> RayConnection:
+        """Make what a kernel calls to meet the others; see `ddol.engines.grouped.Group`."""
+        if near is None:
+            return RayConnection(self, {}, {}, agents)
+        return RayConnection(self, near.rows_to, near.rows_from, agents)
+
+    def exchange(
+        self, letters: Mapping[int, np.ndarray], senders: Sequence[int]
+    ) -> dict[int, np.ndarray]:
+        """Give arrays to some actors and get those of others."""
+        self.numbers_sent += sum(letter.size for letter in letters.values())
+        return self._meet(letters, senders)
+
+
+class RayConnection:
+    """Functions that a kernel calls by address; keep it while the kernel runs."""
+
+    def __init__(
+        self,
+        group: RayGroup,
+        rows_to: Mapping[int, list[int]],
+        rows_from: Mapping[int, int],
+        agents: int,
+    ) -> None:
+        self._group, self._to, self._from = group, rows_to, rows_from
+        self._rows = agents + sum(rows_from.values())
+        self._agents = agents
+        calls = (self._summed, self._largest, self._exchanged)
+        self._callbacks = [_CALL(self._guarded(call)) for call in calls]
+        self.addresses = Addresses(
+            *(ctypes.cast(call, ctypes.c_void_p).value or 0 for call in self._callbacks)
+        )
+        self.context = 0
+
+    @property
+    def sent(self) -> int:
+        """Numbers that this actor has given away so far."""
+        return self._group.numbers_sent
+
+    def _guarded(self, call: Callable[[int, int], None]) -> Callable[[int, int, int], int]:
+        """A callback cannot raise: the kernel stops with a status, and the error is kept."""
+
+        def guarded(context: int, address: int, count: int) -> int:
+            try:
+                call(address, count)
+                return DONE
+            except BaseException as error:
+                self._group.failure = error
+                return ABORTED
+
+        return guarded
+
+    def _reduced(self, address: int, count: int, ufunc: np.ufunc) -> None:
+        own = _floats(address, count)
+        # In the order of the actors, so that all of them hold the same bits.
+        first, *others = self._group.gather(own.copy())
+        self._group.numbers_sent += count * (self._group.size - 1)
+        total = np.array(first)
+        for other in others:
+            ufunc(total, other, out=total)
+        own[:] = total
+
+    def _summed(self, address: int, count: int) -> None:
+        self._reduced(address, count, np.add)
+
+    def _largest(self, address: int, count: int) -> None:
+        self._reduced(address, count, np.maximum)
+
+    def _exchanged(self, address: int, count: int) -> None:
+        rows = _floats(address, self._rows * count).reshape(self._rows, count)
+        letters = {rank: rows[wanted] for rank, wanted in self._to.items()}
+        place, found = self._agents, self._group.exchange(letters, sorted(self._from))
+        for rank in sorted(self._from):
+            rows[place : place + self._from[rank]] = found[rank]
+            place += self._from[rank]
+
+    def free(self) -> None:
+        """Nothing to give back."""
+
+    def revoke(self) -> None:
+        """Nobody waits in here: letters come one by one."""
+
+
+def _floats(address: int, count: int) -> np.ndarray:
+    return np.ctypeslib.as_array((ctypes.c_double * count).from_address(address))

@@ -1,0 +1,300 @@
+"""What one actor of a Ray job does: it hosts a share of the agents and plays them together with the others.
+
+All actors run the same program on their own agents, as the ranks of an MPI job do. The driver starts and
+watches them; rows and weights go from actor to actor. At the end of a block an actor gives a copy of its
+agents to the next one from time to time: whoever takes the place of a lost actor gets them back from there.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.engines.errors import RankLostError
+from ddol.engines.group_dealing import Dealt, deal_shares
+from ddol.engines.grouped import Grouped
+from ddol.engines.learner import Feed, Learner, Progress
+from ddol.engines.mailbox import Mailbox
+from ddol.engines.ray_group import RayGroup
+from ddol.engines.setup import EngineKind, Setup
+from ddol.engines.state import State
+from ddol.engines.worker import Snapshots
+from ddol.streams.rows import Block
+from ddol.streams.stream import Position
+from ddol.version import __version__
+
+SECONDS = 1.0
+"""Between two copies: what a lost actor costs at most, beside the time to start another one."""
+
+KEPT = 2
+"""Copies that are kept: an actor may be lost while the newest is being made."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all actors are told when they start.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        On its network.
+    state : State or None
+        Of all agents, where they know something already.
+    setup : Setup
+    """
+
+    algorithm: Algorithm
+    state: State | None
+    setup: Setup
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What it takes to come back to the end of a block: own agents, and what belongs to the run."""
+
+    version: int
+    part: State
+    past: tuple[Position | None, dict[str, Any]]
+    progress: Progress | None
+
+
+@dataclass(frozen=True)
+class Status:
+    """What an actor tells whoever looks.
+
+    ``waits_for`` is the rank of another actor, and ``waited`` the seconds so far; ``longest`` is the
+    longest wait that ended well. ``version`` is that of the newest copy.
+    """
+
+    rank: int
+    progress: Progress | None
+    version: int
+    waits_for: int | None
+    waited: float
+    longest: float
+
+    @property
+    def rounds(self) -> int:
+        """Rounds played, as far as is known."""
+        return 0 if self.progress is None else self.progress.rounds
+
+
+class Host:
+    """The class behind the actors.
+
+    `post`, `status` and what else reads or wakes may be called while it plays.
+
+    Parameters
+    ----------
+    rank, size : int
+        Which actor this is, of how many.
+    version : str
+        Of the driver's package.
+    """
+
+    def __init__(self, rank: int, size: int, version: str) -> None:
+        if version != __version__:
+            raise RuntimeError(
+                f"found ddol {__version__} on {socket.gethostname()} and {version} at the driver, "
+                "expected one version; install the same everywhere"
+            )
+        self.rank, self.size = rank, size
+        self.mailbox = Mailbox()
+        self.own: list[Moment] = []
+        self.held: list[Moment] = []
+        self.learner: Learner | None = None
+        self._progress: Progress | None = None
+        self._made = time.monotonic()
+
+    # At any time.
+
+    def where(self) -> tuple[str, int]:
+        """Name of the host, and number of the process."""
+        return socket.gethostname(), os.getpid()
+
+    def post(self, epoch: int, key: Hashable, sender: int, letter: Any) -> None:
+        """Take a letter of another actor."""
+        self.mailbox.post(epoch, key, sender, letter)
+
+    def status(self) -> Status:
+        """How far it is, and for whom it waits."""
+        wait = self.mailbox.wait
+        version = self.own[-1].version if self.own else 0
+        who, waited = (None, 0.0) if wait is None else (wait.sender, wait.seconds)
+        return Status(self.rank, self._progress, version, who, waited, self.mailbox.longest)
+
+    def end_epoch(self) -> None:
+        """Stop waiting: somebody was lost."""
+        self.mailbox.end_epoch()
+
+    def versions(self) -> tuple[set[int], set[int]]:
+        """Moments that are kept of the own agents, and of those of the actor before."""
+        return {m.version for m in self.own}, {m.version for m in self.held}
+
+    def kept(self, version: int, before: bool = False) -> Moment:
+        """A moment of the own agents, or of those of the actor before."""
+        moments = self.held if before else self.own
+        return next(moment for moment in moments if moment.version == version)
+
+    # One after the other, by all actors together.
+
+    def begin(
+        self, job: Job, epoch: int, actors: Sequence[Any], version: int
+    ) -> tuple[Position | None]:
+        """Take up the moment `version`, which is known of all actors; 0 is the beginning.
+
+        Returns
+        -------
+        tuple
+            The position of the streams then.
+        """
+        group = RayGroup(self.rank, actors, self.mailbox)
+        group.begin(epoch)
+        self.group = group
+        known = [moment for moment in self.own if moment.version == version]
+        if version and not known:
+            import ray
+
+            after = actors[(self.rank + 1) % self.size]
+            known = [ray.get(after.kept.remote(version, before=True))]
+        self.own = known
+        self.held = [moment for moment in self.held if moment.version == version]
+        opener = SimpleNamespace(
+            name="ray", open=lambda algorithm, state, setup: Grouped(algorithm, state, group)
+        )
+        setup = replace(job.setup, engine=EngineKind(opener, partial(Together, self)))
+        learner = self.learner = Learner(job.algorithm, setup, job.state, self._tell)
+        if not known:
+            return (None,)
+        learner.position, curves = known[0].past
+        learner.recorder.restore(curves)
+        learner.engine = Grouped(job.algorithm, known[0].part, group, whole=False)
+        return (learner.position,)
+
+    def follow(self, feed: Feed, position: Position | None) -> bool | None:
+        """Play streams to their end; None if an actor was lost meanwhile."""
+        assert self.learner is not None
+        try:
+            self.learner.follow(feed, position)
+            return True
+        except RankLostError:
+            return None
+
+    def play(self, block: Block, after: Sequence[int]) -> tuple[Snapshots, int] | None:
+        """Play the rounds of a block that the driver has dealt; None if an actor was lost.
+
+        Returns
+        -------
+        tuple
+            What was seen, and the version of the newest copy.
+        """
+        assert self.learner is not None
+        try:
+            seen = self.learner.opened(block.rows.n_features).play(block, after)
+            self.keep()
+        except RankLostError:
+            return None
+        return seen, self.own[-1].version if self.own else 0
+
+    def part(self) -> State:
+        """The state of the own agents."""
+        return self._engine.worker.state
+
+    def weights(self) -> np.ndarray:
+        """Primal weights of the own copies."""
+        return self._engine.worker.weights()
+
+    def counters(self) -> State:
+        """Counters of all agents."""
+        return self._engine.counters()
+
+    @property
+    def _engine(self) -> Grouped:
+        assert self.learner is not None and isinstance(self.learner.engine, Grouped)
+        return self.learner.engine
+
+    def past(self) -> tuple[Position | None, dict[str, Any]]:
+        """Position of the streams, and curves of the run, the same on all actors."""
+        assert self.learner is not None
+        return self.learner.past()
+
+    def keep(self) -> None:
+        """Give a copy of the own agents to the next actor, if the last one is old enough."""
+        assert self.learner is not None
+        old = time.monotonic() - self._made > SECONDS
+        if not self.group.most([int(old)])[0]:
+            return
+        version = self.own[-1].version + 1 if self.own else 1
+        own = Moment(version, self.part().copy(), self.learner.past(), self._progress)
+        self.held = [*self.held[1 - KEPT :], self.group.pass_on(own)]
+        self.own = [*self.own[1 - KEPT :], own]
+        self._made = time.monotonic()
+
+    def _tell(self, progress: Progress) -> None:
+        self._progress = progress
+
+
+class Together:
+    """The actors of a job, which play one run: what `SingleProcess` is to a run in one process."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+
+    def follow(self, learner: Learner) -> None:
+        """Play what this actor's agents see of the feed."""
+        learner.follow_here()
+
+    def blocks(self, learner: Learner) -> Iterator[tuple[Block, Position]]:
+        """Deal the examples of this actor's agents."""
+        return deal_shares(self.host.group, Dealt.of(learner), learner.position)
+
+    def fewest(self, rounds: int) -> int:
+        """The smallest of every actor's numbers."""
+        return -self.host.group.most([-rounds])[0]
+
+    def after_block(self, learner: Learner) -> None:
+        """Keep copies of all agents from time to time."""
+        self.host.keep()
+
+    def at_end(self) -> None:
+        """Nothing: the driver asks every actor for its part."""
+
+    def recover(self, learner: Learner) -> None:
+        """Leave that to the driver, who knows who is lost."""
+        raise RankLostError("an actor was lost")
+
+
+def actor_class(ray: Any) -> Any:
+    """`Host` as a class of actors: letters and questions are heard while it plays."""
+    heard = ("where", "status", "end_epoch", "versions", "kept")
+    members = {"post": ray.method(concurrency_group="mail", num_returns=0)(_forwarded("post"))}
+    for name in heard:
+        members[name] = ray.method(concurrency_group="watch")(_forwarded(name))
+    kind = type("Host", (Host,), members)
+    remote = ray.remote(
+        num_cpus=1,
+        max_restarts=-1,
+        scheduling_strategy="SPREAD",
+        concurrency_groups={"mail": 1, "watch": 1},
+    )
+    return remote(kind)
+
+
+def _forwarded(name: str) -> Any:
+    """The method of `Host` in a function of its own, on which Ray may write its wishes."""
+    method = getattr(Host, name)
+
+    def forwarded(self: Host, *arguments: Any, **options: Any) -> Any:
+        return method(self, *arguments, **options)
+
+    forwarded.__name__ = name
+    return forwarded
