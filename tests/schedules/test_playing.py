@@ -147,10 +147,10 @@ def test_push_sum_refuses_what_it_cannot_average():
 
 
 def test_engines_without_schedules_say_so(monkeypatch):
-    from ddol.engines import registry
+    from ddol.engines import kinds
 
-    plain = registry.EngineKind("ddol.engines.local:Local")
-    monkeypatch.setitem(registry.ENGINES, "plain", plain)
+    plain = kinds.EngineKind("ddol.engines.local:Local")
+    monkeypatch.setitem(kinds.ENGINES, "plain", plain)
     with pytest.raises(ValueError, match="the engine plain plays rounds"):
         ddol.run(ddol.dogd(), data(), ddol.ring(5), schedule="async", engine="plain")
 

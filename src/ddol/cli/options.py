@@ -70,6 +70,8 @@ class RunOptions:
     seed: int = 0
     engine: str = "local"
     workers: int | None = None
+    address: str | None = None
+    on_lost: str = "wait"
     initial: str | None = None
     model: str | None = None
     predictions: str | None = None

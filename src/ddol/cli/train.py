@@ -56,8 +56,13 @@ def train(options: TrainOptions) -> Trace:
     run = {**options.identity(), "the data": _data_of(options, job)}
     algorithm = build(options.learn, options.run.seed)
     check_data(options.learn, options.data, algorithm)
+    if options.run.engine == "ray":
+        from ddol.engines.ray_cluster import check_address, load
+
+        load()
+        check_address(options.run.address)
     if options.run.engine == "local" and (options.run.workers or 1) > 1:
-        job.warn("--workers is for --engine threads; the local engine runs in one")
+        job.warn("--workers is for --engine threads and ray; the local engine runs in one")
     if options.run.quiet or not job.leads:
         on_compiling(lambda text: None)
     with ExitStack() as stack:
@@ -88,7 +93,9 @@ def train(options: TrainOptions) -> Trace:
             options.run.workers,
             options.run.seed,
             prepared.n_weights,
-            schedule=options.schedule.to_schedule(),
+            options.run.address,
+            options.run.on_lost,
+            options.schedule.to_schedule(),
         )
         learner = Learner(algorithm, setup)
         if saved is not None:

@@ -25,6 +25,7 @@ from ddol.cli.flags import (
 )
 from ddol.cli.options import DataOptions, LearnOptions, RunOptions, TrainOptions
 from ddol.cli.schedule_options import ScheduleOptions, schedule_options
+from ddol.engines.kinds import ENGINES
 
 _QUIET = "quiet"
 
@@ -173,8 +174,29 @@ _QUIET = "quiet"
 # How the run is carried out.
 @option(RUN, "--passes", metavar="n", type=COUNT, default=1, help="Times that the data are read.")
 @option(RUN, "--seed", metavar="n", type=COUNT_FROM_ZERO, default=0, help="Of everything random.")
-@option(RUN, "--engine", metavar="NAME", default="local", help="local, threads or mpi.")
-@option(RUN, "--workers", metavar="n", type=COUNT, show_default="one per core", help="Threads.")
+@option(RUN, "--engine", metavar="NAME", default="local", help=f"{', '.join(ENGINES)}.")
+@option(
+    RUN,
+    "--workers",
+    metavar="n",
+    type=COUNT,
+    show_default="one per core",
+    help="Threads, or actors of Ray.",
+)
+@option(
+    RUN,
+    "--address",
+    metavar="A",
+    show_default="a local one, for this run",
+    help="Ray cluster; auto for the one of this machine.",
+)
+@option(
+    RUN,
+    "--on-lost",
+    metavar="WAY",
+    default="wait",
+    help="When a process is lost: end, wait for another, or go on without its agents.",
+)
 @option(RUN, "--resume", is_flag=True, help="Go on from the newest checkpoint.")
 @option(RUN, "--quiet", is_flag=True, help="No table.")
 @option(RUN, "--initial", metavar="MODEL", help="Go on from a model of the same algorithm.")
@@ -211,7 +233,8 @@ def train(**given: Any) -> None:
     _one_of("--on-bad-line", given["on_bad_line"], ("stop", "skip"))
     _one_of("--missing", given["missing"], ("error", "zero", "mean"))
     _one_of("--deal", given["deal"], ("round-robin", "contiguous"))
-    _one_of("--engine", given["engine"], ("local", "threads", "mpi"))
+    _one_of("--engine", given["engine"], tuple(ENGINES))
+    _one_of("--on-lost", given["on_lost"], ("end", "wait", "without"))
     _one_of("--task", given["task"], ("classification", "regression"))
     _one_of("--average", given["average"], ("dual", "primal"))
     _one_of("--mixing", given["mixing"], ("uniform", "metropolis"))

@@ -15,3 +15,5 @@ class RankLostError(RuntimeError):
 
 class EngineError(RuntimeError):
     """An engine cannot start, or cannot go on; the message says what to do."""
+
+    exit_code = 2

@@ -36,7 +36,11 @@ _LOOK = 0.25
 
 
 class ActorsLostError(Exception):
-    """Some actors did not answer, or stopped because others did not."""
+    """Some actors do not answer any more, and the others have stopped."""
+
+    def __init__(self, ranks: Sequence[int] = ()) -> None:
+        super().__init__()
+        self.ranks = list(ranks)
 
 
 class Ray:
@@ -207,14 +211,14 @@ class Ray:
         while True:
             try:
                 return work()
-            except ActorsLostError:
-                pass
-            while True:
+            except ActorsLostError as error:
+                lost: list[int] | None = error.ranks
+            while lost is not None:
                 try:
-                    go_back(*self._recovered())
-                    break
-                except ActorsLostError:  # one more
-                    continue
+                    go_back(*self._recovered(lost))
+                    lost = None
+                except ActorsLostError as error:  # one more
+                    lost = error.ranks
 
     def _together(self, call: Callable[[Any], Any], look: Callable[[], None] | None = None) -> list:
         """Call all actors and wait for their answers, looking after them meanwhile.
@@ -232,7 +236,7 @@ class Ray:
                 ready, _ = self.ray.wait(list(pending), num_returns=len(pending), timeout=_LOOK)
                 for each in ready:
                     rank = pending.pop(each)
-                    answers[rank] = self._answer(each)
+                    answers[rank] = self._answer(each, rank)
                     if isinstance(answers[rank], BaseException):
                         failure = _graver(failure, answers[rank])
                 if failure is None and pending:
@@ -246,33 +250,34 @@ class Ray:
                     self.actors[rank].end_epoch.remote()
         if failure is not None:
             if not isinstance(failure, ActorsLostError):
-                self._recovered(quietly=True)  # what follows reads a common moment
+                self._begin_again()  # what follows reads a common moment
             raise failure
         return [answers[rank] for rank in sorted(answers)]
 
-    def _answer(self, future: Any) -> Any:
+    def _answer(self, future: Any, rank: int) -> Any:
         """What an actor has answered, or the error in its place."""
         try:
             found = self.ray.get(future)
         except self._lost:
-            return ActorsLostError()
+            return ActorsLostError([rank])
         except Exception as error:
-            return error
-        return ActorsLostError() if found is None else found
+            return getattr(error, "cause", None) or error  # without the text of Ray around it
+        return ActorsLostError() if found is None else found  # it stopped for another's sake
 
-    def _recovered(self, quietly: bool = False) -> tuple[int, Position | None]:
+    def _recovered(self, lost: Sequence[int]) -> tuple[int, Position | None]:
         """Bring all actors to the newest moment that all of them know: its version and position."""
-        if self.setup.on_lost == "end" and not quietly:
+        who = " and ".join(self.watch.named(rank) for rank in lost) or "an actor"
+        if self.setup.on_lost == "end":
             self._failure = EngineError(
-                "an actor was lost; start again, with --resume if there is a checkpoint, or let the "
-                "run wait for another one with --on-lost wait"
+                f"{who} was lost; start again, with --resume if there is a checkpoint, or let the run "
+                "wait for another one with --on-lost wait"
             )
             raise self._failure
-        known = self._versions()
-        common = set.intersection(*known)
-        version = max(common, default=0)
-        if not quietly:
-            self.watch.say("an actor was lost, and all go back to the last common copy")
+        self.watch.say(f"{who} was lost; Ray starts another one, and all go back to the last copy")
+        return self._begin_again()
+
+    def _begin_again(self) -> tuple[int, Position | None]:
+        version = max(set.intersection(*self._versions()), default=0)
         return version, self._begin(version)
 
     def _versions(self) -> list[set[int]]:
@@ -287,7 +292,7 @@ class Ray:
             }
             ready, _ = self.ray.wait(list(asked), num_returns=len(asked), timeout=1.0)
             for each in ready:
-                answer = self._answer(each)
+                answer = self._answer(each, asked[each])
                 if isinstance(answer, tuple):
                     found[asked[each]] = answer
             missing = [rank for rank in range(len(self.actors)) if rank not in found]
@@ -311,6 +316,8 @@ def _play(actor: Any, block: Any, after: list[int]) -> Any:
 
 def _graver(first: BaseException | None, second: BaseException) -> BaseException:
     """Of two errors the one that is not only a consequence."""
+    if isinstance(first, ActorsLostError) and isinstance(second, ActorsLostError):
+        return ActorsLostError(sorted({*first.ranks, *second.ranks}))
     return second if first is None or isinstance(first, ActorsLostError) else first
 
 

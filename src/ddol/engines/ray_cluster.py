@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
 from typing import Any
 
@@ -11,6 +12,10 @@ from ddol.engines.errors import EngineError
 
 _STORE = 200 << 20
 """Bytes of the local cluster's object store: letters and blocks pass through it, nothing stays."""
+
+
+_ANSWER = 5.0
+"""Seconds that a cluster's head has to answer."""
 
 
 def load() -> Any:
@@ -59,13 +64,11 @@ class Cluster:
             "logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": True,
         }  # fmt: skip
         if address is not None:
+            check_address(address)
             try:
                 self.ray.init(address=address, **quiet)
             except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-                raise EngineError(
-                    f"no Ray cluster answers at {address!r} ({_first_line(error)}); start one with "
-                    "ray start --head, or leave --address out for a local one"
-                ) from None
+                raise _no_cluster(address, error) from None
             return
         cores = max(workers or 0, _cores())
         self.ray.init(num_cpus=cores, include_dashboard=False, object_store_memory=_STORE, **quiet)
@@ -78,6 +81,35 @@ class Cluster:
         if self.started and self.ray.is_initialized():
             self.ray.shutdown()
         self.started = False
+
+
+def check_address(address: str | None) -> None:
+    """Refuse an address where nobody listens; Ray would try for minutes.
+
+    Examples
+    --------
+    >>> check_address("127.0.0.1:1")
+    Traceback (most recent call last):
+    ddol.engines.errors.EngineError: no Ray cluster answers at '127.0.0.1:1' ...
+    """
+    if address in (None, "auto", "local"):
+        return
+    host, _, port = str(address).removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        raise EngineError(
+            f"found {address!r} as --address, expected auto, or host:port of the head"
+        )
+    try:
+        socket.create_connection((host, int(port)), timeout=_ANSWER).close()
+    except (OSError, OverflowError) as error:
+        raise _no_cluster(str(address), error) from None
+
+
+def _no_cluster(address: str, error: BaseException) -> EngineError:
+    return EngineError(
+        f"no Ray cluster answers at {address!r} ({_first_line(error)}); start one with "
+        "ray start --head, or leave --address out for a local one"
+    )
 
 
 def _cores() -> int:

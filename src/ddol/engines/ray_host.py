@@ -22,10 +22,11 @@ from ddol.algorithm import Algorithm
 from ddol.engines.errors import RankLostError
 from ddol.engines.group_dealing import Dealt, deal_shares
 from ddol.engines.grouped import Grouped
+from ddol.engines.kinds import EngineKind
 from ddol.engines.learner import Feed, Learner, Progress
 from ddol.engines.mailbox import Mailbox
 from ddol.engines.ray_group import RayGroup
-from ddol.engines.setup import EngineKind, Setup
+from ddol.engines.setup import Setup
 from ddol.engines.state import State
 from ddol.engines.worker import Snapshots
 from ddol.streams.rows import Block
@@ -173,6 +174,8 @@ class Host:
         )
         setup = replace(job.setup, engine=EngineKind(opener, partial(Together, self)))
         learner = self.learner = Learner(job.algorithm, setup, job.state, self._tell)
+        if job.state is not None and not known:
+            learner.opened(0)
         if not known:
             return (None,)
         learner.position, curves = known[0].past

@@ -1,4 +1,4 @@
-"""The engines by name: an engine is a file of its own and one line here."""
+"""What an engine is, and finding one by its name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from ddol.engines.setup import EngineKind
+from ddol.engines.kinds import ENGINES, EngineKind
 from ddol.engines.state import State
 from ddol.engines.worker import Snapshots
 from ddol.schedules.events import Events
@@ -71,16 +71,6 @@ class ScheduledEngine(Engine, Protocol):
 
     def events(self) -> Events | None:
         """What happened, if it was recorded, with rows numbered as in the whole data."""
-
-
-ENGINES: dict[str, EngineKind] = {
-    "local": EngineKind("ddol.engines.local:Local", scheduled="ddol.engines.scheduled:Scheduled"),
-    "threads": EngineKind(
-        "ddol.engines.threads:Threads", scheduled="ddol.engines.async_threads:AsyncThreads"
-    ),
-    "mpi": EngineKind("ddol.engines.mpi:Mpi", "ddol.engines.recovery:MpiGroup"),
-    "ray": EngineKind("ddol.engines.ray:Ray", "ddol.engines.ray:Actors"),
-}
 
 
 def engine_named(name: str | EngineKind) -> EngineKind:

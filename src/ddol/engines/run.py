@@ -29,6 +29,8 @@ def run(
     passes: int = 1,
     seed: int = 0,
     n_features: int | None = None,
+    address: str | None = None,
+    on_lost: str = "wait",
     classes: Sequence[float] | None = None,
     schedule: Schedule | str | OwnSchedule | None = None,
     conditions: Conditions | None = None,
@@ -50,7 +52,7 @@ def run(
         The network; an int is the number of agents of a complete graph.
     mixing : optional
         See `Algorithm.on`.
-    engine, workers, passes, seed, n_features
+    engine, workers, passes, seed, n_features, address, on_lost
         See `Setup`.
     classes : sequence of float, optional
         All labels, where streams come from files; −1 and +1, or 0, 1, …, if not given.
@@ -91,7 +93,7 @@ def run(
     told = algorithm.update.loops(algorithm.average).propagates_nan and engine != "mpi"
     found = encoded(algorithm, streams, classes, checked=not told)
     plan = schedule_of(schedule, conditions, record, replay)
-    setup = Setup(engine, workers, seed, n_features, schedule=plan)
+    setup = Setup(engine, workers, seed, n_features, address, on_lost, plan)
     feed = Feed(found, passes)
     with ExitStack() as stack:
         learner = Learner(algorithm, setup, on_progress=on_progress)

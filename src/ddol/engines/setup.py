@@ -3,23 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
+from ddol.engines.kinds import EngineKind
 from ddol.schedules.schedule import Schedule
-
-
-class EngineKind(NamedTuple):
-    """An engine and who plays together on it: classes, or ``"module:class"`` to import them late."""
-
-    engine: Any
-    processes: Any = "ddol.engines.processes:SingleProcess"
-    scheduled: Any = None
-    """The engine for schedules other than rounds, if there is one."""
-
-    @property
-    def name(self) -> str:
-        """The engine's own name."""
-        return str(self.engine.name)
 
 
 @dataclass(frozen=True)
@@ -29,7 +15,7 @@ class Setup:
     Parameters
     ----------
     engine : str or EngineKind
-        A name in `ddol.engines.registry.ENGINES`, or an engine of one's own.
+        A name in `ddol.engines.kinds.ENGINES`, or an engine of one's own.
     workers : int or None
         Threads, or actors; None for one per core.
     seed : int

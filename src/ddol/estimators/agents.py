@@ -13,8 +13,8 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from ddol.algorithm import Algorithm
 from ddol.communicate.graph import Topology
 from ddol.communicate.mixing import Changing, Mixing
+from ddol.engines.kinds import ENGINES
 from ddol.engines.learner import Learner, Progress, Setup
-from ddol.engines.registry import ENGINES
 from ddol.estimators.agent_ids import AgentIds
 from ddol.estimators.placing import Placement
 from ddol.estimators.training_rows import TrainingRows

@@ -1,0 +1,29 @@
+"""The engines by name: an engine is a file of its own and one line here."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class EngineKind(NamedTuple):
+    """An engine and who plays together on it: classes, or ``"module:class"`` to import them late."""
+
+    engine: Any
+    processes: Any = "ddol.engines.processes:SingleProcess"
+    scheduled: Any = None
+    """The engine for schedules other than rounds, if there is one."""
+
+    @property
+    def name(self) -> str:
+        """The engine's own name."""
+        return str(self.engine.name)
+
+
+ENGINES: dict[str, EngineKind] = {
+    "local": EngineKind("ddol.engines.local:Local", scheduled="ddol.engines.scheduled:Scheduled"),
+    "threads": EngineKind(
+        "ddol.engines.threads:Threads", scheduled="ddol.engines.async_threads:AsyncThreads"
+    ),
+    "mpi": EngineKind("ddol.engines.mpi:Mpi", "ddol.engines.recovery:MpiGroup"),
+    "ray": EngineKind("ddol.engines.ray:Ray", "ddol.engines.ray:Actors"),
+}

@@ -1,0 +1,261 @@
+"""Actors of Ray play what one process plays, and survive each other."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ddol
+from ddol.engines import ray_cluster
+from ddol.engines.errors import EngineError
+from ddol.engines.learner import Feed, Learner
+from ddol.engines.mailbox import Mailbox, StaleError
+from ddol.engines.ray import Ray
+from ddol.engines.ray_host import Host, Status
+from ddol.engines.ray_watch import Watch
+from ddol.engines.setup import Setup
+from ddol.streams.rows import Rows
+from ddol.streams.synthetic import SyntheticStream
+
+ray = pytest.importorskip("ray")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    ray.init(
+        num_cpus=4, include_dashboard=False, object_store_memory=200 << 20, log_to_driver=False
+    )
+    yield
+    ray.shutdown()
+
+
+def rows_of(rng, first, n):
+    X = rng.standard_normal((n, 6))
+    return Rows.from_dense(X, np.where(X @ np.arange(1.0, 7.0) >= 0, 1.0, -1.0))
+
+
+def slow_rows(rng, first, n):
+    time.sleep(0.02)
+    return rows_of(rng, first, n)
+
+
+STREAM = SyntheticStream(rows_of, 4000, 6, seed=3)
+SLOW = SyntheticStream(slow_rows, 400_000, 6, seed=3)
+
+
+def same(one, other):
+    assert one.examples == other.examples
+    assert one.mistakes.tolist() == other.mistakes.tolist()
+    np.testing.assert_allclose(one.weights, other.weights, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(one.loss, other.loss, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "network", "changes"),
+    [
+        (ddol.dogd(), ddol.ring(5), {"period": 8}),
+        (ddol.adaptive(), ddol.star(4), {"period": 16, "delay": 3}),
+        (ddol.adaptive(), 4, {"period": 16}),
+        (ddol.doeg(radius=10.0), ddol.ring(4), {"period": 8, "average": "primal"}),
+        (ddol.dogd(radius=2.0), 3, {"batch": 40}),
+    ],
+    ids=["ring", "star with late answers", "complete", "entropy", "one copy for all"],
+)
+def test_actors_do_what_one_process_does(algorithm, network, changes):
+    alone = ddol.run(algorithm, STREAM, network, **changes)
+    spread = ddol.run(algorithm, STREAM, network, engine="ray", workers=3, **changes)
+    same(spread, alone)
+    assert (spread.engine, spread.workers) == ("ray", 3)
+    np.testing.assert_array_equal(spread.curves.mistakes, alone.curves.mistakes)
+
+
+def test_experts_and_streams_of_unequal_length():
+    rng = np.random.default_rng(0)
+    streams = []
+    for n in (300, 40, 111):
+        X = np.where(rng.random((n, 4)) < 0.7, 1.0, -1.0)
+        streams.append((X, np.where(rng.random(n) < 0.8, X[:, 0], -X[:, 0])))
+    same(
+        ddol.run(ddol.dwm_a(), streams, ddol.ring(3), engine="ray", workers=2, period=4),
+        ddol.run(ddol.dwm_a(), streams, ddol.ring(3), period=4),
+    )
+
+
+def test_a_loss_of_ones_own_reaches_the_actors():
+    def value(z, y, p):
+        return (1.0 - y * z) ** 2 if y * z < 1.0 else 0.0
+
+    def derivative(z, y, p):
+        return -2.0 * y * (1.0 - y * z) if y * z < 1.0 else 0.0
+
+    algorithm = ddol.dogd(ddol.Loss("my_hinge", value, derivative))
+    same(
+        ddol.run(algorithm, STREAM, ddol.ring(4), engine="ray", workers=2, period=16),
+        ddol.run(algorithm, STREAM, ddol.ring(4), period=16),
+    )
+
+
+def test_blocks_of_the_driver_and_an_estimator():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((500, 5))
+    y = X[:, 0] > 0
+    spread = ddol.DDOLClassifier(n_agents=4, engine="ray", workers=2, period=8, random_state=0)
+    alone = ddol.DDOLClassifier(n_agents=4, period=8, random_state=0)
+    np.testing.assert_allclose(spread.fit(X, y).coef_, alone.fit(X, y).coef_, atol=1e-9)
+
+
+def kill_when(engine: Ray, rank: int, seconds: float) -> None:
+    def kill() -> None:
+        time.sleep(seconds)
+        _, number = ray.get(engine.actors[rank].where.remote())
+        os.kill(number, signal.SIGKILL)
+
+    threading.Thread(target=kill, daemon=True).start()
+
+
+@pytest.mark.parametrize(("rank", "seconds"), [(0, 0.2), (1, 1.6)])
+def test_a_killed_actor_changes_nothing(rank, seconds, capfd):
+    algorithm = ddol.dogd().on(ddol.ring(4), period=64)
+    learner = Learner(algorithm, Setup("ray", 2))
+    engine = learner.engine = Ray(algorithm, None, learner.setup)
+    kill_when(engine, rank, seconds)
+    learner.follow(Feed([SLOW]))
+    same(learner.trace(), ddol.run(algorithm, SyntheticStream(rows_of, 400_000, 6, seed=3)))
+    learner.close()
+    assert f"actor {rank} (agents {2 * rank}–{2 * rank + 1}) was lost" in capfd.readouterr().err
+
+
+def test_the_end_where_nobody_is_to_be_waited_for():
+    algorithm = ddol.dogd().on(ddol.ring(4), period=64)
+    learner = Learner(algorithm, Setup("ray", 2, on_lost="end"))
+    engine = learner.engine = Ray(algorithm, None, learner.setup)
+    kill_when(engine, 1, 0.5)
+    with pytest.raises(EngineError, match="was lost; start again, with --resume"):
+        learner.follow(Feed([SLOW]))
+    engine.close()
+
+
+def test_a_checkpoint_is_a_common_moment():
+    """What the driver is shown between two blocks can be gone on from, by another engine."""
+    algorithm = ddol.dogd().on(ddol.ring(4), period=64)
+    learner = Learner(algorithm, Setup("ray", 2))
+    kept = []
+
+    def look(progress):
+        if progress.position is not None and progress.examples < 400_000:
+            kept.append((learner.state(), learner.past(), progress.examples))
+
+    learner.on_progress = look
+    learner.follow(Feed([SLOW]))
+    whole = learner.trace()
+    learner.close()
+    assert kept
+    state, (position, _), examples = kept[0]
+    assert int(state.examples.sum()) == examples
+    other = Learner(algorithm, Setup(), state)
+    other.follow(Feed([SyntheticStream(rows_of, 400_000, 6, seed=3)]), position)
+    same(other.trace(), whole)
+
+
+def test_a_bad_example_is_named():
+    X = np.ones((400, 2))
+    X[399, 1] = np.inf
+    with pytest.raises((ValueError, FloatingPointError), match="inf"):
+        ddol.run(ddol.dogd(), (X, np.tile([1.0, -1.0], 200)), ddol.ring(4), engine="ray", workers=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"workers": 99}, r"found 99 workers for a cluster with 4 cores, expected at most 4"),
+        ({"on_lost": "without"}, "--on-lost without in rounds"),
+        ({"address": "elsewhere:1"}, "connected to a cluster already"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(options, message):
+    with pytest.raises(EngineError, match=message):
+        ddol.run(ddol.dogd(), STREAM, ddol.ring(4), engine="ray", **options)
+
+
+def test_another_version_at_an_actor_is_refused():
+    with pytest.raises(RuntimeError, match="expected one version"):
+        Host(0, 1, "0.0.0")
+
+
+def test_without_ray_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(EngineError, match=r"pip install ddol\[ray\]"):
+        ray_cluster.load()
+
+
+def test_a_letter_of_an_old_epoch_is_never_read():
+    box = Mailbox()
+    box.post(0, 1, 0, "old")
+    box.post(1, 1, 0, "new")
+    box.begin_epoch(1)
+    assert box.take(1, 0) == "new"
+    threading.Timer(0.05, box.end_epoch).start()
+    with pytest.raises(StaleError):
+        box.take(2, 0)
+
+
+def test_who_waits_says_for_whom(capsys):
+    watch = Watch([(0, 2), (2, 2), (4, 2)])
+
+    def status(rank, waits_for, waited):
+        return Status(rank, None, 0, waits_for, waited, 0.1)
+
+    watch.look([status(0, 1, 2.0), status(1, 2, 2.0), status(2, None, 0.0)])
+    assert capsys.readouterr().err == ""
+    watch.look([status(0, 1, 4.0), status(1, 2, 4.0), status(2, None, 0.0)])
+    assert capsys.readouterr().err == "ddol: waiting for actor 2 (agents 4–5) since 4 s\n"
+    watch.look([status(0, 1, 5.0), status(1, 2, 5.0), status(2, None, 0.0)])
+    assert capsys.readouterr().err == ""
+
+
+def test_the_command_line_leaves_no_cluster_behind(tmp_path: Path):
+    X = np.random.default_rng(0).standard_normal((300, 3))
+    lines = [f"{1 if x[0] > 0 else -1} 1:{x[0]} 2:{x[1]} 3:{x[2]}" for x in X]
+    files = []
+    for k in range(2):
+        files.append(tmp_path / f"site-{k}.libsvm")
+        files[-1].write_text("\n".join(lines[k::2]) + "\n")
+    command = [
+        sys.executable,
+        "-m",
+        "ddol",
+        "train",
+        *map(str, files),
+        "--agents",
+        "2",
+        "--period",
+        "8",
+    ]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    done = subprocess.run(
+        [*command, "--engine", "ray", "--workers", "2", "--json", "-", "--quiet"],
+        capture_output=True, text=True, timeout=240, env=environment, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "started a local Ray cluster" in done.stderr
+    alone = subprocess.run(
+        [*command, "--json", "-", "--quiet"], capture_output=True, text=True, timeout=240
+    )
+    import json
+
+    assert json.loads(done.stdout)["mistakes"] == json.loads(alone.stdout)["mistakes"]
+    missing = subprocess.run(
+        [*command, "--engine", "ray", "--address", "127.0.0.1:1"],
+        capture_output=True, text=True, timeout=240, env=environment,
+    )  # fmt: skip
+    assert missing.returncode == 2
+    assert missing.stderr.count("\n") == 1
+    assert "no Ray cluster answers" in missing.stderr
