@@ -158,10 +158,10 @@ def test_a_checkpoint_is_a_common_moment():
     whole = learner.trace()
     learner.close()
     assert kept
-    state, (position, _), examples = kept[0]
+    state, past, examples = kept[0]
     assert int(state.examples.sum()) == examples
     other = Learner(algorithm, Setup(), state)
-    other.follow(Feed([SyntheticStream(rows_of, 400_000, 6, seed=3)]), position)
+    other.follow(Feed([SyntheticStream(rows_of, 400_000, 6, seed=3)]), past.position)
     same(other.trace(), whole)
 
 

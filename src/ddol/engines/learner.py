@@ -369,7 +369,7 @@ class Learner:
 
     def counters(self) -> State:
         """Counters after the last full round, to be read only."""
-        return self._opened(0).counters()
+        return self.opened(0).counters()
 
     def weights(self) -> np.ndarray:
         """Weights (copies, outputs, D) with which agents predict, averaged over rounds if asked for."""

@@ -19,10 +19,10 @@ from ddol.algorithm import Algorithm
 from ddol.engines.errors import EngineError
 from ddol.engines.grouped import joined_parts
 from ddol.engines.kernels import COPIES
-from ddol.engines.learner import Feed, Learner, Progress
+from ddol.engines.learner import Feed, Learner, Past, Progress
 from ddol.engines.processes import SingleProcess
 from ddol.engines.ray_cluster import Cluster
-from ddol.engines.ray_host import Job, Moment, Status, actor_class
+from ddol.engines.ray_host import HostJob, HostMoment, Status, actor_class
 from ddol.engines.ray_watch import Watch
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, sharing
@@ -73,7 +73,7 @@ class Ray:
         self.shown = 0
         self._failure: EngineError | None = None
         self.watch = Watch(self._shares)
-        self._job, kind = self.ray.put(Job(algorithm, state, setup)), actor_class(self.ray)
+        self._job, kind = self.ray.put(HostJob(algorithm, state, setup)), actor_class(self.ray)
         self.actors = [kind.remote(rank, self.workers, __version__) for rank in range(self.workers)]
         try:
             self._begin(0)
@@ -168,15 +168,14 @@ class Ray:
                 continue
         return found
 
-    def moment(self, version: int) -> Moment:
+    def moment(self, version: int) -> HostMoment:
         """What the first actor has kept of a version."""
-        found: Moment = self.ray.get(self.actors[0].kept.remote(version))
+        found: HostMoment = self.ray.get(self.actors[0].kept.remote(version))
         return found
 
-    def past(self) -> tuple[Position | None, dict[str, Any]]:
+    def past(self) -> Past:
         """Position of the streams and curves, as the actors have them."""
-        found: tuple[Position | None, dict[str, Any]]
-        found = self.ray.get(self.actors[0].past.remote())
+        found: Past = self.ray.get(self.actors[0].past.remote())
         return found
 
     def progress(self) -> Progress:
@@ -332,10 +331,14 @@ class Actors(SingleProcess):
         assert isinstance(engine, Ray)
         with learner.timing():
             engine.follow(learner.feed, learner.position, lambda: _tell(learner, engine))
-            learner.position, curves = engine.past()
-            learner.recorder.restore(curves)
+            _take_over(learner, engine.past())
             if learner.on_progress is not None:
                 learner.on_progress(engine.progress())
+
+
+def _take_over(learner: Learner, past: Past) -> None:
+    learner.position = past.position
+    learner.recorder.restore(past.curves)
 
 
 def _tell(learner: Learner, engine: Ray) -> None:
@@ -347,8 +350,7 @@ def _tell(learner: Learner, engine: Ray) -> None:
     if version > engine.shown:
         engine.shown = engine.told = version
         moment = engine.moment(version)
-        learner.position, curves = moment.past
-        learner.recorder.restore(curves)
+        _take_over(learner, moment.past)
         if moment.progress is not None:
             learner.on_progress(moment.progress)
         engine.told = None

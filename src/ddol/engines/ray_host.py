@@ -23,7 +23,7 @@ from ddol.engines.errors import RankLostError
 from ddol.engines.group_dealing import Dealt, deal_shares
 from ddol.engines.grouped import Grouped
 from ddol.engines.kinds import EngineKind
-from ddol.engines.learner import Feed, Learner, Progress
+from ddol.engines.learner import Feed, Learner, Past, Progress
 from ddol.engines.mailbox import Mailbox
 from ddol.engines.ray_group import RayGroup
 from ddol.engines.setup import Setup
@@ -41,7 +41,7 @@ KEPT = 2
 
 
 @dataclass(frozen=True)
-class Job:
+class HostJob:
     """What all actors are told when they start.
 
     Parameters
@@ -59,12 +59,12 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Moment:
+class HostMoment:
     """What it takes to come back to the end of a block: own agents, and what belongs to the run."""
 
     version: int
     part: State
-    past: tuple[Position | None, dict[str, Any]]
+    past: Past
     progress: Progress | None
 
 
@@ -110,8 +110,8 @@ class Host:
             )
         self.rank, self.size = rank, size
         self.mailbox = Mailbox()
-        self.own: list[Moment] = []
-        self.held: list[Moment] = []
+        self.own: list[HostMoment] = []
+        self.held: list[HostMoment] = []
         self.learner: Learner | None = None
         self._progress: Progress | None = None
         self._made = time.monotonic()
@@ -141,7 +141,7 @@ class Host:
         """Moments that are kept of the own agents, and of those of the actor before."""
         return {m.version for m in self.own}, {m.version for m in self.held}
 
-    def kept(self, version: int, before: bool = False) -> Moment:
+    def kept(self, version: int, before: bool = False) -> HostMoment:
         """A moment of the own agents, or of those of the actor before."""
         moments = self.held if before else self.own
         return next(moment for moment in moments if moment.version == version)
@@ -149,7 +149,7 @@ class Host:
     # One after the other, by all actors together.
 
     def begin(
-        self, job: Job, epoch: int, actors: Sequence[Any], version: int
+        self, job: HostJob, epoch: int, actors: Sequence[Any], version: int
     ) -> tuple[Position | None]:
         """Take up the moment `version`, which is known of all actors; 0 is the beginning.
 
@@ -178,8 +178,8 @@ class Host:
             learner.opened(0)
         if not known:
             return (None,)
-        learner.position, curves = known[0].past
-        learner.recorder.restore(curves)
+        learner.position = known[0].past.position
+        learner.recorder.restore(known[0].past.curves)
         learner.engine = Grouped(job.algorithm, known[0].part, group, whole=False)
         return (learner.position,)
 
@@ -225,7 +225,7 @@ class Host:
         assert self.learner is not None and isinstance(self.learner.engine, Grouped)
         return self.learner.engine
 
-    def past(self) -> tuple[Position | None, dict[str, Any]]:
+    def past(self) -> Past:
         """Position of the streams, and curves of the run, the same on all actors."""
         assert self.learner is not None
         return self.learner.past()
@@ -237,7 +237,7 @@ class Host:
         if not self.group.most([int(old)])[0]:
             return
         version = self.own[-1].version + 1 if self.own else 1
-        own = Moment(version, self.part().copy(), self.learner.past(), self._progress)
+        own = HostMoment(version, self.part().copy(), self.learner.past(), self._progress)
         self.held = [*self.held[1 - KEPT :], self.group.pass_on(own)]
         self.own = [*self.own[1 - KEPT :], own]
         self._made = time.monotonic()
