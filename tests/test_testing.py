@@ -165,3 +165,24 @@ def test_an_algorithm_is_checked_where_it_stands():
     wrong = ddol.Algorithm("wrong", WrongLoops()).on(3)
     with pytest.raises(AssertionError, match="wrong with the loss hinge on complete of 3, batch 1"):
         check_algorithm(wrong, sparse=True)
+
+
+def softplus(z, y, p):
+    margin = y * z
+    return math.log1p(math.exp(-abs(margin))) + max(-margin, 0.0)
+
+
+def softplus_slope(z, y, p):
+    return -y / (1.0 + math.exp(y * z))  # beyond 709 plain Python gives up; compiled it is 0
+
+
+def test_a_loss_that_overflows_in_plain_python_only_is_right():
+    check_loss(Loss("softplus", softplus, softplus_slope))
+
+
+def test_a_loss_that_overflows_compiled_is_refused():
+    grows = Loss(
+        "exponential", lambda z, y, p: math.exp(-y * z), lambda z, y, p: -y * math.exp(-y * z)
+    )
+    with pytest.raises(AssertionError, match="exponential: not finite at z = "):
+        check_loss(grows)

@@ -1,5 +1,7 @@
 """The best weights in hindsight: solvers that know how far they are from the optimum."""
 
+import math
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddol.measure.comparator import best_expert, best_weights
-from ddol.measure.problem import Problem, loss_values
+from ddol.measure.problem import Problem
 from ddol.update.domains import everywhere, l1_ball, l2_ball, simplex
 from ddol.update.losses import (
     LOSSES,
@@ -144,11 +146,33 @@ def test_losses_on_arrays_are_those_on_numbers(name):
     rng = np.random.default_rng(0)
     z = np.concatenate([rng.standard_normal(50), [0.0, 1.0, -1.0]])
     y = rng.choice([-1.0, 1.0], z.size)
-    each = [loss.value(a, b, loss.parameters) for a, b in zip(z, y, strict=True)]
-    np.testing.assert_allclose(loss_values(loss, z, y), each, atol=1e-12)
+    for function, found in ((loss.value, loss.values(z, y)), (loss.derivative, loss.slopes(z, y))):
+        each = [function(a, b, loss.parameters) for a, b in zip(z, y, strict=True)]
+        np.testing.assert_allclose(found, each, atol=1e-12)
+    if loss.pieces is not None:
+        lines = [slope * z + offset for slope, offset in loss.pieces(y, loss.parameters)]
+        np.testing.assert_allclose(
+            np.maximum.reduce([*lines, 0 * z]), loss.values(z, y), atol=1e-12
+        )
 
 
-def test_a_loss_of_ones_own_is_evaluated():
-    cubic = Loss("cubic", lambda z, y, p: abs(z - y) ** 3, lambda z, y, p: 0.0)
-    values = loss_values(cubic, np.array([2.0]), np.array([0.0]))
-    assert values.tolist() == [8.0]
+def log_cosh(z, y, p):
+    error = abs(z - y)
+    return error + math.log1p(math.exp(-2.0 * error)) - math.log(2.0)
+
+
+def hyperbolic_tangent(z, y, p):
+    return math.tanh(z - y)
+
+
+@pytest.mark.parametrize("domain", [everywhere, l1_ball(0.5), l2_ball(0.5)], ids=lambda d: d.kind)
+def test_a_smooth_loss_of_ones_own_is_solved(domain):
+    own = Loss("log_cosh", log_cosh, hyperbolic_tangent, task="regression")
+    ridge = 5.0 if domain is everywhere else 0.0
+    best = best_weights(problem(own, ridge, domain))
+    assert best.gap <= 1e-4 * best.objective
+    near = problem(huber(1.0), ridge, domain)
+    assert (
+        problem(own, ridge, domain).objective(best_weights(near).weights)
+        >= best.objective - best.gap
+    )

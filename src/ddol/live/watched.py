@@ -17,7 +17,7 @@ from ddol.streams.dealing import progress as work_done
 from ddol.trace import MOST_AGENT_CURVES, Curves, Trace
 from ddol.version import __version__
 
-_MOST_POINTS = 512
+_MOST_POINTS = 256
 _MOST_NOTES = 200
 
 
@@ -25,7 +25,7 @@ _MOST_NOTES = 200
 class WatchedRun:
     """A run as its page knows it; an instance is what ``on_progress`` calls.
 
-    Points of the curves are thinned to 512, notes to the last 200, so that the longest run takes no
+    Points of the curves are thinned to 256, notes to the last 200, so that the longest run takes no
     more memory than a short one.
 
     Parameters

@@ -18,7 +18,7 @@ from ddol.algorithm import Algorithm
 from ddol.engines.answers import encoded
 from ddol.measure.applicable import BoundExceededWarning, entry
 from ddol.measure.comparator import MOST_ROWS, Comparator, best_expert, best_weights
-from ddol.measure.problem import Problem, features, loss_values
+from ddol.measure.problem import Problem, features
 from ddol.measure.replay import bound_on_regret, replay, why_no_bound
 from ddol.measure.theorems import DOMD
 from ddol.streams.dealing import deal
@@ -206,7 +206,7 @@ def _costs(algorithm: Algorithm, block: Block, weights: np.ndarray) -> np.ndarra
         each = (X[:, int(weights.argmax())] != y).astype(float)
     else:
         cost = algorithm.C * (block.rows.weight if len(block.rows.weight) else 1.0)
-        each = cost * loss_values(algorithm.loss, X @ weights[: X.shape[1]], y)
+        each = cost * algorithm.loss.values(X @ weights[: X.shape[1]], y)
         each = each + 0.5 * algorithm.update.l2 * float(weights @ weights)
     return np.where(block.table >= 0, each[block.table], 0.0).sum(axis=2)
 

@@ -121,8 +121,7 @@ def _gradient_sums(algorithm: Algorithm, piece: Block, weights: np.ndarray) -> n
     seen = weights[at, : X.shape[1]]
     scores = np.asarray(X.multiply(seen).sum(axis=1)).ravel() if sp.issparse(X) else None
     scores = np.einsum("kd,kd->k", X, seen) if scores is None else scores
-    loss, pairs = algorithm.loss, zip(scores.tolist(), rows.y.tolist(), strict=True)
-    slopes = np.array([loss.derivative(z, y, loss.parameters) for z, y in pairs], float)
+    slopes = algorithm.loss.slopes(scores, rows.y)
     slopes *= algorithm.C * (rows.weight if len(rows.weight) else 1.0)
     # A row a round: the examples seen in it, times their slopes.
     per_round = sp.csr_matrix((slopes, (at, np.arange(len(at)))), (len(weights), len(at)))

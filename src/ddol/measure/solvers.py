@@ -12,6 +12,7 @@ from scipy.optimize import brentq, linprog, lsq_linear, minimize
 
 from ddol.measure.problem import Problem
 from ddol.update.domains import EVERYWHERE, L1_BALL, L2_BALL, SIMPLEX
+from ddol.update.losses import hinge, squared
 
 _NEAR_THE_MARGIN = 400
 
@@ -29,12 +30,12 @@ Solver = Callable[[Problem], Solution]
 
 def solver_for(problem: Problem) -> Solver:
     """The solver that fits a problem; the table is in `ddol.measure.comparator`."""
-    kind, loss, ridge = problem.domain.kind, problem.loss.name, problem.ridge > 0.0
-    if kind == L2_BALL and (loss == "hinge" or problem.smooth):
+    kind, loss, ridge = problem.domain.kind, problem.loss, problem.ridge > 0.0
+    if kind == L2_BALL and (loss == hinge or problem.smooth):
         return on_l2_ball
-    if kind == EVERYWHERE and loss == "squared":
+    if kind == EVERYWHERE and loss == squared:
         return least_squares
-    if kind == EVERYWHERE and loss == "hinge" and ridge:
+    if kind == EVERYWHERE and loss == hinge and ridge:
         return support_vectors
     if kind == EVERYWHERE and problem.smooth:
         return quasi_newton
@@ -44,7 +45,7 @@ def solver_for(problem: Problem) -> Solver:
         return linear_program
     with_ridge = " with a ridge" if ridge else ""
     raise ValueError(
-        f"no solver is known for the loss {loss}{with_ridge} on {kind}; give the weights to compare "
+        f"no solver is known for the loss {loss.name}{with_ridge} on {kind}; give the weights to compare "
         "with yourself"
     )
 

@@ -15,10 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ddol.compiled import check_arguments, scalar
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ddol.compiled import call_float, check_arguments, entry, floats, scalar
 
 BINARY, REGRESSION = "binary", "regression"
 _VALUE, _DERIVATIVE = "value(z, y, p)", "derivative(z, y, p)"
+
+Pieces = list[tuple[np.ndarray, np.ndarray]]
+"""Slopes and offsets, one of each for every answer."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,9 @@ class Loss:
     task : "binary" or "regression"
     probability : function ``f(z, p)`` or None
         Chance of the positive class at score z, where the loss has one.
+    pieces : function of answers and ``parameters``, or None
+        Of a piecewise linear loss: slopes and offsets of which it is the largest slope · z + offset,
+        or 0. Solvers that look for the best weights in hindsight make use of it.
 
     Examples
     --------
@@ -42,6 +51,8 @@ class Loss:
     0.75
     >>> hinge.derivative(0.25, 1.0, ())
     -1.0
+    >>> hinge.values([0.25, 3.0], 1.0)
+    array([0.75, 0.  ])
     """
 
     name: str
@@ -50,6 +61,7 @@ class Loss:
     parameters: tuple[float, ...] = ()
     task: str = BINARY
     probability: Callable[[float], float] | None = None
+    pieces: Callable[[np.ndarray, tuple], Pieces] | None = None
 
     def __post_init__(self) -> None:
         if self.task not in (BINARY, REGRESSION):
@@ -62,6 +74,29 @@ class Loss:
     def addresses(self) -> tuple[int, int]:
         """Compiled value and derivative, by address."""
         return scalar(self.value, _VALUE), scalar(self.derivative, _DERIVATIVE)
+
+    def values(self, scores: ArrayLike, answers: ArrayLike) -> np.ndarray:
+        """The loss of every score and answer, compiled."""
+        return self._each(self.addresses()[0], scores, answers)
+
+    def slopes(self, scores: ArrayLike, answers: ArrayLike) -> np.ndarray:
+        """The derivative at every score and answer, compiled."""
+        return self._each(self.addresses()[1], scores, answers)
+
+    def _each(self, function: int, scores: ArrayLike, answers: ArrayLike) -> np.ndarray:
+        pairs = np.broadcast_arrays(np.asarray(scores, float), np.asarray(answers, float))
+        z, y = (np.ascontiguousarray(array) for array in pairs)
+        p, found = np.array((*self.parameters, 0.0)), np.empty(z.shape)
+        places = (array.ctypes.data for array in (p, z, y, found))
+        _evaluate(function, z.size, *places)
+        return found
+
+
+@entry("void(int64, int64, int64, int64, int64, int64)")
+def _evaluate(function, n, parameters, scores, answers, found):
+    z, y, out = floats(scores), floats(answers), floats(found)
+    for k in range(n):
+        out[k] = call_float(function, (z[k], y[k], floats(parameters)))
 
 
 def _hinge_value(z, y, p):
@@ -162,12 +197,40 @@ def _label(z, y, p):
     return y
 
 
-hinge = Loss("hinge", _hinge_value, _hinge_derivative)
+def _hinge_pieces(y, p):
+    return [(-y, np.ones_like(y))]
+
+
+def _perceptron_pieces(y, p):
+    return [(-y, np.zeros_like(y))]
+
+
+def _insensitive_pieces(y, p):
+    width = p[0] if p else 0.0
+    return [(np.ones_like(y), -y - width), (-np.ones_like(y), y - width)]
+
+
+def _quantile_pieces(y, p):
+    return [
+        (np.full_like(y, -p[0]), p[0] * y),
+        (np.full_like(y, 1.0 - p[0]), (p[0] - 1.0) * y),
+    ]
+
+
+hinge = Loss("hinge", _hinge_value, _hinge_derivative, pieces=_hinge_pieces)
 squared_hinge = Loss("squared_hinge", _squared_hinge_value, _squared_hinge_derivative)
-perceptron = Loss("perceptron", _perceptron_value, _perceptron_derivative)
+perceptron = Loss(
+    "perceptron", _perceptron_value, _perceptron_derivative, pieces=_perceptron_pieces
+)
 logistic = Loss("logistic", _logistic_value, _logistic_derivative, probability=_sigmoid)
 squared = Loss("squared", _squared_value, _squared_derivative, task=REGRESSION)
-absolute = Loss("absolute", _absolute_value, _absolute_derivative, task=REGRESSION)
+absolute = Loss(
+    "absolute",
+    _absolute_value,
+    _absolute_derivative,
+    task=REGRESSION,
+    pieces=_insensitive_pieces,
+)
 
 # The loss of weighted majority: an expert needs the answer itself, not a slope.
 zero_one = Loss("zero_one", _zero_one_value, _label)
@@ -188,15 +251,28 @@ def epsilon_insensitive(epsilon: float = 0.1) -> Loss:
     """Absolute error beyond ``epsilon``, nothing within it."""
     if not 0.0 <= epsilon < math.inf:
         raise ValueError(f"`epsilon` must be at least 0, it is {epsilon}")
-    name = "epsilon_insensitive"
-    return Loss(name, _insensitive_value, _insensitive_derivative, (float(epsilon),), REGRESSION)
+    return Loss(
+        "epsilon_insensitive",
+        _insensitive_value,
+        _insensitive_derivative,
+        (float(epsilon),),
+        REGRESSION,
+        pieces=_insensitive_pieces,
+    )
 
 
 def quantile(q: float = 0.5) -> Loss:
     """Pinball loss: its minimiser is the ``q``-quantile of the answers."""
     if not 0.0 < q < 1.0:
         raise ValueError(f"`q` must lie between 0 and 1, it is {q}")
-    return Loss("quantile", _quantile_value, _quantile_derivative, (float(q),), REGRESSION)
+    return Loss(
+        "quantile",
+        _quantile_value,
+        _quantile_derivative,
+        (float(q),),
+        REGRESSION,
+        pieces=_quantile_pieces,
+    )
 
 
 def _positive(name: str, value: float) -> float:
