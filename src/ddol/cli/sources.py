@@ -32,6 +32,8 @@ def read_options(options: DataOptions, kinds: Mapping[str, str] | None = None) -
         n_features=options.features,
         on_bad_line="skip" if options.on_bad_line == "skip" else "error",
         label=options.label,
+        weight=options.weight,
+        kinds=kinds,
     )
 
 
@@ -53,14 +55,18 @@ def open_sources(
     own : agents whose files are read by this process; None for all
     kinds : kind of every column of a table, where an encoding knows it
     """
-    streams = _opened(options, n_agents, regression, own)
+    streams = _opened(options, n_agents, regression, own, kinds)
     if options.deal == "contiguous" and len(streams) == 1 and n_agents > 1:
         return contiguous(streams[0], n_agents)
     return streams
 
 
 def _opened(
-    options: DataOptions, n_agents: int, regression: bool, own: Sequence[int] | None
+    options: DataOptions,
+    n_agents: int,
+    regression: bool,
+    own: Sequence[int] | None,
+    kinds: Mapping[str, str] | None,
 ) -> list[Stream]:
     if not options.data:
         return [built_in(regression)]
@@ -73,7 +79,7 @@ def _opened(
             f"round-robin, or one for each agent; use --agents {len(paths)}, or join the files "
             "and read standard input (-)"
         )
-    return open_streams(paths, n_agents, read_options(options), own)
+    return open_streams(paths, n_agents, read_options(options, kinds), own)
 
 
 def spooled(options: DataOptions, stack: ExitStack) -> DataOptions:

@@ -166,6 +166,8 @@ def learn_encoding(
     (7.0, 9.0)
     """
     leader = peeks[0]
+    for pair in wishes.interactions:
+        _check_pair(pair, wishes.bits, leader)
     columns = leader.columns
     for other in peeks[1:]:
         if columns is not None and other.columns is not None:
@@ -184,6 +186,24 @@ def learn_encoding(
         missing=wishes.missing,
         interactions=wishes.interactions,
     )
+
+
+def _check_pair(pair: str, bits: int | None, seen: Peek) -> None:
+    """Refuse products of what has no name, or of columns that are not there."""
+    if bits is None:
+        raise DataError(
+            f"--interactions {pair}: products of features are hashed; say to how many places, such as "
+            "--bits 18"
+        )
+    if seen.columns is None:
+        raise DataError(f"{seen.name}: --interactions {pair}: columns have numbers here, not names")
+    names = [column.name for column in seen.columns]
+    lost = [side for side in pair.split("*") if "*" in pair and names and side not in names]
+    if lost:
+        raise DataError(
+            f"{seen.name}: --interactions {pair}: found no column {lost[0]!r}, expected one of "
+            f"{', '.join(names[:8])}"
+        )
 
 
 def doubts(encoding: Encoding, where: str) -> str | None:

@@ -165,7 +165,7 @@ class Encoder:
         encoding = self.start
         if encoding.columns is None:
             return self._of_rows(self._numbered(table, where), where)
-        table = self._matched(table)
+        table = self._matched(table, where)
         table, y, weight, where = self._checked(table, where)
         plain = encoding.bits is None and all(c.kind == NUMBER for c in encoding.columns)
         if plain:
@@ -202,7 +202,7 @@ class Encoder:
         y = table.columns.get("label", np.zeros(len(table)))
         return Rows.from_dense(X, y if not isinstance(y, Text) else np.zeros(len(table)))
 
-    def _matched(self, table: Table) -> Table:
+    def _matched(self, table: Table, where: Where) -> Table:
         """The table with its columns under the names of the encoding."""
         encoding = self.start
         columns = encoding.columns or ()
@@ -211,7 +211,7 @@ class Encoder:
             return Table(dict(zip(wanted, table.columns.values(), strict=True)), True, table.matrix)
         lost = [name for name in wanted if name not in table.columns]
         if lost:
-            raise DataError(_lost(lost[0], table))
+            raise DataError(f"{where(0)}: {_lost(lost[0], table)}")
         known = {*wanted, encoding.label, encoding.weight}
         extra = [name for name in table.columns if name not in known]
         if extra and table.named:
@@ -230,7 +230,7 @@ class Encoder:
             else:
                 cells[column.name] = self._numbers(column.name, given, bad)
         y = self._answers(table.columns.get(encoding.label or ""), len(table), bad, where)
-        weight = self._weights(table, bad)
+        weight = self._weights(table, bad, where)
         changed = any(cells[name] is not table.columns[name] for name in cells)
         table = replace(table, columns=cells, matrix=None) if changed else table
         if not bad:
@@ -292,12 +292,12 @@ class Encoder:
         _note(bad, np.isnan(y), "found a missing label, expected one; drop the row")
         return y
 
-    def _weights(self, table: Table, bad: dict[int, str]) -> Floats:
+    def _weights(self, table: Table, bad: dict[int, str], where: Where) -> Floats:
         if self.start.weight is None or not self.labelled:
             return _NO_WEIGHT
         cells = table.columns.get(self.start.weight)
         if cells is None:
-            raise DataError(_lost(self.start.weight, table))
+            raise DataError(f"{where(0)}: {_lost(self.start.weight, table)}")
         return _checked_weights(_numbers_of(self.start.weight, cells, bad), bad)
 
     # --- features by name -------------------------------------------------------------------------
@@ -413,5 +413,6 @@ def _numbers_of(name: str, cells: Any, bad: dict[int, str]) -> Floats:
 
 
 def _checked_weights(weight: Floats, bad: dict[int, str]) -> Floats:
+    weight = np.ascontiguousarray(weight)  # a column of a matrix is not: its address would mislead
     _note(bad, ~(weight >= 0.0), "found a weight that is no number of at least 0")
     return weight

@@ -1,0 +1,296 @@
+"""Tables by name: columns, labels, text, missing values and weights, from the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+import ddol as library
+
+COLUMNS = ("age", "income", "town", "smoker", "outcome")
+
+
+def cells(n=400, seed=0):
+    """Columns of a table whose outcome follows from the others."""
+    rng = np.random.default_rng(seed)
+    age, income = rng.normal(40, 10, n), rng.normal(3, 1, n)
+    town = rng.choice(["Rome", "Bern", "Lyon"], n)
+    smoker = rng.random(n) < 0.5
+    score = (age - 40) / 10 + (income - 3) / 2 + np.where(town == "Rome", 2, -1) + smoker
+    return {
+        "age": [f"{a:.3f}" for a in age],
+        "income": [f"{i:.3f}" for i in income],
+        "town": list(town),
+        "smoker": ["true" if s else "false" for s in smoker],
+        "outcome": ["yes" if s > 0 else "no" for s in score],
+        "score": [f"{s:.4f}" for s in score],
+        "weight": [f"{w:.2f}" for w in rng.random(n) * 2],
+    }
+
+
+def write(path, columns=COLUMNS, seed=0, header=True, n=400, **changes):
+    table = {**cells(n, seed), **changes}
+    with path.open("w", newline="") as file:
+        lines = csv.writer(file)
+        if header:
+            lines.writerow(columns)
+        lines.writerows(zip(*(table[name] for name in columns), strict=True))
+    return path
+
+
+@pytest.fixture
+def table(tmp_path):
+    return write(tmp_path / "people.csv")
+
+
+@pytest.fixture
+def model(ddol, tmp_path, table):
+    path = tmp_path / "m.ddol"
+    options = ("--label", "outcome", "--loss", "logistic", "--model", path, "--quiet")
+    result = ddol("train", table, *options)
+    assert result.exit_code == 0, result.stderr
+    return path
+
+
+@pytest.fixture
+def predicted(ddol, model):
+    def predict(path, *options):
+        result = ddol("predict", model, path, *options)
+        assert result.exit_code == 0, result.stderr
+        return result.stdout
+
+    return predict
+
+
+def figures(result):
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+# Columns and labels.
+
+
+def test_columns_in_another_order_are_the_same_table(predicted, tmp_path):
+    as_trained = predicted(write(tmp_path / "a.csv", seed=1))
+    assert set(as_trained.split()) == {"yes", "no"}
+    assert predicted(write(tmp_path / "b.csv", COLUMNS[::-1], seed=1)) == as_trained
+
+
+def test_the_label_is_neither_needed_nor_read_as_a_feature(predicted, tmp_path):
+    with_label = predicted(write(tmp_path / "a.csv", seed=1))
+    assert predicted(write(tmp_path / "b.csv", COLUMNS[:-1], seed=1)) == with_label
+    other = ["maybe"] * 400
+    assert predicted(write(tmp_path / "c.csv", seed=1, outcome=other)) == with_label
+
+
+def test_extra_columns_are_reported_once_and_left_out(ddol, model, predicted, tmp_path):
+    expected = predicted(write(tmp_path / "a.csv", seed=1))
+    wide = write(tmp_path / "b.csv", ("weight", *COLUMNS, "score"), seed=1)
+    result = ddol("predict", model, wide)
+    assert result.stdout == expected
+    assert result.stderr.count("left out") == 1 and "'weight', 'score'" in result.stderr
+
+
+def test_a_missing_or_renamed_column_is_named(ddol, model, tmp_path):
+    path = write(tmp_path / "b.csv", ("town", "age", "smoker"))
+    result = ddol("predict", model, path)
+    assert result.exit_code == 2 and result.stdout == ""
+    assert "b.csv:2:1: found no column 'income' among town, age, smoker" in result.stderr
+    path.write_text(path.read_text().replace("smoker", "income", 1).replace("age", "Age", 1))
+    assert "'age'" in ddol("predict", model, path).stderr
+
+
+def test_sites_may_have_their_columns_in_any_order(ddol, tmp_path):
+    one = write(tmp_path / "bern.csv", seed=1)
+    same = write(tmp_path / "lyon.csv", seed=2)
+    other = write(tmp_path / "rome.csv", COLUMNS[::-1], seed=2)
+    options = ("--agents", 2, "--label", "outcome", "--json", "-")
+    in_order = figures(ddol("train", one, same, *options))
+    assert figures(ddol("train", one, other, *options))["loss"] == in_order["loss"]
+
+
+def test_a_model_keeps_names_and_shows_weights_by_name(ddol, model):
+    text = ddol("inspect", model).stdout
+    for name in ("age", "income", "town=Rome", "smoker", "intercept", "no, yes", "outcome"):
+        assert name in text
+    assert library.load(model).encoding.label == "outcome"
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        ((), "label: y (2 classes: no, yes), 2 columns, 4 agents in turn"),
+        (
+            ("--label", "a"),
+            "label: a (3 classes: 0, 1, 2), 2 columns (1 of text), 4 agents in turn",
+        ),
+        (("--label", "-1", "--task", "regression"), "label: b (a number), 2 columns (1 of text)"),
+        (("--agents", 1, "--bits", 4, "--drop", "b"), "1 column hashed to 16, 1 agent"),
+    ],
+)
+def test_the_first_line_says_what_was_taken_for_what(ddol, tmp_path, first, said):
+    path = tmp_path / "t.csv"
+    lines = [f"{k % 3},{'yes' if k % 2 else 'no'},{k}" for k in range(60)]
+    path.write_text("\n".join(["a,y,b", *lines]))
+    result = ddol("train", path, *first)
+    assert result.exit_code == 0 and result.stderr.splitlines()[0].startswith("label: ")
+    assert said in result.stderr.splitlines()[0]
+
+
+def test_a_label_that_stands_last_without_a_header_is_doubted(ddol, tmp_path):
+    path = tmp_path / "t.csv"
+    lines = [f"{20 + k % 72},{k % 7},{k % 2}" for k in range(400)]
+    path.write_text("\n".join(lines))
+    result = ddol("train", path)
+    assert "found 72 classes" in result.stderr
+    assert "--label" in result.stderr and "--loss squared" in result.stderr
+    assert "warning" not in ddol("train", path, "--label", "-1").stderr
+
+
+def test_the_rule_for_the_label_stands_in_the_help(ddol):
+    text = " ".join(ddol("train", "--help").stdout.split())
+    assert "the one named label, y or target, or else the first" in text
+
+
+def test_without_a_header_columns_go_by_their_number(ddol, tmp_path):
+    path = write(tmp_path / "a.csv", ("outcome", "age", "income"), header=False)
+    model = tmp_path / "m.ddol"
+    assert ddol("train", path, "--model", model, "--quiet").exit_code == 0
+    expected = ddol("predict", model, path).stdout
+    bare = write(tmp_path / "b.csv", ("age", "income"), header=False)
+    assert ddol("predict", model, bare).stdout == expected != ""
+    short = write(tmp_path / "c.csv", ("age",), header=False)
+    assert ddol("predict", model, short).exit_code == 2
+
+
+# Text, truth values, dates.
+
+
+def test_text_is_one_feature_for_each_value(ddol, table, tmp_path):
+    options = ("--label", "outcome", "--passes", 5, "--model", tmp_path / "m", "--json", "-")
+    found = figures(ddol("train", table, *options))
+    without = figures(ddol("train", table, "--drop", "town", *options))
+    assert found["holdout"]["error"] < without["holdout"]["error"]
+    assert [c.kind for c in library.load(tmp_path / "m").encoding.columns].count("text") == 0
+    ddol("train", table, "--label", "outcome", "--model", tmp_path / "m", "--quiet")
+    encoding = library.load(tmp_path / "m").encoding
+    assert sorted(encoding.names) == ["town=Bern", "town=Lyon", "town=Rome"]
+    assert {c.name: c.kind for c in encoding.columns}["smoker"] == "number"
+
+
+def test_hashed_names_are_remembered(ddol, table, tmp_path):
+    options = ("--label", "outcome", "--bits", 10, "--model", tmp_path / "m", "--quiet")
+    assert ddol("train", table, *options).exit_code == 0
+    text = ddol("inspect", tmp_path / "m").stdout
+    assert "town=Rome" in text and "age" in text
+    labels = ddol("predict", tmp_path / "m", table).stdout.split()
+    assert np.mean(np.array(labels) == cells()["outcome"]) > 0.7
+
+
+def test_a_value_never_seen_is_no_feature(predicted, tmp_path):
+    towns = ["Oslo"] * 400
+    assert len(predicted(write(tmp_path / "a.csv", town=towns)).split()) == 400
+
+
+@pytest.mark.parametrize("date", ["2024-05-01", "2024-05-01 12:30", "01.05.2024"])
+def test_dates_are_refused_with_advice(ddol, tmp_path, date):
+    path = write(tmp_path / "a.csv", ("when", *COLUMNS), when=[date] * 400)
+    result = ddol("train", path, "--label", "outcome")
+    assert result.exit_code == 2 and "'when'" in result.stderr and "--drop when" in result.stderr
+    dropped = ddol("train", path, "--label", "outcome", "--drop", "when", "--quiet")
+    assert dropped.exit_code == 0
+
+
+def test_products_of_columns_are_features(ddol, tmp_path):
+    rng = np.random.default_rng(0)
+    left, right = rng.choice(["a", "b"], 4000), rng.choice(["x", "y"], 4000)
+    answer = np.where((left == "a") == (right == "x"), "same", "other")
+    path = tmp_path / "xor.csv"
+    lines = [",".join(row) for row in zip(answer, left, right, strict=True)]
+    path.write_text("\n".join(["label,left,right", *lines]))
+    options = (path, "--bits", 12, "--json", "-")
+    assert figures(ddol("train", *options))["mistakes"] > [300] * 4
+    crossed = figures(ddol("train", *options, "-q", "left*right"))
+    assert max(crossed["mistakes"]) < 50
+    refused = ddol("train", path, "--interactions", "left*right")
+    assert refused.exit_code == 2 and "--bits" in refused.stderr
+    refused = ddol("train", *options, "--interactions", "left*top")
+    assert refused.exit_code == 2 and "'top'" in refused.stderr
+
+
+# Missing values, bad lines, weights.
+
+
+@pytest.fixture
+def gaps(tmp_path):
+    """A table in which three ages are missing, each in another way."""
+    ages = cells()["age"]
+    ages[5], ages[50], ages[100] = "", "NA", "?"
+    return write(tmp_path / "gaps.csv", age=ages)
+
+
+def test_missing_values_are_errors_unless_filled(ddol, gaps, tmp_path):
+    options = ("--label", "outcome", "--json", "-")
+    refused = ddol("train", gaps, *options)
+    assert refused.exit_code == 2
+    assert "gaps.csv:7:1: column 'age': found a missing value" in refused.stderr
+    assert "--missing" in refused.stderr
+    for how in ("zero", "mean"):
+        assert figures(ddol("train", gaps, *options, "--missing", how))["examples"] == 400
+    skipped = ddol("train", gaps, *options, "--on-bad-line", "skip")
+    assert figures(skipped)["examples"] == 397 and figures(skipped)["skipped_lines"] == 3
+    assert "skipped 3 rows" in skipped.stderr
+
+
+def test_the_mean_is_the_running_one(ddol, tmp_path):
+    ages = cells()["age"]
+    numbers = [float(a) for a in ages]
+    filled = list(ages)
+    for place in (5, 50, 399):
+        ages[place] = ""
+        known = [numbers[k] for k in range(place) if k not in (5, 50)]
+        filled[place] = repr(float(np.mean(known)))
+    options = ("--label", "outcome", "--json", "-")
+    gaps = ddol("train", write(tmp_path / "a.csv", age=ages), "--missing", "mean", *options)
+    whole = ddol("train", write(tmp_path / "b.csv", age=filled), *options)
+    assert np.allclose(figures(gaps)["loss"], figures(whole)["loss"])
+
+
+def test_a_model_fills_what_it_predicts_as_it_was_trained(ddol, gaps, tmp_path):
+    model = tmp_path / "m"
+    options = ("--label", "outcome", "--missing", "mean", "--model", model, "--quiet")
+    assert ddol("train", gaps, *options).exit_code == 0
+    mean = library.load(model).encoding.means[0]
+    assert abs(mean - 40) < 2
+    ages = cells()["age"]
+    ages[5] = ages[50] = ages[100] = repr(mean)
+    whole = write(tmp_path / "whole.csv", age=ages)
+    assert ddol("predict", model, gaps).stdout == ddol("predict", model, whole).stdout
+
+
+def test_a_column_of_weights(ddol, tmp_path):
+    path = write(tmp_path / "a.csv", ("weight", *COLUMNS))
+    options = ("--label", "outcome", "--json", "-")
+    weighted = figures(ddol("train", path, *options, "--weight", "weight"))
+    plain = figures(ddol("train", path, *options, "--drop", "weight"))
+    assert weighted["loss"] != plain["loss"]
+    ones = write(tmp_path / "b.csv", ("weight", *COLUMNS), weight=["1"] * 400)
+    same = figures(ddol("train", ones, *options, "--weight", "weight"))
+    assert same["loss"] == plain["loss"]
+    refused = ddol("train", path, *options, "--weight", "height")
+    assert refused.exit_code == 2 and "'height'" in refused.stderr
+
+
+def test_weights_of_libsvm_text_stand_in_a_file(ddol, examples, tmp_path):
+    weights = tmp_path / "weights"
+    weights.write_text("1\n" * 300)
+    plain = figures(ddol("train", examples, "--json", "-"))
+    assert figures(ddol("train", examples, "--weight", weights, "--json", "-")) | {
+        "seconds": 0, "examples_per_second": 0,
+    } == plain | {"seconds": 0, "examples_per_second": 0}  # fmt: skip
+    weights.write_text("0.5\n" * 299)
+    result = ddol("train", examples, "--weight", weights)
+    assert result.exit_code == 2 and "found 299 weights" in result.stderr
