@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -114,12 +115,16 @@ class EventPlayer:
         self.worker.state = replace(self.worker.state, t=self.rounds + 1)
         self._make_slots(chunk)
         rows = rows.widen(self.worker.state.n_features)
-        prepared = self._prepared(chunk)
+        memory, kept = self._memory(chunk, where, first_row)
+        worker, examples = self.worker.at_hand(rows)
         n, at, seen, left = self.algorithm.n_agents, 0, [], list(points)
         self.shadows: list[ShadowSums] = []
         while True:
-            stop = n * left[0] if left else NEVER
-            at = self._play_from(at, chunk, rows, where, first_row, stop, prepared)
+            now = memory._replace(stop_at=n * left[0] if left else NEVER, **self._messages_at())
+            shadow = (
+                Shadow.none() if self.shadow is None else self.shadow.memory(len(chunk.kind) - at)
+            )
+            at = kernel.play_events(worker, examples, now, shadow, at)
             status = self.words[kernel.STATUS]
             if status == kernel.STOPPED:
                 seen.append((left.pop(0), self.look()))
@@ -131,6 +136,7 @@ class EventPlayer:
                 self._load_matrix(int(chunk.agent[at]))
             else:
                 break
+        del kept
         self.worker.state = replace(self.worker.state, t=self.rounds + 1)
         return _joined(seen, n)
 
@@ -194,32 +200,38 @@ class EventPlayer:
             draws.append(np.random.Generator(bits).random(counts[a]))
         return rates, np.concatenate(draws), starts.astype(np.int64)
 
-    def _play_from(
-        self, at: int, chunk: EventChunk, rows: Rows, where: np.ndarray, first_row: int, stop: int,
-        prepared: tuple[np.ndarray, np.ndarray, np.ndarray],
-    ) -> int:  # fmt: skip
-        rates, draws, draw_starts = prepared
+    def _messages_at(self) -> dict[str, Any]:
+        """Memory of messages, which moves when it grows."""
+        return {
+            "messages": _at(self.messages[1:]),
+            "references": _at(self.references),
+            "free": _at(self.free),
+        }
+
+    def _memory(
+        self, chunk: EventChunk, where: np.ndarray, first_row: int
+    ) -> tuple[EventMemory, tuple[np.ndarray, ...]]:
+        """The events by address, and what must stay in memory meanwhile."""
+        rates, draws, draw_starts = self._prepared(chunk)
         rate, wires = self.algorithm.rate, self.wires
         scale, exponent = (rate.scale, rate.exponent) if isinstance(rate, Power) else (0.0, 0.0)
         changing = isinstance(self.algorithm.mixing, Changing)
         memory = EventMemory(
             n=len(chunk.kind), kind=_at(chunk.kind), agent=_at(chunk.agent), wire=_at(chunk.wire),
             slot=_at(chunk.slot), row=_at(chunk.row), first_row=first_row, where=_at(where),
-            turns=_at(self.turns), stop_at=stop, rates=_at(rates), scale=float(scale),
+            turns=_at(self.turns), stop_at=NEVER, rates=_at(rates), scale=float(scale),
             exponent=float(exponent), chances=_at(draws), chance_starts=_at(draw_starts),
             starts=_at(wires.starts), sender=_at(wires.sender), weight=_at(wires.weight),
             own=_at(wires.own), together=averages_together(self.algorithm),
             matrix_of=_at(self.matrix_of) if changing else 0, spoken=_at(self.spoken),
             absent=_at(self.absent), size=self.size, box=_at(self.box), version=_at(self.version),
-            messages=_at(self.messages[1:]), references=_at(self.references), free=_at(self.free),
-            under_way=_at(self.under_way), slopes=_at(self.slopes), n_slots=len(self.slopes) - 1,
+            messages=0, references=0, free=0, under_way=_at(self.under_way),
+            slopes=_at(self.slopes), n_slots=len(self.slopes) - 1,
             push=self.push_sum, mass=_at(self.mass), sums=_at(self.sums), heard=_at(self.heard),
             words=_at(self.words), live=False, published=0, versions=0, progress=0, staleness=-1,
             control=0, first_agent=0, log=0,
         )  # fmt: skip
-        worker, examples = self.worker.at_hand(rows)
-        shadow = Shadow.none() if self.shadow is None else self.shadow.memory(len(chunk.kind))
-        return kernel.play_events(worker, examples, memory, shadow, at)
+        return memory, (rates, draws, draw_starts)
 
 
 def each_its_own(state: State, n_agents: int) -> State:

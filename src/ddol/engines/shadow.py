@@ -10,6 +10,7 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.kernels import shadow as kernel
 from ddol.engines.kernels.shadow import Shadow
+from ddol.engines.worker import rates_of
 from ddol.trace import ShadowSums
 from ddol.update.domains import L1_BALL, L2_BALL
 from ddol.update.mirrors import MirrorDescent, euclidean, signed_entropy
@@ -71,9 +72,9 @@ class ShadowLearner:
 
     def memory(self, most_plays: int) -> Shadow:
         """The shadow by address, for so many plays at most."""
-        first = int(self.sums[kernel.PLAYS]) + 1
+        first, scale, exponent = int(self.sums[kernel.PLAYS]) + 1, 0.0, -1.0
         if self.rate is not None:
-            self.rates = evaluate(self.rate, first, most_plays)
+            self.rates, scale, exponent = rates_of(self.rate, first, most_plays)
         return Shadow(
             kind=kernel.ENTROPY if self.entropy else kernel.EUCLIDEAN,
             radius=self.radius,
@@ -84,8 +85,10 @@ class ShadowLearner:
             scalars=self.scalars.ctypes.data,
             sums=self.sums.ctypes.data,
             drift=self.drift.ctypes.data,
-            rates=self.rates.ctypes.data if self.rate is not None else 0,
+            rates=self.rates.ctypes.data if len(self.rates) else 0,
             first_play=first,
+            scale=scale,
+            exponent=exponent,
         )
 
     def seen(self) -> ShadowSums:

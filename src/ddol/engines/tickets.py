@@ -43,7 +43,7 @@ class Ticket:
 
 
 @dataclass
-class _Waiting:
+class _KeptPrediction:
     """What is kept of a prediction: its row, where its slopes go, and the objective's own term."""
 
     ticket: Ticket
@@ -76,7 +76,7 @@ class TicketEngine:
         self.algorithm, self.most = algorithm, most
         self.wires = Wires.of(algorithm.mixing)
         self.player = EventPlayer(algorithm, state, self.wires)
-        self.waiting: OrderedDict[int, _Waiting] = OrderedDict()
+        self.waiting: OrderedDict[int, _KeptPrediction] = OrderedDict()
         self.count, self.unanswered, self.place = 0, 0, 0
         self._free: list[int] = list(range(most - 1, -1, -1))
         self._answers = np.zeros(algorithm.n_agents, np.int64)
@@ -104,7 +104,7 @@ class TicketEngine:
             array[agent] = value
         scores = self.player.worker.workspace.scores.copy()
         ticket = Ticket(self.count, agent, self._prediction(scores), scores)
-        self.waiting[self.count] = _Waiting(ticket, row, slot, penalty)
+        self.waiting[self.count] = _KeptPrediction(ticket, row, slot, penalty)
         self.count += 1
         return ticket
 
@@ -167,7 +167,7 @@ class TicketEngine:
         weights = self.player.worker.weights()[agent]
         return 0.5 * l2 * float((weights * weights).sum())
 
-    def _count(self, kept: _Waiting, y: float) -> np.ndarray:
+    def _count(self, kept: _KeptPrediction, y: float) -> np.ndarray:
         """Count what the prediction cost, at the weights that made it; the slopes there."""
         algorithm, agent = self.algorithm, kept.ticket.agent
         state, scores = self.player.worker.state, kept.ticket.scores

@@ -24,7 +24,7 @@ SCHEDULES = {
 }
 """Names of schedules; push-sum is asynchronous too, and differs in how messages are averaged."""
 
-_ROOM = 1 << 16
+_ROOM = 1 << 17
 _MOST_WHEEL = 1 << 12
 
 

@@ -46,13 +46,16 @@ class Shadow(NamedTuple):
     drift: int
     """float64 (agents,)"""
     rates: int
-    """float64: rates of the plays from `first_play` on; 0 where the rate follows the gradients."""
+    """float64: rates of the plays from `first_play` on; 0 where they are scale/s^exponent."""
     first_play: int
+    scale: float
+    exponent: float
+    """Negative where the rate follows the gradients."""
 
     @classmethod
     def none(cls) -> Shadow:
         """No shadow at all."""
-        return cls(NO_SHADOW, 0.0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0)
+        return cls(NO_SHADOW, 0.0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0)
 
 
 @inner(inlined=True)
@@ -84,10 +87,14 @@ def _norm_of_row(shadow, x, n):
 
 @inner
 def _rate(shadow, squared):
-    """η of this play: from the table, or R/√(Σ‖g‖²) with this gradient included."""
+    """η of this play: of its number, or R/√(Σ‖g‖²) with this gradient included."""
     sums = floats(shadow.sums)
     if shadow.rates != 0:
         return floats(shadow.rates)[int(sums[PLAYS]) - shadow.first_play]
+    if shadow.exponent == 0.5:
+        return shadow.scale / math.sqrt(sums[PLAYS])
+    if shadow.exponent >= 0.0:
+        return shadow.scale / sums[PLAYS] if shadow.exponent == 1.0 else shadow.scale
     total = sums[SQUARED] + squared
     return shadow.radius / math.sqrt(total) if total > 0.0 else sums[LAST_RATE]
 
