@@ -21,7 +21,7 @@ from ddol.schedules.events import (
 )
 from ddol.schedules.linking import linked
 from ddol.schedules.rounds import RoundPlan
-from ddol.schedules.wires import Wires
+from ddol.schedules.wiring import Wiring
 
 ROUGH = Conditions(
     speed="1..3", latency="exponential:3", drop=0.2, delay="geometric:2", churn=(20, 5),
@@ -53,7 +53,7 @@ def test_every_list_is_possible_and_every_example_is_learned(schedule, topology)
     mixing = metropolis(topology)
     clock = Clock(schedule, mixing, ROUGH, period=2, seed=3)
     events = made(clock)
-    linked(events, Wires.of(mixing), 400)
+    linked(events, Wiring.of(mixing), 400)
     rows = events.row[(events.kind == PREDICT) & (events.row >= 0)]
     assert sorted(rows) == list(range(400))
     assert sorted(events.row[events.kind == ANSWER]) == list(range(400))
@@ -81,7 +81,7 @@ def test_list_depends_on_the_seed_alone(schedule):
 def test_rounds_of_the_clock_are_rounds(period, delay):
     table = np.arange(35).reshape(7, 5)
     table[5:, 3] = table[6, 1] = -1
-    plan = RoundPlan(Wires.of(metropolis(ring(5))), period, delay)
+    plan = RoundPlan(Wiring.of(metropolis(ring(5))), period, delay)
     with_tail = np.concatenate([table, np.full((delay, 5), -1)])
     clock = Clock("rounds", metropolis(ring(5)), Conditions(delay=delay), period)
     clock.feed(np.tile(np.arange(5), 7), table.ravel())
@@ -93,7 +93,7 @@ def test_rounds_of_the_clock_are_rounds(period, delay):
 
 def test_pieces_of_a_table_are_the_whole():
     table = np.arange(60).reshape(12, 5)
-    plan = RoundPlan(Wires.of(metropolis(ring(5))), period=3, delay=2)
+    plan = RoundPlan(Wiring.of(metropolis(ring(5))), period=3, delay=2)
     first = plan.events(table[:7])
     rest = plan.events(table[7:], first=8, late=table[5:7])
     rest.row[rest.kind == RECEIVE] += len(first)
@@ -101,7 +101,7 @@ def test_pieces_of_a_table_are_the_whole():
 
 
 def test_list_that_is_no_rounds_is_not_taken_for_them():
-    plan = RoundPlan(Wires.of(metropolis(ring(5))))
+    plan = RoundPlan(Wiring.of(metropolis(ring(5))))
     events = plan.events(np.arange(10).reshape(2, 5))
     events.agent[-1] = 0
     assert plan.table_of(events) is None

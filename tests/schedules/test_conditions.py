@@ -8,7 +8,7 @@ import pytest
 from ddol.communicate.mixing import metropolis
 from ddol.communicate.topologies import ring
 from ddol.schedules.conditions import Conditions, Draw
-from ddol.schedules.wires import Wires
+from ddol.schedules.wiring import Wiring
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_bad_conditions_are_refused_in_one_line(wrong):
 
 
 def test_wrong_number_of_agents_is_refused():
-    rng, wires = np.random.default_rng(0), Wires.of(metropolis(ring(4)))
+    rng, wires = np.random.default_rng(0), Wiring.of(metropolis(ring(4)))
     with pytest.raises(ValueError, match="`speed` is given for 2 agents, the network has 4"):
         Conditions(speed=[1, 2]).speeds(4, rng)
     with pytest.raises(ValueError, match="`latency` is given for 2 agents"):
@@ -51,7 +51,7 @@ def test_draws_have_the_mean_that_they_say(text, whole):
 
 
 def test_links_have_latencies_of_their_own():
-    wires, latency = Wires.of(metropolis(ring(3))), np.arange(9.0).reshape(3, 3)
+    wires, latency = Wiring.of(metropolis(ring(3))), np.arange(9.0).reshape(3, 3)
     on_wires = Conditions(latency=latency).on_wires("latency", wires)
     for wire in range(len(wires.sender)):
         assert on_wires[wire] == latency[wires.sender[wire], wires.listener[wire]]

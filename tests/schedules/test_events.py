@@ -21,9 +21,9 @@ from ddol.schedules.events import (
 )
 from ddol.schedules.linking import linked
 from ddol.schedules.recording import load_events, save_events
-from ddol.schedules.wires import Wires
+from ddol.schedules.wiring import Wiring
 
-WIRES = Wires.of(metropolis(ring(4)))
+WIRES = Wiring.of(metropolis(ring(4)))
 
 
 def test_generator_is_told_the_place_of_its_messages():

@@ -158,7 +158,7 @@ def test_engines_without_schedules_say_so(monkeypatch):
 def test_draws_of_randomised_algorithms_are_those_of_rounds():
     X, y = data()
     advice = np.sign(X)
-    algorithm = ddol.drwm().on(ddol.ring(5))
+    algorithm = ddol.drwm().on(ddol.ring(5), period=2)
     rounds = ddol.run(algorithm, (advice, y), seed=5)
     as_events = Schedule("rounds", certificate=True, record=True)
     events = ddol.run(algorithm, (advice, y), seed=5, schedule=as_events)
@@ -193,14 +193,14 @@ def test_push_sum_keeps_the_mean_on_a_one_way_ring():
     from ddol.communicate.mixing import custom
     from ddol.engines.player import EventPlayer
     from ddol.schedules.clock import Clock
-    from ddol.schedules.wires import Wires
+    from ddol.schedules.wiring import Wiring
 
     mixing = custom(np.roll(np.eye(5), 1, axis=1) * 0.7 + np.eye(5) * 0.3)
     algorithm = ddol.dogd(l2=0.0).on(ddol.complete(5), mixing)
     state = start_state(algorithm, 2)
     began = np.random.default_rng(0).standard_normal((5, 2))
     state.theta[:, 0, 0] = began
-    wires = Wires.of(mixing)
+    wires = Wiring.of(mixing)
     player = EventPlayer(algorithm, state, wires, push_sum=True)
     clock = Clock("push-sum", mixing, Conditions(drop=0.3, latency="0..2", speed="1..2"), seed=3)
     # Rows of zeros: turns without a gradient.

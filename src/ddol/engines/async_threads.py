@@ -25,7 +25,7 @@ from ddol.engines.worker import KernelWorker, Partition, Snapshots, rates_of, sp
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import ANSWER, MIX, PREDICT, Events
 from ddol.schedules.schedule import ASYNC, Schedule
-from ddol.schedules.wires import Wires
+from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block, Rows
 from ddol.trace import Moment
 from ddol.update.rates import Power, evaluate
@@ -56,7 +56,7 @@ class AsyncThreads:
         _check(algorithm, state, schedule)
         self.algorithm, self.schedule = algorithm, schedule
         self.workers = min(checked_workers(workers), algorithm.n_agents)
-        self.wires = Wires.of(algorithm.mixing)
+        self.wires = Wiring.of(algorithm.mixing)
         self.plan = TurnPlan(algorithm.n_agents, algorithm.period, algorithm.delay)
         self.pool = RowPool(algorithm.n_agents, keep_numbers=schedule.record)
         self.merger = Merger(self.wires) if schedule.record else None

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from ddol.engines.round_log import RoundLog
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state
 from ddol.engines.state_checks import check_state
-from ddol.engines.tickets import MOST_UNDER_WAY, Ticket, TicketEngine
 from ddol.engines.traffic import Traffic
 from ddol.engines.worker import Snapshots
 from ddol.schedules.events import Events
@@ -32,6 +31,9 @@ from ddol.streams.rows import Block, Rows, no_rows
 from ddol.streams.stream import Position, Stream
 from ddol.trace import Moment, Recorder, Trace
 from ddol.version import __version__
+
+if TYPE_CHECKING:
+    from ddol.engines.tickets import Ticket, TicketEngine
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,8 @@ class Learner:
         logs = schedule.record and not schedule.plays_events
         self.log = RoundLog(algorithm) if logs else None
         self.feed = Feed()
-        self.tickets = MOST_UNDER_WAY
+        self.tickets = 1024
+        self._desk: TicketEngine | None = None
         self.position: Position | None = None
         self.seconds = 0.0
         self.engine: Engine | None = None
@@ -216,28 +219,30 @@ class Learner:
         >>> second.prediction, learner.trace().mistakes.tolist()
         (1.0, [0, 1])
         """
-        return self._desk(x).predict(agent, x)
+        return self._opened_desk(x).predict(agent, x)
 
     def answer(self, ticket: Ticket | int, y: float) -> None:
         """Learn from the answer to an earlier prediction, in any order; y is −1 or +1, a class, a number."""
-        if not isinstance(self.engine, TicketEngine):
+        if self._desk is None or self.engine is not self._desk:
             raise KeyError("no ticket is waiting; `predict` gives one")
-        self.engine.answer(ticket, y)
+        self._desk.answer(ticket, y)
 
     @property
     def unanswered(self) -> int:
         """Predictions that were dropped before their answers came."""
-        return self.engine.unanswered if isinstance(self.engine, TicketEngine) else 0
+        return 0 if self._desk is None else self._desk.unanswered
 
-    def _desk(self, x: Any) -> TicketEngine:
+    def _opened_desk(self, x: Any) -> TicketEngine:
         """The engine of tickets, which goes on from what was learned before."""
-        if not isinstance(self.engine, TicketEngine):
+        from ddol.engines.tickets import TicketEngine
+
+        if self._desk is None or self.engine is not self._desk:
             known = self.state() if self.engine is not None or self._start is not None else None
             width = np.shape(x)[-1] if np.ndim(x) else getattr(x, "n_features", 0)
             state = self._first_state(int(width)) if known is None else known
             self.close()
-            self.engine = TicketEngine(self.algorithm, state, self.tickets)
-        return self.engine
+            self.engine = self._desk = TicketEngine(self.algorithm, state, self.tickets)
+        return self._desk
 
     def follow(self, feed: Feed, position: Position | None = None) -> None:
         """Deal and play streams to their end, from a position if there is one."""
@@ -544,7 +549,7 @@ class Learner:
         kept = vars(self).copy()
         if self.engine is not None:
             kept["_start"] = self.engine.state()
-        return kept | dict.fromkeys(("engine", "_processes", "_since", "on_progress"))
+        return kept | dict.fromkeys(("engine", "_desk", "_processes", "_since", "on_progress"))
 
 
 def _seen_now(engine: Engine) -> Snapshots:

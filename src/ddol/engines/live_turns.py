@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ddol.compiled import bytes_at, entry, integers, ints
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import ANSWER, MIX, NONE, PREDICT, PROJECT, RECEIVE, SEND, Events
-from ddol.schedules.wires import Wires
+from ddol.schedules.wiring import Wiring
 
 
 class TurnPlan:
@@ -107,10 +107,10 @@ class Merger:
 
     Parameters
     ----------
-    wires : Wires
+    wires : Wiring
     """
 
-    def __init__(self, wires: Wires) -> None:
+    def __init__(self, wires: Wiring) -> None:
         self.wires = wires
         n = wires.n_agents
         self.sent = np.zeros(n, np.int64)

@@ -18,7 +18,7 @@ from ddol.engines.state import State, averages_together, grow, numbers_sent
 from ddol.engines.worker import KernelWorker, Partition, Snapshots, rates_of
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import PREDICT
-from ddol.schedules.wires import Wires
+from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Rows, no_rows
 from ddol.trace import ShadowSums
 from ddol.update.contract import LINEAR
@@ -35,7 +35,7 @@ class EventPlayer:
     algorithm : Algorithm
     state : State
         Copied; where all agents share one copy of the weights, each gets its own.
-    wires : Wires
+    wires : Wiring
     push_sum : bool
         Average as push-sum does.
     shadow : ShadowLearner, optional
@@ -46,7 +46,7 @@ class EventPlayer:
         self,
         algorithm: Algorithm,
         state: State,
-        wires: Wires,
+        wires: Wiring,
         push_sum: bool = False,
         shadow: ShadowLearner | None = None,
     ) -> None:

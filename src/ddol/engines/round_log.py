@@ -8,7 +8,7 @@ from ddol.algorithm import Algorithm
 from ddol.engines.row_pool import RowNumbers
 from ddol.schedules.events import Events
 from ddol.schedules.rounds import RoundPlan
-from ddol.schedules.wires import Wires
+from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block
 
 
@@ -41,5 +41,5 @@ class RoundLog:
         if self.numbers.count:
             named = self.numbers.in_the_data(passes, n_streams)
             table = np.where(table >= 0, named[table], -1)
-        plan = RoundPlan(Wires.of(self.algorithm.mixing), self.algorithm.period, delay)
+        plan = RoundPlan(Wiring.of(self.algorithm.mixing), self.algorithm.period, delay)
         return plan.events(table)

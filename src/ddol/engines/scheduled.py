@@ -22,7 +22,7 @@ from ddol.schedules.events import ADOPT, MIX, NONE, PREDICT, RECEIVE, SEND, Even
 from ddol.schedules.linking import linked
 from ddol.schedules.rounds import RoundPlan
 from ddol.schedules.schedule import PUSH_SUM, ROUNDS, Schedule
-from ddol.schedules.wires import Wires
+from ddol.schedules.wiring import Wiring
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block
 from ddol.trace import Moment, next_point
@@ -52,7 +52,7 @@ class Scheduled:
                 "the engine local has speeds and latencies instead"
             )
         self.algorithm, self.schedule = algorithm, schedule
-        self.wires = Wires.of(algorithm.mixing)
+        self.wires = Wiring.of(algorithm.mixing)
         shadow = None
         if ShadowLearner.covers(algorithm):
             shadow = ShadowLearner(algorithm, state.n_features)

@@ -15,11 +15,11 @@ from ddol.engines.state import State, numbers_sent
 from ddol.engines.worker import Snapshots
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import ANSWER, MIX, NONE, PREDICT, PROJECT, RECEIVE, SEND, Events
-from ddol.schedules.wires import Wires
+from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block, Rows
 from ddol.trace import Moment
 
-MOST_UNDER_WAY = 1024
+_MOST_UNDER_WAY = 1024
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class TicketEngine:
     name = "local"
     workers = 1
 
-    def __init__(self, algorithm: Algorithm, state: State, most: int = MOST_UNDER_WAY) -> None:
+    def __init__(self, algorithm: Algorithm, state: State, most: int = _MOST_UNDER_WAY) -> None:
         if most < 1:
             raise ValueError(f"`most` must be at least 1, it is {most}")
         if algorithm.update.randomized:
@@ -74,7 +74,7 @@ class TicketEngine:
                 f"{algorithm.name} draws its predictions; tickets are for those that do not"
             )
         self.algorithm, self.most = algorithm, most
-        self.wires = Wires.of(algorithm.mixing)
+        self.wires = Wiring.of(algorithm.mixing)
         self.player = EventPlayer(algorithm, state, self.wires)
         self.waiting: OrderedDict[int, _KeptPrediction] = OrderedDict()
         self.count, self.unanswered, self.place = 0, 0, 0

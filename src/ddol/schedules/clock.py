@@ -13,7 +13,7 @@ from ddol.schedules import clock_kernel as kernel
 from ddol.schedules.clock_kernel import ClockMemory
 from ddol.schedules.conditions import Conditions, Draw
 from ddol.schedules.events import NONE, Events
-from ddol.schedules.wires import Wires, walk_chances
+from ddol.schedules.wiring import Wiring, walk_chances
 
 SCHEDULES = {
     "rounds": kernel.ROUNDS,
@@ -31,7 +31,7 @@ _MOST_WHEEL = 1 << 12
 class EventChunk(NamedTuple):
     """Some events in the form that the event kernel plays.
 
-    Wires are those of `Wires`; a slot is where the gradient of a prediction, or a message, is kept while it
+    Wiring are those of `Wiring`; a slot is where the gradient of a prediction, or a message, is kept while it
     is under way; ``row`` is a row's serial number, or the place of the send event.
     """
 
@@ -46,7 +46,7 @@ class EventChunk(NamedTuple):
     messages: int
     """Slots of messages under way, in all."""
 
-    def events(self, wires: Wires) -> Events:
+    def events(self, wires: Wiring) -> Events:
         """The same as a list, with rows as they are numbered here."""
         peer = np.where(self.wire >= 0, wires.sender[self.wire], NONE).astype(np.int32)
         return Events(self.kind, self.agent, peer, self.row, self.time)
@@ -91,7 +91,7 @@ class Clock:
         self.name, self.period = schedule, period
         self.conditions = conditions or Conditions()
         self.schedule = SCHEDULES[schedule]
-        self.wires = Wires.of(mixing)
+        self.wires = Wiring.of(mixing)
         self.n_agents = n = self.wires.n_agents
         self.rng = np.random.default_rng([seed, 17])
         self.interval = 1.0 / self.conditions.speeds(n, self.rng)

@@ -52,7 +52,7 @@ class ClockMemory(NamedTuple):
     period: int
     degree: int
     """Most wires on which an agent speaks."""
-    # the network; see `Wires`
+    # the network; see `Wiring`
     starts: int
     sender: int
     listener: int

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ddol.schedules.wires import Wires
+from ddol.schedules.wiring import Wiring
 
 CONSTANT, UNIFORM, EXPONENTIAL, GEOMETRIC = range(4)
 _NAMED = {"exponential": EXPONENTIAL, "geometric": GEOMETRIC}
@@ -159,7 +159,7 @@ class Conditions:
             return np.maximum(found, 1e-3 * self.speed.mean)
         return _sized(np.asarray(self.speed, float), (n_agents,), "speed")
 
-    def on_wires(self, name: str, wires: Wires) -> np.ndarray:
+    def on_wires(self, name: str, wires: Wiring) -> np.ndarray:
         """``latency`` or ``drop`` where they are given for each link; empty where they are not."""
         links = getattr(self, name)
         if not isinstance(links, np.ndarray):

@@ -22,11 +22,11 @@ from ddol.schedules.events import (
     SEND,
     Events,
 )
-from ddol.schedules.wires import Wires
+from ddol.schedules.wiring import Wiring
 from ddol.streams.errors import DataError
 
 
-def linked(events: Events, wires: Wires, n_rows: int, name: str = "the schedule") -> EventChunk:
+def linked(events: Events, wires: Wiring, n_rows: int, name: str = "the schedule") -> EventChunk:
     """Check a list, and say where gradients and messages are kept while they are under way.
 
     Raises
@@ -39,7 +39,7 @@ def linked(events: Events, wires: Wires, n_rows: int, name: str = "the schedule"
     >>> from ddol.communicate.mixing import metropolis
     >>> from ddol.communicate.topologies import ring
     >>> from ddol.schedules.events import answer
-    >>> linked(Events.of([answer(0, 3)]), Wires.of(metropolis(ring(3))), n_rows=5)
+    >>> linked(Events.of([answer(0, 3)]), Wiring.of(metropolis(ring(3))), n_rows=5)
     Traceback (most recent call last):
     ddol.streams.errors.DataError: the schedule: event 0, answer(0, 3), answers a row that agent...
     """
@@ -67,7 +67,7 @@ def linked(events: Events, wires: Wires, n_rows: int, name: str = "the schedule"
 class _Check:
     """The rules that a list keeps to."""
 
-    def __init__(self, events: Events, wires: Wires, n_rows: int, name: str) -> None:
+    def __init__(self, events: Events, wires: Wiring, n_rows: int, name: str) -> None:
         self.events, self.wires, self.n_rows, self.name = events, wires, n_rows, name
 
     def refuse(self, place: int, why: str) -> None:

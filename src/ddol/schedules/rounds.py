@@ -17,7 +17,7 @@ from ddol.schedules.events import (
     SEND,
     Events,
 )
-from ddol.schedules.wires import Wires
+from ddol.schedules.wiring import Wiring
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,14 +26,14 @@ class RoundPlan:
 
     Parameters
     ----------
-    wires : Wires
+    wires : Wiring
     period : int
         Rounds between two exchanges; with more than one, all project before they send.
     delay : int
         Rounds between a prediction and its answer.
     """
 
-    wires: Wires
+    wires: Wiring
     period: int = 1
     delay: int = 0
 
@@ -52,7 +52,7 @@ class RoundPlan:
         --------
         >>> from ddol.communicate.mixing import metropolis
         >>> from ddol.communicate.topologies import path
-        >>> plan = RoundPlan(Wires.of(metropolis(path(2))))
+        >>> plan = RoundPlan(Wiring.of(metropolis(path(2))))
         >>> [str(event) for event in plan.events(np.array([[4, 5]]))]  # doctest: +NORMALIZE_WHITESPACE
         ['predict(0, 4)', 'predict(1, 5)', 'answer(0, 4)', 'answer(1, 5)', 'send(0)', 'send(1)',
          'receive(1, 0, 4)', 'receive(0, 1, 5)', 'mix(0)', 'mix(1)']
@@ -88,7 +88,7 @@ class RoundPlan:
         --------
         >>> from ddol.communicate.mixing import metropolis
         >>> from ddol.communicate.topologies import path
-        >>> plan = RoundPlan(Wires.of(metropolis(path(2))), delay=1)
+        >>> plan = RoundPlan(Wiring.of(metropolis(path(2))), delay=1)
         >>> plan.table_of(plan.events(np.array([[4, 5], [6, -1]]))).tolist()
         [[4, 5], [6, -1]]
         """

@@ -13,7 +13,7 @@ MOST_WIRES = 1 << 26
 
 
 @dataclass(frozen=True, eq=False)
-class Wires:
+class Wiring:
     """Places in the rows of a mixing matrix: wire e brings messages of ``sender[e]`` to an agent.
 
     Agent j hears the wires ``starts[j]:starts[j + 1]``, with rising senders, itself among them
@@ -31,14 +31,14 @@ class Wires:
     spoken: NDArray[np.int64]
 
     @classmethod
-    def of(cls, mixing: Mixing | Changing) -> Wires:
+    def of(cls, mixing: Mixing | Changing) -> Wiring:
         """The wires of a mixing; where the matrix changes, everybody can hear everybody.
 
         Examples
         --------
         >>> from ddol.communicate.mixing import metropolis
         >>> from ddol.communicate.topologies import path
-        >>> wires = Wires.of(metropolis(path(3)))
+        >>> wires = Wiring.of(metropolis(path(3)))
         >>> wires.sender.tolist(), wires.own.tolist()
         ([0, 1, 0, 1, 2, 1, 2], [0, 3, 6])
         """
@@ -71,7 +71,7 @@ class Wires:
         return np.where(keys[places] == wanted, places, -1)
 
 
-def walk_chances(mixing: Mixing | Changing, wires: Wires) -> NDArray[np.float64]:
+def walk_chances(mixing: Mixing | Changing, wires: Wiring) -> NDArray[np.float64]:
     """Chance, summed up along an agent's wires, that a token goes to their senders.
 
     Metropolis weights of the graph: on it the token visits all agents equally often.
