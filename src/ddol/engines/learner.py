@@ -19,7 +19,7 @@ from ddol.engines.local import Local
 from ddol.engines.open_round import OpenRound
 from ddol.engines.pace import Pace
 from ddol.engines.processes import Processes
-from ddol.engines.registry import Engine, ScheduledEngine, engine_named
+from ddol.engines.registry import Engine, ScheduledEngine, engine_named, is_scheduled
 from ddol.engines.round_log import RoundLog
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state
@@ -265,7 +265,7 @@ class Learner:
 
     def _end(self) -> None:
         """The streams are over: on a schedule some agents may have much left to do."""
-        if isinstance(self.engine, ScheduledEngine):
+        if is_scheduled(self.engine):
             before = self.engine.counters().rounds
             self._tell(self._kept(before, self.engine.end()), self.position)
 
@@ -332,7 +332,7 @@ class Learner:
         """Keep the snapshots that are points of the curves; the last of them all may be for the progress."""
         rounds = before + seen.rounds
         points = self.recorder.between(before, int(rounds[-1]) if len(rounds) else before)
-        mine = np.isin(rounds, points)
+        mine = np.array([point in points for point in rounds.tolist()], dtype=bool)
         self.recorder.record(rounds[mine].tolist(), seen.counters[mine], *seen.metrics[mine].T)
         return seen._replace(rounds=rounds)
 
@@ -410,7 +410,7 @@ class Learner:
     def _delivered(self, engine: Engine) -> Engine:
         """An engine in which late answers have come, in rounds without predictions: a copy if any are."""
         late = engine.counters().pending
-        if late is None or isinstance(engine, ScheduledEngine):
+        if late is None or is_scheduled(engine):
             return engine
         ended = Local(self.algorithm, engine.state())
         ended.play(Block(late.rows.slice(0, 0), np.full_like(late.table, -1)))
@@ -426,7 +426,7 @@ class Learner:
         state, weights = engine.state(), engine.weights()
         self._check_numbers(state, weights)
         messages, sent, dropped = self._sent(engine, counters.rounds)
-        scheduled = engine if isinstance(engine, ScheduledEngine) else None
+        scheduled = engine if is_scheduled(engine) else None
         return Trace(
             algorithm=self.algorithm,
             engine=self.setup.engine_name,
@@ -457,7 +457,7 @@ class Learner:
 
     def _sent(self, engine: Engine, rounds: int) -> tuple[int, int, int]:
         """Messages sent, their bytes, and how many were lost."""
-        if isinstance(engine, ScheduledEngine):
+        if is_scheduled(engine):
             return engine.sent()
         return *self.traffic.sent(rounds, engine.counters().n_features), 0
 
@@ -581,4 +581,4 @@ def _with_outputs(algorithm: Algorithm, state: State) -> State:
 
 def _moments(engine: Engine) -> tuple[Moment, ...]:
     """The run by its time, where a schedule has one."""
-    return engine.moments() if isinstance(engine, ScheduledEngine) else ()
+    return engine.moments() if is_scheduled(engine) else ()

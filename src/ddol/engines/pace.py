@@ -30,6 +30,7 @@ class Pace:
     def took(self, rounds: int, seconds: float) -> None:
         """Learn how long some rounds took."""
         affordable = int(SECONDS * rounds / max(seconds, 1e-9))
-        # A short piece, which ended with its block, says nothing against longer ones.
-        if rounds >= self.rounds or affordable < self.rounds:
+        # A short piece, which ended with its block, says nothing against longer ones: what it took was
+        # the call rather than the rounds.
+        if rounds >= self.rounds or seconds > SECONDS:
             self.rounds = max(1, min(2 * self.rounds, affordable, 1 << 40))

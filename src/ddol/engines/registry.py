@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
@@ -49,7 +49,6 @@ class Engine(Protocol):
         """Give threads and communicators back."""
 
 
-@runtime_checkable
 class ScheduledEngine(Engine, Protocol):
     """An engine that plays events; it is opened with the schedule besides.
 
@@ -71,6 +70,11 @@ class ScheduledEngine(Engine, Protocol):
 
     def events(self) -> Events | None:
         """What happened, if it was recorded, with rows numbered as in the whole data."""
+
+
+def is_scheduled(engine: Engine | None) -> TypeGuard[ScheduledEngine]:
+    """Whether an engine plays events; it is asked after every block, so nobody counts its methods."""
+    return hasattr(engine, "moments")
 
 
 def engine_named(name: str | EngineKind) -> EngineKind:

@@ -282,7 +282,8 @@ def parse_text(
     y, starts = np.empty(lines), np.empty(lines, dtype=np.int64)
     indptr = np.empty(lines + 1, dtype=np.int64)
     indices, data = np.empty(pairs, dtype=np.uint32), np.empty(pairs)
-    slow_at, slow_slot = np.empty((2, lines + pairs), dtype=np.int64)
+    # A number that needs it has more than 19 digits.
+    slow_at, slow_slot = np.empty((2, 1 + len(text) // 19), dtype=np.int64)
     bad, counts = np.empty((5, 2), dtype=np.int64), np.zeros(4, dtype=np.int64)
     arrays: dict[str, NDArray[Any]] = {
         "text": text, "y": y, "starts": starts, "indptr": indptr, "indices": indices, "data": data,

@@ -28,7 +28,7 @@ from ddol.streams.files import (
     size_of,
 )
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 2 << 20
 _LONGEST_LINE = 256 << 20
 _TAIL = 4096
 _NEWLINE = 10
