@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -251,3 +252,16 @@ def test_the_library_and_the_command_agree_on_arrays(ddol, tmp_path):
     )
     trace = library.run(library.dogd(), array_stream(X, np.where(y > 1, 1.0, -1.0)), 4)
     assert found["mistakes"] == trace.mistakes.tolist()
+
+
+@pytest.mark.parametrize("words", [("--live",), ("--live", "0")])
+def test_a_page_is_served_while_it_runs(ddol, examples, words, tmp_path):
+    done = ddol("train", *words, examples, "-q", "--checkpoint", tmp_path / "kept")
+    assert done.exit_code == 0, done.stderr
+    assert re.search(r"^live: http://127\.0\.0\.1:\d+/\?token=\S{20,}$", done.stderr, re.M)
+
+
+def test_a_port_that_is_none_is_refused(ddol, examples):
+    done = ddol("train", examples, "-q", "--live", "70000")
+    assert done.exit_code == 2
+    assert "70000" in done.stderr

@@ -39,6 +39,21 @@ class Command(click.Command):
             with formatter.section(title):
                 formatter.write_dl(records)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse, letting an option that may have a number take the next word only if it is one."""
+        may_have = {
+            name: each.flag_value
+            for each in self.get_params(ctx)
+            if isinstance(each, click.Option) and not each.is_flag and each.flag_value is not None
+            for name in each.opts
+        }
+        words = list(args)
+        for place, word in enumerate(words):
+            following = words[place + 1] if place + 1 < len(words) else ""
+            if word in may_have and not following.isdigit():
+                words[place] = f"{word}={may_have[word]}"
+        return super().parse_args(ctx, words)
+
     def get_short_help_str(self, limit: int = 45) -> str:
         """The first paragraph, which is never cut."""
         return (self.help or "").partition("\n\n")[0]

@@ -14,6 +14,7 @@ from ddol.cli.pipeline import Prepared
 from ddol.cli.table import say, summary, warn
 from ddol.model import model_of
 from ddol.storage import write_text
+from ddol.streams.stream import described
 from ddol.trace import Trace
 
 STDOUT = "-"
@@ -101,9 +102,7 @@ def _write_report(run: RunOptions, trace: Trace, prepared: Prepared) -> None:
 
     assert run.report is not None
     regret = regret_within_reach(trace, prepared.streams, run.passes)
-    data = ", ".join(source.describe() for source in prepared.sources[:3])
-    more = f" and {len(prepared.sources) - 3} more" if len(prepared.sources) > 3 else ""
-    write_report(trace, run.report, command(), regret, f"{data}{more}")
+    write_report(trace, run.report, command(), regret, described(prepared.sources))
 
 
 def command() -> str:

@@ -80,6 +80,7 @@ class RunOptions:
     resume: bool = False
     json: str | None = None
     report: str | None = None
+    live: int | None = None
     quiet: bool = False
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +28,11 @@ from ddol.engines.learner import Feed, Learner, Setup
 from ddol.storage import check_writable
 from ddol.streams.encoding import Encoding
 from ddol.streams.errors import DataError
+from ddol.streams.stream import described
 from ddol.trace import Trace
 
 if TYPE_CHECKING:
+    from ddol.live.watched import WatchedRun
     from ddol.measure.applicable import MistakeBound
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
@@ -113,8 +115,20 @@ def train(options: TrainOptions) -> Trace:
                     feed, learner.position, algorithm, bound, job.screen, bool(prepared.held)
                 )
             holdout = Holdout(prepared) if prepared.held else None
-            watch = Watch(learner, prepared, writer, job, signals, table, holdout)
+            page = None
+            if options.run.live is not None and job.leads:
+                page = stack.enter_context(_served(options.run, algorithm, feed, setup, prepared))
+            watch = Watch(learner, prepared, writer, job, signals, table, holdout, page)
             return _carry_out(options, watch, feed)
+
+
+def _served(
+    run: RunOptions, algorithm: Algorithm, feed: Feed, setup: Setup, prepared: Prepared
+) -> AbstractContextManager[WatchedRun]:
+    from ddol.live.server import served
+
+    assert run.live is not None
+    return served(algorithm, feed, setup, run.live, described(prepared.sources))
 
 
 def _data_of(options: TrainOptions, job: RunProcesses) -> list[str]:

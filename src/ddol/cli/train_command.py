@@ -219,6 +219,15 @@ _QUIET = "quiet"
 )
 @option(OUT, "--json", metavar="OUT", help="Figures as JSON; - for standard output.")
 @option(OUT, "--report", metavar="OUT.html", help="A page with curves.")
+@option(
+    OUT,
+    "--live",
+    metavar="[PORT]",
+    type=click.IntRange(0, 65535),
+    is_flag=False,
+    flag_value=0,
+    help="A page that shows the run while it goes on, for this machine.",
+)
 @debug
 def train(**given: Any) -> None:
     """Learn from DATA with N agents, in one pass.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ddol.cli.holdout import Holdout
 from ddol.cli.keeping import CheckpointWriter
@@ -13,6 +13,9 @@ from ddol.cli.stopping import Signals, StoppedError
 from ddol.cli.table import ProgressTable
 from ddol.engines.errors import RankLostError
 from ddol.engines.learner import Learner, Progress
+
+if TYPE_CHECKING:
+    from ddol.live.watched import WatchedRun
 
 
 @dataclass
@@ -26,12 +29,15 @@ class Watch:
     signals: Signals
     table: ProgressTable | None
     holdout: Holdout | None = None
+    page: WatchedRun | None = None
 
     def __call__(self, progress: Progress) -> None:
         """Look at a run that stands here."""
-        # A process that is lost here is noticed again, and made up for, by the learner.
-        with suppress(RankLostError):
+        try:
             self._look(progress)
+        except RankLostError:
+            # It is noticed again, and made up for, by the learner.
+            self._note("a process was lost; the others go on")
 
     def _look(self, progress: Progress) -> None:
         """Show, keep and stop, each if it is time to.
@@ -40,6 +46,8 @@ class Watch:
         differ once one of them was lost; so it is time for all if it is for one.
         """
         table, between_blocks = self.table, progress.position is not None
+        if self.page is not None:
+            self.page(progress)
         if table is None and not between_blocks:
             return
         shows, keeps, number = self.job.most(
@@ -54,5 +62,10 @@ class Watch:
             table.show(progress, bool(shows), measured)
         if keeps or number:
             self.writer.save(self.learner, progress, self.prepared.encoding, self.job.leads)
+            self._note(f"checkpoint after {progress.examples:,} examples")
         if number:
             raise StoppedError(number)
+
+    def _note(self, text: str) -> None:
+        if self.page is not None:
+            self.page.note(text)

@@ -25,6 +25,7 @@ from ddol.engines.learner import Feed, Setup
 from ddol.live.metrics import metrics
 from ddol.live.page import parts, whole_page
 from ddol.live.watched import WatchedRun
+from ddol.streams.stream import described
 
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
 _BETWEEN = 0.5
@@ -101,12 +102,13 @@ class LiveServer:
 
 
 @contextmanager
-def served(algorithm: Algorithm, feed: Feed, setup: Setup, port: int = 0) -> Iterator[WatchedRun]:
+def served(
+    algorithm: Algorithm, feed: Feed, setup: Setup, port: int = 0, data: str | None = None
+) -> Iterator[WatchedRun]:
     """Serve a run that follows a feed; its address is printed on standard error."""
-    data = ", ".join(stream.describe() for stream in feed.streams[:3])
-    more = f" and {len(feed.streams) - 3} more" if len(feed.streams) > 3 else ""
+    name = described(feed.streams) if data is None else data
     width = max(setup.n_features or 0, feed.n_features)
-    watched = WatchedRun(algorithm, width, f"{data}{more}", str(setup.engine), feed)
+    watched = WatchedRun(algorithm, width, name, str(setup.engine), feed)
     with LiveServer(watched, port) as server:
         print(f"live: {server.address}", file=sys.stderr, flush=True)
         yield watched

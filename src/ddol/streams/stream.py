@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -80,3 +80,16 @@ class Stream(Protocol):
 
     def locate(self, position: Position | None, row: int) -> str:
         """Where row `row` of the block that begins at `position` is, for messages."""
+
+
+def described(streams: Sequence[Stream]) -> str:
+    """Names of streams in a few words.
+
+    Examples
+    --------
+    >>> from ddol.streams.arrays import array_stream
+    >>> described([array_stream([[1.0]], [1])] * 5)
+    'X, X, X and 2 more'
+    """
+    names = ", ".join(stream.describe() for stream in streams[:3])
+    return f"{names} and {len(streams) - 3} more" if len(streams) > 3 else names
