@@ -44,7 +44,8 @@ class Command(click.Command):
         may_have = {
             name: each.flag_value
             for each in self.get_params(ctx)
-            if isinstance(each, click.Option) and not each.is_flag and each.flag_value is not None
+            if isinstance(each, click.Option)
+            and type(each.flag_value) is int  # else none, or a sentinel
             for name in each.opts
         }
         words = list(args)
