@@ -8,7 +8,7 @@ from scipy import sparse
 from ddol.communicate import mixing as mx
 from ddol.communicate import topologies as tp
 
-NAMES = [*tp._PLAIN, "random-regular:3", "erdos-renyi:0.4"]
+NAMES = [*tp.TOPOLOGIES, "random-regular:3", "erdos-renyi:0.4"]
 
 
 def uniform_by_hand(graph):

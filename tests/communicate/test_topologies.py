@@ -32,7 +32,7 @@ def test_named_graph_is_the_one_networkx_makes(name):
     assert nx.is_isomorphic(as_networkx(ours(16)), theirs(16))
 
 
-@pytest.mark.parametrize("name", [*tp._PLAIN, "random-regular:3", "erdos-renyi:0.4"])
+@pytest.mark.parametrize("name", [*tp.TOPOLOGIES, "random-regular:3", "erdos-renyi:0.4"])
 def test_neighbour_lists_are_symmetric_sorted_and_without_loops(name):
     graph = tp.topology(name, 16)
     indptr, indices = graph.csr()
@@ -48,7 +48,7 @@ def test_neighbour_lists_are_symmetric_sorted_and_without_loops(name):
     assert graph.is_connected
 
 
-@pytest.mark.parametrize("name", tp._PLAIN)
+@pytest.mark.parametrize("name", tp.TOPOLOGIES)
 def test_one_and_two_agents(name):
     one, two = tp.topology(name, 1), tp.topology(name, 2)
     assert (one.n_edges, two.n_edges) == (0, 1)
@@ -188,7 +188,7 @@ def test_bad_input_is_one_clear_line(build, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", [*tp._PLAIN, "random-regular:3"])
+@pytest.mark.parametrize("name", [*tp.TOPOLOGIES, "random-regular:3"])
 def test_drawing_keeps_agents_apart_and_inside_the_square(name):
     place = tp.topology(name, 16).positions()
     assert place.shape == (16, 2)
@@ -197,7 +197,7 @@ def test_drawing_keeps_agents_apart_and_inside_the_square(name):
     assert apart.min() > 0.05
 
 
-@pytest.mark.parametrize("name", tp._PLAIN)
+@pytest.mark.parametrize("name", tp.TOPOLOGIES)
 def test_drawing_of_one_and_two_agents(name):
     assert tp.topology(name, 1).positions().tolist() == [[0, 0]]
     two = tp.topology(name, 2).positions()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import click
@@ -18,11 +19,29 @@ Decorator = Callable[[Any], Any]
 
 
 class Option(click.Option):
-    """An option in one of the panels of the help page."""
+    """An option in one of the panels of the help page.
 
-    def __init__(self, *args: Any, panel: str = _OTHERS, **kwargs: Any) -> None:
+    ``names`` is a function, as ``"module:name"``, of the names that it understands: they take the place of
+    ``{names}`` in the help, and are found only when somebody reads it.
+    """
+
+    def __init__(
+        self, *args: Any, panel: str = _OTHERS, names: str | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self.panel = panel
+        self.panel, self.names = panel, names
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The name and what it says, with the names of the registry as it is now."""
+        if self.names is None or self.help is None:
+            return super().get_help_record(ctx)
+        module, _, function = self.names.partition(":")
+        found = getattr(import_module(module), function)()
+        plain, self.help = self.help, self.help.format(names=", ".join(found))
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.help = plain
 
 
 class Command(click.Command):
@@ -82,7 +101,8 @@ format_ = option(
     DATA,
     "--format",
     metavar="NAME",
-    help="libsvm, vw, csv, tsv, parquet, jsonl, npy or npz; by default the file's ending decides.",
+    names="ddol.cli.registries:formats",
+    help="{names}; by default the file's ending decides.",
 )
 label = option(
     DATA,

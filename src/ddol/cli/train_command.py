@@ -38,15 +38,16 @@ _QUIET = "quiet"
     "--algorithm",
     metavar="NAME",
     default="adaptive",
-    help="adaptive, dogd, doeg, coin, newton, dual-averaging; with experts dwm-i, dwm-a, drwm.",
+    names="ddol.cli.registries:algorithms",
+    help="{names}.",
 )
 @option(
     ALGORITHM,
     "--loss",
     metavar="NAME",
     show_default="the algorithm's",
-    help="hinge, squared-hinge, logistic, perceptron; for numbers squared, absolute, huber, "
-    "epsilon-insensitive, quantile.",
+    names="ddol.cli.registries:losses",
+    help="{names}.",
 )
 @option(
     ALGORITHM,
@@ -86,8 +87,8 @@ _QUIET = "quiet"
     "--topology",
     metavar="NAME",
     default="complete",
-    help="complete, ring, path, star, grid, torus, hypercube, exponential, "
-    "random-regular:DEGREE, erdos-renyi:P.",
+    names="ddol.communicate.topologies:topology_names",
+    help="{names}.",
 )
 @option(
     NETWORK,
@@ -174,7 +175,14 @@ _QUIET = "quiet"
 # How the run is carried out.
 @option(RUN, "--passes", metavar="n", type=COUNT, default=1, help="Times that the data are read.")
 @option(RUN, "--seed", metavar="n", type=COUNT_FROM_ZERO, default=0, help="Of everything random.")
-@option(RUN, "--engine", metavar="NAME", default="local", help=f"{', '.join(ENGINES)}.")
+@option(
+    RUN,
+    "--engine",
+    metavar="NAME",
+    default="local",
+    names="ddol.cli.registries:engines",
+    help="{names}.",
+)
 @option(
     RUN,
     "--workers",

@@ -22,7 +22,8 @@ from ddol.communicate.graph import (
 from ddol.communicate.random_graphs import erdos_renyi, random_regular
 
 __all__ = [
-    "NAMES",
+    "RANDOM_TOPOLOGIES",
+    "TOPOLOGIES",
     "Topology",
     "complete",
     "erdos_renyi",
@@ -37,6 +38,7 @@ __all__ = [
     "ring",
     "star",
     "topology",
+    "topology_names",
     "torus",
 ]
 
@@ -276,7 +278,7 @@ def _most_square(n: int) -> tuple[int, int]:
     return rows, n // rows
 
 
-_PLAIN: dict[str, Callable[[int], Topology]] = {
+TOPOLOGIES: dict[str, Callable[[int], Topology]] = {
     "complete": complete,
     "ring": ring,
     "path": path,
@@ -286,11 +288,23 @@ _PLAIN: dict[str, Callable[[int], Topology]] = {
     "hypercube": hypercube,
     "exponential": exponential,
 }
-_WITH_PARAMETER: dict[str, tuple[Callable[..., Topology], type]] = {
-    "random-regular": (random_regular, int),
-    "erdos-renyi": (erdos_renyi, float),
+RANDOM_TOPOLOGIES: dict[str, tuple[Callable[..., Topology], str, type]] = {
+    "random-regular": (random_regular, "DEGREE", int),
+    "erdos-renyi": (erdos_renyi, "P", float),
 }
-NAMES: tuple[str, ...] = (*_PLAIN, "random-regular:DEGREE", "erdos-renyi:P")
+"""Functions of the number of agents, a parameter and a seed; the parameter's name and type."""
+
+
+def topology_names() -> list[str]:
+    """What `topology` understands.
+
+    Examples
+    --------
+    >>> "ring" in topology_names(), "erdos-renyi:P" in topology_names()
+    (True, True)
+    """
+    drawn = [f"{name}:{parameter}" for name, (_, parameter, _) in RANDOM_TOPOLOGIES.items()]
+    return [*TOPOLOGIES, *drawn]
 
 
 def topology(spec: str | Topology | Any, n: int, seed: int = 0) -> Topology:
@@ -299,7 +313,7 @@ def topology(spec: str | Topology | Any, n: int, seed: int = 0) -> Topology:
     Parameters
     ----------
     spec : str, Topology, matrix, edges, networkx graph or function
-        A name of `NAMES` (``grid`` and ``torus`` take the most square lattice of n agents), a
+        A name of `topology_names` (``grid`` and ``torus`` take the most square lattice of n agents), a
         `Topology`, a square adjacency matrix, a list of edges, a networkx graph, or a function of
         the number of agents that returns one of these.
     n : int
@@ -338,10 +352,10 @@ def _from_value(spec: Any, n: int, seed: int) -> Topology:
 
 def _by_name(spec: str, n: int, seed: int) -> Topology:
     name, _, parameter = spec.replace("_", "-").partition(":")
-    if name in _PLAIN and not parameter:
-        return _PLAIN[name](n)
-    if name in _WITH_PARAMETER and parameter:
-        build, kind = _WITH_PARAMETER[name]
+    if name in TOPOLOGIES and not parameter:
+        return TOPOLOGIES[name](n)
+    if name in RANDOM_TOPOLOGIES and parameter:
+        build, _, kind = RANDOM_TOPOLOGIES[name]
         try:
             value = kind(parameter)
         except ValueError:
@@ -349,4 +363,4 @@ def _by_name(spec: str, n: int, seed: int) -> Topology:
                 f"`topology` {name} needs a number after the colon, got {parameter!r}"
             ) from None
         return build(n, value, seed)
-    raise ValueError(f"`topology` must be one of {', '.join(NAMES)}, got {spec!r}")
+    raise ValueError(f"`topology` must be one of {', '.join(topology_names())}, got {spec!r}")
