@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 import ddol
 from ddol.model import Model, load, model_of
+from ddol.presets import PRESETS, made_again
 from ddol.storage import read_arrays, write_arrays
 from ddol.streams import Column, DataError, Encoding, Rows
 from ddol.streams.stumps import Stumps
@@ -33,7 +34,7 @@ def test_what_is_saved_comes_back(model, tmp_path):
     model.save(tmp_path / "m.ddol")
     again = load(tmp_path / "m.ddol")
     assert np.array_equal(again.weights, model.weights)
-    assert replace(again, weights=model.weights, agents=model.agents) == model
+    assert replace(again, weights=model.weights) == model
     assert [p.name for p in tmp_path.iterdir()] == ["m.ddol"]
 
 
@@ -123,6 +124,38 @@ def test_a_run_becomes_a_model_that_predicts_as_the_agents_do():
     assert np.allclose(model.weights, trace.weights.mean(axis=0))
     assert np.mean(model.predict(A) == y) > 0.9
     assert model.training["examples"] == 400
+
+
+@pytest.mark.parametrize("name", ["adaptive", "dogd", "coin", "newton", "doeg", "p_norm"])
+@pytest.mark.parametrize("topology", [1, 3, ddol.ring(4)])
+def test_a_prediction_is_what_the_learner_would_have_said_then(tmp_path, name, topology):
+    """The next example of every agent is scored by its model as by the run that goes on."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((204, 5)) * [1, 10, 0.1, 1, 1]
+    y = np.where(A @ [1.0, -0.1, 5.0, 0.5, 0.0] > 0, "yes", "no")
+    algorithm = PRESETS[name](**({"l2": 0.0} if name == "dogd" else {})).on(topology)
+    n = algorithm.n_agents
+    seen = 200 // n * n
+    trace = ddol.run(algorithm, (A[:seen], y[:seen] == "yes"))
+    later = A[seen : seen + n] * 3.0  # beyond what was seen
+    trace.model(Encoding(classes=("no", "yes"))).save(tmp_path / "m")
+    model = load(tmp_path / "m")
+    answers = np.ones(n)
+    losses = ddol.run(
+        algorithm, (np.vstack([A[:seen], later]), np.append(y[:seen] == "yes", answers))
+    ).loss
+    for agent in range(n):
+        score = model.decision_function(later[agent : agent + 1], agent=agent)[0]
+        paid = algorithm.C * algorithm.loss.value(score, 1.0, algorithm.loss.parameters)
+        before = trace.loss[agent]
+        assert losses[agent] - before == pytest.approx(paid, abs=1e-9)
+    assert set(model.predict(A)) == {"no", "yes"}
+
+
+def test_every_preset_is_made_again_from_its_file(tmp_path):
+    for name, preset in PRESETS.items():
+        recipe = json.loads(json.dumps(preset().recipe))
+        assert made_again(recipe).update == preset().update, name
 
 
 def _header_of(path):

@@ -9,7 +9,7 @@ that engines compile.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -47,6 +47,8 @@ class Algorithm:
         and its answer.
     outputs : int
         1, or the number of classes (one-vs-all).
+    recipe : dict or None
+        How a preset made it, in plain values: what a saved model needs to score again.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Algorithm:
     delay: int = 0
     outputs: int = 1
     average_iterates: bool = False
+    recipe: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not 0.0 < self.C < math.inf:

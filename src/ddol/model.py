@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ddol.algorithm import Algorithm
+from ddol.engines.scoring import scores
+from ddol.engines.state import grow
+from ddol.engines.state_checks import expected_state
+from ddol.presets import made_again
 from ddol.storage import Expected, check_arrays, damaged, read_arrays, write_arrays
 from ddol.streams.encoder import Encoder
 from ddol.streams.encoding import Encoding
@@ -18,9 +24,10 @@ from ddol.streams.raw import Named, Raw, Table, table_of_frame
 from ddol.streams.rows import Rows
 from ddol.trace import Trace
 from ddol.update.losses import Loss, loss_named
-from ddol.update.majority import TIE
 
 KIND = "model"
+_MOST_BYTES = 1 << 30
+"""Agents' states up to this size are kept one by one; beyond it, their mean."""
 _FIGURES = (
     "engine",
     "workers",
@@ -35,8 +42,40 @@ _FIGURES = (
 
 
 @dataclass(frozen=True)
+class Knowledge:
+    """What agents know, and the algorithm that predicts with it.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        Its update reads the state.
+    theta : (copies, outputs, rows, D)
+        As in `ddol.engines.state.State`: one copy where all agents share it.
+    scalars : (copies, outputs, scalars)
+    """
+
+    algorithm: Algorithm
+    theta: np.ndarray
+    scalars: np.ndarray
+
+    def scores(self, rows: Rows, copy: int | None = None) -> np.ndarray:
+        """Scores (n, outputs) as the learner would have given them: of one copy, or the mean of all."""
+        kept = slice(None) if copy is None else slice(copy, copy + 1)
+        found = scores(self.algorithm, self.theta[kept], self.scalars[kept], rows).mean(axis=0)
+        if self.algorithm.update.experts:
+            found[np.abs(found) <= self.algorithm.update.tie] = 0.0
+        return found
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether a score is a product of weights and features, so that weights can be averaged first."""
+        update = self.algorithm.update
+        return not update.experts and update.loops(self.algorithm.average).observe is None
+
+
+@dataclass(frozen=True)
 class Model:
-    """The agents' average after a run, with what is needed to predict.
+    """What a run leaves to predict with: what agents know, and the names of columns and labels.
 
     Parameters
     ----------
@@ -50,8 +89,8 @@ class Model:
         Name and settings, for people to read.
     training : dict
         Figures of the run.
-    agents : (agents, outputs, width)
-        Weights of every agent, where they differ; empty where all share the mean.
+    known : Knowledge or None
+        What scores rows; without it, a score is the product of weights and features.
 
     Examples
     --------
@@ -66,7 +105,7 @@ class Model:
     algorithm: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
     version: str = ""
-    agents: np.ndarray = field(default_factory=lambda: np.empty((0, 0, 0)))
+    known: Knowledge | None = None
 
     @property
     def classes(self) -> tuple[Label, ...] | None:
@@ -93,7 +132,7 @@ class Model:
         sites = self.encoding.sites
         if name in sites:
             return sites.index(str(name))
-        count = max(len(self.agents), int(self.training.get("agents", 1)), len(sites))
+        count = max(int(self.training.get("agents", 1)), len(sites))
         if str(name).isdigit() and int(name) < count:
             return int(name)
         known = f"one of {listed(sites)}" if sites else f"a number from 0 to {count - 1}"
@@ -113,14 +152,13 @@ class Model:
 
     def scores(self, rows: Rows, agent: str | int | None = None) -> np.ndarray:
         """Scores of rows that are encoded already; see `decision_function`."""
-        weights = self.weights
-        if agent is not None:
-            number = self.agent_number(agent)
-            weights = self.agents[number] if len(self.agents) else weights
-        scores = _products(rows, weights)
-        if self.encoding.stumps is not None:
-            scores[np.abs(scores) <= TIE] = 0.0
-        return scores[:, 0] if len(self.weights) == 1 else scores
+        copy = None if agent is None else self.agent_number(agent)
+        known = self.known
+        if known is None or (copy is None and len(known.theta) > 1 and known.is_linear):
+            found = _products(rows, self.weights)
+        else:
+            found = known.scores(rows, copy if len(known.theta) > 1 else None)
+        return found[:, 0] if found.shape[1] == 1 else found
 
     def predict(self, X: Any, agent: str | int | None = None) -> np.ndarray:
         """Labels; numbers for a regression model. Score 0 is the positive class.
@@ -155,22 +193,40 @@ class Model:
     def save(self, path: str | Path) -> None:
         """Write the model beside ``path`` and rename it."""
         plain, arrays = self.encoding.to_plain()
+        kept = {f"encoding.{name}": array for name, array in arrays.items()}
+        kept["weights"] = self.weights
+        if self.known is not None:
+            kept |= {"theta": self.known.theta, "scalars": self.known.scalars}
         header = {
             "version": self.version,
             "encoding": plain,
             "loss": self.loss,
             "outputs": len(self.weights),
             "width": self.weights.shape[1],
-            "agents": len(self.agents),
+            "recipe": self._recipe(),
             "algorithm": self.algorithm,
             "training": self.training,
         }
-        kept = {
-            "weights": self.weights,
-            "agents": self.agents,
-            **{f"encoding.{k}": v for k, v in arrays.items()},
-        }
         write_arrays(path, KIND, kept, header)
+
+    def _recipe(self) -> dict[str, Any] | None:
+        """How the algorithm is made again; None where weights alone will do."""
+        if self.known is None:
+            return None
+        algorithm = self.known.algorithm
+        if algorithm.recipe is None:
+            if self.known.is_linear:
+                return None
+            raise DataError(
+                f"the algorithm {algorithm.name} is one of your own and scores by more than weights; "
+                "make it by a preset of ddol to save its model"
+            )
+        return {
+            "made": dict(algorithm.recipe),
+            "average": algorithm.average,
+            "outputs": algorithm.outputs,
+            "copies": len(self.known.theta),
+        }
 
     @property
     def has_chances(self) -> bool:
@@ -203,10 +259,8 @@ def load(path: str | Path) -> Model:
         parts = {name.removeprefix("encoding."): arrays[name] for name in own}
         encoding = Encoding.from_plain(header["encoding"], parts)
         shape = int(header["outputs"]), int(header["width"])
-        agents = int(header["agents"])
-        each = (agents, *shape) if agents else (0, 0, 0)
-        expected = {"weights": Expected("float64", shape), "agents": Expected("float64", each)}
-        check_arrays(path, {k: v for k, v in arrays.items() if k in expected}, expected)
+        weights = {"weights": arrays["weights"]}
+        check_arrays(path, weights, {"weights": Expected("float64", shape)})
         if encoding.width is not None and encoding.width != shape[1]:
             raise ValueError(f"{shape[1]} weights for {encoding.width} features")
         if encoding.n_outputs != shape[0] and encoding.stumps is None:
@@ -218,12 +272,29 @@ def load(path: str | Path) -> Model:
             algorithm=dict(header["algorithm"]),
             training=dict(header["training"]),
             version=str(header["version"]),
-            agents=_finite(path, arrays["agents"]),
+            known=_known(path, header["recipe"], arrays, shape[1]),
         )
 
 
+def _known(
+    path: str | Path, recipe: Mapping[str, Any] | None, arrays: dict[str, np.ndarray], width: int
+) -> Knowledge | None:
+    if recipe is None:
+        return None
+    algorithm = replace(
+        made_again(recipe["made"]), average=recipe["average"], outputs=int(recipe["outputs"])
+    )
+    state = expected_state(algorithm, width)
+    copies = (int(recipe["copies"]),)
+    expected = {
+        name: Expected("float64", copies + state[name].shape[1:]) for name in ("theta", "scalars")
+    }
+    check_arrays(path, {name: arrays[name] for name in expected if name in arrays}, expected)
+    return Knowledge(algorithm, arrays["theta"], arrays["scalars"])
+
+
 def model_of(trace: Trace, encoding: Encoding, settings: dict[str, Any] | None = None) -> Model:
-    """The model that a run leaves: the mean over agents of their weights.
+    """The model that a run leaves: all that its agents know.
 
     Parameters
     ----------
@@ -232,16 +303,27 @@ def model_of(trace: Trace, encoding: Encoding, settings: dict[str, Any] | None =
         Of the data that the run learned from.
     settings : dict, optional
         What else to keep about the algorithm.
+
+    Examples
+    --------
+    >>> import ddol
+    >>> trace = ddol.run(ddol.dogd(), (np.eye(2), [0, 1]))
+    >>> trace.model().predict(np.eye(2))
+    array([0, 1])
     """
-    agents = trace.weights
-    weights = agents.mean(axis=0)
+    width = trace.weights.shape[2]
     if encoding.stumps is None and encoding.columns is None and encoding.bits is None:
         # A stream may end before it has shown every column that it was said to have, or show more.
-        encoding = replace(encoding, n_features=weights.shape[1] - encoding.intercept)
-    missing = (encoding.width or 0) - weights.shape[1]
-    if missing > 0:  # names that were read ahead and not learned from
-        weights = np.pad(weights, ((0, 0), (0, missing)))
-        agents = np.pad(agents, ((0, 0), (0, 0), (0, missing)))
+        encoding = replace(encoding, n_features=width - encoding.intercept)
+    state, known, weights = trace.state, None, trace.weights.mean(axis=0)
+    # Names that were read ahead have a place already, though nobody has learned from them.
+    ahead = max(width, encoding.width or 0) - width
+    if state is not None and not state.sums.size:
+        state = grow(trace.algorithm, state, width + ahead)
+        known = Knowledge(trace.algorithm, *_affordable(state.theta, state.scalars))
+    elif state is not None:
+        weights = state.sums.mean(axis=0) / max(state.rounds, 1)
+    weights = np.pad(weights, ((0, 0), (0, ahead)))
     figures = {k: v for k, v in trace.to_dict().items() if k in _FIGURES}
     figures |= {"mean_loss": trace.mean_loss, "agents": trace.agents}
     if trace.classification:
@@ -253,8 +335,15 @@ def model_of(trace: Trace, encoding: Encoding, settings: dict[str, Any] | None =
         algorithm={"name": trace.name, **(settings or {})},
         training=figures,
         version=trace.version,
-        agents=agents if len(agents) > 1 else np.empty((0, 0, 0)),
+        known=known,
     )
+
+
+def _affordable(theta: np.ndarray, scalars: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All copies, or their mean where they are too large to be kept one by one."""
+    if theta.nbytes <= _MOST_BYTES:
+        return theta, scalars
+    return theta.mean(axis=0, keepdims=True), scalars.mean(axis=0, keepdims=True)
 
 
 def as_raw(X: Any) -> Raw:

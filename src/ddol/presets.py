@@ -5,12 +5,15 @@ Every preset imports its own update, so that a run does not wait for the others.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ddol.algorithm import Algorithm
-from ddol.update.losses import REGRESSION, Loss, hinge, loss_named, perceptron, zero_one
+from ddol.update.losses import LOSSES, REGRESSION, Loss, hinge, loss_named, perceptron, zero_one
 from ddol.update.majority import Majority
 from ddol.update.rates import Rate, constant, inverse_sqrt
 
@@ -23,6 +26,47 @@ def _rate(rate: float | Rate) -> Rate:
     return rate if callable(rate) else inverse_sqrt(rate)
 
 
+def noted(make: Callable[..., Algorithm]) -> Callable[..., Algorithm]:
+    """A preset whose algorithms remember, in plain values, how they were made."""
+    signature = inspect.signature(make)
+
+    @functools.wraps(make)
+    def made(*args: Any, **options: Any) -> Algorithm:
+        algorithm = make(*args, **options)
+        bound = signature.bind(*args, **options)
+        bound.apply_defaults()
+        given = {name: _plain(v) for name, v in bound.arguments.items() if name != "places"}
+        if "loss" in given and algorithm.loss.name not in LOSSES:
+            return algorithm  # a loss of one's own has no name to find it by
+        return replace(algorithm, recipe={"preset": make.__name__, **given})
+
+    return made
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Loss):
+        return {"name": value.name, "parameters": list(value.parameters)}
+    return None if callable(value) else value
+
+
+def made_again(recipe: Mapping[str, Any]) -> Algorithm:
+    """The algorithm that a preset made; a rate that was a function is the preset's own again.
+
+    Examples
+    --------
+    >>> made_again(dogd("logistic", radius=2.0).recipe).loss.name
+    'logistic'
+    """
+    given = {name: value for name, value in recipe.items() if value is not None}
+    make = PRESETS[given.pop("preset")]
+    if isinstance(given.get("loss"), Mapping):
+        noted_loss = given["loss"]
+        loss = loss_named(noted_loss["name"])
+        given["loss"] = replace(loss, parameters=tuple(noted_loss["parameters"]))
+    return make(**given)
+
+
+@noted
 def adaptive(
     loss: Loss | str = hinge, rate: float | Rate | None = None, C: float = 1.0, **places: Any
 ) -> Algorithm:
@@ -44,6 +88,7 @@ def adaptive(
     return Algorithm("adaptive", Adaptive(regression), chosen, _constant(steps), C, **places)
 
 
+@noted
 def coin(loss: Loss | str = "logistic", C: float = 1.0, **places: Any) -> Algorithm:
     """Parameter-free coin betting per feature: no rate at all."""
     from ddol.update.adaptive import Coin
@@ -53,6 +98,7 @@ def coin(loss: Loss | str = "logistic", C: float = 1.0, **places: Any) -> Algori
     return Algorithm("coin", update, chosen, constant(1.0), C, **places)
 
 
+@noted
 def newton(
     loss: Loss | str = hinge, rate: float | Rate | None = None, C: float = 1.0, **places: Any
 ) -> Algorithm:
@@ -68,6 +114,7 @@ def newton(
     return Algorithm("newton", Newton(regression), chosen, _constant(steps), C, **places)
 
 
+@noted
 def dual_averaging(
     loss: Loss | str = hinge,
     rate: float | Rate = 1.0,
@@ -89,6 +136,7 @@ def dual_averaging(
     return Algorithm("dual_averaging", update, loss_named(loss), _rate(rate), C, **places)
 
 
+@noted
 def dogd(
     loss: Loss | str = hinge,
     C: float = 1.0,
@@ -112,6 +160,7 @@ def dogd(
     return Algorithm("dogd", update, loss_named(loss), _rate(rate), C, **places)
 
 
+@noted
 def doeg(
     loss: Loss | str = hinge,
     radius: float = 1.0,
@@ -137,6 +186,7 @@ def oeg(*args: Any, **options: Any) -> Algorithm:
     return doeg(*args, **options)
 
 
+@noted
 def winnow(rate: float | Rate = 1.0, radius: float = 1.0, **places: Any) -> Algorithm:
     """Multiplicative updates on mistakes, weights on the simplex (normalised Winnow)."""
     from ddol.update.domains import simplex
@@ -146,6 +196,7 @@ def winnow(rate: float | Rate = 1.0, radius: float = 1.0, **places: Any) -> Algo
     return Algorithm("winnow", update, perceptron, _constant(rate), **places)
 
 
+@noted
 def p_norm(
     p: float = 1.5,
     loss: Loss | str = perceptron,
@@ -162,16 +213,19 @@ def p_norm(
     return Algorithm("p_norm", update, loss_named(loss), _rate(rate), **places)
 
 
+@noted
 def dwm_i(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
     """Distributed weighted majority by imitation: geometric means of the weights (Algorithm 2)."""
     return _majority("dwm_i", alpha, n_classes, "dual", False, **places)
 
 
+@noted
 def dwm_a(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
     """Distributed weighted majority by averaging: arithmetic means of the weights (Algorithm 3)."""
     return _majority("dwm_a", alpha, n_classes, "primal", False, **places)
 
 
+@noted
 def drwm(alpha: float = 0.9, n_classes: int = 2, average: str = "dual", **places: Any) -> Algorithm:
     """Distributed randomised weighted majority: follow expert p with probability w_p/Σw."""
     return _majority("drwm", alpha, n_classes, average, True, **places)

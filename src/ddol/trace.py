@@ -210,6 +210,8 @@ class Trace:
         The run by its (virtual) time, where a schedule has one; the last is its end.
     events : Events
         What happened, where it was recorded.
+    encoding : Encoding
+        What columns, labels and sites of the data are called, where it is known.
     """
 
     algorithm: Any
@@ -232,6 +234,7 @@ class Trace:
     dropped: int = 0
     moments: tuple[Moment, ...] = ()
     events: Any = None
+    encoding: Any = None
 
     @property
     def name(self) -> str:
@@ -277,6 +280,19 @@ class Trace:
     def agent_weights(self, agent: int) -> np.ndarray:
         """Final weights (outputs, D) of one agent."""
         return self.weights[agent if len(self.weights) > 1 else 0]
+
+    def model(self, encoding: Any = None) -> Any:
+        """What the agents know, to predict with: `ddol.model.Model`.
+
+        Parameters
+        ----------
+        encoding : Encoding, optional
+            Of the data; by default that of the run's own, or columns by number and answers as they are.
+        """
+        chosen = self.encoding if encoding is None else encoding
+        if chosen is None:
+            chosen = import_module("ddol.streams.encoding").Encoding()
+        return import_module("ddol.model").model_of(self, chosen)
 
     @cached_property
     def bounds(self) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def check_files(folder):
     one = LibsvmStream((f"{folder}/0.libsvm",), chunk_bytes=700)
     each = [LibsvmStream((f"{folder}/{k}.libsvm",), chunk_bytes=700) for k in range(4)]
     for streams in ([one], each):
-        labelled = encoded(algorithm, streams)
+        labelled, _ = encoded(algorithm, streams)
         expected = run(algorithm, labelled, passes=2)
         found = run(algorithm, labelled, engine="mpi", passes=2)
         assert_array_equal(found.mistakes, expected.mistakes)
@@ -108,7 +108,7 @@ def play(folder, engine, after_block=lambda learner, blocks: None, saved=None):
     if saved is not None:
         resume(learner, saved)
     learner.on_progress = watch
-    feed = Feed(encoded(algorithm, streams), passes=2, block_rounds=20)
+    feed = Feed(encoded(algorithm, streams)[0], passes=2, block_rounds=20)
     learner.follow(feed, learner.position)
     return learner
 

@@ -78,8 +78,8 @@ def encoded(
     streams: Any,
     classes: Sequence[Label] | None = None,
     checked: bool = True,
-) -> list[Stream]:
-    """Streams with encoded labels; regression targets stay as they are.
+) -> tuple[list[Stream], Encoder]:
+    """Streams with encoded columns and labels, and what encodes them.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def encoded(
         _check_dense(algorithm, found)
     parts = [s if s.restartable else ReadAhead(s) for s in found]
     encoder = Encoder(_encoding(algorithm, parts, classes))
-    return [encoder.stream(part) for part in parts]
+    return [encoder.stream(part) for part in parts], encoder
 
 
 def _encoding(

@@ -91,7 +91,7 @@ def run(
     # A pass over the memory takes half as long as learning: where the loss tells, at the end, of features
     # that are not finite, nobody looks before. Processes must agree beforehand.
     told = algorithm.update.loops(algorithm.average).propagates_nan and engine != "mpi"
-    found = encoded(algorithm, streams, classes, checked=not told)
+    found, encoder = encoded(algorithm, streams, classes, checked=not told)
     plan = schedule_of(schedule, conditions, record, replay)
     setup = Setup(engine, workers, seed, n_features, address, on_lost, plan)
     feed = Feed(found, passes)
@@ -102,7 +102,7 @@ def run(
             page = stack.enter_context(_live_page(algorithm, feed, setup, live))
             learner.on_progress = page if on_progress is None else _both(page, on_progress)
         learner.follow(feed)
-        return learner.trace()
+        return replace(learner.trace(), encoding=encoder.encoding)
 
 
 def _live_page(algorithm: Algorithm, feed: Feed, setup: Setup, live: bool | int) -> Any:

@@ -111,7 +111,7 @@ def regret(
     ((4,), True, True)
     """
     algorithm: Algorithm = trace.algorithm
-    dealt = _Dealt(algorithm, encoded(algorithm, data), passes)
+    dealt = _Dealt(algorithm, encoded(algorithm, data)[0], passes)
     if dealt.examples != trace.examples:
         raise ValueError(
             f"the trace is of {trace.examples} examples, the data have {dealt.examples} in {passes} "
