@@ -370,9 +370,23 @@ def test_random_bytes_never_crash(tmp_path):
     alphabet = np.frombuffer(b"0123456789:.:+-eE  \t\r\n#qid\0\xff", dtype=np.uint8)
     for trial in range(200):
         text = rng.choice(alphabet, 200).tobytes()
-        stream = stream_of(tmp_path, text, on_bad_line="skip", chunk_bytes=64)
+        stream = stream_of(
+            tmp_path, text, on_bad_line="skip", chunk_bytes=64, labelled=trial % 2 == 0 or None
+        )
         try:
             rows = read(stream)
         except DataError:
             continue
-        assert np.isfinite(rows.data).all() and np.isfinite(rows.y).all(), trial
+        labels = rows.y if stream.labelled else rows.y[~np.isnan(rows.y)]
+        assert np.isfinite(rows.data).all() and np.isfinite(labels).all(), trial
+
+
+def test_lines_may_have_no_label(tmp_path):
+    text = "1:0.5 2:1\n3 1:1\n\n2:2\n"
+    rows = read(stream_of(tmp_path, text))
+    assert np.array_equal(rows.y, [np.nan, 3, np.nan], equal_nan=True)
+    assert rows.data.tolist() == [0.5, 1, 1, 2]
+    with pytest.raises(DataError, match=r":1:1: found '1:0.5', expected a number as label"):
+        read(stream_of(tmp_path, text, labelled=True))
+    rows = read(stream_of(tmp_path, "1:0.5\n2:1\n", labelled=False))
+    assert np.isnan(rows.y).all() and rows.indices.tolist() == [0, 1]

@@ -160,3 +160,26 @@ def test_an_index_may_begin_with_zeros(tmp_path):
     path.write_text("1 000000000000001:1 0002:2\n")
     [(rows, _)] = LibsvmStream((str(path),)).read()
     assert rows.indices.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(("ending", "pack"), [("", bytes), (".gz", gzip.compress)])
+@pytest.mark.parametrize("hard", [60, 300])
+def test_more_files_than_may_be_open(tmp_path, ending, pack, hard):
+    for k in range(100):
+        (tmp_path / f"{k}.libsvm{ending}").write_bytes(pack(b"1 1:1\n" * 300))
+    code = (
+        "import resource, glob, sys\n"
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, (50, {hard}))\n"
+        "from ddol.streams.libsvm import LibsvmStream\n"
+        f"names = glob.glob('{tmp_path}/*.libsvm{ending}')\n"
+        "readers = [LibsvmStream((name,), chunk_bytes=64).read() for name in names]\n"
+        "try:\n"
+        "    print(sum(len(rows) for _ in range(3) for r in readers for rows, _ in [next(r)]) > 2900)\n"
+        "except Exception as error:\n"
+        "    print(error)\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    if ending and hard < 100:
+        assert "raise it with ulimit -n" in found.stdout
+    else:
+        assert found.stdout == "True\n"

@@ -137,3 +137,22 @@ def test_mutated_text_never_breaks_the_reader(tmp_path):
                 plain(stream)
             except DataError as error:
                 assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("cat 1:0.5 2:1\ndog 1:2\n", True),
+        ("1 price:0.5 colour=red\n", True),
+        ("1 1:0.5\n-1 2:1 # comment\n", False),
+        ("1 1:0.5\n1 x\n", False),
+        ("a,b,c\n1,2,3\n", False),
+        ("1 1:abc\n", False),
+        ("nan 1:0.5\n", False),
+        ("1 qid:3 1:1\n", False),
+    ],
+)
+def test_words_in_libsvm_text_make_it_named(tmp_path, text, named):
+    path = tmp_path / "a.libsvm"
+    path.write_text(text)
+    assert (type(open_stream(path)) is LineStream) == named

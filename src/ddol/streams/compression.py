@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
 from ddol.streams.errors import DataError
+from ddol.streams.files import open_bytes
 
 ENDINGS = (".gz", ".bz2", ".xz", ".zst")
 _MOST_BYTES = 10
@@ -61,6 +62,12 @@ def recognised(path: str, stored: BinaryIO) -> tuple[str | None, BinaryIO]:
             "or has the wrong name, fetch or rename it"
         )
     return found, stored
+
+
+def is_compressed(path: str) -> bool:
+    """Whether a file that can be read again is compressed."""
+    with open_bytes(path) as stored:
+        return recognised(path, stored)[0] is not None
 
 
 def decompressed(path: str, stored: BinaryIO, compression: str | None) -> BinaryIO:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import select
@@ -109,7 +110,7 @@ def open_bytes(path: str) -> BinaryIO:
         # Opening a named pipe would wait for its writer, deaf to signals that only ask to stop.
         number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         return cast(BinaryIO, _Pipe(number))
-    return open(path, "rb")  # noqa: PTH123
+    return _opened(path)
 
 
 def read_range(path: str, first: int, last: int) -> bytes:
@@ -118,9 +119,32 @@ def read_range(path: str, first: int, last: int) -> bytes:
         from ddol.streams.remote import read_remote
 
         return read_remote(path, first, last)
-    with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+    with _opened(path, buffering=0) as file:
         file.seek(first)
         return file.read(last - first)
+
+
+def _opened(path: str, buffering: int = -1) -> BinaryIO:
+    """Open a file on disk, and more files than the system lets a process have at first."""
+    try:
+        return open(path, "rb", buffering=buffering)  # noqa: PTH123
+    except OSError as error:
+        if error.errno != errno.EMFILE or not _allow_more_files():
+            raise
+    return open(path, "rb", buffering=buffering)  # noqa: PTH123
+
+
+def _allow_more_files() -> bool:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        raise DataError(
+            f"found more than {soft} files to be read at the same time, expected no more than the system "
+            "allows; raise it with ulimit -n, or decompress them"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return True
 
 
 def _standard_input() -> BinaryIO:

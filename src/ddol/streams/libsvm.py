@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from ddol.streams import libsvm_kernel as kernel
 from ddol.streams.bad_lines import BadLines
 from ddol.streams.errors import DataError
-from ddol.streams.files import check_first_reading, describe_paths, read_once
+from ddol.streams.files import check_first_reading, describe_paths, read_once, size_of
 from ddol.streams.formats import ReadOptions
 from ddol.streams.libsvm_messages import describe_error
 from ddol.streams.number_kernel import exact_number
@@ -36,6 +37,10 @@ from ddol.streams.text import (
 )
 
 _MOST_INDEX = 1 << 31
+_FIRST_BYTES, _FIRST_LINES = 1 << 16, 50
+_FEATURE = re.compile(rb"[^:=\x00-\x1f]+=[^\x00-\x1f]+|[^=\x00-\x1f]+:[-+.0-9eE]+")
+_WORD = re.compile(rb"(?!(?i:nan|inf|infinity)$)[A-Za-z_\x80-\xff][-\w\x80-\xff]*")
+_LABELLED = {None: kernel.PERHAPS, True: kernel.ALWAYS, False: kernel.NEVER}
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,9 @@ class LibsvmStream:
     on_bad_line
         ``"error"`` raises `DataError` at the first bad line; ``"skip"`` leaves such lines
         out and counts them in `bad_lines`.
+    labelled
+        Whether lines begin with a label. By default those do that do not begin with ``index:``; the
+        label of the others is NaN.
     keep
         ``(first, last, n_agents)``: only rows of agents `first` to `last` (exclusive) under
         round-robin dealing are needed, so that the text of the others is passed over. They
@@ -82,6 +90,7 @@ class LibsvmStream:
     n_features: int | None = None
     n_examples: int | None = None
     on_bad_line: Literal["error", "skip"] = "error"
+    labelled: bool | None = None
     keep: tuple[int, int, int] | None = None
     part: tuple[int, int] | None = None
     chunk_bytes: int = CHUNK_BYTES
@@ -207,7 +216,8 @@ class LibsvmStream:
     def _parse(self, chunk: Chunk, row: int = 0) -> _Lines:
         skip = self.on_bad_line == "skip"
         keep = self.keep if self._keeps and self.keep is not None else (0, 0, 0)
-        lines = parse_text(chunk.text, (self.index_base, self._limit, skip), row, keep)
+        rules = (self.index_base, self._limit, skip, _LABELLED[self.labelled])
+        lines = parse_text(chunk.text, rules, row, keep)
         if lines.n_bad and not skip:
             raise DataError(self._message(chunk, *lines.bad[0]))
         if self.n_features is not None:
@@ -262,7 +272,7 @@ class _Lines:
 
 def parse_text(
     text: Bytes,
-    rules: tuple[int, int, bool],
+    rules: tuple[int, int, bool, int],
     first_row: int = 0,
     keep: tuple[int, int, int] = (0, 0, 0),
 ) -> _Lines:
@@ -273,7 +283,8 @@ def parse_text(
     text
         Bytes that end with a newline.
     rules
-        Index of the first feature, limit of columns, and whether to go on after a bad line.
+        Index of the first feature, limit of columns, whether to go on after a bad line, and
+        whether lines begin with labels.
     first_row, keep
         Number of the first row, and whose rows are needed; see `LibsvmStream`.
     """
@@ -290,10 +301,10 @@ def parse_text(
         "slow_at": slow_at, "slow_slot": slow_slot, "bad": bad, "counts": counts,
     }  # fmt: skip
     mine, end_mine, n_agents = keep
-    base, limit, lenient = rules
+    base, limit, lenient, labelled = rules
     job = kernel.Job(
         size=len(text), first_row=first_row, mine=mine, end_mine=end_mine, n_agents=n_agents,
-        base=base, limit=limit, lenient=lenient, most_bad=len(bad),
+        base=base, limit=limit, lenient=lenient, labelled=labelled, most_bad=len(bad),
         **{name: array.ctypes.data for name, array in arrays.items()},
     )  # fmt: skip
     kernel.parse(job)
@@ -318,12 +329,34 @@ def parse_text(
 
 
 def open_libsvm(paths: tuple[str, ...], options: ReadOptions) -> Stream:
-    """Stream over LIBSVM text."""
+    """Stream over LIBSVM text, or over named text where labels or features are words."""
+    if options.format is None and looks_named(paths[0]):
+        from ddol.streams.vw_text import open_named
+
+        return open_named(paths, options)
     return LibsvmStream(
         paths,
         index_base=options.index_base,
         n_features=options.n_features,
         on_bad_line=options.on_bad_line,
+        labelled=options.labelled,
         keep=options.keep,
         chunk_bytes=options.chunk_bytes,
     )
+
+
+def looks_named(path: str) -> bool:
+    """Whether the first lines of a file are ``label name:value name=text`` and have words in them."""
+    if read_once(path) or not size_of(path):
+        return False
+    words = False
+    for _, load in cut([path], BEGINNING, _FIRST_BYTES):
+        for line in load().text[:_FIRST_BYTES].tobytes().splitlines()[:_FIRST_LINES]:
+            label, *features = line.split(b"#")[0].split() or [b"0"]
+            if not all(map(_FEATURE.fullmatch, features)):
+                return False
+            names = (feature.partition(b":")[0] for feature in features)
+            numbered = all(name.isdigit() or name == b"qid" for name in names)
+            words = words or not numbered or bool(features and _WORD.fullmatch(label))
+        break
+    return words

@@ -37,6 +37,8 @@ from ddol.streams.number_kernel import (
 BAD_LABEL, BAD_INDEX, NO_COLON, BAD_VALUE, BELOW_BASE, NOT_ASCENDING, TOO_LARGE, OVERFLOW = range(
     1, 9
 )
+NEVER, ALWAYS, PERHAPS = range(3)
+"""Whether lines begin with a label."""
 _NEWLINE, _CR, _SPACE, _TAB, _HASH, _COLON = 10, 13, 32, 9, 35, 58
 
 
@@ -131,6 +133,8 @@ class Job(NamedTuple):
     """Limit of columns."""
     lenient: bool
     """Whether to go on after a bad line."""
+    labelled: int
+    """Whether lines begin with a label: NEVER, ALWAYS or PERHAPS."""
     y: int
     """float64: labels"""
     starts: int
@@ -185,6 +189,9 @@ def _read_row(job, p, row, nnz, n_slow):
     """Read a label and its pairs; returns as `_read_features` does."""
     text = bytes_at(job.text)
     label, end, how = read_number(text, p)
+    if job.labelled != ALWAYS and (job.labelled == NEVER or (end > p and text[end] == _COLON)):
+        floats(job.y)[row] = np.nan
+        return _read_features(job, _skip_query(text, p), nnz, n_slow)
     if how == NO_NUMBER or not _ends_token(text[end]):
         return p, nnz, n_slow, BAD_LABEL
     if how == TOO_BIG:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from ddol.streams.rows import Rows
-
 Position: TypeAlias = Any
 """A JSON-able value that says where reading stands; only its own stream understands it."""
 
@@ -61,8 +59,10 @@ class Stream(Protocol):
 
     def read(
         self, position: Position | None = None, pass_number: int = 0
-    ) -> Iterator[tuple[Rows, Position]]:
-        """Yield rows and the position right after them.
+    ) -> Iterator[tuple[Any, Position]]:
+        """Yield blocks of rows and the position right after each.
+
+        A reader yields what its format has (`ddol.streams.raw.Raw`), an encoded stream `Rows`.
 
         Parameters
         ----------

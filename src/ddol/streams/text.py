@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ddol.streams.compression import decompressed, reading, recognised
+from ddol.streams.compression import decompressed, is_compressed, reading, recognised
 from ddol.streams.errors import DataError
 from ddol.streams.files import (
     STDIN,
@@ -176,12 +176,13 @@ def _cut_file(
 ) -> Iterator[Load]:
     check_readable(path)
     with reading(path):
+        if not read_once(path) and not is_compressed(path):
+            # Nothing stays open between two chunks: there may be more files than may be open.
+            yield from _ranges(path, number, start, at_line, high, chunk_bytes)
+            return
         stored = open_bytes(path)
         try:
             compression, text = recognised(path, stored)
-            if compression is None and not read_once(path):
-                yield from _ranges(path, number, start, at_line, high, chunk_bytes)
-                return
             if high is not None:
                 raise not_divisible(path)
             text = decompressed(path, text, compression)
