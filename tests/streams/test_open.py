@@ -1,4 +1,6 @@
 import bz2
+import gzip
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -36,7 +38,8 @@ def read(stream):
     ],
 )
 def test_the_ending_decides(tmp_path, name, kind):
-    (tmp_path / name).write_text("x")
+    pack = {".gz": gzip.compress, ".bz2": bz2.compress}.get(Path(name).suffix, bytes)
+    (tmp_path / name).write_bytes(pack(b"x"))
     stream = open_stream(tmp_path / name)
     assert type(stream) is kind
     if kind is LineStream:
