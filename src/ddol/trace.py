@@ -122,6 +122,12 @@ class Recorder:
         self.detailed = n_agents <= MOST_AGENT_CURVES
         self.pieces = [self._piece([], np.empty((0, n_agents, 4)), [], [])]
 
+    @property
+    def last(self) -> int:
+        """The last round that was recorded, 0 for none."""
+        known = [piece["rounds"][-1] for piece in self.pieces if len(piece["rounds"])]
+        return int(known[-1]) if known else 0
+
     def next_round(self, rounds: int) -> int:
         """First round after ``rounds`` that is to be recorded."""
         return next_point(rounds)

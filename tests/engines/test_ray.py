@@ -22,6 +22,7 @@ from ddol.engines.ray import Ray
 from ddol.engines.ray_host import Host, Status
 from ddol.engines.ray_watch import Watch
 from ddol.engines.setup import Setup
+from ddol.schedules.schedule import Schedule
 from ddol.streams.rows import Rows
 from ddol.streams.synthetic import SyntheticStream
 
@@ -259,3 +260,70 @@ def test_the_command_line_leaves_no_cluster_behind(tmp_path: Path):
     assert missing.returncode == 2
     assert missing.stderr.count("\n") == 1
     assert "no Ray cluster answers" in missing.stderr
+
+
+# Asynchronous turns.
+
+
+@pytest.mark.parametrize("staleness", [None, 2])
+def test_what_actors_did_plays_again_to_the_bit(staleness):
+    algorithm = ddol.adaptive().on(ddol.ring(4), period=4, delay=1)
+    happened = ddol.run(
+        algorithm,
+        STREAM,
+        engine="ray",
+        workers=2,
+        schedule=Schedule("async", staleness=staleness),
+        record=True,
+    )
+    assert happened.events is not None
+    again = ddol.run(algorithm, STREAM, replay=happened.events)
+    assert again.mistakes.tolist() == happened.mistakes.tolist()
+    np.testing.assert_array_equal(again.weights, happened.weights)
+    np.testing.assert_array_equal(again.loss, happened.loss)
+    if staleness is not None:
+        assert happened.messages > 0
+
+
+def asynchronous(on_lost):
+    algorithm = ddol.dogd().on(ddol.ring(4), period=64)
+    learner = Learner(algorithm, Setup("ray", 2, on_lost=on_lost, schedule=Schedule("async")))
+    learner.feed = Feed([SLOW])
+    kill_when(learner.opened(0), 1, 2.0)
+    learner.follow(Feed([SLOW]))
+    trace = learner.trace()
+    learner.close()
+    return trace
+
+
+def test_nobody_waits_for_an_actor_that_is_started_again(capfd):
+    trace = asynchronous("wait")
+    assert trace.examples == 400_000
+    assert trace.error < 0.1
+    said = capfd.readouterr().err
+    assert "actor 1 (agents 2–3) was lost; Ray starts another one" in said
+    assert "actor 0" not in said
+
+
+def test_going_on_without_an_actor(capfd):
+    trace = asynchronous("without")
+    examples = trace.state.examples
+    assert examples[:2].tolist() == [100_000, 100_000]
+    assert (examples[2:] < 100_000).all()
+    assert "the others go on without it" in capfd.readouterr().err
+
+
+def test_asynchronous_streams_must_say_how_wide_they_are(tmp_path: Path):
+    path = tmp_path / "a.libsvm"
+    path.write_text("1 1:1\n-1 2:1\n" * 10)
+    from ddol.streams.open import open_stream
+
+    with pytest.raises(EngineError, match="--features n"):
+        ddol.run(
+            ddol.dogd(),
+            open_stream(str(path)),
+            ddol.ring(3),
+            engine="ray",
+            workers=2,
+            schedule="async",
+        )

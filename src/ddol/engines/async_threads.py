@@ -46,28 +46,41 @@ class AsyncThreads:
     workers : int or None
     schedule : Schedule
         ``async``, under no other conditions than a delay.
+    own : (first, agents), optional
+        Agents that are played here; rows of the others are published by whoever hears of them. All if it is
+        not given.
     """
 
     name = "threads"
 
     def __init__(
-        self, algorithm: Algorithm, state: State, workers: int | None, schedule: Schedule
+        self,
+        algorithm: Algorithm,
+        state: State,
+        workers: int | None,
+        schedule: Schedule,
+        own: tuple[int, int] | None = None,
     ) -> None:
         _check(algorithm, state, schedule)
         self.algorithm, self.schedule = algorithm, schedule
-        self.workers = min(checked_workers(workers), algorithm.n_agents)
+        self.together = own is None
+        """Whether all agents are here, and are through with a block at the same time."""
+        first, agents = own or (0, algorithm.n_agents)
+        self.workers = min(checked_workers(workers), agents)
+        self._shares = [(first + lo, n) for lo, n in split(agents, self.workers)]
         self.wires = Wiring.of(algorithm.mixing)
         self.plan = TurnPlan(algorithm.n_agents, algorithm.period, algorithm.delay)
         self.pool = RowPool(algorithm.n_agents, keep_numbers=schedule.record)
-        self.merger = Merger(self.wires) if schedule.record else None
+        self.merger = Merger(self.wires) if schedule.record and own is None else None
+        self.played: list[PlayedTurns] = []
+        """What the workers have played last, if that is recorded."""
         self.recorded: list[Events] = []
         self._moments: list[Moment] = []
         self.passes, self.n_streams, self._exchanges = 1, 1, 0
         self._began = time.perf_counter()
         self._crew = Crew(self.workers)
-        shares = split(algorithm.n_agents, self.workers)
         whole = replace(each_its_own(state, algorithm.n_agents), pending=None)
-        self._seat([part_of(whole, first, agents) for first, agents in shares])
+        self._seat([part_of(whole, *share) for share in self._shares])
 
     @classmethod
     def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> AsyncThreads:
@@ -83,8 +96,8 @@ class AsyncThreads:
         self.progress = np.zeros((n, STRIDE), np.int64)
         self.control = np.zeros(STRIDE, np.int64)
         self.seats = [
-            _Seat(self, part, first, agents)
-            for part, (first, agents) in zip(parts, split(n, self.workers), strict=True)
+            Seat(self, part, first, agents)
+            for part, (first, agents) in zip(parts, self._shares, strict=True)
         ]
 
     # --- what the learner calls ----------------------------------------------------------------------
@@ -168,7 +181,8 @@ class AsyncThreads:
     def _play(self, chunks: list[EventChunk]) -> None:
         start = time.perf_counter() - self._began
         rows = self.pool.rows.widen(self.seats[0].worker.state.n_features)
-        self.progress[:, 0] = self.versions[:, 0] // 2
+        first, last = self._shares[0][0], sum(self._shares[-1])
+        self.progress[first:last, 0] = self.versions[first:last, 0] // 2
 
         def work(w: int) -> None:
             self.seats[w].play(chunks[w], rows)
@@ -181,12 +195,13 @@ class AsyncThreads:
         for seat, chunk in zip(self.seats, chunks, strict=True):
             who = seat.first + chunk.agent[chunk.kind == MIX]
             self._exchanges += int(spoken[who].sum())
-        if self.merger is not None:
-            played = [
+        if self.schedule.record:
+            self.played = [
                 PlayedTurns(c, s.first, s.log) for s, c in zip(self.seats, chunks, strict=True)
             ]
+        if self.merger is not None:
             end = time.perf_counter() - self._began
-            self.recorded.append(self.merger.merged(played, start, end))
+            self.recorded.append(self.merger.merged(self.played, start, end))
 
     def _look(self, before: int) -> Snapshots:
         state, weights = self.counters(), self.weights()
@@ -203,7 +218,7 @@ class AsyncThreads:
         )
 
 
-class _Seat:
+class Seat:
     """One worker: its agents, what they have heard, and what is logged of it."""
 
     def __init__(self, engine: AsyncThreads, state: State, first: int, agents: int) -> None:
@@ -219,9 +234,9 @@ class _Seat:
         self.log = np.empty(0, np.int64)
 
     def play(self, chunk: EventChunk, rows: Rows) -> None:
-        """Play events; nobody waits for these agents any more when they are through."""
+        """Play events; nobody waits for agents of this process when they are through with a block."""
         wires = self.engine.wires
-        if self.engine.merger is not None:
+        if self.engine.schedule.record:
             heard = np.diff(wires.starts)[self.first + chunk.agent[chunk.kind == MIX]]
             self.log = np.empty(int(heard.sum()), np.int64)
         worker, examples = self.worker.at_hand(rows)
@@ -229,9 +244,14 @@ class _Seat:
         self.words[kernel.LOGGED] = 0
         kernel.play_events(worker, examples, memory, Shadow.none(), 0)
         del kept
-        self.engine.progress[self.first : self.first + self.agents, 0] = _NOBODY_WAITS
+        if self.engine.together:
+            self.wait_for_nobody()
         if self.words[kernel.STATUS] == kernel.ABORTED:
             raise StoppedError
+
+    def wait_for_nobody(self) -> None:
+        """Nobody waits for these agents any more."""
+        self.engine.progress[self.first : self.first + self.agents, 0] = _NOBODY_WAITS
 
     def end(self) -> None:
         """Count the last weights among the averaged iterates."""

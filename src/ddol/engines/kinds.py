@@ -25,5 +25,7 @@ ENGINES: dict[str, EngineKind] = {
         "ddol.engines.threads:Threads", scheduled="ddol.engines.async_threads:AsyncThreads"
     ),
     "mpi": EngineKind("ddol.engines.mpi:Mpi", "ddol.engines.recovery:MpiGroup"),
-    "ray": EngineKind("ddol.engines.ray:Ray", "ddol.engines.ray:Actors"),
+    "ray": EngineKind(
+        "ddol.engines.ray:Ray", "ddol.engines.ray:Actors", "ddol.engines.ray_async:AsyncRay"
+    ),
 }

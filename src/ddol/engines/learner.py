@@ -293,6 +293,16 @@ class Learner:
         finally:
             self.seconds, self._since = time.perf_counter() - self._since, None
 
+    def look(self) -> None:
+        """Keep a point of the curves, and tell whoever looks, where an engine plays by itself."""
+        engine = self.opened(0)
+        rounds = engine.counters().rounds
+        seen = _seen_now(engine)._replace(rounds=np.array([rounds]))
+        if self.recorder.between(self.recorder.last, rounds):
+            self.recorder.record([rounds], seen.counters, *seen.metrics.T)
+        if rounds:
+            self._tell(seen, None)
+
     def _pieces(self, before: int, rounds: int) -> Iterator[tuple[int, int]]:
         """Cut rounds so that signals are heard, and where somebody looks at the progress."""
         lo = 0

@@ -21,6 +21,7 @@ from ddol.engines.grouped import joined_parts
 from ddol.engines.kernels import COPIES
 from ddol.engines.learner import Feed, Learner, Past, Progress
 from ddol.engines.processes import SingleProcess
+from ddol.engines.ray_async import AsyncRay
 from ddol.engines.ray_cluster import Cluster
 from ddol.engines.ray_host import HostJob, HostMoment, Status, actor_class
 from ddol.engines.ray_watch import Watch
@@ -257,10 +258,12 @@ class Ray:
         """What an actor has answered, or the error in its place."""
         try:
             found = self.ray.get(future)
+        except self.ray.exceptions.RayTaskError as error:
+            # It is well, and its work was not; or somebody it asked was lost.
+            lost = isinstance(error.cause, self._lost)
+            return ActorsLostError() if lost else error.cause
         except self._lost:
             return ActorsLostError([rank])
-        except Exception as error:
-            return getattr(error, "cause", None) or error  # without the text of Ray around it
         return ActorsLostError() if found is None else found  # it stopped for another's sake
 
     def _recovered(self, lost: Sequence[int]) -> tuple[int, Position | None]:
@@ -325,6 +328,9 @@ class Actors(SingleProcess):
 
     def follow(self, learner: Learner) -> None:
         """Let the actors read and play the feed, and tell what happens."""
+        if learner.setup.schedule.plays_events:
+            _follow_turns(learner)
+            return
         engine = learner.engine
         if engine is None:
             engine = learner.engine = Ray(learner.algorithm, learner.start, learner.setup)
@@ -334,6 +340,19 @@ class Actors(SingleProcess):
             _take_over(learner, engine.past())
             if learner.on_progress is not None:
                 learner.on_progress(engine.progress())
+
+
+def _follow_turns(learner: Learner) -> None:
+    """The same where nobody waits for anybody."""
+    if not (learner.setup.n_features or learner.feed.n_features):
+        raise EngineError(
+            "found streams that do not say how many features they have, expected to know it before "
+            "messages are sent; use --features n (n_features=)"
+        )
+    with learner.timing():
+        engine = learner.opened(0)
+        assert isinstance(engine, AsyncRay)
+        engine.follow(learner.feed, learner.look)
 
 
 def _take_over(learner: Learner, past: Past) -> None:

@@ -26,9 +26,10 @@ from ddol.engines.kinds import EngineKind
 from ddol.engines.learner import Feed, Learner, Past, Progress
 from ddol.engines.mailbox import Mailbox
 from ddol.engines.ray_group import RayGroup
+from ddol.engines.ray_turns import Letter, Poster, Turns, TurnsCopy, TurnsResult
 from ddol.engines.setup import Setup
 from ddol.engines.state import State
-from ddol.engines.worker import Snapshots
+from ddol.engines.worker import Snapshots, split
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position
 from ddol.version import __version__
@@ -113,6 +114,8 @@ class Host:
         self.own: list[HostMoment] = []
         self.held: list[HostMoment] = []
         self.learner: Learner | None = None
+        self.turns: Turns | None = None
+        self.held_turns: TurnsCopy | None = None
         self._progress: Progress | None = None
         self._made = time.monotonic()
 
@@ -146,7 +149,70 @@ class Host:
         moments = self.held if before else self.own
         return next(moment for moment in moments if moment.version == version)
 
-    # One after the other, by all actors together.
+    def hear(self, letter: Letter) -> None:
+        """Take the newest rows of another actor's agents."""
+        if self.turns is not None:
+            self.turns.hear(letter)
+
+    def tell_again(self, other: int) -> None:
+        """Another actor has begun anew, and knows nothing of the agents here."""
+        if self.turns is not None:
+            self.turns.tell_again(other)
+
+    def hold(self, kept: TurnsCopy) -> None:
+        """Keep a copy of the agents of the actor before."""
+        self.held_turns = kept
+
+    def held_copy(self) -> TurnsCopy | None:
+        """The copy of the agents of the actor before, for the one that has taken its place."""
+        return self.held_turns
+
+    def turns_so_far(self) -> np.ndarray | None:
+        """Counters of the own agents."""
+        return None if self.turns is None else self.turns.counters()
+
+    def stop(self) -> None:
+        """Leave asynchronous turns early."""
+        if self.turns is not None:
+            self.turns.stop()
+
+    # Asynchronous turns, each actor for itself.
+
+    def take_turns(self, job: HostJob, feed: Feed, actors: Sequence[Any]) -> TurnsResult:
+        """Play streams to their end without waiting for anybody, from a copy where there is one."""
+        assert job.state is not None
+        shares = split(job.algorithm.n_agents, self.size)
+        turns = Turns(job.algorithm, job.state, job.setup, shares, self.rank)
+        after = actors[(self.rank + 1) % self.size]
+        kept = self._held_by(after) if self.size > 1 else None
+        if kept is not None:
+            turns.go_back(kept)
+        self.turns = turns
+        poster = Poster(turns, actors)
+        try:
+            turns.play(feed, lambda: self._keep_turns(after))
+        finally:
+            poster.end()
+        return turns.result()
+
+    def _held_by(self, after: Any) -> TurnsCopy | None:
+        """The copy of the own agents at the next actor, which may itself be about to start."""
+        import ray
+
+        while True:
+            try:
+                found: TurnsCopy | None = ray.get(after.held_copy.remote())
+                return found
+            except ray.exceptions.RayActorError:
+                time.sleep(0.2)
+
+    def _keep_turns(self, after: Any) -> None:
+        """Give a copy of the own agents to the next actor, if the last one is old enough."""
+        if self.size > 1 and self.turns and time.monotonic() - self._made > SECONDS:
+            after.hold.remote(self.turns.copy())
+            self._made = time.monotonic()
+
+    # Rounds, by all actors together.
 
     def begin(
         self, job: HostJob, epoch: int, actors: Sequence[Any], version: int
@@ -278,16 +344,22 @@ class Together:
 
 def actor_class(ray: Any) -> Any:
     """`Host` as a class of actors: letters and questions are heard while it plays."""
-    heard = ("where", "status", "end_epoch", "versions", "kept")
-    members = {"post": ray.method(concurrency_group="mail", num_returns=0)(_forwarded("post"))}
-    for name in heard:
-        members[name] = ray.method(concurrency_group="watch")(_forwarded(name))
+    groups = {
+        "mail": ("post", "hear", "tell_again"),
+        "watch": ("where", "status", "end_epoch", "versions", "kept", "turns_so_far", "stop"),
+        "copies": ("hold", "held_copy"),
+    }
+    members = {
+        name: ray.method(concurrency_group=group)(_forwarded(name))
+        for group, names in groups.items()
+        for name in names
+    }
     kind = type("Host", (Host,), members)
     remote = ray.remote(
         num_cpus=1,
         max_restarts=-1,
         scheduling_strategy="SPREAD",
-        concurrency_groups={"mail": 1, "watch": 1},
+        concurrency_groups=dict.fromkeys(groups, 1),
     )
     return remote(kind)
 

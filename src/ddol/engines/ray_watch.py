@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ddol.engines.ray_host import Status
 
@@ -12,6 +12,10 @@ _LEAST = 3.0
 
 _TIMES = 10.0
 """So many times the longest wait that ended well is worth one, too."""
+
+
+_FAR, _WORTH = 2.0, 100_000.0
+"""An actor with half the examples of the others, and so many less, is worth a line."""
 
 
 class Watch:
@@ -46,7 +50,20 @@ class Watch:
                 late = f", {behind:,} rounds behind" if behind else ""
                 self.say(f"waiting for {self.named(rank)} since {seconds:.0f} s{late}")
                 self._next[rank] = 2 * seconds
-        self._next = {rank: then for rank, then in self._next.items() if rank in waited}
+        self._next = {
+            rank: then for rank, then in self._next.items() if rank in waited or rank < -1
+        }
+
+    def name_stragglers(self, examples: Mapping[int, int]) -> None:
+        """Say who is far behind the others where nobody waits, at growing intervals."""
+        if len(examples) < 2:
+            return
+        middle = sorted(examples.values())[len(examples) // 2]
+        for rank, seen in examples.items():
+            behind = middle - seen
+            if seen < middle / _FAR and behind > self._next.setdefault(-2 - rank, _WORTH):
+                self.say(f"{self.named(rank)} is {behind:,} examples behind the others")
+                self._next[-2 - rank] = 2 * behind
 
     def waits_for_start(self, ranks: Sequence[int], seconds: float) -> None:
         """Say which actors have not answered yet, at growing intervals."""

@@ -39,6 +39,15 @@ class RowNumbers:
         """The agent of every row, by serial number."""
         return np.concatenate([np.empty(0, np.int32), *self._whose])
 
+    def ranks(self) -> NDArray[np.int64]:
+        """Number of every row among those of its agent, by serial number."""
+        agents = self.whose()
+        order = np.argsort(agents, kind="stable")
+        starts = np.searchsorted(agents[order], np.arange(self.n_agents))
+        rank = np.empty(len(agents), np.int64)
+        rank[order] = np.arange(len(agents)) - starts[agents[order]]
+        return rank
+
     def in_the_data(self, passes: int, n_streams: int) -> NDArray[np.int64]:
         """Number of every row in the whole data, by serial number; streams come one after the other.
 
@@ -53,12 +62,8 @@ class RowNumbers:
             return np.arange(self.count) % max(self.count // passes, 1)
         agents = self.whose()
         lengths = np.bincount(agents, minlength=self.n_agents) // passes
-        order = np.argsort(agents, kind="stable")
-        starts = np.searchsorted(agents[order], np.arange(self.n_agents))
-        rank = np.empty(len(agents), np.int64)
-        rank[order] = np.arange(len(agents)) - starts[agents[order]]
         offsets = np.cumsum(lengths) - lengths
-        return offsets[agents] + rank % np.maximum(lengths, 1)[agents]
+        return offsets[agents] + self.ranks() % np.maximum(lengths, 1)[agents]
 
 
 class RowPool:
@@ -106,6 +111,11 @@ class RowPool:
         self.serials = np.concatenate([self.serials, np.arange(before, self.numbers.count)])
         self._index()
         return np.tile(np.arange(block.n_agents), block.n_rounds), serials.ravel()
+
+    def keep_none(self) -> None:
+        """Forget all rows, of which none is under way; their numbers go on."""
+        self.rows, self.serials = no_rows(), np.empty(0, np.int64)
+        self._index()
 
     def _index(self) -> None:
         count = self.numbers.count
