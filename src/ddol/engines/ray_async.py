@@ -27,7 +27,7 @@ from ddol.engines.shares import joined, part_of
 from ddol.engines.state import State
 from ddol.engines.worker import KernelWorker, Partition, Snapshots, split
 from ddol.schedules.events import ANSWER, Events
-from ddol.schedules.wires import Wiring
+from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block, no_rows
 from ddol.trace import Moment
 from ddol.version import __version__
