@@ -1,4 +1,4 @@
-"""What being late, rare and lost costs: ``python -m benchmarks.schedules`` prints tables, and draws the figures.
+"""What being late, rare and lost costs: ``python -m benchmarks.schedules`` prints tables, draws figures.
 
 Everything but the first table is in virtual time and follows from the seed alone: it comes out the same on
 every machine.

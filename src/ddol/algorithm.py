@@ -215,13 +215,14 @@ def play_round(
 
     # Every agent makes local predictions on its examples ...
     predicted = [
-        _predict(algorithm, loops, states[i], examples[i], outcome, i, chances) for i in range(n)
+        predict_examples(algorithm, loops, states[i], examples[i], outcome, i, chances)
+        for i in range(n)
     ]
     *_, answered = (answers := (predicted, *agents.pending))
 
     # ... updates with the answers that arrive in this round ...
     for own, answer in zip(states, answered, strict=True):
-        _learn(loops, own, answer, rate, exchanging)
+        learn_answers(loops, own, answer, rate, exchanging)
 
     # ... communicates with its neighbours, and averages.
     if exchanging:
@@ -232,7 +233,7 @@ def play_round(
     return Agents(t + 1, states, answers[:-1]), outcome
 
 
-def _predict(
+def predict_examples(
     algorithm: Algorithm,
     loops: Interpreted,
     own: list[Vector],
@@ -260,7 +261,7 @@ def _predict(
     return Answer(example, slopes)
 
 
-def _learn(
+def learn_answers(
     loops: Interpreted, own: list[Vector], answer: Answer, rate: float, exchanging: bool
 ) -> None:
     """One agent learns from its own answers; without any its states stay as they are."""

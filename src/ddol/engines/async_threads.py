@@ -278,7 +278,7 @@ class Seat:
             weight=_at(wires.weight), own=_at(wires.own) + 8 * self.first,
             together=averages_together(algorithm), matrix_of=0, spoken=0, absent=_at(self.absent),
             size=engine.published.shape[1], box=_at(self.box), version=_at(self.version),
-            messages=_at(self.messages[1:]), references=0, free=0, under_way=0,
+            messages=_at(self.messages[0]) + 8 * engine.published.shape[1], references=0, free=0, under_way=0,
             slopes=_at(self.slopes), n_slots=len(self.slopes) - 1, push=False, mass=0, sums=0,
             heard=0, words=_at(self.words), live=True, published=_at(engine.published),
             versions=_at(engine.versions), progress=_at(engine.progress),

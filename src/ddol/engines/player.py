@@ -203,7 +203,7 @@ class EventPlayer:
     def _messages_at(self) -> dict[str, Any]:
         """Memory of messages, which moves when it grows."""
         return {
-            "messages": _at(self.messages[1:]),
+            "messages": _at(self.messages) + 8 * self.size,  # the agent's own lies before them
             "references": _at(self.references),
             "free": _at(self.free),
         }

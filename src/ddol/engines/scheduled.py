@@ -266,7 +266,8 @@ class Scheduled:
         rows = [numbers[np.flatnonzero(whose == i)] for i in range(self.algorithm.n_agents)]
         rng = np.random.default_rng([self.player.worker.state.seed, 17])
         name = f"the schedule {getattr(own, '__name__', 'of your own')}"
-        return Events.of(iter(own(rows, self.algorithm.mixing, rng))), name
+        made = own(rows, self.algorithm.mixing, rng)
+        return made if isinstance(made, Events) else Events.of(iter(made)), name
 
     # --- what is seen --------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from ddol.schedules.clock import SCHEDULES
 from ddol.schedules.conditions import Conditions
 from ddol.schedules.events import Event, Events
 
-OwnSchedule = Callable[[Sequence[np.ndarray], Any, Any], Iterable[Event]]
+OwnSchedule = Callable[[Sequence[np.ndarray], Any, Any], Iterable[Event] | Events]
 """A schedule of one's own: from the rows of every agent, the mixing and a generator of random numbers."""
 
 ROUNDS, ASYNC, PUSH_SUM = "rounds", "async", "push-sum"

@@ -501,6 +501,8 @@ def _play(worker, examples, memory, shadow, first):
         elif kind == RECEIVE:
             _receive(memory, a, wire, slot, row)
         elif kind == SEND:
+            if worker.rules.n_agents == 1:
+                continue  # nobody hears it
             if memory.live:
                 _show(worker, memory, a)
             else:

@@ -1,0 +1,179 @@
+"""A list of events in plain Python, one after the other: the reference that the kernel is compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ddol.algorithm import (
+    Agents,
+    Algorithm,
+    Answer,
+    Outcome,
+    learn_answers,
+    predict_examples,
+    start,
+)
+from ddol.schedules.events import (
+    ADOPT,
+    ANSWER,
+    JOIN,
+    LEAVE,
+    MIX,
+    NONE,
+    PREDICT,
+    PROJECT,
+    RECEIVE,
+    SEND,
+    Event,
+    Events,
+)
+from ddol.update.contract import LINEAR, LOG, Interpreted, Vector
+from ddol.update.rates import evaluate
+
+Message = list[tuple[np.ndarray, np.ndarray]]
+"""What an agent shares: rows and scalars, for each of its weight vectors."""
+
+
+@dataclass
+class EventReference:
+    """All agents, with what is under way between them.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        On its network; one example a turn.
+    X, y : arrays
+        The whole data: events name rows of it.
+
+    Examples
+    --------
+    >>> from ddol.presets import dogd
+    >>> from ddol.schedules.events import answer, predict
+    >>> played = EventReference(dogd(l2=0.0).on(2), np.eye(2), np.array([1.0, -1.0]))
+    >>> played.play(Events.of([predict(1, 1), answer(1, 1)]))
+    >>> played.outcome.mistakes.tolist(), played.weights()[1, 0].tolist()
+    ([0, 1], [0.0, -1.0])
+    """
+
+    algorithm: Algorithm
+    X: np.ndarray
+    y: np.ndarray
+    outcome: Outcome = field(init=False)
+    turns: np.ndarray = field(init=False)
+    _agents: Agents = field(init=False)
+    _loops: Interpreted = field(init=False)
+
+    def __post_init__(self) -> None:
+        n, D = self.algorithm.n_agents, self.X.shape[1]
+        self._agents = start(self.algorithm, D)
+        self._loops = Interpreted(self.algorithm.update, self.algorithm.average, D)
+        self.outcome = Outcome(np.zeros(n, int), np.zeros(n), np.zeros(n))
+        self.turns = np.zeros(n, int)
+        self._absent = np.zeros(n, bool)
+        self._late: dict[tuple[int, int], list[Answer]] = {}
+        self._sent: dict[int, Message] = {}
+        self._mailbox: dict[tuple[int, int], int] = {}
+
+    def play(self, events: Events) -> None:
+        """Play a whole list."""
+        for place, event in enumerate(events):
+            self._play(place, event)
+
+    def weights(self) -> np.ndarray:
+        """Primal weights of all agents: (N, outputs, D)."""
+        states = self._agents.states
+        return np.array([[self._loops.weights(v) for v in own] for own in states])
+
+    def _play(self, place: int, event: Event) -> None:
+        i, own = event.agent, self._agents.states[event.agent]
+        if event.kind == PREDICT:
+            self._predict(i, own, event.row)
+        elif event.kind == ANSWER:
+            answer = self._late[i, event.row].pop(0)
+            learn_answers(self._loops, own, answer, self._rate(i), self.algorithm.n_agents > 1)
+        elif event.kind == SEND:
+            self._sent[place] = [self._loops.to_message(vector) for vector in own]
+        elif event.kind == RECEIVE and not self._absent[i]:
+            newest = self._mailbox.get((i, event.peer), NONE)
+            self._mailbox[i, event.peer] = max(newest, event.row)
+        elif event.kind == MIX:
+            self._mix(i, own, event.peer)
+        elif event.kind == PROJECT:
+            self._project(i, own)
+        elif event.kind == ADOPT and (i, event.peer) in self._mailbox:
+            self._take(own, self._sent[self._mailbox[i, event.peer]])
+        elif event.kind in (LEAVE, JOIN):
+            self._absent[i] = event.kind == LEAVE
+
+    def _rate(self, i: int) -> float:
+        return float(evaluate(self.algorithm.rate, max(int(self.turns[i]), 1), 1)[0])
+
+    def _predict(self, i: int, own: list[Vector], row: int) -> None:
+        self.turns[i] += 1
+        if row == NONE:
+            return
+        example = self.X[row : row + 1], self.y[row : row + 1]
+        made = predict_examples(self.algorithm, self._loops, own, example, self.outcome, i, None)
+        self._late.setdefault((i, row), []).append(made)
+
+    def _project(self, i: int, own: list[Vector]) -> None:
+        for vector in own:
+            self._loops.finish(vector, max(int(self.turns[i]), 1), self._rate(i))
+
+    def _mix(self, i: int, own: list[Vector], peer: int) -> None:
+        """Σ_j A_ij · (newest message of j); i's own where there is none, or j is absent."""
+        if self.algorithm.n_agents > 1:
+            mine = [self._loops.to_message(vector) for vector in own]
+            heard, weights = self._neighbours(i, peer)
+            messages = [mine if j == i else self._newest(i, j, mine) for j in heard]
+            self._take(own, [self._averaged(messages, k, weights) for k in range(len(own))])
+        self._project(i, own)
+
+    def _neighbours(self, i: int, peer: int) -> tuple[list[int], np.ndarray]:
+        if peer != NONE:
+            return [i, peer], np.array([0.5, 0.5])
+        agents, weights = self.algorithm.mixing.at(max(int(self.turns[i]), 1)).row(i)
+        used = weights > 0
+        return agents[used].tolist(), weights[used]
+
+    def _newest(self, i: int, j: int, mine: Message) -> Message:
+        place = self._mailbox.get((i, j), NONE)
+        return mine if place == NONE or self._absent[j] else self._sent[place]
+
+    def _averaged(
+        self, messages: list[Message], k: int, weights: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        rows, scalars = (np.array(part) for part in zip(*(m[k] for m in messages), strict=True))
+        n_rows = rows.shape[1]
+        for place, mode in enumerate(self._loops.layout.modes):
+            numbers = rows[:, place] if place < n_rows else scalars[:, place - n_rows, None]
+            mixed = _average(numbers, weights, mode)
+            if place < n_rows:
+                rows[0, place] = mixed
+            else:
+                scalars[0, place - n_rows] = mixed[0]
+        return rows[0], scalars[0]
+
+    def _take(self, own: list[Vector], message: Message) -> None:
+        for vector, (rows, scalars) in zip(own, message, strict=True):
+            self._loops.from_message(vector, rows.copy(), scalars.copy())
+
+
+def _average(numbers: np.ndarray, weights: np.ndarray, mode: int) -> np.ndarray:
+    """Numbers (neighbours, D) averaged in one of three ways."""
+    if mode == LINEAR:
+        return _weighted_sum(weights, numbers)
+    largest = np.asarray(numbers.max(axis=0))
+    if mode != LOG:
+        return largest
+    return np.asarray(largest + np.log(_weighted_sum(weights, np.exp(numbers - largest))))
+
+
+def _weighted_sum(weights: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """In the order of the neighbours: what is equal in two places stays equal, to the bit."""
+    total = np.zeros(numbers.shape[1])
+    for weight, row in zip(weights, numbers, strict=True):
+        total += weight * row
+    return total

@@ -1,0 +1,161 @@
+"""The regret certificate: never below the regret, whatever happens to the network."""
+
+import numpy as np
+import pytest
+
+import ddol
+from ddol.measure.certificate import certificate_curve, certificate_of
+from ddol.schedules.conditions import Conditions
+from ddol.trace import ShadowSums
+
+SCHEDULES = ("rounds", "async", "gossip", "walk", "push-sum")
+
+
+def hinge_sums(X, y, U):
+    """Σ_s hinge of every comparator (columns of U)."""
+    return np.maximum(0.0, 1.0 - y[:, None] * (X @ U)).sum(axis=0)
+
+
+def comparators(X, y, radius, norm, rng):
+    """Good ones and random ones of a ball: subgradient steps on the sum, projected by scaling."""
+    u, found = np.zeros(X.shape[1]), [rng.standard_normal(X.shape[1]) for _ in range(5)]
+    for k in range(1, 60):
+        wrong = y * (X @ u) < 1
+        g = -(y[wrong, None] * X[wrong]).sum(axis=0)
+        u = u - radius / (np.linalg.norm(g) + 1e-12) / np.sqrt(k) * g
+        u *= min(1.0, radius / max(np.linalg.norm(u, norm), 1e-12))
+        found.append(u)
+    U = np.column_stack(found)
+    return U * np.minimum(1.0, radius / np.maximum(np.linalg.norm(U, norm, axis=0), 1e-12))
+
+
+def random_run(rng):
+    n, D, N = int(rng.integers(10, 120)), int(rng.integers(1, 5)), int(rng.integers(1, 6))
+    X = rng.standard_normal((n, D)) * rng.choice([0.2, 1.0, 5.0])
+    y = np.where(X @ rng.standard_normal(D) + rng.standard_normal(n) > 0, 1.0, -1.0)
+    radius, rate = float(rng.choice([0.3, 2.0, 10.0])), float(rng.choice([0.1, 1.0, 4.0]))
+    schedule = str(rng.choice(SCHEDULES))
+    kind = str(rng.choice(["dogd", "doeg", "other"]))
+    algorithm = {
+        "dogd": ddol.dogd(l2=0.0, radius=radius, rate=rate),
+        "doeg": ddol.doeg(radius=radius, rate=rate),
+        "other": ddol.dual_averaging(rate=rate),
+    }[kind]
+    if kind == "other":
+        radius = 1.0
+    conditions = Conditions(
+        speed="1..5",
+        latency="exponential:2",
+        drop=0.2,
+        delay=int(rng.integers(0, 9)),
+        churn=(20, 4),
+    )
+    topology = ddol.ring(N) if N > 2 else ddol.complete(N)
+    trace = ddol.run(
+        algorithm,
+        (X, y),
+        topology,
+        schedule=schedule,
+        conditions=conditions,
+        seed=int(rng.integers(99)),
+    )
+    U = comparators(X, y, radius, 1 if kind == "doeg" else 2, rng)
+    return trace, float(trace.loss.sum() - hinge_sums(X, y, U).min())
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_certificate_is_never_below_the_regret(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(30):
+        trace, regret = random_run(rng)
+        made = trace.certificate
+        assert made.total >= regret - 1e-9 * abs(regret)
+        assert made.total == pytest.approx(made.serial + made.drift)
+        assert made.agent_drift.sum() == pytest.approx(made.drift, abs=1e-9)
+
+
+def test_certificate_with_an_l2_term_is_never_below_the_regret():
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        n, l2, radius = 80, 0.2, 3.0
+        X = rng.standard_normal((n, 3))
+        y = np.where(X[:, 0] + 0.5 * rng.standard_normal(n) > 0, 1.0, -1.0)
+        trace = ddol.run(
+            ddol.dogd(l2=l2, radius=radius), (X, y), ddol.ring(4), schedule="async",
+            conditions=Conditions(delay=int(rng.integers(0, 9)), latency=2),
+        )  # fmt: skip
+        U = comparators(X, y, radius, 2, rng)
+        best = (hinge_sums(X, y, U) + n * l2 / 2 * (U * U).sum(axis=0)).min()
+        assert trace.certificate.total >= trace.loss.sum() - best
+
+
+def test_one_agent_alone_has_no_drift():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    y = np.sign(X[:, 0])
+    for algorithm in (ddol.dogd(l2=0.0, radius=2.0), ddol.dogd(l2=0.3), ddol.doeg(radius=2.0)):
+        trace = ddol.run(algorithm, (X, y), 1, schedule="async")
+        assert trace.certificate.drift == pytest.approx(0.0, abs=1e-9)
+
+
+def test_drift_is_that_of_its_definition():
+    """A serial learner in NumPy, fed with the gradients of all plays in the order of the list."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((150, 3))
+    y = np.sign(X[:, 0] + 0.3 * rng.standard_normal(150))
+    radius = 1.5
+    trace = ddol.run(
+        ddol.dogd(l2=0.0, radius=radius), (X, y), ddol.ring(5), schedule="async", record=True,
+        conditions=Conditions(latency=2, delay="0..3"),
+    )  # fmt: skip
+    from ddol.schedules.events import PREDICT, Event, Events
+    from ddol.schedules.reference import EventReference
+
+    played = EventReference(ddol.dogd(l2=0.0, radius=radius).on(ddol.ring(5)), X, y)
+    shadow, drift, plays, rated = np.zeros(3), 0.0, 0, 0.0
+    for place, event in enumerate(trace.events):
+        if event.kind == PREDICT and event.row >= 0:
+            plays += 1
+            x = played.weights()[event.agent, 0]
+            row, answer = X[event.row], y[event.row]
+            g = -answer * row if answer * (x @ row) < 1 else 0.0 * row
+            drift += g @ (x - shadow)
+            eta = 1.0 / np.sqrt(plays)
+            rated += eta * g @ g
+            shadow = shadow - eta * g
+            shadow *= min(1.0, radius / max(np.linalg.norm(shadow), 1e-300))
+        played._play(place, Event(*event))
+    assert isinstance(trace.events, Events)
+    assert trace.certificate.drift == pytest.approx(drift)
+    sums = trace.moments[-1].shadow
+    assert sums.rated_squares == pytest.approx(rated)
+    far = 0.5 * (radius + sums.longest) ** 2
+    assert trace.certificate.serial == pytest.approx(far * np.sqrt(plays) + rated / 2)
+
+
+def test_certificate_grows_with_the_run():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 3))
+    trace = ddol.run(
+        ddol.dogd(l2=0.0, radius=2.0), (X, np.sign(X[:, 0])), ddol.ring(4), schedule="async"
+    )
+    curve = certificate_curve(trace.moments)
+    assert curve["examples"][-1] == 500
+    assert (np.diff(curve["serial"]) >= 0).all()
+    assert curve["agent_drift"].shape == (len(curve["time"]), 4)
+    assert trace.to_dict()["certificate"]["total"] == trace.certificate.total
+
+
+def test_experts_and_plain_rounds_have_none():
+    rng = np.random.default_rng(0)
+    advice = rng.choice([-1.0, 1.0], (100, 5))
+    y = advice[:, 0]
+    assert ddol.run(ddol.dwm_i(), (advice, y), ddol.ring(4), schedule="async").certificate is None
+    rounds = ddol.run(ddol.dogd(), (advice, y), ddol.ring(4))
+    assert rounds.certificate is None
+    assert "certificate" not in rounds.to_dict()
+
+
+def test_numbers_out_of_range_give_no_certificate():
+    sums = ShadowSums(False, 1.0, 1, 10, np.inf, 0.1, 1.0, 0.0, np.zeros(2))
+    assert certificate_of(sums) is None
