@@ -6,11 +6,11 @@ from typing import Any
 
 from ddol.cli.leaving import write_json
 from ddol.cli.options import DataOptions
-from ddol.cli.sources import read_options, stem_of
+from ddol.cli.sources import read_options
 from ddol.cli.table import say, warn
 from ddol.measure.evaluation import ClassEvaluation, NumberEvaluation, evaluation_of
 from ddol.model import Model, load
-from ddol.streams.open import expand, open_stream
+from ddol.streams.open import expand, open_stream, partition_name
 
 
 def evaluate(path: str, data: DataOptions, json: str | None) -> None:
@@ -38,7 +38,7 @@ def figures_of(model: Model, data: DataOptions) -> dict[str, Any]:
     whole = evaluation_of(model.classes)
     sites: dict[str, Any] = {}
     for file in expand(data.data):
-        site = stem_of(file) if stem_of(file) in model.encoding.sites else None
+        site = partition_name(file) if partition_name(file) in model.encoding.sites else None
         own = evaluation_of(model.classes)
         _count(model, file, data, whole, own if site else None, site)
         if site is not None:

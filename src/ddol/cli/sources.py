@@ -18,7 +18,7 @@ from ddol.streams.dealing import contiguous
 from ddol.streams.errors import DataError
 from ddol.streams.files import STDIN, open_bytes, read_once
 from ddol.streams.formats import ReadOptions, format_of
-from ddol.streams.open import expand, open_streams
+from ddol.streams.open import expand, open_streams, partition_name
 from ddol.streams.stream import Stream
 
 _PIECE, _PIECES = 1 << 16, 1024
@@ -155,16 +155,5 @@ def site_names(options: DataOptions, n_agents: int) -> tuple[str, ...]:
     paths = expand(options.data) if options.data else []
     if len(paths) != n_agents or n_agents == 1:
         return ()
-    names = [stem_of(path) for path in paths]
+    names = [partition_name(path) for path in paths]
     return tuple(names if len(set(names)) == len(names) else paths)
-
-
-def stem_of(path: str) -> str:
-    """A file's name without folder and endings.
-
-    Examples
-    --------
-    >>> stem_of("data/bern.csv.gz")
-    'bern'
-    """
-    return Path(path).name.partition(".")[0]

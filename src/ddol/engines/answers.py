@@ -14,6 +14,7 @@ from ddol.streams.discovery import Wishes, learn_encoding, peek
 from ddol.streams.encoder import Encoder
 from ddol.streams.encoding import Encoding
 from ddol.streams.errors import DataError
+from ddol.streams.frames import frame_streams, is_frame
 from ddol.streams.labels import Label, listed
 from ddol.streams.limited import ReadAhead
 from ddol.streams.stream import Stream
@@ -55,13 +56,15 @@ def check_classes(algorithm: Algorithm, classes: Sequence[Label]) -> tuple[Label
     )
 
 
-def as_streams(streams: Any, checked: bool = True) -> list[Stream]:
-    """Streams from what users give: (X, y), a stream, or a list of either.
+def as_streams(streams: Any, checked: bool = True, n_agents: int = 1) -> list[Stream]:
+    """Streams from what users give: (X, y), a stream, a data frame with as many partitions, or a list.
 
     Features are `checked` to be finite unless whoever reads them is stricter.
     """
     if isinstance(streams, Stream):
         return [streams]
+    if is_frame(streams):
+        return frame_streams(streams, n_agents)
     if isinstance(streams, tuple) and len(streams) in (2, 3) and not isinstance(streams[0], Stream):
         X, y, weight = (*streams, None)[:3]
         return [array_stream(X, y, weight, checked=checked)]
@@ -90,7 +93,7 @@ def encoded(
     checked : bool
         Refuse features that are not finite now, and not when they have been learned from.
     """
-    found = as_streams(streams, checked and not algorithm.update.experts)
+    found = as_streams(streams, checked and not algorithm.update.experts, algorithm.n_agents)
     widths = sorted({s.n_features for s in found if s.n_features is not None})
     if len(widths) > 1 and all(isinstance(s, RowsStream) for s in found):
         raise DataError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import tokenize
 import zipfile
@@ -17,7 +18,7 @@ from ddol.streams.arrays import RowsStream, array_stream
 from ddol.streams.chained import ChainedStream
 from ddol.streams.columns import Columns, choose_columns
 from ddol.streams.errors import DataError
-from ddol.streams.files import check_readable
+from ddol.streams.files import check_readable, is_remote, read_range, size_of
 from ddol.streams.formats import ReadOptions
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Position, Stream
@@ -178,6 +179,9 @@ class NpyStream:
 def _load(path: str, mmap_mode: Any = None) -> Any:
     check_readable(path)
     try:
+        if is_remote(path):
+            whole = io.BytesIO(read_range(path, 0, size_of(path) or 0))
+            return np.load(whole, allow_pickle=False)
         return np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
     except _DAMAGES as error:
         reason = _reason(error)

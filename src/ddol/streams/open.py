@@ -5,13 +5,14 @@ from __future__ import annotations
 import glob
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from ddol.streams.arrays import array_stream
 from ddol.streams.errors import DataError
 from ddol.streams.files import STDIN, check_readable, is_remote
 from ddol.streams.formats import ReadOptions, format_of, opener
+from ddol.streams.frames import frame_streams, is_frame
 from ddol.streams.stream import Stream
 
 _MOST_CHUNKS = 8  # together, at the size of one
@@ -30,8 +31,9 @@ def open_streams(
     ----------
     source
         A file name or pattern, several of them, ``-`` for standard input, a pair ``(X, y)``
-        of arrays, a stream, or a sequence of pairs or streams. As many files as agents are
-        one stream each; otherwise files are read one after the other, as one stream.
+        of arrays, a data frame of polars or Dask, a ``ray.data.Dataset``, a stream, or a sequence of
+        pairs or streams. As many files (or partitions of a frame) as agents are one stream each;
+        otherwise they are read one after the other, as one stream.
     n_agents
         Number of agents.
     options
@@ -49,6 +51,8 @@ def open_streams(
         source = [source]
     if _is_pair(source):
         return [array_stream(*source)]
+    if is_frame(source):
+        return frame_streams(source, n_agents)
     if hasattr(source, "read"):
         return [source]
     if not all(isinstance(item, (str, Path)) for item in source):
@@ -81,7 +85,8 @@ def open_stream(
     check
         Whether to make sure that they are there and can be read.
     """
-    names = expand([paths] if isinstance(paths, (str, Path)) else paths)
+    given = expand([paths] if isinstance(paths, (str, Path)) else paths)
+    names = [file for name in given for file in (files_in(name) if check else [name])]
     options = options or ReadOptions()
     formats = {options.format or format_of(name) for name in names}
     if len(formats) > 1:
@@ -98,7 +103,8 @@ def open_stream(
 def expand(paths: Sequence[str | Path]) -> list[str]:
     """File names, with patterns such as ``part-*.csv`` replaced by what they match, sorted.
 
-    A pattern may end with ``/``: then it stands for the folders it matches, each with the files in it.
+    A pattern may end with ``/``, such as ``events/site=*/``: then it stands for folders, and each of them
+    for the files in it (see `files_in`).
     """
     names: list[str] = []
     for path in map(str, paths):
@@ -115,7 +121,46 @@ def _matching(path: str) -> list[str]:
         from ddol.streams.remote import matches
 
         return matches(path)
+    if path.endswith("/"):
+        return sorted(glob.glob(path))  # noqa: PTH207
     return [] if Path(path).exists() else sorted(glob.glob(path))  # noqa: PTH207
+
+
+def files_in(path: str) -> list[str]:
+    """Files of a folder and those below it, sorted, where a name ends with ``/``; else the name itself.
+
+    Names that begin with ``_`` or ``.`` are notes of those who wrote the folder, and left out.
+    """
+    if not path.endswith("/"):
+        return [path]
+    if is_remote(path):
+        from ddol.streams.remote import files_below
+
+        found = files_below(path)
+    else:
+        found = [str(file) for file in sorted(Path(path).rglob("*")) if file.is_file()]
+    files = [file for file in found if not _is_note(file.removeprefix(path))]
+    if not files:
+        raise DataError(f"{path}: found no files in it, expected some; check the name")
+    return files
+
+
+def _is_note(below: str) -> bool:
+    return any(part[:1] in ("_", ".") for part in below.split("/"))
+
+
+def partition_name(path: str) -> str:
+    """What a file or a folder is called: the value of a partition ``site=bern/``, or its own name.
+
+    Examples
+    --------
+    >>> partition_name("s3://events/site=bern/"), partition_name("data/lyon.csv.gz")
+    ('bern', 'lyon')
+    """
+    name = PurePath(path).name
+    if path.endswith("/"):
+        return name.partition("=")[2] or name
+    return name.partition(".")[0]
 
 
 def _is_pair(source: Any) -> bool:

@@ -43,7 +43,17 @@ def matches(pattern: str) -> list[str]:
     """
     with _naming(pattern):
         files, key = _store(pattern)
-        return sorted(files.unstrip_protocol(name) for name in files.glob(key))
+        folders = pattern.endswith("/")
+        found = files.glob(key + "/" if folders and not key.endswith("/") else key)
+        names = (files.unstrip_protocol(name).rstrip("/") for name in found)
+        return sorted(f"{name}/" if folders else name for name in names)
+
+
+def files_below(folder: str) -> list[str]:
+    """Addresses of all files in a folder and below, sorted."""
+    with _naming(folder):
+        files, key = _store(folder)
+        return sorted(files.unstrip_protocol(name) for name in files.find(key))
 
 
 def _store(path: str) -> tuple[Any, str]:

@@ -1,0 +1,69 @@
+import io
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from ddol.streams.errors import DataError
+from ddol.streams.numpy_files import NpyStream, read_npz
+
+
+def saved(save, *values, **named):
+    buffer = io.BytesIO()
+    save(buffer, *values, **named)
+    return buffer.getvalue()
+
+
+def csr_parts():
+    X = sp.random(30, 7, 0.3, "csr", random_state=0)
+    return {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
+
+
+WHOLE = {
+    "npy": saved(np.save, np.random.default_rng(0).normal(size=(40, 5))),
+    "npz": saved(np.savez, X=np.eye(9), y=np.arange(9) % 2),
+    "compressed": saved(np.savez_compressed, X=np.eye(9), y=np.arange(9) % 2),
+    "csr": saved(np.savez, y=np.arange(30) % 2, **csr_parts()),
+}
+
+
+def read(kind, path):
+    stream = NpyStream(str(path)) if kind == "npy" else read_npz(str(path))
+    return [rows for rows, _ in stream.read()]
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_damage_is_an_error_with_the_name_of_the_file(tmp_path, kind):
+    rng = np.random.default_rng(1)
+    path = tmp_path / ("a.npy" if kind == "npy" else "a.npz")
+    path.write_bytes(WHOLE[kind])
+    assert sum(map(len, read(kind, path))) in (9, 30, 40)
+    refused = 0
+    for trial in range(250):
+        data = bytearray(WHOLE[kind])
+        for place in rng.integers(0, len(data) if trial % 2 else min(len(data), 130), 3):
+            data[place] = rng.integers(0, 256)
+        path.write_bytes(bytes(data[: rng.integers(1, len(data))] if trial % 5 == 0 else data))
+        try:
+            read(kind, path)
+        except DataError as error:
+            refused += 1
+            assert str(error).startswith(str(path)) and "\n" not in str(error)
+    assert refused > 50
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"X": np.eye(3), "y": [1, 0]}, "`y` must have shape"),
+        ({"X": np.array(["a", "b"]), "y": [1, 0]}, "expected numbers"),
+        ({**csr_parts(), "y": np.zeros(30), "indices": np.full(5, 99)}, "make no CSR matrix"),
+        ({**csr_parts(), "y": np.zeros(30), "shape": (3,)}, "make no CSR matrix"),
+    ],
+)
+def test_parts_that_do_not_fit(tmp_path, parts, message):
+    path = tmp_path / "a.npz"
+    np.savez(path, **parts)
+    with pytest.raises(DataError) as error:
+        read_npz(str(path))
+    assert str(error.value).startswith(str(path)) and message in str(error.value)
