@@ -65,3 +65,75 @@ def test_losses_without_chances_say_so():
     model.learn_one({"x": 1.0}, True)
     with pytest.raises(NotImplementedError, match="use logistic"):
         model.predict_proba_one({"x": 1.0})
+
+
+def test_an_example_may_be_one_agents_own():
+    model = Classifier("dogd", rate=0.5, l2=0.0, n_agents=2, topology="path", period=100)
+    for k in range(180):
+        x = {"x": 1.0 if k % 4 < 2 else -1.0}
+        # What is true at one agent is false at the other.
+        model.learn_one(x, (x["x"] > 0) == (k % 2 == 0), agent=["here", "there"][k % 2])
+    assert model.predict_one({"x": 1.0}, agent="here") is True
+    assert model.predict_one({"x": 1.0}, agent="there") is False
+    assert model.trace.agents == 2
+    with pytest.raises(ValueError, match="found the agent 'nowhere', expected one of"):
+        model.predict_one({"x": 1.0}, agent="nowhere")
+    with pytest.raises(ValueError, match="names 3 agents, expected at most 2"):
+        model.learn_one({"x": 1.0}, True, agent="nowhere")
+
+
+def test_an_importance_of_two_is_twice_the_loss():
+    plain, heavy = (Regressor("dogd", "squared", rate=0.01, l2=0.0) for _ in range(2))
+    twice = Regressor("dogd", "squared", rate=0.01, l2=0.0, C=2.0)
+    for k in range(20):
+        plain.learn_one({"x": k % 5}, 1.0 * k)
+        heavy.learn_one({"x": k % 5}, 1.0 * k, w=2.0)
+        twice.learn_one({"x": k % 5}, 1.0 * k)
+    assert heavy.predict_one({"x": 2}) == pytest.approx(twice.predict_one({"x": 2}))
+    assert heavy.predict_one({"x": 2}) != pytest.approx(plain.predict_one({"x": 2}))
+    with pytest.raises(ValueError, match="`w` must be a finite number"):
+        heavy.learn_one({"x": 1}, 1.0, w=-1.0)
+
+
+def test_answers_may_be_late():
+    model = Regressor("dogd", rate=0.1, l2=0.0, delay=3)
+    for _ in range(3):
+        model.learn_one({"x": 1.0}, 1.0)
+        assert model.predict_one({"x": 1.0}) == 0.0
+    model.learn_one({"x": 1.0}, 1.0)
+    assert model.predict_one({"x": 1.0}) > 0.0
+
+
+@pytest.mark.parametrize("bits", [None, 12])
+def test_weights_are_known_by_name(bits):
+    model = Regressor(hash_bits=bits)
+    for k in range(400):
+        x = {"size": k % 10, "town": ["Rome", "Bern"][k % 2]}
+        model.learn_one(x, 2.0 * x["size"] + (5.0 if x["town"] == "Rome" else 0.0))
+    assert set(model.weights) == {"size", "town=Rome", "town=Bern"}
+    weights, x = model.weights, {"size": 3, "town": "Rome"}
+    score = model.intercept + 3 * weights["size"] + weights["town=Rome"]
+    assert score == pytest.approx(model.predict_one(x), abs=0.5)
+    flowers = Classifier()
+    for k in range(200):
+        flowers.learn_one({"red": k % 2, "blue": 1 - k % 2}, "rose" if k % 2 else "iris")
+    assert flowers.weights["rose"]["red"] > 0 > flowers.weights["iris"]["red"]
+
+
+@pytest.mark.parametrize("model", [Classifier(), Regressor()])
+def test_missing_values_are_refused_by_name(model):
+    with pytest.raises(ValueError, match="feature 'age' is None, expected a finite number"):
+        model.learn_one({"age": None}, 1)
+
+
+def test_a_prediction_costs_no_more_for_features_that_are_not_in_it(monkeypatch):
+    from ddol.engines.local import Local
+
+    model = Classifier(n_agents=4, topology="ring", hash_bits=16)
+    for k in range(10):
+        model.learn_one({f"x{k}": 1.0}, k % 2)
+    monkeypatch.setattr(Local, "state", None)
+    monkeypatch.setattr(Local, "weights", None)
+    for k in range(10):  # with rounds that are full and open
+        model.predict_proba_one({f"x{k}": 1.0})
+        model.learn_one({f"x{k}": 1.0}, k % 2)

@@ -14,14 +14,17 @@ True
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import expit
 
+from ddol.algorithm import Algorithm
 from ddol.engines.learner import Learner, Setup
-from ddol.estimators.dicts import FeatureColumns
+from ddol.estimators.agent_ids import AgentIds
+from ddol.estimators.dicts import INTERCEPT, DictColumns
 from ddol.estimators.placing import Placement, linear_algorithm
 from ddol.trace import Trace
 
@@ -36,31 +39,50 @@ if TYPE_CHECKING:
 Example = Mapping[Any, Any]
 
 
-class Agents:
-    """The agents behind a model of river: columns of named features, and a learner that grows."""
+class DictLearner:
+    """The agents behind a model of river: columns of named features, and a learner that grows.
 
-    def __init__(self, algorithm: Any, columns: FeatureColumns, seed: int) -> None:
-        self.columns = columns
-        self.learner = Learner(algorithm, Setup(seed=seed, n_features=columns.n_columns))
-        self._weights: np.ndarray | None = None
+    Parameters
+    ----------
+    algorithm : Algorithm
+    bits : int or None
+        Hash names to 2^bits columns.
+    seed : int
+    """
 
-    def learn(self, examples: Sequence[Example], answers: Sequence[float]) -> None:
-        """Learn from the next examples of the stream."""
-        self.learner.learn(self.columns.rows(examples, answers))
-        self._weights = None
+    def __init__(self, algorithm: Algorithm, bits: int | None, seed: int) -> None:
+        self.columns = DictColumns(bits)
+        self.ids = AgentIds(algorithm.n_agents, as_they_come=True)
+        self.learner = Learner(algorithm, Setup(seed=seed, n_features=self.columns.n_columns))
 
-    def scores(self, examples: Sequence[Example]) -> np.ndarray:
-        """Scores (n, outputs), with the mean of the agents' weights."""
-        if self._weights is None:
-            self._weights = self.learner.weights().mean(axis=0)
+    def learn(
+        self,
+        examples: Sequence[Example],
+        answers: Sequence[float],
+        agent: Any = None,
+        weight: float = 1.0,
+    ) -> None:
+        """Learn from the next examples of the stream, which may all be one agent's."""
+        importance = None if weight == 1.0 else np.full(len(examples), _checked(weight))
+        agents = None
+        if agent is not None:
+            number = self.ids.numbers([agent], self.learner.algorithm.n_agents)[0]
+            agents = np.full(len(examples), number)
+        self.learner.learn(self.columns.rows(examples, answers, True, importance), agents)
+
+    def scores(self, examples: Sequence[Example], agent: Any = None) -> np.ndarray:
+        """Scores (n, outputs) by one agent, or the mean of all agents' scores."""
         rows = self.columns.rows(examples, np.zeros(len(examples)), learn=False)
-        products = self._weights[:, rows.indices] * rows.data
-        return np.add.reduceat(products, rows.indptr[:-1], axis=1).T
+        number = None if agent is None else int(self.ids.known_numbers([agent])[0])
+        return self.learner.scores(rows, number)
 
-    def grow(self, outputs: int) -> None:
-        """Make room for more classes."""
-        self.learner.grow(outputs)
-        self._weights = None
+    def weights(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Mean weights (outputs,) by the name of their feature, and the intercepts (outputs,)."""
+        weights = self.learner.weights().mean(axis=0)
+        by_name = {
+            name: sign * weights[:, column] for name, (column, sign) in self.columns.known.items()
+        }
+        return by_name, weights[:, INTERCEPT]
 
 
 class Classifier(base.MiniBatchClassifier):
@@ -75,10 +97,15 @@ class Classifier(base.MiniBatchClassifier):
         A preset of `ddol.presets`, or an `Algorithm` of your own.
     loss : str
         ``"logistic"`` has probabilities; ``"hinge"``, ``"squared_hinge"``, ``"perceptron"`` have none.
+    rate : float, optional
+        Step size, where the algorithm has one; None is the algorithm's own.
+    C, l2 : float, optional
+        The objective is C·loss + l2·‖w‖²/2.
     n_agents, topology, mixing
         The network.
-    batch, period : int
-        Examples per agent and round; rounds between two averages.
+    batch, period, delay : int
+        Examples per agent and round; rounds between two averages; rounds between a prediction and its
+        answer.
     hash_bits : int or None
         None: every new feature has a column of its own. Otherwise features are hashed into 2^bits.
     seed : int
@@ -97,25 +124,33 @@ class Classifier(base.MiniBatchClassifier):
         self,
         algorithm: str = "adaptive",
         loss: str = "logistic",
+        rate: float | None = None,
+        C: float | None = None,
+        l2: float | None = None,
         n_agents: int = 1,
         topology: str = "complete",
         mixing: str | None = None,
         batch: int = 1,
         period: int = 1,
+        delay: int = 0,
         hash_bits: int | None = None,
         seed: int = 0,
     ) -> None:
         self.algorithm = algorithm
         self.loss = loss
+        self.rate = rate
+        self.C = C
+        self.l2 = l2
         self.n_agents = n_agents
         self.topology = topology
         self.mixing = mixing
         self.batch = batch
         self.period = period
+        self.delay = delay
         self.hash_bits = hash_bits
         self.seed = seed
         self.classes: dict[Any, int] = {}
-        self._agents: Agents | None = None
+        self._agents: DictLearner | None = None
 
     @property
     def _multiclass(self) -> bool:
@@ -126,17 +161,37 @@ class Classifier(base.MiniBatchClassifier):
         """Mistakes, losses and curves of the agents so far."""
         return _begun(self._agents).learner.trace()
 
-    def learn_one(self, x: Example, y: Any) -> None:
-        """Learn from one example."""
-        self._learn([x], [y])
+    @property
+    def weights(self) -> dict[Any, dict[str, float]]:
+        """Mean of the agents' weights by class and by the name of the feature."""
+        by_name, _ = _begun(self._agents).weights()
+        return {
+            label: {name: float(each[k]) for name, each in by_name.items()}
+            for label, k in self.classes.items()
+        }
+
+    def learn_one(self, x: Example, y: Any, w: float = 1.0, agent: Any = None) -> None:
+        """Learn from one example.
+
+        Parameters
+        ----------
+        x : features by name
+            Numbers, truth values and text, which is a feature ``name=text`` of value 1.
+        y : label
+        w : float
+            Importance of the example.
+        agent : any id, optional
+            Whose example it is, in all calls or in none; by default agents take turns.
+        """
+        self._learn([x], [y], agent, w)
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
         """Learn from the rows of a data frame, one after the other."""
-        self._learn(X.to_dict("records"), y.tolist())
+        self._learn(X.to_dict("records"), y.tolist(), None, 1.0)
 
-    def predict_proba_one(self, x: Example, **kwargs: Any) -> dict[Any, float]:
-        """Chance of every class seen so far."""
-        chances = self._chances([x])[0].tolist()
+    def predict_proba_one(self, x: Example, agent: Any = None, **kwargs: Any) -> dict[Any, float]:
+        """Chance of every class seen so far, by all agents together or by one."""
+        chances = self._chances([x], agent)[0].tolist()
         return dict(zip(self.classes, chances, strict=True))
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
@@ -145,9 +200,9 @@ class Classifier(base.MiniBatchClassifier):
 
         return pd.DataFrame(self._chances(X.to_dict("records")), X.index, list(self.classes))
 
-    def predict_one(self, x: Example, **kwargs: Any) -> Any:
-        """The most likely class, or None before the first example."""
-        return self._predict([x])[0]
+    def predict_one(self, x: Example, agent: Any = None, **kwargs: Any) -> Any:
+        """The most likely class, by all agents together or by one; None before the first example."""
+        return self._predict([x], agent)[0]
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """The most likely class of every row."""
@@ -155,40 +210,45 @@ class Classifier(base.MiniBatchClassifier):
 
         return pd.Series(self._predict(X.to_dict("records")), X.index)
 
-    def _learn(self, examples: Sequence[Example], labels: Sequence[Any]) -> None:
+    def _learn(
+        self, examples: Sequence[Example], labels: Sequence[Any], agent: Any, weight: float
+    ) -> None:
         # A class that comes in the middle of a block must not exist before its first example.
         start = 0
         for k, label in enumerate(labels):
             if label not in self.classes:
-                self._learn_known(examples[start:k], labels[start:k])
+                self._learn_known(examples[start:k], labels[start:k], agent, weight)
                 self.classes[label] = len(self.classes)
                 start = k
-        self._learn_known(examples[start:], labels[start:])
+        self._learn_known(examples[start:], labels[start:], agent, weight)
 
-    def _learn_known(self, examples: Sequence[Example], labels: Sequence[Any]) -> None:
+    def _learn_known(
+        self, examples: Sequence[Example], labels: Sequence[Any], agent: Any, weight: float
+    ) -> None:
         if not len(examples):
             return
         if self._agents is None:
             self._agents = _start(self, outputs=2)
-        self._agents.grow(len(self.classes))
-        self._agents.learn(examples, [float(self.classes[label]) for label in labels])
+        self._agents.learner.grow(len(self.classes))
+        answers = [float(self.classes[label]) for label in labels]
+        self._agents.learn(examples, answers, agent, weight)
 
-    def _scores(self, examples: Sequence[Example]) -> np.ndarray:
+    def _scores(self, examples: Sequence[Example], agent: Any = None) -> np.ndarray:
         if self._agents is None:
             return np.empty((len(examples), 0))
-        return self._agents.scores(examples)[:, : len(self.classes)]
+        return self._agents.scores(examples, agent)[:, : len(self.classes)]
 
-    def _chances(self, examples: Sequence[Example]) -> np.ndarray:
+    def _chances(self, examples: Sequence[Example], agent: Any = None) -> np.ndarray:
         if self.loss != "logistic":
             raise NotImplementedError(f"the loss {self.loss} has no probabilities; use logistic")
-        chances = np.maximum(expit(self._scores(examples)), 1e-300)
+        chances = np.maximum(expit(self._scores(examples, agent)), 1e-300)
         return chances / chances.sum(axis=1, keepdims=True)
 
-    def _predict(self, examples: Sequence[Example]) -> list[Any]:
+    def _predict(self, examples: Sequence[Example], agent: Any = None) -> list[Any]:
         if not self.classes:
             return [None] * len(examples)
         labels = list(self.classes)
-        return [labels[k] for k in self._scores(examples).argmax(axis=1)]
+        return [labels[k] for k in self._scores(examples, agent).argmax(axis=1)]
 
 
 class Regressor(base.MiniBatchRegressor):
@@ -199,7 +259,7 @@ class Regressor(base.MiniBatchRegressor):
     algorithm : str or Algorithm
     loss : str
         ``"squared"``, ``"absolute"``, ``"huber"``, ``"epsilon_insensitive"`` or ``"quantile"``.
-    n_agents, topology, mixing, batch, period, hash_bits, seed
+    rate, C, l2, n_agents, topology, mixing, batch, period, delay, hash_bits, seed
         As in `Classifier`.
 
     Examples
@@ -215,41 +275,60 @@ class Regressor(base.MiniBatchRegressor):
         self,
         algorithm: str = "adaptive",
         loss: str = "squared",
+        rate: float | None = None,
+        C: float | None = None,
+        l2: float | None = None,
         n_agents: int = 1,
         topology: str = "complete",
         mixing: str | None = None,
         batch: int = 1,
         period: int = 1,
+        delay: int = 0,
         hash_bits: int | None = None,
         seed: int = 0,
     ) -> None:
         self.algorithm = algorithm
         self.loss = loss
+        self.rate = rate
+        self.C = C
+        self.l2 = l2
         self.n_agents = n_agents
         self.topology = topology
         self.mixing = mixing
         self.batch = batch
         self.period = period
+        self.delay = delay
         self.hash_bits = hash_bits
         self.seed = seed
-        self._agents: Agents | None = None
+        self._agents: DictLearner | None = None
 
     @property
     def trace(self) -> Trace:
         """Losses and curves of the agents so far."""
         return _begun(self._agents).learner.trace()
 
-    def learn_one(self, x: Example, y: float) -> None:
-        """Learn from one example."""
-        self._learn([x], [y])
+    @property
+    def weights(self) -> dict[str, float]:
+        """Mean of the agents' weights by the name of the feature."""
+        by_name, _ = _begun(self._agents).weights()
+        return {name: float(each[0]) for name, each in by_name.items()}
+
+    @property
+    def intercept(self) -> float:
+        """Mean of the agents' intercepts."""
+        return float(_begun(self._agents).weights()[1][0])
+
+    def learn_one(self, x: Example, y: float, w: float = 1.0, agent: Any = None) -> None:
+        """Learn from one example; see `Classifier.learn_one`."""
+        self._learn([x], [y], agent, w)
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
         """Learn from the rows of a data frame, one after the other."""
-        self._learn(X.to_dict("records"), y.tolist())
+        self._learn(X.to_dict("records"), y.tolist(), None, 1.0)
 
-    def predict_one(self, x: Example) -> float:
-        """The prediction; 0 before the first example."""
-        return float(self._scores([x])[0])
+    def predict_one(self, x: Example, agent: Any = None) -> float:
+        """The prediction, by all agents together or by one; 0 before the first example."""
+        return float(self._scores([x], agent)[0])
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """The prediction for every row."""
@@ -257,28 +336,43 @@ class Regressor(base.MiniBatchRegressor):
 
         return pd.Series(self._scores(X.to_dict("records")), X.index)
 
-    def _learn(self, examples: Sequence[Example], answers: Sequence[float]) -> None:
+    def _learn(
+        self, examples: Sequence[Example], answers: Sequence[float], agent: Any, weight: float
+    ) -> None:
         if self._agents is None:
             self._agents = _start(self, outputs=1)
-        self._agents.learn(examples, [float(answer) for answer in answers])
+        self._agents.learn(examples, [float(answer) for answer in answers], agent, weight)
 
-    def _scores(self, examples: Sequence[Example]) -> np.ndarray:
+    def _scores(self, examples: Sequence[Example], agent: Any = None) -> np.ndarray:
         if self._agents is None:
             return np.zeros(len(examples))
-        return self._agents.scores(examples)[:, 0]
+        return self._agents.scores(examples, agent)[:, 0]
 
 
-def _start(model: Classifier | Regressor, outputs: int) -> Agents:
+def _start(model: Classifier | Regressor, outputs: int) -> DictLearner:
     """Agents as the parameters of a model say."""
     algorithm = linear_algorithm(
-        model.algorithm, model.loss, batch=model.batch, period=model.period, outputs=outputs
+        model.algorithm,
+        model.loss,
+        rate=model.rate,
+        C=model.C,
+        l2=model.l2,
+        batch=model.batch,
+        period=model.period,
+        delay=model.delay,
+        outputs=outputs,
     )
     network = Placement(model.n_agents, model.topology, model.mixing)
-    placed = network.place(algorithm, seed=model.seed)
-    return Agents(placed, FeatureColumns(model.hash_bits), model.seed)
+    return DictLearner(network.place(algorithm, seed=model.seed), model.hash_bits, model.seed)
 
 
-def _begun(agents: Agents | None) -> Agents:
+def _checked(weight: float) -> float:
+    if not 0.0 <= weight < math.inf:
+        raise ValueError(f"`w` must be a finite number ≥ 0, it is {weight!r}")
+    return float(weight)
+
+
+def _begun(agents: DictLearner | None) -> DictLearner:
     if agents is None:
         raise AttributeError("there is no trace before the first example")
     return agents

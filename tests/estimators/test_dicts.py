@@ -1,37 +1,55 @@
 import numpy as np
 import pytest
 
-from ddol.estimators.dicts import FeatureColumns
+from ddol.estimators.dicts import INTERCEPT, DictColumns
 
 
-def test_columns_stay_when_features_come():
-    columns = FeatureColumns()
-    columns.rows([{"a": 1.0}], [0.0])
-    rows = columns.rows([{"b": 2.0, "a": 3.0}], [0.0])
-    assert rows.indices.tolist() == [0, 1, 2]
-    assert rows.data.tolist() == [1.0, 3.0, 2.0]
+def test_names_get_columns_as_they_come():
+    columns = DictColumns()
+    first = columns.rows([{"a": 2.0}], [1.0])
+    second = columns.rows([{"b": 3, "a": True}, {("c", 1): 4.0}], [1.0, -1.0])
+    assert first.indices.tolist() == [INTERCEPT, 1] and first.data.tolist() == [1.0, 2.0]
+    assert second.to_scipy().toarray()[:, :4].tolist() == [[1, 1, 3, 0], [1, 0, 0, 4]]
+    assert {name: column for name, (column, _) in columns.known.items()} == {
+        "a": 1, "b": 2, "('c', 1)": 3,
+    }  # fmt: skip
 
 
-def test_unknown_features_are_left_out_of_predictions():
-    columns = FeatureColumns()
-    columns.rows([{"a": 1.0}], [0.0])
-    rows = columns.rows([{"b": 2.0}], [0.0], learn=False)
-    assert (rows.indices.tolist(), columns.n_columns) == ([0], 2)
+def test_unknown_names_are_left_out_where_nothing_is_learned():
+    columns = DictColumns()
+    columns.rows([{"a": 2.0}], [1.0])
+    rows = columns.rows([{"b": 5.0, "a": 1.0}], [0.0], learn=False)
+    assert rows.indices.tolist() == [INTERCEPT, 1]
+    assert columns.rows([{"b": 5.0, "a": 1.0}], [0.0]).indices.tolist() == [INTERCEPT, 1, 2]
 
 
-def test_text_is_a_feature_of_its_own():
-    columns = FeatureColumns()
-    columns.rows([{"colour": "red"}, {"colour": "blue"}], [0.0, 0.0])
-    assert list(columns.known) == ["colour=red", "colour=blue"]
+def test_columns_double_and_never_shrink():
+    columns, seen = DictColumns(), set()
+    for k in range(100):
+        seen.add(columns.rows([{f"x{k}": 1.0}], [1.0]).n_features)
+    assert seen == {32, 64, 128}
 
 
-def test_hashed_features_that_fall_together_add_up():
-    rows = FeatureColumns(bits=1).rows([{f"f{k}": 1.0 for k in range(10)}], [0.0])
-    assert rows.n_features == 3
-    assert rows.data.sum() == 11.0
-    assert np.all(np.diff(rows.indices.astype(int)) > 0)
+def test_hashed_names_keep_to_their_columns_and_add_up():
+    columns = DictColumns(bits=1)
+    rows = columns.rows([{f"x{k}": 1.0 for k in range(10)}], [1.0])
+    assert rows.n_features == 3 and set(rows.indices.tolist()) <= {0, 1, 2}
+    assert np.abs(rows.data[1:]).sum() <= 10
+    same = DictColumns(bits=1).rows([{f"x{k}": 1.0 for k in reversed(range(10))}], [1.0])
+    assert dict(zip(rows.indices, rows.data, strict=True)) == dict(
+        zip(same.indices, same.data, strict=True)
+    )
 
 
-def test_what_is_not_a_number_is_refused():
-    with pytest.raises(ValueError, match="feature 'a' is nan"):
-        FeatureColumns().rows([{"a": np.nan}], [0.0])
+def test_an_example_that_changed_is_another_example():
+    columns, example = DictColumns(), {"a": 1.0}
+    columns.rows([example], [1.0])
+    example["a"] = 7.0
+    assert columns.rows([example], [1.0]).data.tolist() == [1.0, 7.0]
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf"), [1]])
+def test_what_is_no_number_is_refused_by_its_name(value):
+    for learn in (True, False):
+        with pytest.raises(ValueError, match=r"feature 'age' is .*, expected a finite number"):
+            DictColumns().rows([{"age": value}], [1.0], learn=learn)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import struct
 from collections.abc import Iterator
 from typing import Any, get_type_hints
@@ -122,10 +123,17 @@ def _format(kind: Any) -> str:
     return "d" if kind is float else "q"
 
 
-def flat(values: tuple) -> Iterator[Any]:
+@functools.cache
+def _holds_others(kind: Any) -> bool:
+    return any(hasattr(found, "_fields") for _, found in _fields(kind))
+
+
+def flat(values: tuple) -> tuple:
     """The numbers in a NamedTuple and in those that it holds."""
-    for value in values:
-        yield from flat(value) if isinstance(value, tuple) else (value,)
+    if not _holds_others(type(values)):
+        return values
+    inner = (flat(value) if isinstance(value, tuple) else (value,) for value in values)
+    return tuple(itertools.chain.from_iterable(inner))
 
 
 def _nested(kind: Any, numbers: Iterator[Any]) -> Any:

@@ -21,6 +21,7 @@ from ddol.engines.pace import Pace
 from ddol.engines.processes import Processes
 from ddol.engines.registry import Engine, ScheduledEngine, engine_named, is_scheduled
 from ddol.engines.round_log import RoundLog
+from ddol.engines.scoring import scores
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state
 from ddol.engines.state_checks import check_state
@@ -340,8 +341,10 @@ class Learner:
 
     def _kept(self, before: int, seen: Snapshots) -> Snapshots:
         """Keep the snapshots that are points of the curves; the last of them all may be for the progress."""
+        if not len(seen.rounds):
+            return seen
         rounds = before + seen.rounds
-        points = self.recorder.between(before, int(rounds[-1]) if len(rounds) else before)
+        points = self.recorder.between(before, int(rounds[-1]))
         mine = np.array([point in points for point in rounds.tolist()], dtype=bool)
         self.recorder.record(rounds[mine].tolist(), seen.counters[mine], *seen.metrics[mine].T)
         return seen._replace(rounds=rounds)
@@ -393,6 +396,20 @@ class Learner:
         if counters.sums.size:
             return counters.sums / max(counters.rounds, 1)
         return engine.weights()
+
+    def scores(self, rows: Rows, agent: int | None = None) -> np.ndarray:
+        """Scores (n, outputs) of rows by an agent, or the mean of all agents', as they would predict now.
+
+        Now is after the last full round, where an agent that predicts is; nothing is learned.
+        """
+        engine = self.opened(rows.n_features)
+        if isinstance(engine, Local):
+            return engine.scores(rows, agent)
+        state = engine.state()
+        found = scores(self.algorithm, state.theta, state.scalars, rows)
+        if agent is None or len(found) == 1:
+            return np.asarray(found.mean(axis=0))
+        return np.asarray(found[agent])
 
     def trace(self) -> Trace:
         """The run so far, as if the stream ended here."""

@@ -11,7 +11,7 @@ from ddol.engines.setup import Setup
 from ddol.engines.shares import part_of
 from ddol.engines.state import State, grow
 from ddol.engines.worker import KernelWorker, Partition, Snapshots
-from ddol.streams.rows import Block
+from ddol.streams.rows import Block, Rows
 
 
 class Local:
@@ -41,10 +41,21 @@ class Local:
     def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
         """Play the rounds of a block; see `ddol.engines.registry.Engine`."""
         check_block(self.algorithm, block)
-        if block.rows.n_features > self.worker.state.n_features:
-            self.worker.adopt(grow(self.algorithm, self.worker.state, block.rows.n_features))
+        self._widen(block.rows.n_features)
         self.worker.play_block(block, after)
         return self.worker.snapshots
+
+    def scores(self, rows: Rows, agent: int | None = None) -> np.ndarray:
+        """Scores (n, outputs) by an agent, or the mean of all agents' scores."""
+        self._widen(rows.n_features)
+        copies = len(self.worker.state.theta)
+        if agent is not None or copies == 1:
+            return self.worker.scores(rows, agent if agent and copies > 1 else 0)
+        return np.mean([self.worker.scores(rows, copy) for copy in range(copies)], axis=0)
+
+    def _widen(self, n_features: int) -> None:
+        if n_features > self.worker.state.n_features:
+            self.worker.adopt(grow(self.algorithm, self.worker.state, n_features))
 
     def state(self) -> State:
         """The state as it is now, in memory of its own."""

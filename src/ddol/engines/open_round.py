@@ -33,6 +33,7 @@ class OpenRound:
         self.rows: Rows | None = None
         self.agents: np.ndarray | None = None
         self._named: bool | None = None
+        self._table = np.empty((0, n_agents, batch), np.int64)
 
     def __len__(self) -> int:
         return 0 if self.rows is None else len(self.rows)
@@ -74,7 +75,9 @@ class OpenRound:
         if whole < len(rows):
             self.rows = rows.take(np.arange(whole, len(rows)))
         if whole:
-            yield Block(rows, table_round_robin(whole, self.n_agents, self.batch))
+            if len(self._table) * size != whole:  # calls are often of the same length
+                self._table = table_round_robin(whole, self.n_agents, self.batch)
+            yield Block(rows, self._table)
 
     def _by_arrival(self, rows: Rows, agents: np.ndarray) -> Iterator[Block]:
         if self.rows is not None and self.agents is not None:

@@ -109,8 +109,7 @@ class KernelWorker:
         self.loss_parameters = np.array([*algorithm.loss.parameters, 0.0])
         self._parts: dict[bool, np.ndarray] = {}
         self._workers: dict[bool, tuple[Entry, bytes]] = {}
-        self._rows: Rows | None = None
-        self._addresses: dict[str, int] = {}
+        self._places: dict[int, tuple[Rows, dict[str, int]]] = {}
         self.adopt(state)
 
     def adopt(self, state: State) -> None:
@@ -290,9 +289,9 @@ class KernelWorker:
         What is seen when as many rounds are played as `after` says is kept in `snapshots`.
         """
         n, agents = len(after), self.partition.agents
-        self.snapshots = Snapshots(
-            np.array(after, np.int64), np.empty((n, agents, 4)), np.tile([0.0, np.nan], (n, 1))
-        )
+        metrics = np.empty((n, 2))
+        metrics[:] = 0.0, np.nan
+        self.snapshots = Snapshots(np.array(after, np.int64), np.empty((n, agents, 4)), metrics)
         for lo, hi in self._pieces(len(predicted)):
             matrices = self.fixed_matrices or self._matrices(list(range(t + lo, t + hi)))
             seen = predicted[lo:hi]
@@ -316,17 +315,15 @@ class KernelWorker:
         tables = np.ascontiguousarray(predicted), np.ascontiguousarray(learned)
         chances = self._chances(t, len(predicted))
         rates, scale, exponent = rates_of(self.algorithm.rate, t, len(predicted))
-        if rows is not self._rows:
-            self._rows, self._addresses = rows, addresses(rows)
         first = tables[0].ctypes.data
         examples = packed(
             Examples(
-                **self._addresses,
+                **self._addresses_of(rows),
                 predicted=first,
                 learned=first if predicted is learned else tables[1].ctypes.data,
                 columns=predicted.shape[1],
                 first=self.partition.column,
-                chances=chances.ctypes.data,
+                chances=chances.ctypes.data if chances.size else 0,
                 rates=rates.ctypes.data if len(rates) else 0,
                 scale=scale,
                 exponent=exponent,
@@ -339,11 +336,11 @@ class KernelWorker:
         if rows.dense not in self._workers or matrices is not self.fixed_matrices:
             self._workers[rows.dense] = self._worker(rows.dense, matrices)
         kernel, worker = self._workers[rows.dense]
-        lo, rounds = 0, self.snapshots.rounds - before
-        for place in np.flatnonzero(
-            (rounds > (0 if before else -1)) & (rounds <= len(predicted))
-        ).tolist():
-            hi = int(rounds[place])
+        lo, least = 0, 0 if before else -1
+        for place, after in enumerate(self.snapshots.rounds.tolist()):
+            hi = after - before
+            if not least < hi <= len(predicted):
+                continue
             status = kernels.play(kernel, worker, examples, lo, hi) if hi > lo else 0
             status = status or self._look(worker, place)
             if status != 0:
@@ -392,13 +389,22 @@ class KernelWorker:
         """Scores (n, outputs) of rows by one copy, as it would predict them now."""
         rows = rows.widen(self.state.n_features)
         out = np.empty((len(rows), self.algorithm.outputs))
-        examples = packed(Examples(**{**dict.fromkeys(Examples._fields, 0), **addresses(rows)}))
+        examples = packed(_NO_ROUNDS._replace(**self._addresses_of(rows)))
         parts, worker = self._compiled(rows.dense), self._any_worker(rows.dense)
         if parts[layout.SCORE_UNSEEN] == 0:
             found = self.loops.addresses(rows.dense, {"score_unseen"}, ())
             parts[layout.SCORE_UNSEEN] = found[layout.SCORE_UNSEEN]
         kernels.read_scores(worker, examples, copy, len(rows), out.ctypes.data)
         return out
+
+    def _addresses_of(self, rows: Rows) -> dict[str, int]:
+        """Where rows are, which are often those of a time before."""
+        found = self._places.get(id(rows))
+        if found is None or found[0] is not rows:
+            if len(self._places) >= _MOST_PLACES or rows.nbytes > _LARGE:
+                self._places.clear()  # large ones must not be kept in memory
+            found = self._places[id(rows)] = rows, addresses(rows)
+        return found[1]
 
     def _any_worker(self, dense: bool | None = None) -> bytes:
         """A worker for these rows, or any at all, that plays no rounds."""
@@ -407,6 +413,10 @@ class KernelWorker:
             empty = Matrices(np.empty((1, 1), np.int64), np.empty(0, np.int64), np.empty(0))
             self._workers[found] = self._worker(found, self.fixed_matrices or empty)
         return self._workers[found][1]
+
+
+_MOST_PLACES, _LARGE = 64, 1 << 16
+_NO_ROUNDS = Examples(**dict.fromkeys(Examples._fields, 0))
 
 
 def rates_of(rate: Rate, t: int, rounds: int) -> tuple[np.ndarray, float, float]:

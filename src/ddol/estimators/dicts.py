@@ -1,22 +1,27 @@
-"""Examples that are dictionaries: features by name, indexed as they come or hashed."""
+"""Examples that are dictionaries: features by name, each with a column from when it is first seen."""
 
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ddol.streams.rows import Rows
+from ddol.streams.names import Names
+from ddol.streams.raw import Named
+from ddol.streams.rows import Rows, no_rows
 
 INTERCEPT = 0
 """Column of the constant 1, which comes first so that it stays when features are added."""
 
+_NO_WEIGHT = np.empty(0)
+_REMEMBERED = 1 << 20
 
-class FeatureColumns:
-    """Columns of named features: 0 is the intercept, the others follow.
+
+class DictColumns:
+    """Rows of dictionaries: column 0 is the intercept, the others are those of `Names`.
 
     Parameters
     ----------
@@ -26,58 +31,155 @@ class FeatureColumns:
 
     Examples
     --------
-    >>> columns = FeatureColumns()
+    >>> columns = DictColumns()
     >>> rows = columns.rows([{"age": 30.0, "city": "Bern"}, {"age": 40.0}], [1.0, -1.0])
-    >>> rows.to_scipy().toarray()
+    >>> rows.to_scipy().toarray()[:, :3]
     array([[ 1., 30.,  1.],
            [ 1., 40.,  0.]])
     """
 
     def __init__(self, bits: int | None = None) -> None:
-        self.bits = bits
-        self.known: dict[Hashable, int] = {}
+        self.names = Names(bits=bits)
+        self._places: dict[Hashable, int] = {}
+        self._signs: dict[Hashable, float] = {}
+        self._width = 0
+        self._room = no_rows()
+        self._shorter: dict[int, Rows] = {}
+        self._last: tuple[dict, np.ndarray, np.ndarray, bool] | None = None
 
     @property
     def n_columns(self) -> int:
-        """Columns so far, with the intercept."""
-        return 1 + (len(self.known) if self.bits is None else 1 << self.bits)
+        """Columns, with the intercept: twice as many as before whenever there are too few."""
+        known = 1 + len(self.names)
+        return known if self.names.bits is not None else 1 << max(5, (known - 1).bit_length())
 
-    def rows(self, examples: Sequence[Mapping], answers: Any, learn: bool = True) -> Rows:
-        """CSR rows with an intercept; names that are not known are left out unless ``learn``."""
-        columns: list[int] = []
-        values: list[float] = []
-        lengths = [0]
-        for example in examples:
-            pairs = self._pairs(example, learn)
-            columns.extend(pairs)
-            values.extend(pairs.values())
-            lengths.append(len(columns))
+    @property
+    def known(self) -> dict[str, tuple[int, float]]:
+        """Column and sign of every name that is remembered."""
+        names = self.names.known
+        if not names:
+            return {}
+        block = Named.of([dict.fromkeys(names, 1.0)])
+        places, signs = Names(known=names, bits=self.names.bits, learning=False).places(block)
+        pairs = zip((places + 1).tolist(), signs.tolist(), strict=True)
+        return dict(zip(block.names, pairs, strict=True))
+
+    def rows(
+        self,
+        examples: Sequence[Mapping],
+        answers: Any,
+        learn: bool = True,
+        weight: np.ndarray | None = None,
+    ) -> Rows:
+        """CSR rows with an intercept; names that are not known are left out unless ``learn``.
+
+        A single row is good until the next one is asked for.
+        """
+        if len(examples) == 1 and weight is None:
+            return self._one_row(*self._last_pairs(examples[0], learn), answers[0])
+        pairs = [self._pairs(example, learn)[:2] for example in examples]
         return Rows(
-            data=np.array(values, np.float64),
-            indices=np.array(columns, np.uint32),
-            indptr=np.array(lengths, np.int64),
+            data=np.concatenate([values for _, values in pairs]),
+            indices=np.concatenate([columns for columns, _ in pairs]),
+            indptr=np.cumsum([0, *(len(columns) for columns, _ in pairs)]),
             n_features=self.n_columns,
             y=np.array(answers, np.float64),
-            weight=np.empty(0),
+            weight=_NO_WEIGHT if weight is None else weight,
         )
 
-    def _pairs(self, example: Mapping, learn: bool) -> dict[int, float]:
-        """Values by column, in rising order."""
-        pairs = {INTERCEPT: 1.0}
-        for name, value in example.items():
-            if isinstance(value, str):
-                name, value = f"{name}={value}", 1.0
-            number = float(value)
-            if not math.isfinite(number):
-                raise ValueError(f"feature {name!r} is {value!r}, expected a finite number")
-            column = self._column(name, learn)
-            if column is not None:
-                pairs[column] = pairs.get(column, 0.0) + number
-        return dict(sorted(pairs.items()))
+    def _one_row(self, columns: np.ndarray, values: np.ndarray, answer: float) -> Rows:
+        """One row in the memory of the last: of each length the same object, whose addresses are known."""
+        n = len(columns)
+        if self._width != self.n_columns or n > len(self._room.data):
+            size, self._width = max(64, 2 * n), self.n_columns
+            room = np.empty(size), np.empty(size, np.uint32), np.zeros(2, np.int64)
+            self._room = Rows(*room, self._width, np.empty(1), _NO_WEIGHT)
+            self._shorter = {}
+        if n not in self._shorter:
+            whole = self._room
+            self._shorter[n] = replace(whole, data=whole.data[:n], indices=whole.indices[:n])
+        row = self._shorter[n]
+        row.data[:], row.indices[:] = values, columns
+        row.indptr[1], row.y[0] = n, answer
+        return row
 
-    def _column(self, name: Hashable, learn: bool) -> int | None:
-        if self.bits is not None:
-            return 1 + (zlib.crc32(str(name).encode()) & ((1 << self.bits) - 1))
-        if learn:
-            return self.known.setdefault(name, 1 + len(self.known))
-        return self.known.get(name)
+    def _last_pairs(self, example: Mapping, learn: bool) -> tuple[np.ndarray, np.ndarray]:
+        """The same for one example, which is mostly predicted and then learned from."""
+        last = self._last
+        if last is None or last[0] != example or (learn and not last[3]):
+            columns, values, all_known = self._pairs(example, learn)
+            last = self._last = dict(example), columns, values, all_known or learn
+        return last[1], last[2]
+
+    def _pairs(self, example: Mapping, learn: bool) -> tuple[np.ndarray, np.ndarray, bool]:
+        """Columns, which rise, values, and whether all names were known."""
+        features = _features(example)
+        all_known = self._places.keys() >= features.keys()
+        if not all_known:
+            all_known = self._find([name for name in features if name not in self._places], learn)
+        if not all_known:
+            for name, value in features.items():
+                self._number(name, value)
+            features = {name: features[name] for name in features if name in self._places}
+        columns = np.array([INTERCEPT, *map(self._places.__getitem__, features)], np.uint32)
+        try:
+            values = np.array([1.0, *features.values()], np.float64)
+        except (TypeError, ValueError):
+            values = np.array([math.nan])
+        if not np.isfinite(values).all():
+            for name, value in features.items():
+                self._number(name, value)
+        if self.names.bits is not None:
+            values[1:] *= [*map(self._signs.__getitem__, features)]
+        return *_merged(columns, values), all_known
+
+    @staticmethod
+    def _number(name: Hashable, value: Any) -> float:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise ValueError(
+                f"feature {name!r} is {value!r}, expected a finite number, a truth value or text; leave it "
+                "out or impute it"
+            )
+        return number
+
+    def _find(self, names: list[Hashable], learn: bool) -> bool:
+        """Remember where names stand that have not been asked for before; whether all have a column."""
+        self.names.learning = learn
+        block = Named.of([dict.fromkeys(names, 1.0)])
+        found, signs = self.names.places(block)
+        if len(self._places) + len(names) > _REMEMBERED:
+            self._places.clear()
+            self._signs.clear()
+        for name, code in zip(names, block.codes.tolist(), strict=True):
+            if found[code] >= 0:
+                self._places[name] = int(found[code]) + 1
+                self._signs[name] = float(signs[code])
+        return bool(found.min() >= 0)
+
+
+def _features(example: Mapping) -> Mapping[Hashable, Any]:
+    """Values by name; a text is a feature of its own."""
+    if str not in set(map(type, example.values())):
+        return example
+    return {
+        f"{name}={value}" if isinstance(value, str) else name: 1.0
+        if isinstance(value, str)
+        else value
+        for name, value in example.items()
+    }
+
+
+def _merged(columns: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Columns in rising order with their values; those that fall together add up."""
+    order = columns.argsort()
+    columns, values = columns[order], values[order]
+    fresh = np.empty(len(columns), bool)
+    fresh[0] = True
+    np.not_equal(columns[1:], columns[:-1], out=fresh[1:])
+    if fresh.all():
+        return columns, values
+    return columns[fresh], np.add.reduceat(values, np.flatnonzero(fresh))

@@ -223,11 +223,12 @@ class Copies:
             self._made = None
 
     def _seen(self, n: int) -> Rows:
-        """The copies as rows: the same object again and again, so that its addresses are known."""
-        if self._made is None or len(self._made) != n:
+        """The copies as rows: if as many as before, the same object, whose addresses are known."""
+        size = n * self._width if self.rows.dense else int(self._begins[n])
+        if self._made is None or (len(self._made), len(self._made.data)) != (n, size):
             self._made = Rows(
-                data=self._data[: n * self._width] if self.rows.dense else self._data,
-                indices=self._indices,
+                data=self._data[:size],
+                indices=self._indices[: 0 if self.rows.dense else size],
                 indptr=self.rows.indptr if self.rows.dense else self._begins[: n + 1],
                 n_features=self._width,
                 y=self._y[:n],
