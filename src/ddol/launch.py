@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import secrets
 import shlex
@@ -10,15 +11,20 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
 from ddol.engines.mpi_calls import find_mpiexec
-from ddol.engines.ranks import DONE
+from ddol.engines.ranks import DONE, LOST
 from ddol.streams.errors import DataError
+
+_PR_SET_PDEATHSIG = 1  # of Linux's prctl.h
+_LONGEST_END = 12.0
+"""Seconds from a job's last word to its end."""
 
 _NOISE = (
     "is not tested for post-failure",
@@ -58,21 +64,46 @@ def launch(n: int, arguments: Sequence[str], hostfile: Path | None = None, ft: b
             text=True,
             errors="replace",
             start_new_session=True,  # Ctrl-C reaches it through us, once
+            preexec_fn=_end_with_us,
         ) as job,
     ):
         assert job.stderr is not None
         heard = _Listener(job.stderr, token)
         heard.start()
         with _forwarding(job) as caught:
-            code = job.wait()
+            code = _ended(job, heard)
         heard.join(5)
     if heard.done:
+        if code != 0:
+            print("ddol: a rank was lost after the result was written", file=sys.stderr)
         return 0
     if caught:
         if not heard.stopped:
             print(_stopped(caught[0], n, arguments), file=sys.stderr)
         return 128 + caught[-1]
-    return code if 0 < code < 256 else 128 - code if code < 0 else 1
+    code = code if 0 < code < 256 else 128 - code if code < 0 else 1
+    if code != 2:  # wrong options are no reason to go on
+        print(f"ddol: the job ended early; {_advice(n, arguments)}", file=sys.stderr)
+    return code
+
+
+def _end_with_us() -> None:
+    """Let the system end mpiexec, and so the job, when this process is killed."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _ended(job: subprocess.Popen[Any], heard: _Listener) -> int:
+    """The exit code of a job; one that has said its last word may not wait for a host that is gone."""
+    while True:
+        try:
+            return job.wait(0.2)
+        except subprocess.TimeoutExpired:
+            last = heard.last_word
+            if last is not None and time.monotonic() - last > _LONGEST_END:
+                with suppress(ProcessLookupError):
+                    os.killpg(job.pid, signal.SIGKILL)
 
 
 def command_line(
@@ -132,20 +163,23 @@ def _forwarding(job: subprocess.Popen[Any]) -> Iterator[list[int]]:
 class _Listener(threading.Thread):
     """Prints what the job says on standard error.
 
-    ``done``: whether its last word was said; ``stopped``: whether it told of a signal.
+    ``done``: whether it did all it should; ``stopped``: whether it told of a signal; ``last_word``: when it
+    said that it had done so, or that it gives up on a process.
     """
 
     def __init__(self, lines: IO[str], token: str) -> None:
         super().__init__(daemon=True)
         self.lines, self.token = lines, token
         self.done = self.stopped = False
+        self.last_word: float | None = None
 
     def run(self) -> None:
         """Read to the end."""
         last = ""
         for line in quiet(self.lines):
-            if line.strip() == self.token:
-                self.done = True
+            if line.startswith(self.token):
+                self.done = self.done or LOST not in line
+                self.last_word = time.monotonic()
             elif line != last or not line.startswith("ddol: "):  # ranks often fail alike
                 last = line
                 self.stopped = self.stopped or line.startswith("stopped by")
@@ -155,11 +189,15 @@ class _Listener(threading.Thread):
 
 def _stopped(number: int, n: int, arguments: Sequence[str]) -> str:
     """What the job would say of a signal, did mpiexec still listen to it."""
-    text = f"stopped by {signal.Signals(number).name}; "
+    return f"stopped by {signal.Signals(number).name}; {_advice(n, arguments)}"
+
+
+def _advice(n: int, arguments: Sequence[str]) -> str:
+    """How to go on after an early end."""
     if "--checkpoint" not in arguments:
-        return text + "nothing was written; use --checkpoint DIR to be able to go on"
+        return "nothing was written; use --checkpoint DIR to be able to go on"
     again = [word for word in arguments if word != "--resume"]
-    return text + f"go on with: {shlex.join(['ddol', 'launch', '-n', str(n), *again, '--resume'])}"
+    return f"go on with: {shlex.join(['ddol', 'launch', '-n', str(n), *again, '--resume'])}"
 
 
 def quiet(lines: Iterable[str]) -> Iterator[str]:

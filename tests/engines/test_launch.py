@@ -3,9 +3,12 @@
 import importlib.util
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -81,7 +84,8 @@ def test_more_ranks_than_cores_give_the_same_figures(tmp_path):
     options = ["--algorithm", "dogd", "--topology", "ring", "--agents", 4, "--period", 8]
     done = ddol("launch", "-n", 3, "train", *options, "--quiet", "--json", tmp_path / "mpi")
     assert done.returncode == 0, done.stderr
-    assert done.stderr.strip() == ""
+    # A machine that is busy may let ranks wait for each other.
+    assert [line for line in done.stderr.splitlines() if "waiting for rank" not in line] == []
     ddol("train", *options, "--quiet", "--json", tmp_path / "local")
     found, expected = (json.loads((tmp_path / name).read_text()) for name in ("mpi", "local"))
     assert found["workers"] == 3
@@ -113,3 +117,75 @@ def test_ctrl_c_ends_the_job_and_says_so():
     assert job.wait(60) == 128 + signal.SIGINT, "".join(said)
     assert job.stderr.read().count("stopped by SIGINT; nothing was written") == 1
     job.stderr.close()
+
+
+def running(marker: str) -> list[int]:
+    """Processes whose command line has a word in it."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError, ValueError):
+            if marker.encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    return found
+
+
+def started(*options: str) -> tuple[subprocess.Popen, str]:
+    """A job that has begun to learn and would go on for long, and a word in its command line."""
+    marker = f"{secrets.randbelow(10**12) + 10**12}"
+    command = [*DDOL, "launch", "-n", "2", "train", "--agents", "2", "--passes", marker, *options]
+    job = subprocess.Popen(command, env=patient(), stderr=subprocess.PIPE, text=True)
+    assert job.stderr is not None
+    for line in job.stderr:
+        if line.split()[:1] == ["512"]:
+            break
+    return job, marker
+
+
+def wait_until(true, seconds: float = 30.0) -> bool:
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.1)
+    return true()
+
+
+@with_mpi
+def test_a_killed_launch_takes_its_ranks_along():
+    job, marker = started()
+    assert len(running(marker)) >= 3  # launch, mpiexec and the ranks
+    job.kill()
+    job.wait()
+    assert wait_until(lambda: not running(marker)), running(marker)
+    job.stderr.close()
+
+
+@with_mpi
+def test_a_stopped_rank_is_named_waited_for_without_a_core_and_given_up(tmp_path):
+    folder = str(tmp_path)
+    job, marker = started("--on-lost", "end", "--checkpoint", folder)
+    ranks = [pid for pid in running(marker) if arguments(pid)[3:4][0] == "train"]
+    os.kill(ranks[1], signal.SIGSTOP)
+    said = []
+    for line in job.stderr:
+        said.append(line)
+        if "waiting for rank" in line and "of which nothing is heard" in line:
+            break
+    spent = cpu_seconds(ranks[0])
+    time.sleep(1.5)
+    assert cpu_seconds(ranks[0]) - spent < 0.6, "it burns a core"
+    said += job.stderr.readlines()
+    assert job.wait(60) == 1, said
+    assert any("nothing was heard of rank" in line and "the job ends" in line for line in said)
+    assert said[-1].startswith("ddol: the job ended early; go on with: ddol launch -n 2 train")
+    assert "--resume" in said[-1]
+    job.stderr.close()
+
+
+def arguments(pid: int) -> list[str]:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    return [""] * 4
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -107,5 +107,5 @@ class TrainOptions:
 
     def progress(self) -> dict[str, Any]:
         """What decides when a run shows, saves or stops, which all of its processes must share."""
-        names = ("checkpoint", "every", "resume", "quiet")
+        names = ("checkpoint", "every", "resume", "quiet", "on_lost")
         return {f"--{name}": getattr(self.run, name) for name in names}

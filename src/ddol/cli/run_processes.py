@@ -20,7 +20,7 @@ class RunProcesses:
         if run.engine == "mpi":
             from ddol.engines.ranks import open_ranks
 
-            self.ranks = open_ranks()
+            self.ranks = open_ranks(run.on_lost)
         else:
             check_alone(run.engine)
 

@@ -52,6 +52,8 @@ def train(options: TrainOptions) -> Trace:
     options : TrainOptions
     """
     _keep_memory()
+    if options.run.quiet or os.environ.get("OMPI_COMM_WORLD_RANK", "0") != "0":
+        on_compiling(lambda text: None)
     job = RunProcesses(options.run)
     job.check_same(options.identity() | options.progress())
     check(options, job.leads)
@@ -65,8 +67,6 @@ def train(options: TrainOptions) -> Trace:
         check_address(options.run.address)
     if options.run.engine == "local" and (options.run.workers or 1) > 1:
         job.warn("--workers is for --engine threads and ray; the local engine runs in one")
-    if options.run.quiet or not job.leads:
-        on_compiling(lambda text: None)
     with ExitStack() as stack:
         if options.run.checkpoint is not None and job.leads:
             stack.enter_context(locked(options.run.checkpoint))

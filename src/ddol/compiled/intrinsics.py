@@ -14,6 +14,7 @@ import ctypes
 import functools
 import itertools
 import struct
+import time
 from collections.abc import Iterator
 from typing import Any, get_type_hints
 
@@ -207,3 +208,8 @@ def pause() -> None:
 
 def yield_core() -> None:
     """Let another thread have the core."""
+
+
+def nap(microseconds: int) -> None:
+    """Let this thread sleep."""
+    time.sleep(microseconds * 1e-6)

@@ -228,3 +228,10 @@ def _pause(context: Any, builder: Any, signature: Any, values: Any) -> Any:
 def _yield_core(context: Any, builder: Any, signature: Any, values: Any) -> Any:
     builder.call(_function(builder, "sched_yield", ir.FunctionType(_HALF, [])), [])
     return context.get_dummy_value()
+
+
+@_means("nap", lambda microseconds: types.void(types.int64))
+def _nap(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    function = _function(builder, "usleep", ir.FunctionType(_HALF, [_HALF]))
+    builder.call(function, [builder.trunc(values[0], _HALF)])
+    return context.get_dummy_value()

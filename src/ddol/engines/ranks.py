@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pickle
+import signal
 import sys
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -19,6 +22,7 @@ import numpy as np
 from ddol.engines.atomics import TOO_LONG
 from ddol.engines.errors import RankLostError
 from ddol.engines.mpi_calls import MpiContext, load, open_context, unload
+from ddol.engines.pulse import Pulse, new_token
 from ddol.engines.worker import split
 from ddol.streams.errors import DataError
 
@@ -27,6 +31,14 @@ if TYPE_CHECKING:
 
 DONE = "DDOL_DONE"
 """Variable with the word by which a job tells `ddol launch` that it has done all it should."""
+
+LOST = "lost"
+"""Said after that word when a job gives up on a process."""
+
+_PR_SET_PDEATHSIG = 1  # of Linux's prctl.h
+
+# Open MPI calls a process dead of which it has heard nothing for ten seconds.
+_DETECTOR = {"": "1", "_thread": "1", "_period": "1.0", "_timeout": "10.0"}
 
 _LONGEST_START = 120.0
 """Seconds from the first rank's call to the last one's, where a rank may be lost."""
@@ -49,6 +61,18 @@ class Ranks:
         self.comm = comm
         self._mpi = load()
         self._asked = False
+        self.numbers = list(range(self.size))
+        """What the processes were called at the start of the job."""
+        self.hosts = [""] * self.size
+        self.pulse: Pulse | None = None
+
+    def listen(self, on_lost: str) -> None:
+        """Hear of the others beside MPI from now on; all processes must call it."""
+        pulse = Pulse(self.rank, on_lost, _give_up)
+        addresses, token = self.gather(pulse.address), self.from_leader(new_token)
+        self.hosts = [address.host for address in addresses]
+        pulse.begin(addresses, token)
+        self.pulse = pulse
 
     @property
     def rank(self) -> int:
@@ -91,7 +115,11 @@ class Ranks:
             self.comm.Revoke()  # wakes those who wait for us
             if not self._asked:
                 self.all_well(False)
+            own = self.numbers[self.rank], self.hosts[self.rank]
             self.comm, self._asked = self.comm.Shrink(), False
+            self.numbers, self.hosts = map(list, zip(*self.comm.allgather(own), strict=True))
+        if self.pulse is not None:
+            self.pulse.keep(set(self.numbers))
         if self.size == before:
             raise RuntimeError(
                 "MPI failed though no rank has died; start again, with --resume if there is a "
@@ -132,8 +160,8 @@ class Ranks:
         return open_context(self.comm, near.rows_to, near.rows_from, agents, numbers, tolerant())
 
     def pass_on(self, value: Any) -> Any:
-        """Give a value to the next process, in a circle, and get that of the one before."""
-        after, before = (self.rank + 1) % self.size, (self.rank - 1) % self.size
+        """Give a value to another process, in a circle, and get that of a third one."""
+        after, before = circle(self.hosts, self.rank)
         given = np.frombuffer(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), np.uint8)
         length = np.empty(1, np.int64)
         with self.watching():
@@ -171,10 +199,11 @@ class Ranks:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Turn MPI's report of a dead process into `RankLostError`."""
+        """Turn MPI's report of a dead process into `RankLostError`, and say who is waited for."""
         MPI = self._mpi
         try:
-            yield
+            with nullcontext() if self.pulse is None else self.pulse.waiting():
+                yield
         except MPI.Exception as error:
             raise self.error(error.Get_error_code()) from error
 
@@ -197,13 +226,36 @@ class Ranks:
         self._mpi.COMM_WORLD.Abort(code)
 
 
+def circle(hosts: Sequence[str], rank: int) -> tuple[int, int]:
+    """Ranks after and before one in a circle in which neighbours are on different hosts.
+
+    It is so wherever no host has more than half of the ranks.
+
+    Examples
+    --------
+    >>> [circle(["a", "a", "b", "b"], rank) for rank in range(4)]
+    [(2, 2), (3, 3), (0, 0), (1, 1)]
+    >>> circle(["a", "a", "a"], 0)
+    (1, 2)
+    """
+    size, most = len(hosts), max(Counter(hosts).values())
+    order = sorted(range(size), key=lambda r: (hosts[r], r))
+    place, step = order.index(rank), most if most < size else 1
+    return order[(place + step) % size], order[(place - step) % size]
+
+
 _ranks: Ranks | None = None
 
 
-def open_ranks() -> Ranks:
+def open_ranks(on_lost: str = "wait") -> Ranks:
     """Return the processes of this job; start MPI where that has not been done yet.
 
     From then on an exception that nobody catches ends the whole job, not this process alone.
+
+    Parameters
+    ----------
+    on_lost : "end", "wait" or "without"
+        What to do about a process of which nothing is heard; the first call decides.
     """
     global _ranks
     if _ranks is None:
@@ -212,7 +264,8 @@ def open_ranks() -> Ranks:
                 "engine mpi was started without mpiexec; use mpiexec -n 4 ddol train … --engine mpi, "
                 "or ddol launch -n 4 train …"
             )
-        _tune()
+        _tune(on_lost)
+        _end_with_parent()
         try:
             with _watching_the_start():
                 MPI = load()
@@ -222,6 +275,7 @@ def open_ranks() -> Ranks:
         with world.watching():
             # A copy, so that nothing else in the process can be mistaken for ours.
             _ranks = Ranks(world.comm.Dup())
+        _ranks.listen(on_lost)
         sys.excepthook = _end_job
     return _ranks
 
@@ -232,8 +286,28 @@ def tolerant() -> bool:
     return given in ("1", "true")
 
 
-def _tune() -> None:
+def _end_with_parent() -> None:
+    """Let the system end this process when the one that started it is killed."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _give_up(reason: str) -> None:
+    """End this process, whose main thread waits for ever; the others find out by themselves."""
+    if reason:
+        text = f"ddol: {reason}; the job ends, go on with --resume if there is a checkpoint"
+        print(text, file=sys.stderr, flush=True)
+        if DONE in os.environ:
+            print(f"{os.environ[DONE]} {LOST}", file=sys.stderr, flush=True)
+    os._exit(1)
+
+
+def _tune(on_lost: str) -> None:
     """Set what Open MPI reads when it starts, unless somebody has."""
+    if on_lost == "without":
+        for name, value in _DETECTOR.items():
+            os.environ.setdefault(f"OMPI_MCA_mpi_ft_detector{name}", value)
     here = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", "1"))
     # A process that only spins while it waits keeps others from running: its own thread that parses, or
     # the process it waits for.

@@ -38,8 +38,9 @@ class Part:
 class Copy:
     """What a process needs to go back to the end of a block.
 
-    ``parts`` are its own agents, and those of the process before it. ``past`` belongs to the
-    run and is the same everywhere: the position of the streams, and the curves so far.
+    ``parts`` are its own agents, and those of another process, on another host if there are several.
+    ``past`` belongs to the run and is the same everywhere: the position of the streams, and the curves so
+    far.
     """
 
     version: int
@@ -146,6 +147,10 @@ class MpiGroup:
 
     def recover(self, learner: Learner) -> None:
         """Go on without the processes that were lost, from the last common copy."""
+        if learner.setup.on_lost == "end":
+            raise RuntimeError(
+                "a rank of the job was lost; go on with --resume if there is a checkpoint"
+            )
         while True:
             try:
                 self._recover(learner)

@@ -1,0 +1,219 @@
+"""Who of a job is alive: words from process to process beside MPI, which says nothing while it waits.
+
+Every process tells all others twice a second how many common calls it has finished. Whoever waits for
+long then knows for whom: a process that is behind, or one of which nothing is heard any more because it
+was stopped, its host is gone, or the network is cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import secrets
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ddol.compiled import entry, nap
+
+PERIOD = 0.5
+"""Seconds between two words."""
+
+SILENT = 2.5
+"""Seconds without a word after which a process is called silent."""
+
+_FIRST, _LONGEST = 1.0, 5.0
+_PATIENCE = 4.0
+"""Deadlines that a silent process has."""
+
+_NAP = 0.02
+_TOKEN = 16
+_WORD = struct.Struct("<iq")
+_SIOCGIFADDR = 0x8915  # of Linux's sockios.h
+
+
+class Address(NamedTuple):
+    """Where a process hears others: its host's name, its host's numbers, and a port."""
+
+    host: str
+    numbers: tuple[str, ...]
+    port: int
+
+
+@dataclass
+class Peer:
+    """What is known of another process."""
+
+    rank: int
+    address: Address
+    heard: float | None = None
+    done: int = 0
+
+    def silent_for(self, now: float) -> float:
+        """Seconds since its last word; 0 as long as there was none, as a firewall may be between."""
+        return 0.0 if self.heard is None else now - self.heard
+
+
+class Pulse(threading.Thread):
+    """Listens and speaks while the main thread works, and says for whom it waits.
+
+    Parameters
+    ----------
+    rank : int
+    on_lost : "end", "wait" or "without"
+        Whether to give up on a process that is silent for long: `give_up` is called if it is "end".
+    give_up : function of one line
+    """
+
+    def __init__(self, rank: int, on_lost: str, give_up: Callable[[str], None]) -> None:
+        super().__init__(daemon=True, name="pulse")
+        self.rank, self.on_lost, self.give_up = rank, on_lost, give_up
+        self.peers: dict[int, Peer] = {}
+        self.done, self.longest = 0, 0.0
+        self.since: float | None = None
+        self._token = b""
+        self._told = 0.0
+        self._waiting = threading.get_ident()
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(("", 0))
+
+    @property
+    def address(self) -> Address:
+        """Where this process is to be told."""
+        return Address(socket.gethostname(), _numbers(), self._socket.getsockname()[1])
+
+    def begin(self, addresses: Sequence[Address], token: bytes) -> None:
+        """Talk to the others; ``token`` is a word that only this job knows."""
+        self._token = token
+        found = {rank: Peer(rank, address) for rank, address in enumerate(addresses)}
+        del found[self.rank]
+        self.peers = found
+        _install_nap()
+        self.start()
+
+    def keep(self, ranks: set[int]) -> None:
+        """Forget those who are lost."""
+        self.peers = {rank: peer for rank, peer in self.peers.items() if rank in ranks}
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """A call that all processes make together."""
+        self.since, self._told = time.monotonic(), 0.0
+        try:
+            yield
+        finally:
+            if not self._told:  # a time that was told about is not a usual one
+                self.longest = max(self.longest, time.monotonic() - self.since)
+            self.since = None
+            self.done += 1
+
+    @property
+    def deadline(self) -> float:
+        """Seconds after which a wait is unusual: more than ever before, a few at most."""
+        return min(max(_FIRST, 8.0 * self.longest), _LONGEST)
+
+    def run(self) -> None:
+        """Speak, listen and watch until the process ends."""
+        spoken = 0.0
+        while True:
+            now = time.monotonic()
+            if now - spoken >= PERIOD:
+                self._speak()
+                spoken = now
+            since = self.since
+            spins = since is not None and now - since > _FIRST
+            self._listen(1.1 * _NAP if spins else PERIOD)
+            if spins:
+                # The main thread looks for messages again and again, which takes a core.
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pthread_kill(self._waiting, _SIGNAL)
+            if since is not None:
+                self._watch(time.monotonic(), since)
+
+    def _speak(self) -> None:
+        word = self._token + _WORD.pack(self.rank, self.done)
+        for peer in list(self.peers.values()):
+            for number in peer.address.numbers:
+                with contextlib.suppress(OSError):  # no way there, for now
+                    self._socket.sendto(word, (number, peer.address.port))
+
+    def _listen(self, seconds: float) -> None:
+        self._socket.settimeout(seconds)
+        try:
+            while True:
+                word = self._socket.recv(64)
+                if len(word) == _TOKEN + _WORD.size and word.startswith(self._token):
+                    rank, done = _WORD.unpack(word[_TOKEN:])
+                    if rank in self.peers:
+                        peer = self.peers[rank]
+                        peer.heard, peer.done = time.monotonic(), max(peer.done, done)
+                self._socket.settimeout(0.0)
+        except (TimeoutError, BlockingIOError):
+            return
+
+    def _watch(self, now: float, since: float) -> None:
+        """Say for whom this process waits, again after twice as long, and give up at last."""
+        waited = now - since
+        if waited < max(self.deadline, 2.0 * self._told):
+            return
+        silent = [p for p in self.peers.values() if p.silent_for(now) > SILENT]
+        behind = silent or [p for p in self.peers.values() if p.done < self.done]
+        alive = [p.rank for p in self.peers.values() if p not in behind]
+        first = not any(rank < self.rank for rank in alive)
+        if behind and first:
+            how = "of which nothing is heard" if silent else "which is alive and busy"
+            _say(f"waiting for {_named(behind)}, {how}, since {waited:.0f} s")
+        self._told = waited
+        patience = _PATIENCE * self.deadline
+        gone = [p for p in silent if min(p.silent_for(now), waited) > patience]
+        if gone and self.on_lost == "end":
+            reason = f"nothing was heard of {_named(gone)} for {gone[0].silent_for(now):.0f} s"
+            self.give_up(reason if first else "")
+
+
+def _named(peers: Sequence[Peer]) -> str:
+    shown = [f"rank {p.rank} on {p.address.host}" for p in peers[:4]]
+    return " and ".join(shown) + (f" and {len(peers) - 4} more" if len(peers) > 4 else "")
+
+
+def _say(text: str) -> None:
+    print(f"ddol: {text}", file=sys.stderr, flush=True)
+
+
+def new_token() -> bytes:
+    """A word that only one job knows."""
+    return secrets.token_bytes(_TOKEN)
+
+
+def _numbers() -> tuple[str, ...]:
+    """The IPv4 numbers of this host; that of the host itself last, for jobs on one."""
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):  # no number
+                asked = struct.pack("256s", name.encode()[:15])
+                told = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, asked)
+                found.append(socket.inet_ntoa(told[20:24]))
+    return tuple(sorted(set(found) | {"127.0.0.1"}, key=lambda number: number.startswith("127.")))
+
+
+_SIGNAL = signal.SIGRTMIN + 7
+
+
+@entry("void(int64)")
+def _nap(number):  # type: ignore[no-untyped-def]
+    nap(20_000)
+
+
+def _install_nap() -> None:
+    """Let a signal send the thread that gets it to sleep for a moment: in C, as it is in C by then."""
+    libc = ctypes.CDLL(None)
+    libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
+    libc.signal(int(_SIGNAL), _nap.address)
