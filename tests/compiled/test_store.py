@@ -246,3 +246,21 @@ print("numba" in sys.modules, "scipy" in sys.modules)
 """
     run(code)
     assert run(code)[-2:] == ["False", "False"]
+
+
+@posix
+def test_two_processes_compile_a_function_once(tmp_path):
+    """As the ranks of a job would: the second waits, and finds it."""
+    code = ENTRY.format(limit=0) + "\nprint('numba' in sys.modules)"
+    jobs = [
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            env={**os.environ, "DDOL_CACHE_DIR": str(tmp_path)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    said = [job.communicate()[0].split()[-2:] for job in jobs]
+    assert sorted(said) == [["2.0", "False"], ["2.0", "False"], ["2.0", "True"]]
+    assert len(files(tmp_path)) == 1

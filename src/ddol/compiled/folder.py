@@ -106,6 +106,21 @@ class Folder:
             self.remove(beside)
             raise
 
+    @contextlib.contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """Wait until no other process does what this name says; those that cannot wait do not."""
+        lock = f"{name}.lock"
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(OSError, ImportError):
+                import fcntl
+
+                flags = os.O_RDWR | os.O_CREAT | _NOT_THROUGH_LINKS
+                handle = os.open(self._place(lock), flags, 0o600, dir_fd=self._handle)
+                stack.callback(os.close, handle)
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                stack.callback(self.remove, lock)
+            yield
+
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
         with contextlib.suppress(OSError):

@@ -217,9 +217,13 @@ def _kept(name: str, function: Callable, signature: Signature, expected: str, su
     """Compile, and keep for other processes."""
     if not sums:  # one of ours, which are long
         _Waiting.tell()
-    code = _compiled(function, signature, expected, sums)
-    if code.machine_code is not None:
-        _Waiting.regret(store.put(name, code.symbol, code.machine_code))
+    with store.alone(name):
+        kept = store.fetch(name)
+        if kept is not None:
+            return kept
+        code = _compiled(function, signature, expected, sums)
+        if code.machine_code is not None:
+            _Waiting.regret(store.put(name, code.symbol, code.machine_code))
     return _linked(name, code)
 
 

@@ -135,6 +135,12 @@ def _loaded(name: str, data: bytes | None) -> Loaded | None:
         return None
 
 
+def alone(name: str) -> contextlib.AbstractContextManager[None]:
+    """While this is entered, no other process compiles the function, as the ranks of a job would."""
+    folder = cache().folder
+    return contextlib.nullcontext() if folder is None else folder.alone(_cached_name(name))
+
+
 def put(name: str, symbol: str, code: bytes) -> str:
     """Keep a function; returns why that is impossible, or nothing."""
     folder, reason = cache()
