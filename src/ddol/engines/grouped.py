@@ -222,8 +222,7 @@ class Grouped:
             connection = self.connection
             self._seat(grow(self.algorithm, self.worker.state, block.rows.n_features))
             connection.free()
-        with self.group.watching():
-            status = self.worker.play_block(block, after)
+        status = self.worker.play_block(block, after)
         if status != 0:
             raise self.group.error(status)
         seen = self.worker.snapshots

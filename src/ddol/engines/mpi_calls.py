@@ -32,7 +32,7 @@ from ddol.engines.atomics import ABORTED, CALL, DONE, SENT, TOO_LONG, Addresses,
 # Words of a context; SENT (6) has the same place in a context of threads.
 ALLREDUCE, ALLTOALLV, IN_PLACE, DOUBLE, SUM, MAX = range(6)
 COMM, NEIGHBOURS, ABORT, N_DESTINATIONS, N_SOURCES, N_RANKS = range(SENT + 1, SENT + 7)
-SENT_ROWS, N_SENT_ROWS, OUTBOX, ROOM, GHOSTS = range(SENT + 7, SENT + 12)
+SENT_ROWS, N_SENT_ROWS, OUTBOX, ROOM, GHOSTS, CALLS = range(SENT + 7, SENT + 13)
 
 # Six tables follow, each of the number of destinations or sources in words: rows to each
 # destination, rows from each source, then the four int32 tables that MPI reads.
@@ -233,7 +233,8 @@ def _allreduce(context, buffer, count, operation):
     if context[N_RANKS] == 1:
         return DONE
     context[SENT] += count
-    return call_int32(
+    context[CALLS] += 1  # odd in a call: another thread looks for how long
+    status = call_int32(
         context[ALLREDUCE],
         (
             context[IN_PLACE],
@@ -244,6 +245,8 @@ def _allreduce(context, buffer, count, operation):
             context[COMM],
         ),
     )
+    context[CALLS] += 1
+    return status
 
 
 @inner
@@ -304,7 +307,10 @@ def mpi_exchange(context, packed, count):
     ghosts = address_of(packed, 0) + 8 * context[GHOSTS] * count
     outgoing = (_fill_outbox(context, packed, count), to_counts, to_starts, double)
     incoming = (ghosts, from_counts, from_starts, double)
-    return call_int32(context[ALLTOALLV], outgoing + incoming + (context[NEIGHBOURS],))
+    context[CALLS] += 1
+    status = call_int32(context[ALLTOALLV], outgoing + incoming + (context[NEIGHBOURS],))
+    context[CALLS] += 1
+    return status
 
 
 def mpi_addresses() -> Addresses:

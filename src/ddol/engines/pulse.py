@@ -1,6 +1,6 @@
 """Who of a job is alive: words from process to process beside MPI, which says nothing while it waits.
 
-Every process tells all others twice a second how many common calls it has finished. Whoever waits for
+Every process tells all others twice a second how many common calls it has begun. Whoever waits for
 long then knows for whom: a process that is behind, or one of which nothing is heard any more because it
 was stopped, its host is gone, or the network is cut.
 """
@@ -20,6 +20,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ddol.compiled import entry, nap
 
@@ -54,7 +57,7 @@ class Peer:
     rank: int
     address: Address
     heard: float | None = None
-    done: int = 0
+    begun: int = 0
 
     def silent_for(self, now: float) -> float:
         """Seconds since its last word; 0 as long as there was none, as a firewall may be between."""
@@ -76,8 +79,9 @@ class Pulse(threading.Thread):
         super().__init__(daemon=True, name="pulse")
         self.rank, self.on_lost, self.give_up = rank, on_lost, give_up
         self.peers: dict[int, Peer] = {}
-        self.done, self.longest = 0, 0.0
-        self.since: float | None = None
+        self.longest = 0.0
+        self._begun, self._since = 0, 0.0
+        self._kernel = np.zeros(1, np.int64)
         self._token = b""
         self._told = 0.0
         self._waiting = threading.get_ident()
@@ -105,14 +109,27 @@ class Pulse(threading.Thread):
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
         """A call that all processes make together."""
-        self.since, self._told = time.monotonic(), 0.0
+        self._since = time.monotonic()
+        self._begun += 1
         try:
             yield
         finally:
-            if not self._told:  # a time that was told about is not a usual one
-                self.longest = max(self.longest, time.monotonic() - self.since)
-            self.since = None
-            self.done += 1
+            self._ended(self._since)
+            self._since = 0.0
+
+    def follow(self, calls: NDArray[np.int64]) -> None:
+        """Look at the calls of a kernel: a number that is odd in a call, and even else."""
+        self._begun += self._kernel_begun
+        self._kernel = calls
+
+    @property
+    def _kernel_begun(self) -> int:
+        return (int(self._kernel[0]) + 1) // 2
+
+    def _ended(self, since: float) -> None:
+        if not self._told:  # a time that was told about is not a usual one
+            self.longest = max(self.longest, time.monotonic() - since)
+        self._told = 0.0
 
     @property
     def deadline(self) -> float:
@@ -121,24 +138,29 @@ class Pulse(threading.Thread):
 
     def run(self) -> None:
         """Speak, listen and watch until the process ends."""
-        spoken = 0.0
+        spoken, call, began = 0.0, 0, 0.0
         while True:
             now = time.monotonic()
             if now - spoken >= PERIOD:
                 self._speak()
                 spoken = now
-            since = self.since
-            spins = since is not None and now - since > _FIRST
+            if int(self._kernel[0]) != call:
+                self._ended(began or now)
+                call = int(self._kernel[0])
+                began = now if call % 2 else 0.0
+            since = self._since or began
+            spins = bool(since) and now - since > _FIRST
             self._listen(1.1 * _NAP if spins else PERIOD)
             if spins:
                 # The main thread looks for messages again and again, which takes a core.
                 with contextlib.suppress(ProcessLookupError):
                     signal.pthread_kill(self._waiting, _SIGNAL)
-            if since is not None:
+            if since:
                 self._watch(time.monotonic(), since)
 
     def _speak(self) -> None:
-        word = self._token + _WORD.pack(self.rank, self.done)
+        begun = self._begun + self._kernel_begun
+        word = self._token + _WORD.pack(self.rank, begun)
         for peer in list(self.peers.values()):
             for number in peer.address.numbers:
                 with contextlib.suppress(OSError):  # no way there, for now
@@ -150,10 +172,10 @@ class Pulse(threading.Thread):
             while True:
                 word = self._socket.recv(64)
                 if len(word) == _TOKEN + _WORD.size and word.startswith(self._token):
-                    rank, done = _WORD.unpack(word[_TOKEN:])
+                    rank, begun = _WORD.unpack(word[_TOKEN:])
                     if rank in self.peers:
                         peer = self.peers[rank]
-                        peer.heard, peer.done = time.monotonic(), max(peer.done, done)
+                        peer.heard, peer.begun = time.monotonic(), begun
                 self._socket.settimeout(0.0)
         except (TimeoutError, BlockingIOError):
             return
@@ -164,7 +186,8 @@ class Pulse(threading.Thread):
         if waited < max(self.deadline, 2.0 * self._told):
             return
         silent = [p for p in self.peers.values() if p.silent_for(now) > SILENT]
-        behind = silent or [p for p in self.peers.values() if p.done < self.done]
+        begun = self._begun + self._kernel_begun
+        behind = silent or [p for p in self.peers.values() if p.begun < begun]
         alive = [p.rank for p in self.peers.values() if p not in behind]
         first = not any(rank < self.rank for rank in alive)
         if behind and first:

@@ -21,7 +21,7 @@ import numpy as np
 
 from ddol.engines.atomics import TOO_LONG
 from ddol.engines.errors import RankLostError
-from ddol.engines.mpi_calls import MpiContext, load, open_context, unload
+from ddol.engines.mpi_calls import CALLS, MpiContext, load, open_context, unload
 from ddol.engines.pulse import Pulse, new_token
 from ddol.engines.worker import split
 from ddol.streams.errors import DataError
@@ -155,9 +155,11 @@ class Ranks:
 
     def connect(self, near: Neighbours | None, agents: int, numbers: int) -> MpiContext:
         """Make what a kernel calls to meet those of other ranks; see `ddol.engines.grouped.Group`."""
-        if near is None:
-            return open_context(self.comm)
-        return open_context(self.comm, near.rows_to, near.rows_from, agents, numbers, tolerant())
+        rows = () if near is None else (near.rows_to, near.rows_from, agents, numbers, tolerant())
+        context = open_context(self.comm, *rows)
+        if self.pulse is not None:
+            self.pulse.follow(context.words[CALLS : CALLS + 1])
+        return context
 
     def pass_on(self, value: Any) -> Any:
         """Give a value to another process, in a circle, and get that of a third one."""
