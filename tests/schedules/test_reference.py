@@ -85,7 +85,9 @@ def test_kernel_is_the_reference_on_random_lists(name, topology):
         reference = EventReference(algorithm, X, y)
         reference.play(events)
         trace = ddol.run(algorithm, (X, y), schedule=lambda *_, given=events: given)
-        if "doeg" not in name:  # begins with score 0 up to rounding, which decides what is predicted
+        if (
+            "doeg" not in name
+        ):  # begins with score 0 up to rounding, which decides what is predicted
             assert np.array_equal(trace.mistakes, reference.outcome.mistakes)
         assert np.allclose(trace.loss, reference.outcome.loss, rtol=1e-9, atol=1e-12)
         assert np.allclose(trace.weights, reference.weights(), rtol=1e-8, atol=1e-10)
