@@ -102,6 +102,7 @@ class TrainOptions:
         chosen |= {f"--{name}": value for name, value in vars(self.data).items() if name != "data"}
         chosen |= {f"--{name}": value for name, value in vars(self.schedule).items()}
         chosen |= {"--passes": self.run.passes, "--seed": self.run.seed}
+        chosen |= {"--initial": self.run.initial}
         plain = {name: list(v) if isinstance(v, tuple) else v for name, v in chosen.items()}
         return {name.replace("_", "-"): value for name, value in plain.items()}
 

@@ -14,10 +14,12 @@ from ddol.checkpoint import Checkpoint, load_checkpoint, locked, resume, set_asi
 from ddol.cli.algorithms import build, check_data
 from ddol.cli.first_line import taken_for
 from ddol.cli.holdout import Holdout
+from ddol.cli.initial import algorithm_to_go_on, encoding_to_go_on, state_to_go_on
 from ddol.cli.keeping import CheckpointWriter
 from ddol.cli.leaving import STDOUT, leave, write_model
 from ddol.cli.options import RunOptions, TrainOptions
 from ddol.cli.pipeline import Pipeline, Prepared
+from ddol.cli.predictions import PredictionWriter
 from ddol.cli.run_processes import RunProcesses
 from ddol.cli.sources import fingerprint
 from ddol.cli.stopping import Signals, StoppedError
@@ -25,6 +27,7 @@ from ddol.cli.table import ProgressTable, say, warn
 from ddol.cli.watching import Watch
 from ddol.compiled import on_compiling
 from ddol.engines.learner import Feed, Learner, Setup
+from ddol.model import Model, load
 from ddol.storage import check_writable
 from ddol.streams.encoding import Encoding
 from ddol.streams.errors import DataError
@@ -61,10 +64,7 @@ def train(options: TrainOptions) -> Trace:
     algorithm = build(options.learn, options.run.seed)
     check_data(options.learn, options.data, algorithm)
     if options.run.engine == "ray":
-        from ddol.engines.ray_cluster import check_address, load
-
-        load()
-        check_address(options.run.address)
+        _check_ray(options.run)
     if options.run.engine == "local" and (options.run.workers or 1) > 1:
         job.warn("--workers is for --engine threads and ray; the local engine runs in one")
     with ExitStack() as stack:
@@ -83,25 +83,15 @@ def train(options: TrainOptions) -> Trace:
             _parsers(options.run),
             options.run.engine == "threads",
         )
-        known = None if saved is None else Encoding.from_plain(saved.facts, saved.arrays)
-        prepared = pipeline.prepare(stack, known)
+        initial = None if options.run.initial is None else load(options.run.initial)
+        prepared = pipeline.prepare(stack, _known(options, saved, initial))
         if job.leads and not options.run.quiet:
             say(taken_for(prepared.encoding, algorithm.n_agents))
         n_classes = len(prepared.encoding.classes or (0, 1))
         if n_classes > 2:
             algorithm = build(options.learn, options.run.seed, n_classes)
-        setup = Setup(
-            options.run.engine,
-            options.run.workers,
-            options.run.seed,
-            prepared.n_weights,
-            options.run.address,
-            options.run.on_lost,
-            options.schedule.to_schedule(),
-        )
-        learner = Learner(algorithm, setup)
-        if saved is not None:
-            resume(learner, saved, str(options.run.checkpoint))
+        setup = _setup(options, prepared)
+        learner = _learner(options, algorithm, setup, saved, initial)
         stack.callback(learner.close)
         _make_room(options.run, job)
         signals.at_once = options.data.from_stdin
@@ -119,7 +109,53 @@ def train(options: TrainOptions) -> Trace:
             if options.run.live is not None and job.leads:
                 page = stack.enter_context(_served(options.run, algorithm, feed, setup, prepared))
             watch = Watch(learner, prepared, writer, job, signals, table, holdout, page)
+            _write_predictions(options.run, watch, stack)
             return _carry_out(options, watch, feed)
+
+
+def _check_ray(run: RunOptions) -> None:
+    from ddol.engines import ray_cluster
+
+    ray_cluster.load()
+    ray_cluster.check_address(run.address)
+
+
+def _known(
+    options: TrainOptions, saved: Checkpoint | None, initial: Model | None
+) -> Encoding | None:
+    """The encoding of the data where somebody has learned it before: a checkpoint, or a model."""
+    if saved is not None:
+        return Encoding.from_plain(saved.facts, saved.arrays)
+    if initial is None:
+        return None
+    return encoding_to_go_on(initial, options.data, str(options.run.initial))
+
+
+def _setup(options: TrainOptions, prepared: Prepared) -> Setup:
+    run = options.run
+    schedule = options.schedule.to_schedule()
+    return Setup(
+        run.engine, run.workers, run.seed, prepared.n_weights, run.address, run.on_lost, schedule
+    )
+
+
+def _learner(
+    options: TrainOptions,
+    algorithm: Algorithm,
+    setup: Setup,
+    saved: Checkpoint | None,
+    initial: Model | None,
+) -> Learner:
+    """Agents at the beginning, or where a model or a checkpoint left them."""
+    state = None
+    if initial is not None:
+        path = str(options.run.initial)
+        state = state_to_go_on(initial, algorithm, setup.seed, path)
+        algorithm = algorithm_to_go_on(initial, algorithm)
+    learner = Learner(algorithm, setup, state)
+    if saved is not None:
+        resume(learner, saved, str(options.run.checkpoint))
+    return learner
 
 
 def _served(
@@ -163,9 +199,10 @@ def check(options: TrainOptions, leads: bool = True) -> None:
         raise DataError("--every needs --checkpoint DIR, the folder to write to")
     if run.checkpoint is not None and data.from_stdin:
         raise DataError("--checkpoint does not go with standard input; save it to a file first")
+    _check_predictions(options)
     if not leads:
         return
-    for path in (run.model, run.json, run.report):
+    for path in (run.model, run.json, run.report, run.predictions):
         if path is not None and path != STDOUT:
             check_writable(path)
     if run.checkpoint is not None:
@@ -176,6 +213,23 @@ def check(options: TrainOptions, leads: bool = True) -> None:
         check_writable(Path(run.checkpoint, "checkpoint"))
     if run.engine == "mpi" and data.from_stdin:
         raise DataError("standard input reaches one rank only; with --engine mpi give a file")
+
+
+def _check_predictions(options: TrainOptions) -> None:
+    """Scores of single examples are at hand only where one process plays rounds."""
+    if options.run.predictions is None:
+        return
+    if options.run.engine not in ("local", "threads"):
+        raise DataError(
+            f"--predictions does not go with --engine {options.run.engine}; use local or threads"
+        )
+    if options.schedule.to_schedule().plays_events:
+        raise DataError("--predictions goes with --schedule rounds only; leave one out")
+    if options.learn.algorithm in ("drwm", "rwma"):
+        raise DataError(
+            f"--predictions does not go with --algorithm {options.learn.algorithm}, which draws what "
+            "it says; use dwm-i"
+        )
 
 
 def _parsers(run: RunOptions) -> int | None:
@@ -256,6 +310,13 @@ def _model_so_far(options: TrainOptions, watch: Watch) -> str:
     if watch.job.leads:
         write_model(options, trace, watch.prepared)
     return f"model of the {trace.examples:,} examples so far: {path}"
+
+
+def _write_predictions(run: RunOptions, watch: Watch, stack: ExitStack) -> None:
+    """Have what is predicted written while the run goes on; the file stays if it is stopped."""
+    if run.predictions is not None:
+        writer = PredictionWriter(run.predictions, watch.prepared.encoding)
+        watch.learner.on_predicted = stack.enter_context(writer)
 
 
 def _promise(algorithm: Algorithm, n_weights: int | None) -> MistakeBound | None:

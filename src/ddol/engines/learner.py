@@ -142,6 +142,8 @@ class Learner:
         self.algorithm = algorithm
         self.setup = setup or Setup()
         self.on_progress = on_progress
+        self.on_predicted: Callable[[Block], None] | None = None
+        """Called with every piece that was played, and the scores its rows were predicted with."""
         self.recorder = Recorder(algorithm.n_agents)
         self.traffic = Traffic(algorithm)
         self.open_round = OpenRound(algorithm.n_agents, algorithm.batch)
@@ -175,9 +177,14 @@ class Learner:
         with self.timing():
             engine = self.opened(block.rows.n_features)
             before = engine.counters().rounds
+            if self.on_predicted is not None:
+                room = np.full((len(block.rows), self.algorithm.outputs), np.nan)
+                block = replace(block, scores=room)
             for lo, hi in self._pieces(before, block.n_rounds):
-                piece = Block(block.rows, block.table[lo:hi])
+                piece = replace(block, table=block.table[lo:hi])
                 seen = self._play_piece(engine, before + lo, piece)
+                if self.on_predicted is not None:
+                    self.on_predicted(piece)
                 if self.log is not None:
                     self.log.add(piece)
                 between = position if hi == block.n_rounds else None

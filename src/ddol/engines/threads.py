@@ -23,6 +23,7 @@ from ddol.engines.worker import (
     KernelWorker,
     Partition,
     Snapshots,
+    scores_at,
     split,
     with_pending,
 )
@@ -101,11 +102,12 @@ class Threads:
         rows, predicted, learned, pending = with_pending(state, block)
         rows = rows if rows.dense else rows.widen(state.n_features)
 
+        scores = scores_at(block, rows)
+
         def work(w: int) -> None:
-            if (
-                self.kernel_workers[w].play(rows, predicted, learned, state.t, after)
-                != atomics.DONE
-            ):
+            worker = self.kernel_workers[w]
+            status = worker.play(rows, predicted, learned, state.t, after, scores)
+            if status != atomics.DONE:
                 raise StoppedError
 
         try:

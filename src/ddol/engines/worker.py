@@ -272,7 +272,7 @@ class KernelWorker:
         state = self.state
         rows, predicted, learned, pending = with_pending(state, block)
         rows = rows.widen(state.n_features)
-        status = self.play(rows, predicted, learned, state.t, after)
+        status = self.play(rows, predicted, learned, state.t, after, scores_at(block, rows))
         self.state = replace(state, t=state.t + len(predicted), pending=pending)
         return status
 
@@ -283,10 +283,12 @@ class KernelWorker:
         learned: np.ndarray,
         t: int,
         after: Sequence[int] = (),
+        scores: int = 0,
     ) -> int:
         """Play the rounds of a table; 0, or the communicator's error.
 
-        What is seen when as many rounds are played as `after` says is kept in `snapshots`.
+        What is seen when as many rounds are played as `after` says is kept in `snapshots`. At the address
+        `scores`, if there is one, the scores of the rows are written.
         """
         n, agents = len(after), self.partition.agents
         metrics = np.empty((n, 2))
@@ -296,7 +298,7 @@ class KernelWorker:
             matrices = self.fixed_matrices or self._matrices(list(range(t + lo, t + hi)))
             seen = predicted[lo:hi]
             told = seen if learned is predicted else learned[lo:hi]
-            status = self._play(rows, seen, told, t + lo, matrices, lo)
+            status = self._play(rows, seen, told, t + lo, matrices, lo, scores)
             if status != 0:
                 return status
         return 0
@@ -309,6 +311,7 @@ class KernelWorker:
         t: int,
         matrices: Matrices,
         before: int,
+        scores: int,
     ) -> int:
         """Play one piece, and look at it where somebody wants to; ``before`` rounds came before it."""
         # Names keep the memory alive until the kernel is done with the addresses.
@@ -329,6 +332,7 @@ class KernelWorker:
                 exponent=exponent,
                 rounds=len(predicted),
                 t=t,
+                scores=scores,
             )
         )
         if self.workspace.meet(self.state, rows.dense):
@@ -435,6 +439,14 @@ def addresses(rows: Rows) -> dict[str, int]:
         "y": rows.y.ctypes.data,
         "weight": rows.weight.ctypes.data if len(rows.weight) else 0,
     }
+
+
+def scores_at(block: Block, rows: Rows) -> int:
+    """Address of the scores of rows, of which the last are the block's; 0 where nobody wants them."""
+    if block.scores is None:
+        return 0
+    outputs = block.scores.shape[1]
+    return int(block.scores.ctypes.data) - 8 * outputs * (len(rows) - len(block.rows))
 
 
 def with_pending(state: State, block: Block) -> tuple[Rows, np.ndarray, np.ndarray, Block | None]:

@@ -284,6 +284,9 @@ class Block:
     table
         ``table[r, i, b]`` is the row that agent `i` sees as its `b`-th example in round
         `r`, or -1 for none; int64 of shape (rounds, agents, batch).
+    scores
+        Where engines write the scores (rows, outputs) with which rows are predicted; None if nobody
+        wants them.
 
     Examples
     --------
@@ -295,6 +298,7 @@ class Block:
 
     rows: Rows
     table: NDArray[np.int64]
+    scores: Floats | None = None
 
     @property
     def n_rounds(self) -> int:

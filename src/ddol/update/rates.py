@@ -60,6 +60,31 @@ def inverse(rate: float = 1.0) -> Power:
     return Power(rate, 1.0)
 
 
+@dataclass(frozen=True)
+class Later:
+    """A rate as it is after some rounds: η_{t + rounds}."""
+
+    rate: Rate
+    rounds: int
+
+    def __call__(self, t: Any) -> Any:
+        """Values of rounds t."""
+        return self.rate(t + self.rounds)
+
+
+def later(rate: Rate, rounds: int) -> Rate:
+    """The rate of a run that goes on after so many rounds.
+
+    Examples
+    --------
+    >>> float(later(inverse_sqrt(2.0), 3)(1))
+    1.0
+    """
+    if rounds == 0 or (isinstance(rate, Power) and rate.exponent == 0.0):
+        return rate
+    return Later(rate, rounds)
+
+
 def evaluate(rate: Rate, first: int, rounds: int) -> np.ndarray:
     """Values of ``rate`` in the rounds ``first``, …, ``first + rounds − 1``, checked.
 

@@ -201,6 +201,8 @@ class Examples(NamedTuple):
     rounds: int
     t: int
     """The first round."""
+    scores: int
+    """float64 (rows, outputs): scores with which rows are predicted; 0 where nobody wants them."""
 
 
 @inner(inlined=True)

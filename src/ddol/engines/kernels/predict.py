@@ -99,6 +99,9 @@ def predict_example(worker, examples, a, copy, i, chance, slopes):
     """
     rules, memory, y = worker.rules, worker.memory, floats(examples.y)[i]
     scores = score_example(worker, examples, copy, i)
+    if examples.scores != 0:
+        for k in range(worker.shape.outputs):
+            floats(examples.scores)[i * worker.shape.outputs + k] = scores[k]
     wrong = False
     if rules.kind == BINARY:
         wrong = _count_binary(worker, scores[0], y, chance, a)

@@ -1,0 +1,61 @@
+"""Going on from a model: its names, its classes and what its agents knew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.cli.options import DataOptions
+from ddol.engines.state import State, start_state
+from ddol.model import Knowledge, Model
+from ddol.streams.encoding import Encoding
+from ddol.streams.errors import DataError
+from ddol.update.rates import later
+
+
+def encoding_to_go_on(model: Model, options: DataOptions, path: str) -> Encoding:
+    """The encoding of a model, which may learn new names; options that say another are refused."""
+    encoding = model.encoding
+    if options.bits is not None and options.bits != encoding.bits:
+        raise DataError(f"--bits {options.bits}: the model {path} has {encoding.bits or 'none'}")
+    numbered = encoding.columns is None and encoding.bits is None and encoding.stumps is None
+    return replace(encoding, n_features=None) if numbered else encoding
+
+
+def state_to_go_on(model: Model, algorithm: Algorithm, seed: int, path: str) -> State:
+    """The state before round 1 of agents that know what the model's agents knew.
+
+    As many agents as the model has go on each with its own weights; otherwise all of them begin with
+    the mean.
+    """
+    known = _of_the_same_kind(model, algorithm, path)
+    width = known.theta.shape[3]
+    start = start_state(algorithm, width, seed)
+    theta, scalars = known.theta, known.scalars
+    copies = len(start.theta)
+    if len(theta) != copies:
+        theta = np.repeat(theta.mean(axis=0, keepdims=True), copies, axis=0)
+        scalars = np.repeat(scalars.mean(axis=0, keepdims=True), copies, axis=0)
+    if theta.shape != start.theta.shape or scalars.shape != start.scalars.shape:
+        raise DataError(f"{path}: found weights of another algorithm, expected {algorithm.name}'s")
+    return replace(start, theta=theta.copy(), scalars=scalars.copy())
+
+
+def algorithm_to_go_on(model: Model, algorithm: Algorithm) -> Algorithm:
+    """The algorithm with the rates that it would have had after the model's rounds."""
+    return replace(algorithm, rate=later(algorithm.rate, int(model.training.get("rounds", 0))))
+
+
+def _of_the_same_kind(model: Model, algorithm: Algorithm, path: str) -> Knowledge:
+    known = model.known
+    if known is None:
+        raise DataError(f"{path}: found a model without a state, from which nobody can go on")
+    if known.algorithm.name != algorithm.name:
+        name = known.algorithm.name.replace("_", "-")
+        raise DataError(
+            f"{path}: found a model of {name}, expected one of {algorithm.name.replace('_', '-')}; "
+            f"add --algorithm {name}"
+        )
+    return known

@@ -1,0 +1,58 @@
+"""Predictions written while a run learns: what was said of every example before its answer was known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ddol.cli.predict import text_of
+from ddol.streams.encoding import Encoding
+from ddol.streams.labels import labels_of
+from ddol.streams.rows import Block
+
+
+class PredictionWriter:
+    """Writes one line for every example, in the order in which they are learned from.
+
+    Where agents have files of their own a line begins with the agent's name.
+
+    Parameters
+    ----------
+    path : str
+        Is written as the run goes on, and stays if it is stopped.
+    encoding : Encoding
+    """
+
+    def __init__(self, path: str, encoding: Encoding) -> None:
+        self.file = Path(path).open("w", encoding="utf-8")  # noqa: SIM115, closed by the `with`
+        self.encoding = encoding
+
+    def __enter__(self) -> PredictionWriter:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.file.close()
+
+    def __call__(self, block: Block) -> None:
+        """Write the predictions of rounds that were played."""
+        assert block.scores is not None
+        table = block.table
+        if not self.encoding.sites:
+            # Examples are dealt in turn: their order is that of the stream.
+            rows = np.sort(table[table >= 0])
+            self.file.write(text_of(self._answers(block.scores[rows])))
+            return
+        rounds, agents, places = np.nonzero(table >= 0)
+        said = text_of(self._answers(block.scores[table[rounds, agents, places]])).splitlines()
+        names = [self.encoding.sites[agent] for agent in agents]
+        lines = (f"{name}\t{line}\n" for name, line in zip(names, said, strict=True))
+        self.file.write("".join(lines))
+
+    def _answers(self, scores: np.ndarray) -> np.ndarray:
+        classes = self.encoding.classes
+        if classes is None:
+            return scores[:, 0]
+        if scores.shape[1] == 1:
+            return labels_of(classes, scores[:, 0])
+        return labels_of(classes, scores.argmax(axis=1), numbered=True)

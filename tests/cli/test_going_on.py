@@ -1,0 +1,124 @@
+"""Models that are gone on from, and predictions written while learning."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import ddol as library
+
+
+def figures(result):
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.fixture
+def halves(tmp_path, text_of):
+    lines = text_of(n=400).splitlines(keepends=True)
+    paths = [tmp_path / name for name in ("whole", "first", "second")]
+    for path, part in zip(paths, (lines, lines[:200], lines[200:]), strict=True):
+        path.write_text("".join(part))
+    return paths
+
+
+@pytest.mark.parametrize("algorithm", ["adaptive", "dogd", "doeg", "coin"])
+@pytest.mark.parametrize("topology", ["complete", "ring"])
+def test_two_halves_are_the_whole(ddol, halves, tmp_path, algorithm, topology):
+    whole, first, second = halves
+    options = ("--algorithm", algorithm, "--topology", topology, "--features", 4, "--json", "-")
+    one = figures(ddol("train", first, *options, "--model", tmp_path / "m"))
+    two = figures(ddol("train", second, *options, "--initial", tmp_path / "m"))
+    all_at_once = figures(ddol("train", whole, *options))
+    assert np.add(one["mistakes"], two["mistakes"]).tolist() == all_at_once["mistakes"]
+    assert two["final_weights_norm"] == pytest.approx(all_at_once["final_weights_norm"])
+    assert two["examples"] == 200 and two["rounds"] == 50
+
+
+def test_other_agents_begin_with_the_mean(ddol, halves, tmp_path):
+    _, first, second = halves
+    ring = ("--topology", "ring", "--agents", 5)
+    assert ddol("train", first, *ring, "--model", tmp_path / "m", "--quiet").exit_code == 0
+    found = figures(ddol("train", second, "--initial", tmp_path / "m", "--json", "-"))
+    cold = figures(ddol("train", second, "--json", "-"))
+    assert sum(found["mistakes"]) < sum(cold["mistakes"])
+
+
+def test_models_of_something_else_are_refused(ddol, halves, tmp_path, text_of):
+    _, first, second = halves
+    model = tmp_path / "m"
+    assert ddol("train", first, "--model", model, "--quiet").exit_code == 0
+    other = ddol("train", second, "--algorithm", "dogd", "--initial", model)
+    assert other.exit_code == 2 and "add --algorithm adaptive" in other.stderr
+    hashed = ddol("train", second, "--bits", 8, "--initial", model)
+    assert hashed.exit_code == 2 and "--bits 8" in hashed.stderr
+    second.write_text(text_of(n=50, labels=(7, 8)))
+    labels = ddol("train", second, "--initial", model)
+    assert labels.exit_code == 2 and "found label" in labels.stderr
+
+
+def test_a_model_of_names_learns_new_ones(ddol, tmp_path):
+    for name, towns in (("a", "Rome Bern"), ("b", "Lyon Bern")):
+        rows = [f"{'yes' if k % 2 else 'no'},{towns.split()[k % 2]},{k}" for k in range(100)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["label,town,k", *rows]))
+    model = tmp_path / "m"
+    assert ddol("train", tmp_path / "a.csv", "--model", model, "--quiet").exit_code == 0
+    options = ("--initial", model, "--model", model, "--quiet")
+    assert ddol("train", tmp_path / "b.csv", *options).exit_code == 0
+    assert set(library.load(model).encoding.names) == {"town=Rome", "town=Bern", "town=Lyon"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--topology", "ring"),
+        ("--batch", 3),
+        ("--delay", 5),
+        ("--engine", "threads", "--workers", 2),
+        ("--algorithm", "dwm-i"),
+        ("--loss", "logistic", "--period", 4),
+    ],
+)
+def test_progressive_predictions_make_the_mistakes_that_are_counted(
+    ddol, examples, tmp_path, options
+):
+    out = tmp_path / "said"
+    found = figures(ddol("train", examples, *options, "--predictions", out, "--json", "-"))
+    said = np.array(out.read_text().split(), float)
+    true = np.array([float(line.split()[0]) for line in examples.read_text().splitlines()])
+    wrong = said != true
+    assert len(said) == 300 and wrong.sum() == sum(found["mistakes"])
+    if "--batch" not in options:
+        assert [wrong[k::4].sum() for k in range(4)] == found["mistakes"]
+
+
+def test_predictions_of_classes_numbers_and_sites(ddol, tmp_path, text_of):
+    for name, seed in (("bern", 0), ("lyon", 1)):
+        (tmp_path / f"{name}.libsvm").write_text(text_of(n=60, seed=seed, labels=(1, 2, 3)))
+    paths = sorted(tmp_path.glob("*.libsvm"))
+    out = tmp_path / "said"
+    options = ("--agents", 2, "--predictions", out, "--json", "-")
+    found = figures(ddol("train", *paths, *options))
+    rows = [line.split("\t") for line in out.read_text().splitlines()]
+    for k, path in enumerate(paths):
+        said = [label for site, label in rows if site == path.stem]
+        true = [line.split()[0] for line in path.read_text().splitlines()]
+        assert sum(a != b for a, b in zip(said, true, strict=True)) == found["mistakes"][k]
+    numbers = figures(ddol("train", "--loss", "squared", "--predictions", out, "--json", "-"))
+    said = np.array(out.read_text().split(), float)
+    assert len(said) == numbers["examples"] and np.isfinite(said).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--algorithm", "drwm"), "draws what it says"),
+        (("--schedule", "gossip"), "--schedule rounds only"),
+    ],
+)
+def test_predictions_that_nobody_makes_are_refused(ddol, examples, tmp_path, options, message):
+    result = ddol("train", examples, *options, "--predictions", tmp_path / "p")
+    assert result.exit_code == 2 and message in result.stderr
