@@ -25,6 +25,11 @@ bench: .venv/.installed-dev
 	$(BIN)/python -m benchmarks $(ARGS)
 
 # What users would install, tried alone: no extras, no source tree, none of .venv's packages.
+# Into site/: no network is needed to read it; a dead link or a missing name fails.
+docs: .venv/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs site
+
 dist: .venv/bin/pip
 	$(BIN)/pip install --quiet --disable-pip-version-check build
 	rm -rf dist build/alone
@@ -49,5 +54,5 @@ dist: .venv/bin/pip
 	touch $@ .venv/.installed
 
 clean:
-	rm -rf .venv build dist *.egg-info src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site docs/generated *.egg-info src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
