@@ -12,7 +12,7 @@ from ddol.experiments.config import Figure, known_figures
 from ddol.experiments.run import reproduce as run_experiments
 from ddol.storage import write_text
 
-_CLAIMS_TOP = """# The paper's experiments, again
+_CLAIMS_TOP = """# The paper's claims, one by one
 
 One command runs all of it and writes this page:
 
