@@ -12,8 +12,6 @@ from ddol.engines.kernels import shadow as kernel
 from ddol.engines.kernels.shadow import Shadow
 from ddol.engines.worker import rates_of
 from ddol.trace import ShadowSums
-from ddol.update.domains import L1_BALL, L2_BALL
-from ddol.update.mirrors import MirrorDescent, euclidean, signed_entropy
 from ddol.update.rates import evaluate
 
 _ROUNDS_TRIED = 1024
@@ -35,9 +33,10 @@ class ShadowLearner:
 
     def __init__(self, algorithm: Algorithm, n_features: int, radius: float = 1.0) -> None:
         update: Any = algorithm.update
-        own = isinstance(update, MirrorDescent) and _is_covered(update) and _rate_falls(algorithm)
+        kind = _kind(update)
+        own = kind != kernel.NO_SHADOW and _rate_falls(algorithm)
         self.algorithm = algorithm
-        self.entropy = own and update.mirror is signed_entropy
+        self.entropy = own and kind == kernel.ENTROPY
         self.radius = update.domain.radius if own else radius
         self.l2 = update.l2 if own else 0.0
         self.rate = algorithm.rate if own else None
@@ -106,10 +105,18 @@ class ShadowLearner:
         )
 
 
-def _is_covered(update: MirrorDescent) -> bool:
-    if update.mirror is signed_entropy:
-        return update.domain.kind == L1_BALL and update.l2 == 0.0
-    return update.mirror is euclidean and update.domain.kind in ("everywhere", L2_BALL)
+def _kind(update: Any) -> int:
+    """The shadow that an update is itself, played serially, if it is one."""
+    mirror, domain = getattr(update, "mirror", None), getattr(update, "domain", None)
+    if mirror is None or domain is None:
+        return kernel.NO_SHADOW
+    from ddol.update.domains import EVERYWHERE, L1_BALL, L2_BALL
+    from ddol.update.mirrors import euclidean, signed_entropy
+
+    if mirror is signed_entropy and domain.kind == L1_BALL and update.l2 == 0.0:
+        return kernel.ENTROPY
+    flat = mirror is euclidean and domain.kind in (EVERYWHERE, L2_BALL)
+    return kernel.EUCLIDEAN if flat else kernel.NO_SHADOW
 
 
 def _rate_falls(algorithm: Algorithm) -> bool:
