@@ -137,3 +137,18 @@ def test_a_prediction_costs_no_more_for_features_that_are_not_in_it(monkeypatch)
     for k in range(10):  # with rounds that are full and open
         model.predict_proba_one({f"x{k}": 1.0})
         model.learn_one({f"x{k}": 1.0}, k % 2)
+
+
+def test_answers_come_by_identifier_in_any_order():
+    model = Classifier()
+    for k in range(20):
+        model.predict_one({"x": 1.0 if k % 2 else -1.0}, identifier=k)
+    for k in reversed(range(0, 20)):
+        model.learn_one(None, "yes" if k % 2 else "no", identifier=k)
+    assert model.predict_one({"x": 2.0}) == "yes"
+    with pytest.raises(KeyError, match="no prediction waits under 3"):
+        model.learn_one(None, "yes", identifier=3)
+    model.kept.most = 2
+    for k in range(5):
+        model.predict_one({"x": 1.0}, identifier=k)
+    assert model.kept.unanswered == 3

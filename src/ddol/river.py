@@ -85,6 +85,45 @@ class DictLearner:
         return by_name, weights[:, INTERCEPT]
 
 
+class KeptExamples:
+    """Examples that wait for their answers by an identifier; the oldest is dropped to make room, and counted.
+
+    Parameters
+    ----------
+    most : int
+
+    Examples
+    --------
+    >>> kept = KeptExamples(most=1)
+    >>> kept.keep("a", {"x": 1.0}); kept.keep("b", {"x": 2.0})
+    >>> kept.taken("b", None), kept.unanswered
+    ({'x': 2.0}, 1)
+    """
+
+    def __init__(self, most: int = 1024) -> None:
+        self.most, self.unanswered = most, 0
+        self._waiting: dict[Any, Example] = {}
+
+    def keep(self, identifier: Any, x: Example) -> None:
+        """Keep an example that was predicted."""
+        if identifier is None:
+            return
+        self._waiting.pop(identifier, None)
+        if len(self._waiting) >= self.most:
+            del self._waiting[next(iter(self._waiting))]
+            self.unanswered += 1
+        self._waiting[identifier] = x
+
+    def taken(self, identifier: Any, x: Example | None) -> Example:
+        """The example that an answer belongs to."""
+        found = self._waiting.pop(identifier, x) if identifier is not None else x
+        if found is None:
+            raise KeyError(
+                f"no prediction waits under {identifier!r}: it was never made, is answered, or was dropped"
+            )
+        return found
+
+
 class Classifier(base.MiniBatchClassifier):
     """Linear classifier learned by N agents on a graph, for streams of dictionaries.
 
@@ -151,6 +190,7 @@ class Classifier(base.MiniBatchClassifier):
         self.seed = seed
         self.classes: dict[Any, int] = {}
         self._agents: DictLearner | None = None
+        self.kept = KeptExamples()
 
     @property
     def _multiclass(self) -> bool:
@@ -170,7 +210,14 @@ class Classifier(base.MiniBatchClassifier):
             for label, k in self.classes.items()
         }
 
-    def learn_one(self, x: Example, y: Any, w: float = 1.0, agent: Any = None) -> None:
+    def learn_one(
+        self,
+        x: Example | None,
+        y: Any,
+        w: float = 1.0,
+        agent: Any = None,
+        identifier: Any = None,
+    ) -> None:
         """Learn from one example.
 
         Parameters
@@ -182,8 +229,10 @@ class Classifier(base.MiniBatchClassifier):
             Importance of the example.
         agent : any id, optional
             Whose example it is, in all calls or in none; by default agents take turns.
+        identifier : optional
+            Of the prediction that this is the answer to; x may be None then.
         """
-        self._learn([x], [y], agent, w)
+        self._learn([self.kept.taken(identifier, x)], [y], agent, w)
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
         """Learn from the rows of a data frame, one after the other."""
@@ -200,8 +249,14 @@ class Classifier(base.MiniBatchClassifier):
 
         return pd.DataFrame(self._chances(X.to_dict("records")), X.index, list(self.classes))
 
-    def predict_one(self, x: Example, agent: Any = None, **kwargs: Any) -> Any:
-        """The most likely class, by all agents together or by one; None before the first example."""
+    def predict_one(
+        self, x: Example, agent: Any = None, identifier: Any = None, **kwargs: Any
+    ) -> Any:
+        """The most likely class, by all agents together or by one; None before the first example.
+
+        With an identifier the example is kept until `learn_one` has its answer.
+        """
+        self.kept.keep(identifier, x)
         return self._predict([x], agent)[0]
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
@@ -301,6 +356,7 @@ class Regressor(base.MiniBatchRegressor):
         self.hash_bits = hash_bits
         self.seed = seed
         self._agents: DictLearner | None = None
+        self.kept = KeptExamples()
 
     @property
     def trace(self) -> Trace:
@@ -318,16 +374,24 @@ class Regressor(base.MiniBatchRegressor):
         """Mean of the agents' intercepts."""
         return float(_begun(self._agents).weights()[1][0])
 
-    def learn_one(self, x: Example, y: float, w: float = 1.0, agent: Any = None) -> None:
+    def learn_one(
+        self,
+        x: Example | None,
+        y: float,
+        w: float = 1.0,
+        agent: Any = None,
+        identifier: Any = None,
+    ) -> None:
         """Learn from one example; see `Classifier.learn_one`."""
-        self._learn([x], [y], agent, w)
+        self._learn([self.kept.taken(identifier, x)], [y], agent, w)
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
         """Learn from the rows of a data frame, one after the other."""
         self._learn(X.to_dict("records"), y.tolist(), None, 1.0)
 
-    def predict_one(self, x: Example, agent: Any = None) -> float:
+    def predict_one(self, x: Example, agent: Any = None, identifier: Any = None) -> float:
         """The prediction, by all agents together or by one; 0 before the first example."""
+        self.kept.keep(identifier, x)
         return float(self._scores([x], agent)[0])
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:

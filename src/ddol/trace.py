@@ -103,6 +103,15 @@ class ShadowSums:
 
 
 @dataclass(frozen=True)
+class Patience:
+    """A pool of copies that wait for late answers, and how the best expert did."""
+
+    copies: int
+    best_expert: int
+    """Its mistakes on all examples; 0 where there are no experts."""
+
+
+@dataclass(frozen=True)
 class Moment:
     """A scheduled run at one moment of its (virtual) time; who is absent is known of the last one."""
 
@@ -112,6 +121,7 @@ class Moment:
     mistakes: int
     loss: float
     shadow: ShadowSums | None = None
+    patience: Patience | None = None
     absent: np.ndarray | None = None
 
 

@@ -59,6 +59,9 @@ _OPTIONS = (
         help="With threads: exchanges that an agent may be ahead of a neighbour.",
     ),
     option(
+        SCHEDULE, "--patient", is_flag=True, help="A copy of the learner for each answer under way."
+    ),
+    option(
         SCHEDULE, "--certificate", is_flag=True, help="Keep the regret certificate of rounds, too."
     ),
     option(SCHEDULE, "--record", metavar="OUT.npz", help="What happened, event by event."),
@@ -87,6 +90,7 @@ class ScheduleOptions:
     churn: str | None = None
     staleness: int | None = None
     certificate: bool = False
+    patient: bool = False
     record: str | None = None
     replay: str | None = None
 
@@ -120,6 +124,7 @@ class ScheduleOptions:
             staleness=self.staleness,
             record=self.record is not None,
             certificate=self.certificate,
+            patient=self.patient,
         )
 
     def check(self, checkpoint: str | None, batch: int) -> None:

@@ -303,7 +303,7 @@ class Seat:
 
 def _check(algorithm: Algorithm, state: State, schedule: Schedule) -> None:
     check_playable(algorithm, state.n_features, False)
-    if schedule.name != ASYNC or schedule.is_given:
+    if schedule.name != ASYNC or schedule.is_given or schedule.patient:
         raise ValueError(
             f"the engine threads runs rounds and async, not {schedule.name}; use the engine local"
         )

@@ -11,6 +11,7 @@ from ddol.algorithm import Algorithm
 from ddol.engines.kernels import COPIES
 from ddol.engines.local import Local
 from ddol.engines.player import EventPlayer
+from ddol.engines.registry import ScheduledEngine
 from ddol.engines.row_pool import RowPool
 from ddol.engines.setup import Setup
 from ddol.engines.shadow import ShadowLearner
@@ -60,7 +61,7 @@ class Scheduled:
         self.shadow = shadow
         given = schedule.replay is not None or schedule.own is not None
         self.clock = None if given else Clock(
-            schedule.name, algorithm.mixing, _conditions(algorithm, schedule), algorithm.period, state.seed
+            schedule.name, algorithm.mixing, conditions_of(algorithm, schedule), algorithm.period, state.seed
         )  # fmt: skip
         self.pool = RowPool(algorithm.n_agents, keep_numbers=given or schedule.record)
         self.recorded: list[Events] = []
@@ -76,8 +77,12 @@ class Scheduled:
         self._time = 0.0
 
     @classmethod
-    def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> Scheduled:
+    def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> ScheduledEngine:
         """Open it as a setup says."""
+        if setup.schedule.patient:
+            from ddol.engines.patient import PatientEngine
+
+            return PatientEngine(algorithm, state, setup.schedule)
         return cls(algorithm, state, setup.workers, setup.schedule)
 
     # --- what the learner calls ----------------------------------------------------------------------
@@ -306,7 +311,7 @@ def _check_same_data(events: Events, n_rows: int) -> None:
         )
 
 
-def _conditions(algorithm: Algorithm, schedule: Schedule) -> Conditions:
+def conditions_of(algorithm: Algorithm, schedule: Schedule) -> Conditions:
     """The schedule's conditions, with the delay that the algorithm was given in rounds."""
     if algorithm.delay and schedule.conditions.is_prompt:
         return replace(schedule.conditions, delay=algorithm.delay)

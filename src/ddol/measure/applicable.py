@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddol.measure.bounds import domd_before
-from ddol.measure.theorems import DOMD, DRWM, DRWM_A, Bound, Theorem, find_theorem, on_mistakes
+from ddol.measure.bounds import domd_before, dwm_i
+from ddol.measure.theorems import (
+    DOMD,
+    DRWM,
+    DRWM_A,
+    PATIENT,
+    Bound,
+    Theorem,
+    find_theorem,
+    on_mistakes,
+)
 from ddol.update.domains import EVERYWHERE, L1_BALL, SIMPLEX
 from ddol.update.majority import Majority
 from ddol.update.mirrors import PNorm
@@ -83,6 +92,8 @@ def check_bounds(trace: Trace) -> dict[str, Any]:
         Name of the theorem → value, observed, holds, quantity, formula and assumptions; empty where
         no theorem on mistakes holds.
     """
+    if trace.moments:
+        return _patient_bound(trace)  # other theorems are about rounds
     made = applicable_bound(trace.algorithm, trace.weights.shape[-1])
     if made is None:
         return {}
@@ -99,6 +110,20 @@ def check_bounds(trace: Trace) -> dict[str, Any]:
     return {made.theorem.name: entry(made.theorem, float(bound.value[-1]), observed, not problem)}
 
 
+def _patient_bound(trace: Trace) -> dict[str, Any]:
+    """The bound of one agent with a pool of copies, one for each answer under way."""
+    pool, update = trace.moments[-1].patience, trace.algorithm.update
+    alone = trace.agents == 1 and isinstance(update, Majority) and not update.randomized
+    if pool is None or not alone:
+        return {}
+    value = dwm_i(pool.best_expert, trace.weights.shape[-1], pool.copies, update.alpha)
+    bound, observed = Bound(PATIENT, np.atleast_1d(value)), float(trace.mistakes.sum())
+    problem = bound.exceeded(observed)
+    if problem:
+        warnings.warn(problem, BoundExceededWarning, stacklevel=3)
+    return {PATIENT.name: entry(PATIENT, float(value), observed, not problem)}
+
+
 def entry(theorem: Theorem, value: float, observed: float, holds: bool) -> dict[str, Any]:
     """One bound as a trace and ``--json`` show it."""
     return {
@@ -113,6 +138,8 @@ def entry(theorem: Theorem, value: float, observed: float, holds: bool) -> dict[
 
 def bound_curves(trace: Trace) -> dict[str, np.ndarray]:
     """Name of the theorem → its bound at every recorded point; empty where none holds."""
+    if trace.moments:
+        return {}
     made = applicable_bound(trace.algorithm, trace.weights.shape[-1])
     return {} if made is None else {made.theorem.name: made.at(trace.curves.best_log_weight).value}
 

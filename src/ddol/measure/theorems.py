@@ -146,6 +146,12 @@ DRWM_A = Theorem(
     "E M ≤ N (log P − Σ_t log(1 − (1−α) m_p^t / N)) / (1−α) for every expert p",
     (*_TOGETHER, "one expert drawn by weight, average in the primal (arithmetic)", _EXPERTS),
 )
+PATIENT = Theorem(
+    "WMA, patient",
+    "mistakes",
+    "M ≤ (m_p log(1/α) + (τ* + 1) log P) / log(2/(1+α)) for every expert p, τ* answers under way at most",
+    ("one agent with a copy for each answer under way", "weighted vote", _EXPERTS),
+)
 DOMD = Theorem(
     "DOMD",
     "social regret against one common w*",

@@ -37,6 +37,9 @@ class Schedule:
         for any number, 0 for a barrier.
     record : bool
         Keep the list of events, in ``trace.events``.
+    patient : bool
+        Each agent has a copy of its learner for every answer under way, so that none learns late; on the
+        engine local, with all examples in memory.
     certificate : bool
         Keep the regret certificate; by default wherever events are played.
 
@@ -53,6 +56,7 @@ class Schedule:
     staleness: int | None = None
     record: bool = False
     certificate: bool = False
+    patient: bool = False
 
     def __post_init__(self) -> None:
         if self.name not in SCHEDULES:
@@ -75,7 +79,7 @@ class Schedule:
     def plays_events(self) -> bool:
         """Whether a run needs more than rounds."""
         special = self.name != ROUNDS or not self.conditions.is_calm
-        return special or self.is_given or self.certificate
+        return special or self.is_given or self.certificate or self.patient
 
 
 def schedule_of(
