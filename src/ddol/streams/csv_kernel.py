@@ -20,7 +20,7 @@ from ddol.streams.word_kernel import is_missing, word_number, word_value
 # Kinds of columns.
 NUMBER, TEXT = range(2)
 # Kinds of errors; 0 is none.
-NOT_A_NUMBER, OPEN_QUOTE, TOO_FEW, TOO_MANY = range(1, 5)
+NOT_A_NUMBER, OPEN_QUOTE, TOO_FEW, TOO_MANY, FULL = range(1, 6)
 _NEWLINE, _CR, _SPACE, _TAB, _QUOTE = 10, 13, 32, 9, 34
 
 
@@ -55,7 +55,7 @@ class CsvJob(NamedTuple):
     """int64 (most_bad, 3): place, kind and column of the first errors."""
     most_bad: int
     counts: int
-    """int64 (3,): rows, numbers left to the caller, bad lines."""
+    """int64 (4,): rows, numbers left to the caller, bad lines, whether there was no room for a word."""
     slots: int
     mask: int
     keys: int
@@ -139,6 +139,8 @@ def _read_cell(job, p, row, column, n_slow):
     code = -1
     if not is_missing(text, first, last):
         code = word_number(job, name_hash(text, first, last), column, first, last)
+        if code < 0:
+            return p, n_slow, FULL
     integers(job.codes)[row * job.n_texts + place] = code
     return end, n_slow, 0
 
@@ -179,7 +181,8 @@ def _parse_csv(job):
                 bad = integers(job.bad)
                 bad[3 * n_bad], bad[3 * n_bad + 1], bad[3 * n_bad + 2] = p, error, column
             n_bad += 1
-            if not job.lenient:
+            if error == FULL or not job.lenient:
+                counts[3] = error == FULL
                 break
             while text[p] != _NEWLINE:
                 p += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from ddol.streams.lines import Lines, LineStream
 from ddol.streams.number_kernel import exact_number
 from ddol.streams.raw import MISSING_WORDS, Cells, Table, Text
 from ddol.streams.text import Bytes, Chunk, count_lines
-from ddol.streams.word_kernel import WordTable
+from ddol.streams.word_kernel import WordRoom, WordTable
 
 _MOST_MESSAGES = 5
 _TRUTHS = {"true", "false"}
@@ -30,6 +30,7 @@ class CsvColumns:
     names: tuple[str, ...]
     kinds: tuple[int, ...]
     named: bool
+    room: WordRoom = field(default_factory=WordRoom, compare=False)
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,16 @@ class CsvFormat:
 
     def parse(self, chunk: Chunk, layout: CsvColumns, lenient: bool) -> Lines:
         """Read the cells of a chunk."""
-        cells = _Cells(chunk.text, layout.kinds, ord(self.delimiter), self._start(chunk, layout))
-        cells.parse(lenient=lenient)
+        cells = self._cells(chunk, layout)
+        while not cells.parse(lenient):
+            layout.room.grow()
+            cells = self._cells(chunk, layout)
         messages = [self._message(chunk, layout, *bad) for bad in cells.bad]
         return Lines(cells.table(layout), cells.starts, cells.n_bad, messages)
+
+    def _cells(self, chunk: Chunk, layout: CsvColumns) -> _Cells:
+        start = self._start(chunk, layout)
+        return _Cells(chunk.text, layout, ord(self.delimiter), start)
 
     def _start(self, chunk: Chunk, layout: CsvColumns) -> int:
         """Where the rows of a chunk begin: below the names, if they are in it."""
@@ -122,9 +129,9 @@ class CsvFormat:
     def _found_kinds(self, first: Chunk, names: tuple[str, ...], named: bool) -> list[int]:
         """Kinds that the cells of a chunk suggest."""
         layout = CsvColumns(names, (kernel.NUMBER,) * len(names), named)
-        cells = _Cells(first.text, layout.kinds, ord(self.delimiter), self._start(first, layout))
-        odd = cells.parse(lenient=True, looking=True)
-        found = [kernel.TEXT if count else kernel.NUMBER for count in odd]
+        cells = self._cells(first, layout)
+        cells.parse(lenient=True, looking=True)
+        found = [kernel.TEXT if count else kernel.NUMBER for count in cells.odd.tolist()]
         for number, name in enumerate(names):
             if self._is_label(name, number, len(names)) and not found[number]:
                 found[number] = int(cells.are_truths(number))
@@ -163,12 +170,13 @@ class CsvFormat:
 class _Cells:
     """Cells of a chunk: room for them, and what they are."""
 
-    def __init__(self, text: Bytes, kinds: tuple[int, ...], delimiter: int, start: int) -> None:
-        self.text, self.kinds = text, np.array(kinds, dtype=np.int64)
+    def __init__(self, text: Bytes, columns: CsvColumns, delimiter: int, start: int) -> None:
+        self.text, self.kinds = text, np.array(columns.kinds, dtype=np.int64)
         self.delimiter, self.start = delimiter, start
-        rows = count_lines(text)
+        # A row has a byte for every cell at least; a bad line is begun like a good one.
+        rows = 1 + min(count_lines(text), len(text) // len(self.kinds))
         self.n_texts = int(np.count_nonzero(self.kinds == kernel.TEXT))
-        n_numbers = len(kinds) - self.n_texts
+        n_numbers = len(self.kinds) - self.n_texts
         self.places = np.where(
             self.kinds == kernel.TEXT,
             np.cumsum(self.kinds == kernel.TEXT) - 1,
@@ -177,16 +185,19 @@ class _Cells:
         self.numbers = np.empty((rows, n_numbers))
         self.codes = np.empty((rows, self.n_texts), dtype=np.int64)
         self.starts = np.empty(rows, dtype=np.int64)
-        self.words = WordTable(text, rows * self.n_texts)
+        self.words = WordTable(text, columns.room.words if self.n_texts else 0)
+        self.odd = np.zeros(len(self.kinds), dtype=np.int64)
         self.n_bad = 0
         self.bad: list[tuple[int, int, int]] = []
 
-    def parse(self, lenient: bool, looking: bool = False) -> list[int]:
-        """Read all cells; where one only looks, the cells of each column that are no numbers."""
-        odd = np.zeros(len(self.kinds), dtype=np.int64)
+    def parse(self, lenient: bool, looking: bool = False) -> bool:
+        """Read all cells; False where there are more words than room for them.
+
+        Who only looks finds out how many cells of each column are no numbers.
+        """
         # A number of more than 19 digits takes more than that many bytes.
         slow_at, slow_slot = np.empty((2, 1 + len(self.text) // 19), dtype=np.int64)
-        bad, counts = np.empty((_MOST_MESSAGES, 3), np.int64), np.zeros(3, np.int64)
+        bad, counts = np.empty((_MOST_MESSAGES, 3), np.int64), np.zeros(4, np.int64)
         arrays: dict[str, NDArray[Any]] = {
             "kinds": self.kinds, "places": self.places, "numbers": self.numbers,
             "codes": self.codes, "starts": self.starts, "slow_at": slow_at,
@@ -195,17 +206,17 @@ class _Cells:
         job = kernel.CsvJob(
             size=len(self.text), start=self.start, delimiter=self.delimiter,
             n_columns=len(self.kinds), n_numbers=self.numbers.shape[1], n_texts=self.n_texts,
-            odd=odd.ctypes.data if looking else 0, lenient=lenient, most_bad=len(bad),
+            odd=self.odd.ctypes.data if looking else 0, lenient=lenient, most_bad=len(bad),
             **self.words.fields, **{name: array.ctypes.data for name, array in arrays.items()},
         )  # fmt: skip
         kernel.parse_csv(job)
-        n, n_slow, self.n_bad = counts.tolist()
+        n, n_slow, self.n_bad, full = counts.tolist()
         flat = self.numbers.reshape(-1)
         for at, slot in zip(slow_at[:n_slow].tolist(), slow_slot[:n_slow].tolist(), strict=True):
             flat[slot] = exact_number(self.text, at)
         self.numbers, self.codes, self.starts = self.numbers[:n], self.codes[:n], self.starts[:n]
         self.bad = [tuple(each) for each in bad[: min(self.n_bad, len(bad))].tolist()]
-        return odd.tolist()
+        return not full
 
     def table(self, layout: CsvColumns) -> Table:
         """The columns, by name."""

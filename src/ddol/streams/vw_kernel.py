@@ -314,10 +314,9 @@ def _parse_named(job):
         if error:
             if n_bad < job.most_bad:
                 integers(job.bad)[2 * n_bad], integers(job.bad)[2 * n_bad + 1] = p, error
-            if error == FULL:
-                counts[4] = 1
             n_bad += 1
             if error == FULL or not job.lenient:
+                counts[4] = error == FULL
                 break
             while text[p] != _NEWLINE:
                 p += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,18 +16,18 @@ from ddol.streams.lines import Lines, LineStream
 from ddol.streams.number_kernel import exact_number
 from ddol.streams.raw import Named, Text
 from ddol.streams.text import Bytes, Chunk, count_lines
-from ddol.streams.word_kernel import LazyNames, WordTable
+from ddol.streams.word_kernel import LazyNames, WordRoom, WordTable
 
 _MOST_MESSAGES = 5
 _LABELLED = {None: kernel.PERHAPS, True: kernel.ALWAYS, False: kernel.NEVER}
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Kind:
-    """Whether labels are words, and room for how many words a chunk was found to need."""
+    """Whether labels are words, and room for them all."""
 
     worded: bool
-    most_words: int = 4096
+    room: WordRoom = field(default_factory=WordRoom)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class NamedFormat:
             found = _Features(self, text, layout)
             if found.parse(lenient):
                 return found
-            layout.most_words *= 4
+            layout.room.grow()
 
     def _message(self, chunk: Chunk, at: int, kind: int) -> str:
         match = re.match(rb"[^ \t\r\n|]*", chunk.text[at : at + 60].tobytes())
@@ -127,7 +127,7 @@ class _Features:
         self.label, self.starts = np.empty((2, lines), dtype=np.int64)
         self.indptr = np.empty(lines + 1, dtype=np.int64)
         self.codes, self.data = np.empty(most, dtype=np.int64), np.empty(most)
-        self.words = WordTable(text, kind.most_words)
+        self.words = WordTable(text, kind.room.words)
         self.spaces = np.zeros((4, kernel.MOST_SPACES), dtype=np.int64)
         self.spaces[1, 0] = np.uint64(HASH_START).view(np.int64)
         self.n_spaces = np.ones(1, dtype=np.int64)

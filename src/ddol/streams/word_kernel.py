@@ -105,6 +105,17 @@ def word_value(text, first, end):
     return -np.inf if word == _MINUS_INF else np.nan
 
 
+@dataclass
+class WordRoom:
+    """Room for how many words the chunks of a file were found to need; it only grows."""
+
+    words: int = 4096
+
+    def grow(self) -> None:
+        """Make room for more."""
+        self.words *= 4
+
+
 @dataclass(frozen=True)
 class WordTable:
     """Room for the words of one text; `fields` are those of `Words`.
