@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 
 from ddol.communicate import average
-from ddol.communicate.consensus import spectral_gap
 from ddol.communicate.graph import Topology, check_count
 from ddol.communicate.mixing import Changing, Mixing, metropolis, mixing_for, uniform
 from ddol.communicate.topologies import complete
-from ddol.update.contract import DUAL, LINEAR, LOG, PRIMAL, Interpreted, Network, Update, Vector
+from ddol.update.contract import DUAL, LINEAR, LOG, PRIMAL, Interpreted, Update, Vector
 from ddol.update.losses import REGRESSION, Loss, hinge
 from ddol.update.rates import Rate, evaluate, inverse_sqrt
 
@@ -111,21 +110,8 @@ class Algorithm:
         if mixing is None:
             mixing = uniform(graph) if graph.is_complete else metropolis(graph)
         matrix = mixing_for(mixing, graph)
-        update = self.update.with_network(lambda: _network(matrix))
+        update = self.update.with_network(matrix.n_agents)
         return replace(self, mixing=matrix, update=update, **changes)
-
-
-def _network(mixing: Mixing | Changing) -> Network:
-    """Facts of the mixing matrix that updates may ask for; a changing one is taken at round 1."""
-    first = mixing.at(1)
-    if first.n_agents == 1:
-        return Network()
-    if first.is_uniform_complete:
-        return Network(first.n_agents, 1.0, 1.0 / first.n_agents)
-    _, _, weights = first.csr()
-    # Where nobody listens to two agents their gradients cannot be told apart, and count as equal.
-    spread = min(float(np.sum(weights**2)) / first.n_agents, 0.999)
-    return Network(first.n_agents, spectral_gap(first), spread)
 
 
 Example = tuple[np.ndarray, np.ndarray]
@@ -222,7 +208,7 @@ def play_round(
 
     # ... updates with the answers that arrive in this round ...
     for own, answer in zip(states, answered, strict=True):
-        learn_answers(loops, own, answer, rate, exchanging)
+        learn_answers(loops, own, answer, rate)
 
     # ... communicates with its neighbours, and averages.
     if exchanging:
@@ -261,13 +247,10 @@ def predict_examples(
     return Answer(example, slopes)
 
 
-def learn_answers(
-    loops: Interpreted, own: list[Vector], answer: Answer, rate: float, exchanging: bool
-) -> None:
+def learn_answers(loops: Interpreted, own: list[Vector], answer: Answer, rate: float) -> None:
     """One agent learns from its own answers; without any its states stay as they are."""
     (X, y), slopes = answer.example, answer.slopes
     for k, state in enumerate(own if len(y) else ()):
-        loops.ask(state, exchanging)
         loops.begin(state, rate)
         for x, y_b in zip(X, y, strict=True):
             loops.hear(state, x, y_b)

@@ -68,12 +68,19 @@ def made_again(recipe: Mapping[str, Any]) -> Algorithm:
 
 @noted
 def adaptive(
-    loss: Loss | str = hinge, rate: float | Rate | None = None, C: float = 1.0, **places: Any
+    loss: Loss | str = hinge,
+    rate: float | Rate = 1.0,
+    C: float = 1.0,
+    l1: float = 0.0,
+    l2: float = 0.0,
+    memory: float = math.inf,
+    **places: Any,
 ) -> Algorithm:
-    """Scale-free adaptive mirror descent (normalised AdaGrad): nothing to choose in practice.
+    """Standardising adaptive mirror descent (AdaGrad on centred and scaled features).
 
-    Multiplying a feature by a constant changes nothing, and neither does the unit of a regression's
-    answers. ``rate`` scales all steps; None is 3 for classes and 1/4 for numbers.
+    Nothing need be chosen: neither the units nor the offsets of dense features matter, nor those of a
+    regression's answers. ``rate`` scales all steps; ``l1`` and ``l2`` shrink the weights of standardised
+    features; ``memory`` is the number of rounds after which an example counts 1/e.
 
     Examples
     --------
@@ -83,15 +90,14 @@ def adaptive(
     from ddol.update.adaptive import Adaptive
 
     chosen = loss_named(loss)
-    regression = chosen.task == REGRESSION
-    steps = (0.25 if regression else 3.0) if rate is None else rate
-    return Algorithm("adaptive", Adaptive(regression), chosen, _constant(steps), C, **places)
+    update = Adaptive(chosen.task == REGRESSION, memory, l1, l2)
+    return Algorithm("adaptive", update, chosen, _constant(rate), C, **places)
 
 
 @noted
 def coin(loss: Loss | str = "logistic", C: float = 1.0, **places: Any) -> Algorithm:
     """Parameter-free coin betting per feature: no rate at all."""
-    from ddol.update.adaptive import Coin
+    from ddol.update.coin import Coin
 
     chosen = loss_named(loss)
     update = Coin(chosen.task == REGRESSION)
@@ -100,18 +106,17 @@ def coin(loss: Loss | str = "logistic", C: float = 1.0, **places: Any) -> Algori
 
 @noted
 def newton(
-    loss: Loss | str = hinge, rate: float | Rate | None = None, C: float = 1.0, **places: Any
+    loss: Loss | str = hinge, rate: float | Rate = 1.0, C: float = 1.0, **places: Any
 ) -> Algorithm:
     """Online Newton step with a full matrix: for at most 1,000 features.
 
-    ``rate`` is 1/γ; None is 10 for classes and 1/2 for numbers.
+    ``rate`` scales all steps.
     """
     from ddol.update.newton import Newton
 
     chosen = loss_named(loss)
-    regression = chosen.task == REGRESSION
-    steps = (0.5 if regression else 10.0) if rate is None else rate
-    return Algorithm("newton", Newton(regression), chosen, _constant(steps), C, **places)
+    update = Newton(chosen.task == REGRESSION)
+    return Algorithm("newton", update, chosen, _constant(rate), C, **places)
 
 
 @noted

@@ -321,10 +321,11 @@ def _check_shared_copy(algorithm: Algorithm) -> None:
 
 
 def _check_equal_agents(algorithm: Algorithm) -> None:
-    alone = algorithm.on(1)
-    rows, table = _deal(alone)
-    expected = play_engine(alone, rows, table)
+    rows, table = _deal(algorithm.on(1))
     for network in (complete(4), ring(5), path(3)):
+        # One agent that steps as one of so many does, where that makes a difference.
+        told = algorithm.update.with_network(network.n_agents)
+        expected = play_engine(replace(algorithm.on(1), update=told), rows, table)
         for period in (1, 2):
             team = replace(algorithm.on(network), period=period)
             found = play_engine(team, rows, np.repeat(table, network.n_agents, axis=1))

@@ -1,4 +1,4 @@
-"""Algorithms that are good at their defaults: scale-free, equal agents, and what they reach."""
+"""Algorithms that standardise while they learn: the rule, what it is invariant under, what it reaches."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 import ddol
-from ddol.engines.local import Local
+import standard_oracles
 from ddol.streams.open import open_stream
-from ddol.streams.rows import Block, Rows, concatenate
+from ddol.streams.rows import concatenate
 
 DATA = Path(os.environ.get("DDOL_DATA", Path(__file__).parents[3] / "shared" / "data"))
 FILES = {
@@ -37,106 +37,178 @@ def shuffled(name):
     return np.ascontiguousarray(X[order]), rows.y[order]
 
 
-def points(name, algorithm, network=1):
-    return 100 * ddol.run(algorithm, shuffled(name), network).error
-
-
 @pytest.mark.parametrize(
-    ("name", "most"), [("svmguide1", 7.0), ("cod-rna", 8.5), ("covtype", 24.6)]
+    ("name", "network", "places", "most"),
+    [
+        ("svmguide1", 1, {}, 6.0),
+        ("svmguide1", 16, {}, 7.0),
+        ("svmguide1", ddol.ring(16), {}, 7.0),
+        ("cod-rna", 1, {}, 6.5),
+        ("cod-rna", 1, {"delay": 100}, 7.0),
+        ("cod-rna", 16, {}, 7.0),
+        ("cod-rna", ddol.ring(16), {}, 7.0),
+        ("cod-rna", ddol.torus(4, 4), {}, 7.0),
+        ("cod-rna", 16, {"period": 16}, 7.3),
+        ("cod-rna", 16, {"period": 256}, 8.0),
+        ("covtype", 1, {}, 24.5),
+        ("covtype", ddol.torus(4, 4), {}, 24.8),
+        ("covtype", 16, {"period": 256}, 25.8),
+    ],
+    ids=lambda value: str(getattr(value, "name", value)),
 )
-def test_one_agent_reaches_the_target(name, most):
-    assert points(name, ddol.adaptive()) <= most
-
-
-@pytest.mark.parametrize("name", ["cod-rna", "covtype"])
-@pytest.mark.parametrize(
-    "network", [4, 16, ddol.ring(4), ddol.ring(16)], ids=lambda n: str(getattr(n, "name", n))
-)
-def test_many_agents_are_within_a_point_of_one(name, network):
-    assert points(name, ddol.adaptive(), network) <= points(name, ddol.adaptive()) + 1.0
-
-
-def test_random_units_change_nothing_on_cod_rna():
-    X, y = shuffled("cod-rna")
-    factors = 10.0 ** np.random.default_rng(0).uniform(-6, 6, X.shape[1])
-    for network in (1, 16, ddol.ring(16)):
-        plain = ddol.run(ddol.adaptive(), (X, y), network).error
-        scaled = ddol.run(ddol.adaptive(), (X * factors, y), network).error
-        assert abs(plain - scaled) < 0.001
+def test_errors_at_the_defaults(name, network, places, most):
+    assert 100 * ddol.run(ddol.adaptive(), shuffled(name), network, **places).error <= most
 
 
 def blobs(n=400, n_features=5, seed=0):
+    """Rows with a few zeros and a constant feature."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, n_features)) * (rng.random((n, n_features)) < 0.8)
     X[:, -1] = 1.0
     return X, np.where(
-        X @ rng.standard_normal(n_features) + 0.3 * rng.standard_normal(n) > 0, 1, -1
+        X @ rng.standard_normal(n_features) + 0.3 * rng.standard_normal(n) > 0, 1.0, -1.0
     )
 
 
-FREE = {"adaptive": ddol.adaptive(), "coin": ddol.coin(), "newton": ddol.newton()}
+FREE = {"adaptive": ddol.adaptive(), "coin": ddol.coin("hinge"), "newton": ddol.newton()}
+NETWORKS = (ddol.complete(1), ddol.complete(4), ddol.ring(5))
+PLACES = ({}, {"period": 3}, {"delay": 7})
+
+
+def hinge_slope(z, y):
+    return -y if y * z < 1.0 else 0.0
+
+
+@pytest.mark.parametrize("name", FREE)
+@pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.name)
+@pytest.mark.parametrize("places", PLACES, ids=str)
+def test_engines_follow_the_rule_as_it_is_written(name, network, places):
+    """Features that are dense, half dense, sparse, constant, far from 0."""
+    rng = np.random.default_rng(1)
+    filled = rng.random((300, 5)) < [1.0, 0.9, 0.55, 0.3, 0.05]
+    X = rng.standard_normal((300, 5)) * filled + [300.0, 0.0, 0.0, 0.0, 0.0]
+    y = np.where(X @ [1.0, -1.0, 2.0, 1.0, 3.0] > 300.0, 1.0, -1.0)
+    algorithm = FREE[name].on(network, **places)
+    agents = [standard_oracles.AGENTS[name](5, network.n_agents) for _ in range(network.n_agents)]
+    matrix = algorithm.mixing.at(1).dense() if network.n_agents > 1 else np.ones((1, 1))
+    scores = standard_oracles.play(agents, X, y, matrix, hinge_slope, **places)
+    for rows in (X, csr_matrix(X)):
+        trace = ddol.run(FREE[name], (rows, y), network, **places)
+        assert trace.mistakes.sum() == np.sum((scores >= 0) != (y > 0))
+        assert trace.loss.sum() == pytest.approx(np.maximum(0.0, 1.0 - y * scores).sum(), rel=1e-9)
 
 
 @pytest.mark.parametrize("name", FREE)
 @pytest.mark.parametrize("network", [1, 4, ddol.ring(4)], ids=lambda n: str(getattr(n, "name", n)))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=8, deadline=None)
+@given(
+    powers=st.lists(st.floats(-6, 6), min_size=4, max_size=4),
+    offsets=st.lists(st.floats(-1e3, 1e3), min_size=4, max_size=4),
+)
+def test_units_and_offsets_of_dense_features_change_nothing(name, network, powers, offsets):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 4)) @ rng.standard_normal((4, 4)) + 0.1
+    y = np.where(X @ rng.standard_normal(4) > 0.2, 1.0, -1.0)
+    moved = (X + np.pi + offsets) * 10.0 ** np.array(powers)
+    plain, other = (ddol.run(FREE[name], (rows, y), network) for rows in (X, moved))
+    assert other.mistakes.tolist() == plain.mistakes.tolist()
+    np.testing.assert_allclose(other.loss, plain.loss, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", FREE)
+@settings(max_examples=8, deadline=None)
 @given(powers=st.lists(st.integers(-20, 20), min_size=5, max_size=5))
-def test_powers_of_two_as_units_change_not_a_bit(name, network, powers):
-    """Scaling by powers of two is exact, so predictions must be the same to the bit."""
+def test_powers_of_two_as_units_of_sparse_features_change_nothing(name, powers):
     X, y = blobs()
     factors = 2.0 ** np.array(powers)
-    plain = ddol.run(FREE[name], (X, y), network)
-    scaled = ddol.run(FREE[name], (csr_matrix(X * factors), y), network)
+    plain = ddol.run(FREE[name], (X, y), ddol.ring(4))
+    scaled = ddol.run(FREE[name], (csr_matrix(X * factors), y), ddol.ring(4))
     assert scaled.mistakes.tolist() == plain.mistakes.tolist()
     np.testing.assert_allclose(scaled.weights * factors, plain.weights, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("preset", [ddol.adaptive, ddol.coin, ddol.newton])
-@pytest.mark.parametrize("unit", [2.0**-20, 2.0**20])
-def test_the_unit_of_a_regression_s_answers_is_the_unit_of_its_weights(preset, unit):
+@pytest.mark.parametrize(("unit", "offset"), [(2.0**-20, 0.0), (2.0**20, 0.0), (1.0, 1e6)])
+def test_units_and_offsets_of_a_regression_s_answers(preset, unit, offset):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 4))
     y = X @ [1.0, -2.0, 0.5, 0.0] + 0.1 * rng.standard_normal(300)
-    plain, scaled = (ddol.run(preset("squared"), (X, u * y), 3) for u in (1.0, unit))
-    np.testing.assert_allclose(scaled.weights, unit * plain.weights, rtol=1e-8)
+    plain, moved = (ddol.run(preset("squared"), (X, z), 3) for z in (y, unit * y + offset))
+    np.testing.assert_allclose(moved.weights, unit * plain.weights, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", FREE)
 @pytest.mark.parametrize(
-    "network",
-    [ddol.complete(4), ddol.ring(5), ddol.star(4)],
-    ids=lambda n: str(getattr(n, "name", n)),
+    "change",
+    [
+        lambda x: x + 1e9,
+        lambda x: 1e-150 * x,
+        lambda x: 1e150 * x,
+        lambda x: np.where(np.arange(len(x)) == 300, 1e6, x),
+    ],
+    ids=["at 1e9", "1e-150", "1e150", "an outlier of 1e6 deviations"],
 )
-@pytest.mark.parametrize("period", [1, 3])
-def test_agents_with_the_same_examples_are_one_agent(name, network, period):
+@pytest.mark.parametrize("network", [1, ddol.ring(4)], ids=lambda n: str(getattr(n, "name", n)))
+def test_one_feature_whatever_it_looks_like(change, network):
+    x = np.random.default_rng(0).standard_normal(2_000)
+    y = np.where(x > 0.0, 1.0, -1.0)
+    plain, changed = (ddol.run(ddol.adaptive(), (v[:, None], y), network) for v in (x, change(x)))
+    assert changed.error <= plain.error + 0.005
+
+
+def test_a_constant_feature_says_nothing_but_the_intercept():
     X, y = blobs()
-    alone = ddol.run(FREE[name], (X, y))
-    team = ddol.run(FREE[name], [(X, y)] * network.n_agents, network, period=period)
-    assert set(team.mistakes) == {alone.mistakes[0]}
-    assert team.consensus < 1e-8
-    for agent in range(network.n_agents):
-        np.testing.assert_allclose(team.agent_weights(agent), alone.weights[0], rtol=1e-6)
+    more = np.hstack([X, np.full((len(X), 1), 0.1), np.full((len(X), 1), 1e9 / 3.0)])
+    for network in (1, ddol.ring(4)):
+        plain, other = (ddol.run(ddol.adaptive(), (rows, y), network) for rows in (X, more))
+        assert other.mistakes.tolist() == plain.mistakes.tolist()
+        assert not other.weights[..., -2:].any()
 
 
-def test_a_feature_that_one_agent_alone_sees_moves_as_if_it_were_alone():
-    """The rare feature's gradient is divided by N, and so is the root it is divided by."""
-    rows = Rows.from_dense([[2.0, -3.0, 1.0]], [1.0])
-    weights = []
-    for n_agents in (1, 4):
-        algorithm = ddol.adaptive().on(n_agents)
-        table = np.full((1, n_agents, 1), -1)
-        table[0, -1] = 0
-        engine = Local(algorithm, ddol.start_state(algorithm, 3))
-        engine.play(Block(rows, table))
-        weights.append(engine.weights()[0, 0])
-    np.testing.assert_allclose(weights[1], weights[0], rtol=1e-12)
-    assert weights[0].all()
+def test_coin_does_not_diverge_on_late_answers():
+    rng = np.random.default_rng(0)
+    X = (rng.random((4_000, 40)) < 0.3).astype(float)
+    y = np.where(X @ rng.standard_normal(40) + rng.standard_normal(4_000) > 0.0, 1.0, -1.0)
+    for network in (1, 4, ddol.ring(4)):
+        trace = ddol.run(ddol.coin("logistic"), (X, y), network, delay=100)
+        assert np.isfinite(trace.weights).all() and np.abs(trace.weights).max() < 1e4
+
+
+def test_a_short_memory_follows_features_and_concepts_that_move():
+    rng = np.random.default_rng(0)
+    n = 8_000
+    turn, drift = np.linspace(0.0, 6.0, n), np.linspace(0.0, 200.0, n)
+    noise = rng.standard_normal((n, 2))
+    y = np.where(noise[:, 0] * np.cos(turn) + noise[:, 1] * np.sin(turn) > 0.0, 1.0, -1.0)
+    X = noise + drift[:, None]
+    always, lately = (ddol.run(ddol.adaptive(memory=m), (X, y)).error for m in (np.inf, 100.0))
+    assert lately < 0.15 < 0.35 < always
+
+
+def test_penalties_shrink_weights_and_l1_makes_zeros():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4_000, 60))
+    y = np.where(X[:, :5].sum(axis=1) > 0, 1.0, -1.0)
+    for network in (1, 4, ddol.ring(4)):
+        plain, sparse, small = (
+            ddol.run(ddol.adaptive("logistic", **penalty), (X, y), network)
+            for penalty in ({}, {"l1": 0.1}, {"l2": 1.0})
+        )
+        assert plain.nonzero_weights == 60 and 5 <= sparse.nonzero_weights < 40
+        assert np.linalg.norm(small.weights) < 0.8 * np.linalg.norm(plain.weights)
+        lazy = ddol.run(ddol.adaptive("logistic", l1=0.1), (csr_matrix(X), y), network)
+        np.testing.assert_allclose(lazy.weights, sparse.weights, rtol=1e-7, atol=1e-10)
+
+
+def test_late_answers_about_numbers_far_from_0():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2_000, 3))
+    y = 1e6 + X @ [1.0, -2.0, 0.5] + 0.1 * rng.standard_normal(2_000)
+    trace = ddol.run(ddol.adaptive("squared"), (X, y), 2, delay=20)
+    np.testing.assert_allclose(trace.weights[0, 0], [1.0, -2.0, 0.5], atol=0.2)
 
 
 def test_newton_is_refused_above_its_size():
-    with pytest.raises(
-        ValueError, match=r"newton keeps 1001² numbers .*use the algorithm adaptive"
-    ):
+    with pytest.raises(ValueError, match=r"newton keeps 1001² numbers .*or use adaptive"):
         ddol.start_state(ddol.newton(), 1001)
     assert ddol.start_state(ddol.newton(), 20).n_features == 20
 
@@ -147,7 +219,7 @@ def test_newton_learns_correlated_features_that_adaptive_cannot_in_time():
     X = np.hstack([hidden @ rng.standard_normal((4, 8)) + 5.0, np.ones((3_000, 1))])
     y = np.where(hidden[:, 0] > 0, 1.0, -1.0)
     second, first = (ddol.run(a, (X, y)).error for a in (ddol.newton(), ddol.adaptive()))
-    assert second < 0.75 * first
+    assert second < first
 
 
 def test_l1_gives_exact_zeros_and_counts_the_rest():

@@ -156,7 +156,7 @@ class KernelWorker:
         if dense in self._parts:
             return self._parts[dense]
         own = self.sharing == COPIES
-        wanted = {"score", "step", "begin", "finish", "observe", "hear", "squares", "ask"}
+        wanted = {"score", "step", "begin", "finish", "observe", "hear", "squares"}
         whole = {"weights"}
         if not own:
             wanted |= {"score_unseen", "absorb", "notice", "commit"}

@@ -92,7 +92,7 @@ class EventReference:
             self._predict(i, own, event.row)
         elif event.kind == ANSWER:
             answer = self._late[i, event.row].pop(0)
-            learn_answers(self._loops, own, answer, self._rate(i), self.algorithm.n_agents > 1)
+            learn_answers(self._loops, own, answer, self._rate(i))
         elif event.kind == SEND:
             self._sent[place] = [self._loops.to_message(vector) for vector in own]
         elif event.kind == RECEIVE and not self._absent[i]:

@@ -27,7 +27,7 @@ ADD, COLLECT = "add", "collect"
 _DERIVED = "as follows from the loops"
 
 _DENSE, _SPARSE = "int64", "uint32*"  # what `index` is; see `ddol.compiled.intrinsics.column`
-_NUMBERS = ("which", "g", "eta", "weight", "exchanging", "t", "y")
+_NUMBERS = ("which", "g", "eta", "weight", "t", "y")
 _STATE = ("double*",) * 3  # w: rows × D numbers of one output; s: its scalars; p: the parameters
 
 CALLS = {
@@ -45,7 +45,6 @@ CALLS = {
     "from_message": ("void", "index, n, D, averaged"),
     "weights": ("void", "index, n, D, out"),
     "squares": ("double", "D"),
-    "ask": ("void", "exchanging"),
 }
 """What each loop returns, and takes behind ``w, s, p``; the kernel knows the parts by this order."""
 WHOLE = ("commit", "to_message", "from_message", "weights")
@@ -98,7 +97,6 @@ class Loops:
     from_message: Callable | None = None
     weights: Callable | None = None
     squares: Callable | None = None
-    ask: Callable | None = None
     additive: bool = False
     """Steps of one round add up: what one adds to the state does not depend on the others."""
     shared: str | None = _DERIVED
@@ -260,24 +258,6 @@ class Vector(NamedTuple):
         return Vector(self.rows.copy(), self.scalars.copy())
 
 
-@dataclass(frozen=True)
-class Network:
-    """What an update may know of the graph.
-
-    Parameters
-    ----------
-    n_agents : int
-    gap : float
-        1 − |second eigenvalue| of the mixing matrix: 1 where one round reaches everybody.
-    spread : float
-        Mean over agents of Σ_j A_ij²: 1/N where an average is over all agents equally.
-    """
-
-    n_agents: int = 1
-    gap: float = 1.0
-    spread: float = 1.0
-
-
 class Update(ABC):
     """What one agent does alone; see the module's docstring."""
 
@@ -315,8 +295,8 @@ class Update(ABC):
         """State before the first round."""
         return self.layout(DUAL, n_features).start(n_features)
 
-    def with_network(self, network: Callable[[], Network]) -> Update:
-        """The update for agents on a network; most do not ask what it is like."""
+    def with_network(self, n_agents: int) -> Update:
+        """The update for one of so many agents; most do not care."""
         return self
 
     def check(self, n_features: int) -> None:
@@ -384,10 +364,6 @@ class Interpreted:
     def hear(self, vector: Vector, x: np.ndarray, y: float) -> None:
         """Be told an answer."""
         self._call("hear", vector, x, 0, self.D, self.D, float(y))
-
-    def ask(self, vector: Vector, exchanging: bool) -> None:
-        """Know whether neighbours are asked at the end of the round."""
-        self._call("ask", vector, float(exchanging))
 
     def begin(self, vector: Vector, eta: float, weight: float = 1.0) -> None:
         """Do what is done once, before any step of a round."""

@@ -1,233 +1,286 @@
-"""The online Newton step: ψ(z, w) = ½ (z − w)ᵀA(z − w) with A = I + Σ g̃g̃ᵀ (Hazan, Agarwal and Kale).
+"""The online Newton step: ψ(z, u) = ½ (z − u)ᵀA(z − u) with A = I + Σ g̃g̃ᵀ (Hazan, Agarwal and Kale).
 
-It works in normalised coordinates x̃ = x/max|x|, so features may have any scale, and in units M of the
-largest answer. One agent keeps B = A⁻¹ by rank-one updates, O(D²) an example:
-B ← B − Bg̃(Bg̃)ᵀ/(1 + g̃ᵀBg̃), u ← u − η·M·B·g̃. Neighbours average the matrices A, the duals A·u and the
-gradients with the same weights, and solve: the paper's argmin. That costs O(D³) a round.
+g̃ = ℓ′/rms(ℓ′)·x̃ in the coordinates of `ddol.update.coordinates`, so features and answers may have any
+scale and offset. An agent keeps the Cholesky factor of A, by rank-one updates, and steps u ← u −
+3·η·A⁻¹g̃ (½·η where answers are numbers) in O(D²), but never so far that the score of its own example
+changes by more than N·|ℓ′|/rms(ℓ′). Neighbours average A (its triangle) and the duals A·u with the same
+weights and solve for u, the paper's argmin: D³/6 multiplications. Features are centred, so the
+intercept is uncorrelated with them and has a Newton step of its own.
 
-Slots of D numbers: inverse scale, weight, gradient of this round, a product, the rows of B, the rows of A.
+`ddol.update.sketch` has the same step with a sketch of A, for more features.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ddol.compiled import column, inner
-from ddol.update.contract import LARGEST, LINEAR, LOCAL, Field, Layout, Loops, Update, Vector
+from ddol.update import coordinates as at
+from ddol.update.contract import COLLECT, LINEAR, LOCAL, Field, Layout, Loops, Update, Vector
 
-V, U, NOW, PRODUCT, INVERSE = range(5)
-# The largest answer so far (a maximum over agents), the one that gradients are in units of, a phase.
-NEXT, UNIT, PHASE = range(3)
-ALONE, ASKING, COLLECTED = 0.0, 1.0, 2.0
-REGRESSION = 0
-UNSEEN = 1e300
+U, NOW, SOLVED, FACTOR = range(at.OWN, at.OWN + 4)
+"""Weights, a gradient, a solution, the rows of the Cholesky factor; behind them those of A."""
+STEPS, SLOPES, MATRIX0, DUAL0 = range(at.OWN_SUMS, at.OWN_SUMS + 4)
+"""Answers learned from, Σℓ′² of them, and the intercept: A − 1 and A·u."""
+CHANGED = at.CLOCK
+"""Whether a round's gradients wait to be followed."""
+AGENTS, GAIN = range(at.OWN_PARAMETERS, at.OWN_PARAMETERS + 2)
+_MEAN, _TRIANGLE = 3, 4
+"""Rows of what agents collect for a shared copy: the statistics, the mean gradient, the triangle."""
 
 MOST = 1000
-"""Most features: two matrices of D² numbers per weight vector, and O(D³) a round on a network."""
+"""Most features: two matrices of D² numbers per weight vector."""
 
 
-@inner
+@inner(inlined=True)
 def _matrix(D):
-    """Place of A, behind B."""
-    return (INVERSE + D) * D
+    """Place of A."""
+    return (FACTOR + D) * D
+
+
+@inner(inlined=True)
+def _intercept(s):
+    return s[DUAL0] / (1.0 + s[MATRIX0])
 
 
 @inner
-def _scaled(w, s, x, d, g):
-    """g̃ of one feature: in units of its scale, which may still have to grow, and of the answers."""
-    return g * min(max(x * w[d], -1.0), 1.0) / s[UNIT]
-
-
-@inner
-def _multiply(w, D, vector):
-    """Slot PRODUCT becomes B times the vector at a place."""
+def _factorise(w, D):
+    """A = LLᵀ, row by row."""
+    a, b = _matrix(D), FACTOR * D
     for i in range(D):
-        row = 0.0
-        for j in range(D):
-            row += w[INVERSE * D + i * D + j] * w[vector + j]
-        w[PRODUCT * D + i] = row
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(j):
+                total += w[b + i * D + k] * w[b + j * D + k]
+            rest = w[a + i * D + j] - total
+            w[b + i * D + j] = math.sqrt(rest) if i == j else rest / w[b + j * D + j]
 
 
 @inner
-def _follow(w, D, size):
-    """u ← u − size·B·g̃, with g̃ in slot NOW."""
-    _multiply(w, D, NOW * D)
+def _solve(w, D, place):
+    """SOLVED ← A⁻¹ times the vector at a place, by L and its transpose."""
+    b = FACTOR * D
     for i in range(D):
-        w[U * D + i] -= size * w[PRODUCT * D + i]
+        total = 0.0
+        for k in range(i):
+            total += w[b + i * D + k] * w[SOLVED * D + k]
+        w[SOLVED * D + i] = (w[place + i] - total) / w[b + i * D + i]
+    for i in range(D - 1, -1, -1):
+        w[SOLVED * D + i] /= w[b + i * D + i]
+        known = w[SOLVED * D + i]
+        for k in range(i):
+            w[SOLVED * D + k] -= known * w[b + i * D + k]
+
+
+@inner
+def _squares_in(w, D, place):
+    """vᵀA⁻¹v of the vector at a place: ‖L⁻¹v‖²."""
+    b, squares = FACTOR * D, 0.0
+    for i in range(D):
+        total = 0.0
+        for k in range(i):
+            total += w[b + i * D + k] * w[SOLVED * D + k]
+        w[SOLVED * D + i] = (w[place + i] - total) / w[b + i * D + i]
+        squares += w[SOLVED * D + i] * w[SOLVED * D + i]
+    return squares
 
 
 @inner
 def _rank_one(w, D):
-    """A ← A + g̃g̃ᵀ, and the same in B."""
-    _multiply(w, D, NOW * D)
-    product = 1.0
+    """A ← A + g̃g̃ᵀ in L; SOLVED is overwritten."""
+    b = FACTOR * D
     for i in range(D):
-        product += w[NOW * D + i] * w[PRODUCT * D + i]
-    for i in range(D):
-        left, own = w[PRODUCT * D + i] / product, w[NOW * D + i]
-        for j in range(D):
-            w[INVERSE * D + i * D + j] -= left * w[PRODUCT * D + j]
-            w[_matrix(D) + i * D + j] += own * w[NOW * D + j]
+        w[SOLVED * D + i] = w[NOW * D + i]
+    for k in range(D):
+        own, new = w[b + k * D + k], w[SOLVED * D + k]
+        if new == 0.0:
+            continue
+        root = math.sqrt(own * own + new * new)
+        c, f = root / own, new / own
+        w[b + k * D + k] = root
+        for i in range(k + 1, D):
+            entry = (w[b + i * D + k] + f * w[SOLVED * D + i]) / c
+            w[b + i * D + k] = entry
+            w[SOLVED * D + i] = c * w[SOLVED * D + i] - f * entry
 
 
 @inner
-def _invert(w, D):
-    """B ← A⁻¹ by Cholesky: A = LLᵀ, then L⁻¹, then L⁻ᵀL⁻¹, all in the place of B."""
-    a, b = _matrix(D), INVERSE * D
-    for j in range(D):
-        for i in range(j, D):
-            total = w[a + i * D + j]
-            for k in range(j):
-                total -= w[b + i * D + k] * w[b + j * D + k]
-            w[b + i * D + j] = math.sqrt(total) if i == j else total / w[b + j * D + j]
-    for j in range(D):
-        w[b + j * D + j] = 1.0 / w[b + j * D + j]
-        for i in range(j + 1, D):
-            total = 0.0
-            for k in range(j, i):
-                total -= w[b + i * D + k] * w[b + k * D + j]
-            w[b + i * D + j] = total / w[b + i * D + i]
-    for i in range(D):
-        for j in range(i + 1):
-            total = 0.0
-            for k in range(i, D):
-                total += w[b + k * D + i] * w[b + k * D + j]
-            w[b + i * D + j] = total
-    for i in range(D):
-        for j in range(i + 1, D):
-            w[b + i * D + j] = w[b + j * D + i]
+def _place(w, x, index, n, D, first):
+    """Slot NOW ← x̃, all of it."""
+    for d in range(D):
+        w[NOW * D + d] = at.absent(w, d, D)
+    for j in range(n):
+        d = column(index, j)
+        w[NOW * D + d] = at.met(w, d, D, x[j], first)
 
 
 def score(w, s, p, x, index, n, D, which):
     total = 0.0
+    if n < D:
+        for k in range(int(s[at.N_CENTRED])):
+            d = int(w[at.CENTRED * D + k])
+            total += w[U * D + d] * at.absent(w, d, D)
     for j in range(n):
         d = column(index, j)
-        total += w[U * D + d] * min(max(x[j] * w[d], -1.0), 1.0)
-    return total
+        z = at.standardised(w, d, D, x[j]) - (at.absent(w, d, D) if n < D else 0.0)
+        total += w[U * D + d] * z + 0.0 * x[j]
+    return at.in_units_of_answers(s, p, _intercept(s) + total)
 
 
-def ask(w, s, p, exchanging):
-    s[PHASE] = ASKING if exchanging != 0.0 else ALONE
-
-
-def hear(w, s, p, x, index, n, D, y):
-    s[NEXT] = max(s[NEXT], abs(y) if p[REGRESSION] != 0.0 else 1.0)
-    for j in range(n):
-        d = column(index, j)
-        if abs(x[j]) * w[d] > 1.0:
-            w[d] = 1.0 / abs(x[j])
-
-
-def notice(w, s, p, delta, maxima, x, index, n, D, y, weight):
-    for j in range(n):
-        d = column(index, j)
-        maxima[d] = max(maxima[d], abs(x[j]))
-    maxima[D] = max(maxima[D], abs(y) if p[REGRESSION] != 0.0 else 1.0)
+@inner(inlined=True)
+def _size(p, eta, slope, move):
+    """η, or less where the example's own score, which η·move/ℓ′ changes, would change by more than N·ℓ′."""
+    size, most = eta * p[GAIN], p[AGENTS] * slope * slope
+    return size if size * move <= most else most / move
 
 
 def step(w, s, p, x, index, n, D, g, eta, weight):
-    if s[UNIT] == 0.0:
+    g *= weight
+    if g == 0.0 or (p[at.REGRESSION] != 0.0 and at.was_blind(s[at.SEEN], s[at.HEARD])):
         return
+    s[STEPS] += 1.0
+    s[SLOPES] += g * g
+    slope = g * math.sqrt(s[STEPS] / s[SLOPES])
+    _place(w, x, index, n, D, at.first_size(s[at.SEEN]))
     for d in range(D):
-        w[NOW * D + d] = 0.0
-    for j in range(n):
-        d = column(index, j)
-        w[NOW * D + d] = g * x[j] * w[d] / s[UNIT]
-    if s[PHASE] == ALONE:
-        _rank_one(w, D)
-        _follow(w, D, eta * s[NEXT])
-        for d in range(D):
-            w[NOW * D + d] = 0.0
+        w[NOW * D + d] *= slope
+    if p[AGENTS] > 1.0:
+        for i in range(D):
+            own = w[NOW * D + i]
+            for j in range(i + 1):
+                w[_matrix(D) + i * D + j] += own * w[NOW * D + j]
+    _rank_one(w, D)
+    _solve(w, D, NOW * D)
+    move = 0.0
+    for d in range(D):
+        move += w[NOW * D + d] * w[SOLVED * D + d]
+    size = _size(p, eta, slope, move)
+    for d in range(D):
+        w[U * D + d] -= size * w[SOLVED * D + d]
+    intercept = _intercept(s)
+    s[MATRIX0] += slope * slope
+    s[DUAL0] = (1.0 + s[MATRIX0]) * intercept - size * slope
+
+
+def notice(w, s, p, delta, maxima, x, index, n, D, y, weight):
+    at.notice(w, s, p, delta, x, index, n, D, y, weight, _sums(D))
+
+
+@inner(inlined=True)
+def _triangle_rows(D):
+    """Rows of D numbers that hold a triangle, with its diagonal."""
+    return (D + 2) // 2
+
+
+@inner(inlined=True)
+def _sums(D):
+    """Place of the scalars behind the rows that are collected."""
+    return (_TRIANGLE + _triangle_rows(D)) * D
 
 
 def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
-    """Rows 0 … D − 1 collect g̃g̃ᵀ, row D collects g̃."""
-    if s[UNIT] == 0.0:
+    if g == 0.0 or (p[at.REGRESSION] != 0.0 and at.was_blind(s[at.SEEN] + 1.0, s[at.HEARD] + 1.0)):
         return
-    for i in range(n):
-        d = column(index, i)
-        gradient = weight * _scaled(w, s, x[i], d, g)
-        delta[D * D + d] += gradient
-        for j in range(n):
-            e = column(index, j)
-            delta[d * D + e] += gradient * _scaled(w, s, x[j], e, g)
+    slope = g * math.sqrt((s[STEPS] + 1.0) / (s[SLOPES] + g * g))
+    _place(w, x, index, n, D, at.first_size(s[at.SEEN] + 1.0))
+    squared = slope * slope
+    alone = squared * _squares_in(w, D, NOW * D)
+    size = _size(p, eta, slope, alone / (1.0 + alone))
+    place = _TRIANGLE * D
+    for i in range(D):
+        delta[_MEAN * D + i] += weight * size * slope * w[NOW * D + i]
+        own = weight * squared * w[NOW * D + i]
+        for j in range(i + 1):
+            delta[place + j] += own * w[NOW * D + j]
+        place += i + 1
+    sums = _sums(D)
+    delta[sums + STEPS] += weight
+    delta[sums + SLOPES] += weight * g * g
+    delta[sums + MATRIX0] += weight * squared
+    delta[sums + DUAL0] += weight * (squared * _intercept(s) - size * slope)
 
 
 def commit(w, s, p, delta, maxima, index, n, D, eta):
-    for j in range(n):
-        d = column(index, j)
-        if maxima[d] * w[d] > 1.0:
-            w[d] = 1.0 / maxima[d]
-        maxima[d] = 0.0
+    at.commit(w, s, delta, index, n, D)
+    if s[CHANGED] != 0.0:
+        return
+    s[CHANGED] = 1.0
     for d in range(D):
-        w[NOW * D + d] += delta[D * D + d]
-        delta[D * D + d] = 0.0
-    for k in range(D * D):
-        w[_matrix(D) + k] += delta[k]
-        delta[k] = 0.0
-    s[PHASE] = COLLECTED
+        w[NOW * D + d] = delta[_MEAN * D + d]
+        delta[_MEAN * D + d] = 0.0
+    place = _TRIANGLE * D
+    for i in range(D):
+        for j in range(i + 1):
+            w[_matrix(D) + i * D + j] += delta[place + j]
+            delta[place + j] = 0.0
+        place += i + 1
 
 
 def finish(w, s, p, D, t, eta):
-    if s[PHASE] == COLLECTED:
-        s[PHASE] = ALONE
-        _invert(w, D)
-        _follow(w, D, eta * s[NEXT])
-        for d in range(D):
-            w[NOW * D + d] = 0.0
-    if s[PHASE] == ALONE:
-        s[UNIT] = s[NEXT]
+    at.take_anew(w, s, D)
+    if s[CHANGED] == 0.0:
+        return
+    s[CHANGED] = 0.0
+    _factorise(w, D)
+    _solve(w, D, NOW * D)
+    for d in range(D):
+        w[U * D + d] -= w[SOLVED * D + d]
 
 
 def to_message(w, s, p, index, n, D, out):
-    """The rows of A⁺ = A + g̃g̃ᵀ, then A⁺u, g̃ and the scales."""
-    a = _matrix(D)
+    """The triangle of A, the dual A·u, the statistics."""
+    a, place, rows = _matrix(D), 0, _triangle_rows(D)
+    for d in range(D):
+        out[(rows - 1) * D + d] = 0.0
+        out[rows * D + d] = 0.0
     for i in range(D):
-        dual = 0.0
-        for j in range(D):
-            out[i * D + j] = w[a + i * D + j] + w[NOW * D + i] * w[NOW * D + j]
-            dual += out[i * D + j] * w[U * D + j]
-        out[D * D + i] = dual
-        out[(D + 1) * D + i] = w[NOW * D + i]
-        out[(D + 2) * D + i] = 1.0 / w[i] if w[i] < UNSEEN else 0.0
+        total = 0.0
+        for j in range(i):
+            entry = w[a + i * D + j]
+            out[place + j] = entry
+            total += entry * w[U * D + j]
+            out[rows * D + j] += entry * w[U * D + i]
+        out[place + i] = w[a + i * D + i]
+        out[rows * D + i] += total + w[a + i * D + i] * w[U * D + i]
+        place += i + 1
+    at.to_message(w, s, index, n, D, out, rows + 1)
 
 
 def from_message(w, s, p, index, n, D, averaged):
-    for k in range(D * D):
-        w[_matrix(D) + k] = averaged[k]
-    _invert(w, D)
+    a, place, rows = _matrix(D), 0, _triangle_rows(D)
+    for i in range(D):
+        for j in range(i + 1):
+            w[a + i * D + j] = averaged[place + j]
+        place += i + 1
+        w[NOW * D + i] = averaged[rows * D + i]
+    _factorise(w, D)
+    _solve(w, D, NOW * D)
     for d in range(D):
-        w[NOW * D + d] = averaged[D * D + d]
-        scale = averaged[(D + 2) * D + d]
-        w[d] = 1.0 / scale if scale > 0.0 else UNSEEN
-    _multiply(w, D, NOW * D)
-    for d in range(D):
-        w[U * D + d] = w[PRODUCT * D + d]
-        w[NOW * D + d] = averaged[(D + 1) * D + d]
-    s[PHASE] = COLLECTED
+        w[U * D + d] = w[SOLVED * D + d]
+    at.from_message(w, s, index, n, D, averaged, rows + 1)
 
 
 def weights(w, s, p, index, n, D, out):
-    for j in range(n):
-        d = column(index, j)
-        out[j] = w[U * D + d] * w[d] if w[d] < UNSEEN else 0.0
+    at.raw_weights(w, s, p, index, n, D, out, U, _intercept(s))
 
 
 LOOPS = Loops(
-    score,
-    step,
+    score=score,
+    step=step,
     finish=finish,
-    hear=hear,
+    observe=at.observe,
     absorb=absorb,
     notice=notice,
     commit=commit,
     to_message=to_message,
     from_message=from_message,
     weights=weights,
-    ask=ask,
+    additive=True,
+    shared=COLLECT,
+    propagates_nan=True,
 )
 
 
@@ -238,45 +291,50 @@ class Newton(Update):
     Parameters
     ----------
     regression : bool
-        Answers are numbers of any size; else they are classes.
+        Answers are numbers of any size and offset; else they are classes.
+    n_agents : int
+        Set by `Algorithm.on`.
     """
 
     regression: bool = False
+    n_agents: int = 1
     grows: bool = field(init=False, default=False)
-    merges: bool = field(init=False, default=False)
+
+    family = "newton"
 
     def check(self, n_features: int) -> None:
         """Refuse more features than a full matrix is for."""
         if n_features > MOST:
             raise ValueError(
                 f"newton keeps {n_features}² numbers per agent for {n_features} features, expected "
-                f"at most {MOST} features; use the algorithm adaptive"
+                f"at most {MOST} features; give a rank, which keeps a sketch of them, or use adaptive"
             )
 
+    def with_network(self, n_agents: int) -> Newton:
+        """The same update, told how many agents there are."""
+        return replace(self, n_agents=n_agents)
+
     def layout(self, space: str, n_features: int) -> Layout:
-        """The scales, the weights, and both matrices."""
-        return Layout(
-            rows=("v", "u", "now", "product", *(f"matrix {k}" for k in range(2 * n_features))),
-            scalars=(Field("next", LARGEST), Field("unit", LOCAL), Field("phase", LOCAL)),
-            message=(LINEAR,) * (n_features + 2) + (LARGEST,),
-            collected=n_features + 1,
-            maxima=1,
-            whole=True,
-        )
-
-    def loops(self, space: str) -> Loops:
-        """The compiled form."""
-        return LOOPS
-
-    def parameters(self) -> tuple[float]:
-        """The task."""
-        return (float(self.regression),)
+        """Statistics, weights, room for a step, then two matrices."""
+        names = ("u", "now", "solved", *(f"factor {d}" for d in range(n_features)))
+        names += tuple(f"matrix {d}" for d in range(n_features))
+        own = tuple(Field(name, LOCAL) for name in names)
+        message = (LINEAR,) * (_triangle_rows(n_features) + 1) + at.STATISTICS
+        collected = _TRIANGLE + _triangle_rows(n_features)
+        return Layout(at.ROWS + own, at.SCALARS, message, collected, whole=True)
 
     def start(self, n_features: int) -> Vector:
-        """Both matrices are the identity."""
-        state = np.zeros((INVERSE + 2 * n_features, n_features))
-        state[V] = UNSEEN
-        state[INVERSE : INVERSE + n_features] = np.eye(n_features)
-        state[INVERSE + n_features :] = np.eye(n_features)
-        unit = 0.0 if self.regression else 1.0
-        return Vector(state, np.array([unit, unit, ALONE]))
+        """A is the identity."""
+        vector = super().start(n_features)
+        for place in (FACTOR, FACTOR + n_features):
+            vector.rows[place : place + n_features] = np.eye(n_features)
+        return vector
+
+    def loops(self, space: str) -> Loops:
+        """The loops of this module."""
+        return replace(LOOPS, hear=at.hear) if self.regression else LOOPS
+
+    def parameters(self) -> list[float]:
+        """The task, the number of agents, the size of steps."""
+        gain = 0.5 if self.regression else 3.0
+        return [*at.parameters(math.inf, self.regression), float(self.n_agents), gain]

@@ -208,8 +208,7 @@ def _learn(worker, examples, memory, a, slot, row):
     """An answer arrives: one step along the gradient that was kept."""
     i = integers(memory.where)[row - memory.first_row]
     slopes = memory.slopes + 8 * slot * worker.shape.outputs
-    exchanging = 1.0 if worker.rules.n_agents > 1 else 0.0
-    answer_example(worker, examples, a, i, slopes, _eta(memory, a), exchanging)
+    answer_example(worker, examples, a, i, slopes, _eta(memory, a))
 
 
 @inner

@@ -17,8 +17,8 @@ from ddol.compiled import call_float, call_void, floats, inner, integers
 # Places in `parts`: the update's loops in the order of `ddol.update.contract.CALLS`, those over all
 # features, then the loss.
 SCORE, STEP, BEGIN, FINISH, OBSERVE, SCORE_UNSEEN, HEAR, ABSORB, NOTICE, COMMIT = range(10)
-TO_MESSAGE, FROM_MESSAGE, WEIGHTS, SQUARES, ASK = range(10, 15)
-COMMIT_ALL, TO_MESSAGE_ALL, FROM_MESSAGE_ALL, WEIGHTS_ALL, VALUE, DERIVATIVE = range(15, 21)
+TO_MESSAGE, FROM_MESSAGE, WEIGHTS, SQUARES = range(10, 14)
+COMMIT_ALL, TO_MESSAGE_ALL, FROM_MESSAGE_ALL, WEIGHTS_ALL, VALUE, DERIVATIVE = range(14, 20)
 
 BINARY, CLASSES, REGRESSION = 0, 1, 2
 SHARED_ADD, SHARED_COLLECT, COPIES = 0, 1, 2

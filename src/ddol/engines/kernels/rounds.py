@@ -22,7 +22,6 @@ from ddol.engines.kernels.average import average_copies, keep_sum
 from ddol.engines.kernels.fetching import fetch, jumps
 from ddol.engines.kernels.layout import (
     AHEAD,
-    ASK,
     BEGIN,
     BINARY,
     COPIES,
@@ -257,7 +256,7 @@ def kernel_for(worker: Worker, parts: np.ndarray) -> Entry:
     rules = worker.rules
     usual = is_usual(worker)
     if usual and rules.n_agents == 1 and worker.memory.sums == 0:
-        before = parts[[BEGIN, FINISH, OBSERVE, HEAR, ASK]]
+        before = parts[[BEGIN, FINISH, OBSERVE, HEAR]]
         return _alone if before.any() or rules.l2 > 0.0 else _alone_plain
     if rules.sharing == COPIES:
         return _copies_usual if usual else _copies

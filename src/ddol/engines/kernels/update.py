@@ -9,7 +9,6 @@ import numpy as np
 from ddol.compiled import bytes_at, call_int, call_void, floats, indices, inner, integers
 from ddol.engines.kernels.layout import (
     ABSORB,
-    ASK,
     BEGIN,
     COMMIT,
     COMMIT_ALL,
@@ -87,10 +86,8 @@ def _steps(worker, n, slope):
 
 
 @inner(inlined=True)
-def begin_vector(worker, w, s, eta, exchanging):
+def begin_vector(worker, w, s, eta):
     """Do what is done once, before the steps of a round."""
-    if part(worker, ASK) != 0:
-        call_void(part(worker, ASK), (w, s, worker.rules.p, exchanging))
     if part(worker, BEGIN) != 0:
         call_void(part(worker, BEGIN), (w, s, worker.rules.p, worker.shape.D, eta, 1.0))
 
@@ -114,20 +111,20 @@ def step_example(worker, examples, w, s, i, g, eta, weight):
 
 
 @inner
-def answer_example(worker, examples, copy, i, slopes, eta, exchanging):
+def answer_example(worker, examples, copy, i, slopes, eta):
     """One agent learns from one answer, whose slopes lie at an address, on its own copy."""
     if worker.scratch.touched != 0:
         _, index, n = row_at(worker, examples, i)
         touch(worker, index, n)
     for k in range(worker.shape.states):
         w, s = vector_at(worker, copy, k)
-        begin_vector(worker, w, s, eta, exchanging)
+        begin_vector(worker, w, s, eta)
         hear_example(worker, examples, w, s, i)
         step_example(worker, examples, w, s, i, floats(slopes)[k], eta, 1.0)
 
 
 @inner
-def _answer_batch(worker, examples, r, a, size, eta, exchanging):
+def _answer_batch(worker, examples, r, a, size, eta):
     """One agent learns from the answers of a batch, on its own copy."""
     rows = rows_of(worker, examples, examples.learned, r, a)
     turn, batch = turn_of(worker, examples.t + r + 1), worker.shape.batch
@@ -137,7 +134,7 @@ def _answer_batch(worker, examples, r, a, size, eta, exchanging):
             touch(worker, index, n)
     for k in range(worker.shape.states):
         w, s = vector_at(worker, a, k)
-        begin_vector(worker, w, s, eta, exchanging)
+        begin_vector(worker, w, s, eta)
         for b in range(batch):
             if rows[b] >= 0:
                 hear_example(worker, examples, w, s, rows[b])
@@ -160,13 +157,11 @@ def update_copy(worker, examples, r, a, eta):
     size = batch_size(worker, rows)
     if size == 0:
         return
-    meets = worker.rules.n_agents > 1 and (examples.t + r) % worker.rules.period == 0
-    exchanging = 1.0 if meets else 0.0
     if worker.shape.batch == 1:
         slopes = slopes_of(worker, turn_of(worker, examples.t + r + 1), a, 0)
-        answer_example(worker, examples, a, rows[0], slopes, eta, exchanging)
+        answer_example(worker, examples, a, rows[0], slopes, eta)
     else:
-        _answer_batch(worker, examples, r, a, size, eta, exchanging)
+        _answer_batch(worker, examples, r, a, size, eta)
 
 
 # --- one copy that all agents share --------------------------------------------------------------

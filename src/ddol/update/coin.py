@@ -1,0 +1,280 @@
+"""Coin betting: no rate at all.
+
+In the coordinates x̃ of `ddol.update.coordinates` every feature bets on the sign of its next gradient
+(Orabona and Pál): with outcomes c = −ℓ′·x̃/(4·rms(ℓ′)) in [−1, 1], θ = Σc, G = Σ|c|, R what was won so
+far, and an endowment ε = √(steps/Σ‖x̃/4‖²), its weight is the bet θ/max(G + 1, 10)·(ε + R), and it then
+wins c times that. Neighbours average θ, G and R with the same matrix.
+
+Bets grow exponentially while outcomes agree, and late answers all agree: they are about predictions
+made before the first of them was heard. So where an outcome would change the score of its own example
+by more than 2·N·|ℓ′|/rms(ℓ′), only that part of it counts. A score then grows at most linearly with the
+answers, and finite data cannot make it diverge.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from ddol.compiled import column, inner
+from ddol.update import coordinates as at
+from ddol.update.contract import COLLECT, LINEAR, LOCAL, Field, Layout, Loops, Update
+
+THETA, SIZES, REWARD, MARK = range(at.OWN, at.OWN + 4)
+STEPS, NORMS, SLOPES, THETA0, SIZES0, REWARD0 = range(at.OWN_SUMS, at.OWN_SUMS + 6)
+"""Answers learned from, Σ‖x̃/4‖² and Σℓ′² of them, and the intercept's coin."""
+MOST = at.OWN_PARAMETERS
+_SUMS = 6
+"""Rows of what agents collect for a shared copy: the statistics, θ, G and R."""
+
+
+@inner(inlined=True)
+def _bet(theta, sizes, reward, endowment):
+    return theta / max(sizes + 1.0, 10.0) * (endowment + reward)
+
+
+@inner(inlined=True)
+def _endowment(steps, norms):
+    return math.sqrt(steps / norms) if norms > 0.0 else 0.0
+
+
+@inner(inlined=True)
+def _weight(w, d, D, endowment):
+    return _bet(w[THETA * D + d], w[SIZES * D + d], w[REWARD * D + d], endowment)
+
+
+@inner(inlined=True)
+def _outcome(slope, z):
+    """c of one coin, from ℓ′/rms(ℓ′) and x̃/4."""
+    return min(max(-slope * z, -1.0), 1.0)
+
+
+@inner(inlined=True)
+def _change(theta, sizes, reward, endowment, c):
+    """By how much an outcome changes a bet."""
+    bet = _bet(theta, sizes, reward, endowment)
+    rewarded = max(reward + c * bet, 0.0)
+    return _bet(theta + c, sizes + abs(c), rewarded, endowment) - bet
+
+
+@inner(inlined=True)
+def _moved(w, d, D, endowment, slope, z):
+    """By how much an outcome changes the score of its own example."""
+    c = _outcome(slope, z)
+    place = w[THETA * D + d], w[SIZES * D + d], w[REWARD * D + d]
+    return z * _change(*place, endowment, c)
+
+
+def score(w, s, p, x, index, n, D, which):
+    endowment = _endowment(s[STEPS], s[NORMS])
+    total = 0.0
+    if n < D:
+        for k in range(int(s[at.N_CENTRED])):
+            d = int(w[at.CENTRED * D + k])
+            total += _weight(w, d, D, endowment) * at.absent(w, d, D)
+    for j in range(n):
+        d = column(index, j)
+        z = at.standardised(w, d, D, x[j]) - (at.absent(w, d, D) if n < D else 0.0)
+        total += _weight(w, d, D, endowment) * z + 0.0 * x[j]
+    intercept = _bet(s[THETA0], s[SIZES0], s[REWARD0], endowment)
+    return at.in_units_of_answers(s, p, intercept + total / at.CLIP)
+
+
+@inner
+def _mark(w, index, n, D, mark):
+    """Tell a sparse row's features from others."""
+    for j in range(n):
+        w[MARK * D + column(index, j)] = mark
+
+
+@inner
+def _norm(w, s, x, index, n, D, first):
+    """‖x̃/4‖² of a row, with the intercept."""
+    total = 0.0
+    for j in range(n):
+        d = column(index, j)
+        z = at.met(w, d, D, x[j], first)
+        total += z * z
+    if n < D:
+        for k in range(int(s[at.N_CENTRED])):
+            d = int(w[at.CENTRED * D + k])
+            if w[MARK * D + d] == 0.0:
+                z = at.absent(w, d, D)
+                total += z * z
+    return 1.0 + total / (at.CLIP * at.CLIP)
+
+
+@inner
+def _part(w, s, p, x, index, n, D, first, endowment, slope):
+    """The part of an outcome that counts."""
+    move = _change(s[THETA0], s[SIZES0], s[REWARD0], endowment, _outcome(slope, 1.0))
+    for j in range(n):
+        d = column(index, j)
+        z = at.met(w, d, D, x[j], first) / at.CLIP
+        move += _moved(w, d, D, endowment, slope, z)
+    if n < D:
+        for k in range(int(s[at.N_CENTRED])):
+            d = int(w[at.CENTRED * D + k])
+            if w[MARK * D + d] == 0.0:
+                move += _moved(w, d, D, endowment, slope, at.absent(w, d, D) / at.CLIP)
+    most = p[MOST] * abs(slope)
+    return 1.0 if abs(move) <= most else most / abs(move)
+
+
+@inner(inlined=True)
+def _flip(out, w, d, D, endowment, c, weight, place):
+    """Add what an outcome changes to rows of `out`, which begin at `place`."""
+    won = c * _weight(w, d, D, endowment)
+    rewarded = max(w[REWARD * D + d] + won, 0.0) - w[REWARD * D + d]
+    out[place * D + d] += weight * c
+    out[(place + 1) * D + d] += weight * abs(c)
+    out[(place + 2) * D + d] += weight * rewarded
+
+
+@inner
+def _play(out, place, sums, base, w, s, p, x, index, n, D, g, weight, own):
+    """One answer: rows change in `out`, from row `place` on, scalars in `sums`, from `base` on.
+
+    `own` is what the example itself has added to the examples seen: 0 where it was observed already.
+    """
+    first = at.first_size(s[at.SEEN] + own)
+    if n < D:
+        _mark(w, index, n, D, 1.0)
+    norm = _norm(w, s, x, index, n, D, first)
+    endowment = _endowment(s[STEPS] + 1.0, s[NORMS] + norm)
+    slope = g / math.sqrt((s[SLOPES] + g * g) / (s[STEPS] + 1.0))
+    part = slope * _part(w, s, p, x, index, n, D, first, endowment, slope)
+    for j in range(n):
+        d = column(index, j)
+        c = _outcome(part, at.met(w, d, D, x[j], first) / at.CLIP)
+        _flip(out, w, d, D, endowment, c, weight, place)
+    if n < D:
+        for k in range(int(s[at.N_CENTRED])):
+            d = int(w[at.CENTRED * D + k])
+            if w[MARK * D + d] == 0.0:
+                c = _outcome(part, at.absent(w, d, D) / at.CLIP)
+                _flip(out, w, d, D, endowment, c, weight, place)
+        _mark(w, index, n, D, 0.0)
+    c = _outcome(part, 1.0)
+    won = c * _bet(s[THETA0], s[SIZES0], s[REWARD0], endowment)
+    rewarded = max(s[REWARD0] + won, 0.0) - s[REWARD0]
+    sums[base + STEPS] += weight
+    sums[base + NORMS] += weight * norm
+    sums[base + SLOPES] += weight * g * g
+    sums[base + THETA0] += weight * c
+    sums[base + SIZES0] += weight * abs(c)
+    sums[base + REWARD0] += weight * rewarded
+
+
+def step(w, s, p, x, index, n, D, g, eta, weight):
+    g *= weight
+    if g == 0.0 or (p[at.REGRESSION] != 0.0 and at.was_blind(s[at.SEEN], s[at.HEARD])):
+        return
+    _play(w, THETA, s, 0, w, s, p, x, index, n, D, g, 1.0, 0.0)
+
+
+def notice(w, s, p, delta, maxima, x, index, n, D, y, weight):
+    at.notice(w, s, p, delta, x, index, n, D, y, weight, _SUMS * D)
+
+
+def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
+    if g == 0.0 or (p[at.REGRESSION] != 0.0 and at.was_blind(s[at.SEEN] + 1.0, s[at.HEARD] + 1.0)):
+        return
+    _play(delta, 3, delta, _SUMS * D, w, s, p, x, index, n, D, g, weight, 1.0)
+
+
+@inner(inlined=True)
+def _adopt(w, delta, d, D):
+    for k in range(3):
+        w[(THETA + k) * D + d] += delta[(3 + k) * D + d]
+        delta[(3 + k) * D + d] = 0.0
+
+
+def commit(w, s, p, delta, maxima, index, n, D, eta):
+    at.commit(w, s, delta, index, n, D)
+    for j in range(n):
+        _adopt(w, delta, column(index, j), D)
+    if n < D:
+        for k in range(int(s[at.N_CENTRED])):
+            _adopt(w, delta, int(w[at.CENTRED * D + k]), D)
+
+
+def to_message(w, s, p, index, n, D, out):
+    for k in range(3):
+        for j in range(n):
+            out[k * n + j] = w[(THETA + k) * D + column(index, j)]
+    at.to_message(w, s, index, n, D, out, 3)
+
+
+def from_message(w, s, p, index, n, D, averaged):
+    for k in range(3):
+        for j in range(n):
+            w[(THETA + k) * D + column(index, j)] = averaged[k * n + j]
+    at.from_message(w, s, index, n, D, averaged, 3)
+
+
+def finish(w, s, p, D, t, eta):
+    at.take_anew(w, s, D)
+
+
+def weights(w, s, p, index, n, D, out):
+    endowment = _endowment(s[STEPS], s[NORMS])
+    rest = _bet(s[THETA0], s[SIZES0], s[REWARD0], endowment)
+    for d in range(D):
+        w[MARK * D + d] = _weight(w, d, D, endowment) / at.CLIP
+    at.raw_weights(w, s, p, index, n, D, out, MARK, rest)
+    for d in range(D):
+        w[MARK * D + d] = 0.0
+
+
+LOOPS = Loops(
+    score=score,
+    step=step,
+    finish=finish,
+    observe=at.observe,
+    absorb=absorb,
+    notice=notice,
+    commit=commit,
+    to_message=to_message,
+    from_message=from_message,
+    weights=weights,
+    additive=True,
+    shared=COLLECT,
+    propagates_nan=True,
+)
+
+
+@dataclass(frozen=True)
+class Coin(Update):
+    """Coin betting per feature on a network; see the module's docstring.
+
+    Parameters
+    ----------
+    regression : bool
+        Answers are numbers of any size and offset; else they are classes.
+    n_agents : int
+        Set by `Algorithm.on`.
+    """
+
+    regression: bool = False
+    n_agents: int = 1
+
+    family = "coin"
+
+    def with_network(self, n_agents: int) -> Coin:
+        """The same update, told how many agents there are."""
+        return replace(self, n_agents=n_agents)
+
+    def layout(self, space: str, n_features: int) -> Layout:
+        """Statistics, then the coins."""
+        own = tuple(Field(name, LOCAL) for name in ("theta", "sizes", "reward", "mark"))
+        message = (LINEAR, LINEAR, LINEAR, *at.STATISTICS)
+        return Layout(at.ROWS + own, at.SCALARS, message, collected=_SUMS)
+
+    def loops(self, space: str) -> Loops:
+        """The loops of this module."""
+        return replace(LOOPS, hear=at.hear) if self.regression else LOOPS
+
+    def parameters(self) -> list[float]:
+        """The task, and the limit of a step."""
+        return [*at.parameters(math.inf, self.regression), 2.0 * self.n_agents]

@@ -1,0 +1,213 @@
+"""The standardising updates on whole vectors, in NumPy, straight from the text of `docs/algorithms.md`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+
+class Statistics:
+    """What one agent knows of its features."""
+
+    def __init__(self, n_features: int) -> None:
+        self.seen = self.look = 0.0
+        self.filled, self.sum, self.squares = np.zeros((3, n_features))
+        self.reference, self.centre, self.inverse, self.next = np.zeros((4, n_features))
+        self.limit = np.full(n_features, np.inf)
+
+    def observe(self, x: np.ndarray) -> None:
+        apart = np.where(x != 0.0, np.clip(x - self.reference, -self.limit, self.limit), 0.0)
+        self.seen += 1.0
+        self.filled = self.filled + (x != 0.0)
+        self.sum = self.sum + apart
+        self.squares = self.squares + apart**2
+
+    def place(self, x: np.ndarray) -> np.ndarray:
+        return np.clip((x - self.centre) * self.inverse, -4.0, 4.0)
+
+    def meet(self, x: np.ndarray) -> np.ndarray:
+        first = np.sign(x) * min(4.0, np.sqrt(max(self.seen - 1.0, 0.0)))
+        return np.where(self.next == 0.0, first, self.place(x))
+
+    def shared(self) -> np.ndarray:
+        return np.stack([self.filled, self.sum + self.filled * self.reference, self.squares])
+
+    def adopt(self, rows: np.ndarray) -> None:
+        self.filled, total, self.squares = rows
+        self.sum = total - self.filled * self.reference
+
+    def finish(self) -> None:
+        self.retake((self.filled >= self.next) & (self.filled > 0.0))
+        if self.seen >= self.look:
+            self.look = (1.0625 - 1e-8) * self.seen
+            self.retake((self.centre != 0.0) & (self.filled < (0.5 - 1e-8) * self.seen))
+
+    def retake(self, due: np.ndarray) -> None:
+        for d in np.flatnonzero(due):
+            shift = self.sum[d] / self.filled[d]
+            if self.next[d] == 0.0:
+                rest = self.squares[d] - shift * self.sum[d]
+                self.squares[d] = rest if rest > 1e-13 * shift * self.sum[d] else 0.0
+            self.reference[d] += shift
+            self.sum[d], self.next[d] = 0.0, (1.0625 - 1e-8) * self.filled[d]
+            share, mean = self.filled[d] / self.seen, self.reference[d]
+            within = self.squares[d] / self.filled[d]
+            variance = within + mean**2 * (1.0 - share)
+            varies = variance > 1e-28 * mean**2
+            self.limit[d] = 8.0 * np.sqrt(variance) if varies else np.inf
+            dense = share >= 0.5 - 1e-8
+            spread = share * (variance if dense else within + mean**2)
+            self.centre[d] = share * mean if dense else 0.0
+            self.inverse[d] = 1.0 / np.sqrt(spread) if varies else 0.0
+
+
+class AdaptiveAgent(Statistics):
+    """Adaptive: u, √P and the intercept."""
+
+    def __init__(self, n_features: int, n_agents: int) -> None:
+        super().__init__(n_features)
+        self.u, self.root = np.zeros((2, n_features + 1))  # the intercept comes last
+        self.steps = self.norms = 0.0
+        self.gain, self.most = n_agents**0.25, 2.0 * n_agents
+
+    def score(self, x: np.ndarray) -> float:
+        return float(self.u @ np.append(self.place(x), 1.0))
+
+    def step(self, x: np.ndarray, slope: float) -> None:
+        z = np.append(self.meet(x), 1.0)
+        self.root = np.sqrt(self.root**2 + (slope * z) ** 2)
+        move = np.divide(slope * z, self.root, out=np.zeros_like(z), where=self.root > 0.0)
+        self.steps += 1.0
+        self.norms += z @ z
+        stride = self.gain * np.sqrt(self.steps / self.norms)
+        changes, rms = abs(stride * move @ z), self.root[-1] / np.sqrt(self.steps)
+        self.u = self.u - stride * move * min(1.0, self.most * abs(slope) / rms / changes)
+
+    def message(self) -> list[np.ndarray]:
+        sums = np.array([self.seen, self.steps, self.norms])
+        return [self.root * self.u, self.root, self.shared(), sums]
+
+    def receive(self, averaged: list[np.ndarray]) -> None:
+        dual, self.root, statistics, (self.seen, self.steps, self.norms) = averaged
+        self.u = np.divide(dual, self.root, out=np.zeros_like(dual), where=self.root > 0.0)
+        self.adopt(statistics)
+
+
+class CoinAgent(Statistics):
+    """Coin: θ, G and R of every feature and, last, of the intercept."""
+
+    def __init__(self, n_features: int, n_agents: int) -> None:
+        super().__init__(n_features)
+        self.theta, self.sizes, self.reward = np.zeros((3, n_features + 1))
+        self.steps = self.norms = self.slopes = 0.0
+        self.most = 2.0 * n_agents
+
+    def bets(self, theta, sizes, reward, steps, norms) -> np.ndarray:
+        endowment = np.sqrt(steps / norms) if norms > 0.0 else 0.0
+        return theta / np.maximum(sizes + 1.0, 10.0) * (endowment + reward)
+
+    def score(self, x: np.ndarray) -> float:
+        bets = self.bets(self.theta, self.sizes, self.reward, self.steps, self.norms)
+        return float(bets @ np.append(self.place(x) / 4.0, 1.0))
+
+    def flipped(self, outcome: np.ndarray) -> list[np.ndarray]:
+        bets = self.bets(self.theta, self.sizes, self.reward, self.steps, self.norms)
+        rewarded = np.maximum(self.reward + outcome * bets, 0.0)
+        return [self.theta + outcome, self.sizes + np.abs(outcome), rewarded]
+
+    def step(self, x: np.ndarray, slope: float) -> None:
+        z = np.append(self.meet(x) / 4.0, 1.0)
+        self.steps += 1.0
+        self.norms += z @ z
+        self.slopes += slope**2
+        slope /= np.sqrt(self.slopes / self.steps)
+        before = self.bets(self.theta, self.sizes, self.reward, self.steps, self.norms)
+        whole = self.flipped(np.clip(-slope * z, -1.0, 1.0))
+        change = abs((self.bets(*whole, self.steps, self.norms) - before) @ z)
+        part = slope * min(1.0, self.most * abs(slope) / change)
+        self.theta, self.sizes, self.reward = self.flipped(np.clip(-part * z, -1.0, 1.0))
+
+    def message(self) -> list[np.ndarray]:
+        coins = np.stack([self.theta, self.sizes, self.reward])
+        sums = np.array([self.seen, self.steps, self.norms, self.slopes])
+        return [coins, self.shared(), sums]
+
+    def receive(self, averaged: list[np.ndarray]) -> None:
+        coins, statistics, (self.seen, self.steps, self.norms, self.slopes) = averaged
+        self.theta, self.sizes, self.reward = coins
+        self.adopt(statistics)
+
+
+class NewtonAgent(Statistics):
+    """Newton with an explicit inverse; the intercept's matrix is a number."""
+
+    def __init__(self, n_features: int, n_agents: int) -> None:
+        super().__init__(n_features)
+        self.u, self.matrix = np.zeros(n_features), np.eye(n_features)
+        self.intercept, self.own = 0.0, 1.0
+        self.steps = self.slopes = 0.0
+        self.n_agents = n_agents
+
+    def score(self, x: np.ndarray) -> float:
+        return float(self.u @ self.place(x)) + self.intercept
+
+    def step(self, x: np.ndarray, slope: float) -> None:
+        self.steps += 1.0
+        self.slopes += slope**2
+        slope /= np.sqrt(self.slopes / self.steps)
+        g = slope * self.meet(x)
+        self.matrix = self.matrix + np.outer(g, g)
+        along = np.linalg.inv(self.matrix) @ g
+        size = min(3.0, self.n_agents * slope**2 / (g @ along)) if g.any() else 3.0
+        self.u = self.u - size * along
+        self.own += slope**2
+        self.intercept -= size * slope / self.own
+
+    def message(self) -> list[np.ndarray]:
+        own = np.array([self.own, self.own * self.intercept, self.seen, self.steps, self.slopes])
+        return [self.matrix, self.matrix @ self.u, self.shared(), own]
+
+    def receive(self, averaged: list[np.ndarray]) -> None:
+        self.matrix, dual, statistics, scalars = averaged
+        self.own, own_dual, self.seen, self.steps, self.slopes = scalars
+        self.u, self.intercept = np.linalg.solve(self.matrix, dual), own_dual / self.own
+        self.adopt(statistics)
+
+
+AGENTS = {"adaptive": AdaptiveAgent, "coin": CoinAgent, "newton": NewtonAgent}
+
+
+def play(
+    agents: list,
+    X: np.ndarray,
+    y: np.ndarray,
+    matrix: np.ndarray,
+    slope: Callable[[float, float], float],
+    period: int = 1,
+    delay: int = 0,
+) -> np.ndarray:
+    """Scores of all examples, dealt round-robin."""
+    n, scores = len(agents), np.empty(len(y))
+    rounds = -(-len(y) // n)
+    slopes = np.empty(len(y))
+    for t in range(rounds):
+        for i, agent in enumerate(agents):
+            now, late = t * n + i, (t - delay) * n + i
+            if now < len(y):
+                agent.observe(X[now])
+                scores[now] = agent.score(X[now])
+                slopes[now] = slope(scores[now], y[now])
+            if 0 <= late < len(y) and slopes[late] != 0.0:
+                agent.step(X[late], slopes[late])
+        if (t + 1) % period == 0 and n > 1:
+            if period > 1:
+                for agent in agents:
+                    agent.finish()
+            sent = [agent.message() for agent in agents]
+            for agent, row in zip(agents, matrix, strict=True):
+                parts = [np.array(part) for part in zip(*sent, strict=True)]
+                agent.receive([np.tensordot(row, part, 1) for part in parts])
+        for agent in agents:
+            agent.finish()
+    return scores
