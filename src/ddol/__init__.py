@@ -13,7 +13,7 @@ from ddol.version import __version__
 
 if TYPE_CHECKING:
     from ddol.algorithm import Algorithm, play_round
-    from ddol.communicate.mixing import changing, metropolis, uniform
+    from ddol.communicate.mixing import changing, from_links, metropolis, uniform
     from ddol.communicate.topologies import (
         complete,
         erdos_renyi,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 # Modules are imported when one of their names is first used: `ddol --help` waits for no compiler.
 _HOMES = {
     "ddol.algorithm": "Algorithm play_round",
-    "ddol.communicate.mixing": "changing metropolis uniform",
+    "ddol.communicate.mixing": "changing from_links metropolis uniform",
     "ddol.communicate.topologies": (
         "complete erdos_renyi exponential from_adjacency from_edges from_networkx grid "
         "hypercube path random_regular ring star torus"
@@ -105,6 +105,7 @@ __all__ = [
     "exponential",
     "from_adjacency",
     "from_edges",
+    "from_links",
     "from_networkx",
     "grid",
     "hypercube",

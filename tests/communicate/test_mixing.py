@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import ddol
 from ddol.communicate import mixing as mx
 from ddol.communicate import topologies as tp
 
@@ -176,3 +177,13 @@ def test_mixing_for_names_matrices_and_functions():
         mx.mixing_for("max", ring)
     with pytest.raises(ValueError, match="4 agents, the graph complete has 5"):
         mx.mixing_for(own, tp.complete(5))
+
+
+def test_directed_links_have_their_own_weights():
+    mixing = ddol.from_links(3, [(0, 1), (0, 2), (1, 2, 0.25), (2, 0, 0.5)])
+    third = 1 / 3
+    expected = [[third, third, third], [0.0, 0.75, 0.25], [0.5, 0.0, 0.5]]
+    np.testing.assert_allclose(mixing.dense(), expected)
+    assert mixing.n_messages == 4
+    with pytest.raises(ValueError, match=r"links to agent 0 weigh 1\.5, expected at most 1"):
+        ddol.from_links(2, [(0, 1, 1.5)])

@@ -7,7 +7,7 @@ default, since its columns sum to 1 too, so that no agent's examples count for m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any
@@ -231,6 +231,38 @@ def custom(matrix: Any, topology: Topology | None = None) -> Mixing:
     mixing = _checked(matrix, topology)
     check_connected(mixing.topology)
     return mixing
+
+
+def from_links(n_agents: int, links: Iterable[Sequence[float]]) -> Mixing:
+    """Directed links, each with a weight of its own.
+
+    Parameters
+    ----------
+    n_agents : int
+    links : of (listener, sender) or (listener, sender, weight)
+        What ``listener`` hears from ``sender`` counts ``weight``, and what it knows itself the rest up to
+        1. Without weights all that an agent hears, and what it knows, count the same.
+
+    Examples
+    --------
+    >>> from_links(3, [(0, 1, 0.25), (1, 2, 0.5), (2, 0, 0.5)]).dense()
+    array([[0.75, 0.25, 0.  ],
+           [0.  , 0.5 , 0.5 ],
+           [0.5 , 0.  , 0.5 ]])
+    """
+    given = [(int(listener), int(sender), weight) for listener, sender, *weight in links]
+    heard = np.bincount([listener for listener, _, _ in given], minlength=n_agents)
+    matrix = np.zeros((n_agents, n_agents))
+    for listener, sender, weight in given:
+        matrix[listener, sender] += weight[0] if weight else 1.0 / (1 + heard[listener])
+    others = matrix.sum(axis=1)
+    most = int(others.argmax())
+    if others[most] > 1.0 + ROW_SUM_TOLERANCE:
+        raise ValueError(
+            f"links to agent {most} weigh {others[most]:g}, expected at most 1 together"
+        )
+    np.fill_diagonal(matrix, matrix.diagonal() + np.maximum(1.0 - others, 0.0))
+    return custom(matrix)
 
 
 def changing(matrix_of_round: Callable[[int], Any], topology: Topology | None = None) -> Changing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from ddol.streams.encoder import Encoder
 from ddol.streams.encoding import Encoding
 from ddol.streams.errors import DataError
 from ddol.streams.frames import frame_streams, is_frame
+from ddol.streams.generated import GeneratedStream
 from ddol.streams.labels import Label, listed
 from ddol.streams.limited import ReadAhead
 from ddol.streams.stream import Stream
@@ -57,12 +58,14 @@ def check_classes(algorithm: Algorithm, classes: Sequence[Label]) -> tuple[Label
 
 
 def as_streams(streams: Any, checked: bool = True, n_agents: int = 1) -> list[Stream]:
-    """Streams from what users give: (X, y), a stream, a data frame with as many partitions, or a list.
+    """Streams from what users give: (X, y), a stream, a generator, a data frame with partitions, or a list.
 
     Features are `checked` to be finite unless whoever reads them is stricter.
     """
     if isinstance(streams, Stream):
         return [streams]
+    if callable(streams) or isinstance(streams, Iterator):
+        return [GeneratedStream(streams)]
     if is_frame(streams):
         return frame_streams(streams, n_agents)
     if isinstance(streams, tuple) and len(streams) in (2, 3) and not isinstance(streams[0], Stream):
@@ -70,8 +73,8 @@ def as_streams(streams: Any, checked: bool = True, n_agents: int = 1) -> list[St
         return [array_stream(X, y, weight, checked=checked)]
     if not isinstance(streams, list | tuple) or not streams:
         raise TypeError(
-            f"found {type(streams).__name__} as `streams`, expected (X, y), a stream, or a list of "
-            "either, one for each agent"
+            f"found {type(streams).__name__} as `streams`, expected (X, y), a stream, a "
+            "generator, or a list of these, one for each agent"
         )
     return [as_streams(one, checked)[0] for one in streams]
 

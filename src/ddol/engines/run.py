@@ -46,7 +46,7 @@ def run(
     ----------
     algorithm : Algorithm
         A preset such as ``dogd()``, or your own.
-    streams : (X, y), one stream, or one stream for each agent
+    streams : (X, y), one stream, a generator of (x, y), or one of these for each agent
         One is dealt round-robin: example k goes to agent k mod N.
     topology : Topology or int, optional
         The network; an int is the number of agents of a complete graph.

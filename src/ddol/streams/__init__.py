@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ddol.streams.encoding import Column, Encoding
     from ddol.streams.errors import DataError
     from ddol.streams.formats import ReadOptions
+    from ddol.streams.generated import GeneratedStream
     from ddol.streams.hashing import hash_rows, hashed
     from ddol.streams.labels import answers, labels_of
     from ddol.streams.libsvm import LibsvmStream
@@ -46,6 +47,7 @@ _HOMES = {
     "ddol.streams.encoder": "Encoder",
     "ddol.streams.encoding": "Column Encoding",
     "ddol.streams.errors": "DataError",
+    "ddol.streams.generated": "GeneratedStream",
     "ddol.streams.hashing": "hash_rows hashed",
     "ddol.streams.labels": "answers labels_of",
     "ddol.streams.libsvm": "LibsvmStream",
@@ -72,6 +74,7 @@ __all__ = [
     "DataError",
     "Encoder",
     "Encoding",
+    "GeneratedStream",
     "LibsvmStream",
     "LineFormat",
     "LineStream",

@@ -1,0 +1,102 @@
+"""Examples that Python code makes one by one: generators, iterators, and functions that return them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from ddol.streams.errors import DataError
+from ddol.streams.rows import Rows
+from ddol.streams.stream import Position
+
+_BLOCK = 1024
+
+
+@dataclass(frozen=True)
+class GeneratedStream:
+    """Examples ``(x, y)`` or ``(x, y, weight)``, as they come.
+
+    Parameters
+    ----------
+    source : iterator, or function without arguments that returns one
+        An iterator is read once; a function is called again for every pass, and to go on from a
+        checkpoint, and must then give the same examples.
+    name : str
+        What messages call it.
+    block : int
+        Examples that are learned at a time: the first is waited for that long.
+
+    Examples
+    --------
+    >>> stream = GeneratedStream(lambda: (([k, 1.0], k % 2) for k in range(5)), block=2)
+    >>> [(rows.y.tolist(), position) for rows, position in stream.read(position=2)]
+    [([0.0, 1.0], 4), ([0.0], 5)]
+    """
+
+    source: Iterator[tuple] | Callable[[], Iterable[tuple]]
+    name: str = "generator"
+    block: int = _BLOCK
+    n_features: int | None = None
+    n_examples: int | None = None
+
+    @property
+    def restartable(self) -> bool:
+        """Whether there is a function to call again."""
+        return callable(self.source)
+
+    def read(
+        self, position: Position | None = None, pass_number: int = 0
+    ) -> Iterator[tuple[Rows, Position]]:
+        """Yield blocks of examples, from a position on."""
+        done = position or 0
+        if callable(self.source):
+            examples = iter(self.source())
+            for _ in islice(examples, done):
+                pass
+        elif position or pass_number:
+            raise DataError(
+                f"{self.name}: an iterator can be read once only; give the function that makes it"
+            )
+        else:
+            examples = self.source
+        while taken := list(islice(examples, self.block)):
+            rows = self._rows(taken, done)
+            done += len(rows)
+            yield rows, done
+
+    def _rows(self, taken: list[tuple], before: int) -> Rows:
+        for place, example in enumerate(taken):
+            if not isinstance(example, tuple) or len(example) not in (2, 3):
+                raise DataError(
+                    f"{self.locate(before, place)}: found {_shown(example)}, expected (x, y) or "
+                    "(x, y, weight)"
+                )
+        x, y, *weight = zip(*taken, strict=True)
+        lengths = [len(np.atleast_1d(np.asarray(row))) for row in x]
+        odd = next((k for k, n in enumerate(lengths) if n != lengths[0]), None)
+        if odd is not None:
+            raise DataError(
+                f"{self.locate(before, odd)}: found {lengths[odd]} features, expected {lengths[0]}"
+            )
+        rows = Rows.from_dense(np.array(x, float), np.array(y, float), *map(np.array, weight))
+        return rows.check_finite(self.locate(before, 0))
+
+    def describe(self) -> str:
+        """The name."""
+        return self.name
+
+    def progress(self, position: Position | None) -> tuple[int, int] | None:
+        """Nobody knows how many will come."""
+        return None
+
+    def locate(self, position: Position | None, row: int) -> str:
+        """Name and number of the example."""
+        return f"{self.name}: example {(position or 0) + row}"
+
+
+def _shown(example: Any) -> str:
+    return f"{example!r:.60}"
