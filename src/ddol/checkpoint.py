@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import platform
 import re
-import socket
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -190,7 +190,7 @@ def locked(folder: str | Path) -> Iterator[None]:
             yield
             return
         file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.write(f"process {os.getpid()} on {platform.node()}")
         file.flush()
         yield
 
