@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from ddol.cli.pipeline import Prepared
 from ddol.engines.learner import Learner
 from ddol.measure.evaluation import evaluation_of
 from ddol.model import model_of
-from ddol.streams.rows import concatenate
 
 
 @dataclass(frozen=True)
@@ -33,19 +34,43 @@ class Holdout:
     Parameters
     ----------
     prepared : Prepared
+    gather : function that joins the lists of all processes
     """
 
     prepared: Prepared
+    gather: Callable[[list[Any]], list[Any]] = list
 
-    def measured(self, learner: Learner) -> HeldOutFigures | None:
-        """Figures with the present weights; None where nothing is held out yet."""
-        pieces = [held.rows() for held in self.prepared.held if len(held)]
-        if not pieces:
-            return None
+    def measured(self, learner: Learner, at_end: bool = False) -> HeldOutFigures | None:
+        """Figures with the present weights; None where nothing is held out yet.
+
+        Parameters
+        ----------
+        learner : Learner
+        at_end : bool
+            Look for the examples now, if this process has read none of them.
+        """
         model = model_of(learner.trace(), self.prepared.encoding)
-        rows = concatenate(pieces)
-        found = evaluation_of(model.classes)
-        found.add(rows.y, model.scores(rows))
-        figures = found.figures()
-        error = figures["rmse"] if model.classes is None else figures["error"]
-        return HeldOutFigures(found.examples, float(error))
+        held = self.prepared.held
+        elsewhere = at_end and not any(stream.held.reached for stream in held)
+        counted = []
+        for stream in held:
+            if elsewhere:
+                stream.look_through()
+            if len(stream.held):
+                rows = stream.held.rows()
+                found = evaluation_of(model.classes)
+                found.add(rows.y, model.scores(rows))
+                counted.append((found.examples, _error(found.figures())))
+        if len(held) > 1:  # each process has seen those of its own agents
+            counted = self.gather(counted)
+        examples = sum(n for n, _ in counted)
+        if not examples:
+            return None
+        if model.classes is not None:
+            return HeldOutFigures(examples, sum(n * error for n, error in counted) / examples)
+        squares = sum(n * error * error for n, error in counted)
+        return HeldOutFigures(examples, float((squares / examples) ** 0.5))
+
+
+def _error(figures: dict[str, Any]) -> float:
+    return float(figures["error"] if "error" in figures else figures["rmse"])

@@ -18,7 +18,7 @@ from ddol.streams.encoder import Encoder
 from ddol.streams.encoding import Encoding
 from ddol.streams.errors import DataError
 from ddol.streams.filling import FilledStream, joint_means
-from ddol.streams.holdout import HeldOut, HoldoutStream
+from ddol.streams.holdout import HoldoutStream
 from ddol.streams.importance import WeightedStream
 from ddol.streams.labels import listed
 from ddol.streams.limited import LimitedStream, ReadAhead
@@ -47,14 +47,14 @@ class Prepared:
     streams : the same, encoded and shuffled
     encoder : Encoder
     filled : streams in which missing values are filled
-    held : examples that are not learned from
+    held : streams of which some examples are not learned from
     """
 
     sources: list[Stream]
     streams: list[Stream]
     encoder: Encoder
     filled: list[FilledStream] = field(default_factory=list)
-    held: list[HeldOut] = field(default_factory=list)
+    held: list[HoldoutStream] = field(default_factory=list)
 
     @property
     def encoding(self) -> Encoding:
@@ -83,6 +83,7 @@ class Pipeline:
     gather : function that joins the lists of all processes
     parsers : threads that parse, the one that learns included; None for one per core
     by_turns : whether all of them learn as well, and nobody parses meanwhile
+    apart : whether processes read on their own, so that names must have their places beforehand
     """
 
     options: DataOptions
@@ -94,6 +95,7 @@ class Pipeline:
     gather: Callable[[list[Any]], list[Any]] = list
     parsers: int | None = None
     by_turns: bool = False
+    apart: bool = False
 
     def prepare(self, stack: ExitStack, known: Encoding | None = None) -> Prepared:
         """Open the data, learn their encoding, and put the streams together.
@@ -120,8 +122,7 @@ class Pipeline:
         if known is None:
             encoding = self._finished(encoding, parts)
         skip = options.on_bad_line == "skip"
-        encoder = Encoder(encoding, skip=skip, warn=self.warn)
-        self._check_shared_names(encoder, len(parts))
+        encoder = Encoder(encoding, learning=not self.apart, skip=skip, warn=self.warn)
         streams, held = self._assembled(parts, encoder)
         filled = [part for part in parts if isinstance(part, FilledStream)]
         return Prepared(sources, streams, encoder, filled, held)
@@ -189,10 +190,10 @@ class Pipeline:
             streams = [WeightedStream(streams[0], path)]
         if encoding.missing != "mean" or not encoding.numbers:
             return streams
-        if self.own is not None and len(streams) > 1:
+        if self.apart:
             raise DataError(
-                "--missing mean does not go with a file for each process, which have other means; "
-                "use --missing zero"
+                "--missing mean does not go with several processes, which read on their own; use "
+                "--missing zero"
             )
         return [FilledStream(stream, encoding.numbers) for stream in streams]
 
@@ -202,7 +203,19 @@ class Pipeline:
             parts = [parts[k] for k in self.own]
         if self._experts:
             return self._with_stumps(encoding, parts)
+        if self.apart and encoding.grows and encoding.columns is not None:
+            return self._with_names(encoding, parts)
         return self._with_width(encoding, parts) if self._needs_width else encoding
+
+    def _with_names(self, encoding: Encoding, parts: Sequence[Stream]) -> Encoding:
+        """Processes that read on their own agree on the places of names before round 1."""
+        for part in parts:
+            if not part.restartable:
+                raise DataError(
+                    f"{part.describe()}: found features by name, whose places all processes must know "
+                    "beforehand; hash them with --bits, or give a file"
+                )
+        return self._with_width(encoding, parts)
 
     def _peeks(self, parts: Sequence[Stream], wishes: Wishes) -> list[Peek]:
         n_agents = self.algorithm.n_agents
@@ -250,18 +263,9 @@ class Pipeline:
             )
         return fit_stumps(streams, self.options.experts, self.seed)
 
-    def _check_shared_names(self, encoder: Encoder, n_parts: int) -> None:
-        """Processes that read different files cannot agree on places of names as they come."""
-        apart = self.own is not None and n_parts > 1
-        if apart and encoder.in_order:
-            raise DataError(
-                "found columns of text in a file for each process, whose values would have other "
-                "places in each; hash them with --bits"
-            )
-
     def _assembled(
         self, parts: Sequence[Stream], encoder: Encoder
-    ) -> tuple[list[Stream], list[HeldOut]]:
+    ) -> tuple[list[Stream], list[HoldoutStream]]:
         pool, n = ParsingPool(self.parsers), len(parts)
         streams, held = [], []
         for number, part in enumerate(parts):
@@ -272,7 +276,7 @@ class Pipeline:
                 stream = self._parallel(encoder.stream(part), n, pool)
             if self._every:
                 stream = HoldoutStream(stream, self._every)
-                held.append(stream.held)
+                held.append(stream)
             if self.options.shuffle:
                 memory = max(1 << 20, _SHUFFLE_BYTES // n)
                 stream = ShuffledStream(stream, own_seed(self.seed, number, n), memory)

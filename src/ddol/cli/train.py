@@ -82,6 +82,7 @@ def train(options: TrainOptions) -> Trace:
             job.gather,
             _parsers(options.run),
             options.run.engine == "threads",
+            options.run.engine in ("mpi", "ray"),
         )
         initial = None if options.run.initial is None else load(options.run.initial)
         prepared = pipeline.prepare(stack, _known(options, saved, initial))
@@ -104,7 +105,7 @@ def train(options: TrainOptions) -> Trace:
                 table = ProgressTable(
                     feed, learner.position, algorithm, bound, job.screen, bool(prepared.held)
                 )
-            holdout = Holdout(prepared) if prepared.held else None
+            holdout = Holdout(prepared, job.gather) if prepared.held else None
             page = None
             if options.run.live is not None and job.leads:
                 page = stack.enter_context(_served(options.run, algorithm, feed, setup, prepared))
@@ -293,7 +294,7 @@ def _carry_out(options: TrainOptions, watch: Watch, feed: Feed) -> Trace:
             nothing = "nothing was written; use --model OUT, or --checkpoint DIR to go on"
             raise StoppedError(stop.number, "; ".join(left) or nothing) from None
         trace = learner.trace()
-        measured = watch.holdout.measured(learner) if watch.holdout else None
+        measured = watch.holdout.measured(learner, at_end=True) if watch.holdout else None
         if table is not None:
             table.end(measured)
     if job.leads:

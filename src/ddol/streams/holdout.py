@@ -85,7 +85,7 @@ class HoldoutStream:
         """Yield the rows that are left."""
         at, row = (position["at"], position["row"]) if position else (None, 0)
         if row > self.held.reached or (pass_number and not self.held.reached):
-            self._look_again(row if not pass_number else None)
+            self.look_through(row if not pass_number else None)
         for rows, after in self.below.read(at, pass_number):
             left = self._split(rows, row)
             row += len(rows)
@@ -101,8 +101,8 @@ class HoldoutStream:
             self.held.reached = first + len(rows)
         return rows.take(np.flatnonzero(~out)) if out.any() else rows
 
-    def _look_again(self, most_rows: int | None) -> None:
-        """Hold the same examples as the run that is gone on with."""
+    def look_through(self, most_rows: int | None = None) -> None:
+        """Find the held-out examples of a stream that somebody else reads, or has read."""
         row = 0
         for rows, _ in self.below.read():
             if self.held.full or (most_rows is not None and row >= most_rows):
