@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import engines, report, scaling, waking
+from benchmarks import engines, report, scaling, users, waking
 from benchmarks.contest import Patience, compete
 from benchmarks.data import KEPT, ROOT, MissingDataError
 from benchmarks.machine import machine, versions
@@ -18,7 +18,7 @@ from benchmarks.peers.limit import bandwidth
 from benchmarks.report import Findings
 from benchmarks.workloads import WORKLOADS, Workload
 
-OTHERS = ("agents", "features", "workers", "startup")
+OTHERS = ("users", "agents", "features", "workers", "startup")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -96,6 +96,7 @@ def _others(findings: Findings, quick: bool) -> dict[str, Callable[[], None]]:
         where += measure()
 
     return {
+        "users": partial(extend, findings.comparisons, lambda: list(users.comparisons(quick))),
         "agents": partial(extend, findings.points, partial(scaling.against_agents, scale)),
         "features": partial(extend, findings.points, partial(scaling.against_features, scale)),
         "workers": partial(extend, findings.speedups, partial(_speedups, quick)),

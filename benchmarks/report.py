@@ -13,6 +13,8 @@ from benchmarks.contest import Result
 from benchmarks.engines import Speedup
 from benchmarks.scaling import Point
 from benchmarks.targets import TARGETS
+from benchmarks.users import HEAD, Comparison
+from benchmarks.users import table as user_rows
 from benchmarks.waking import Waking
 from benchmarks.workloads import WORKLOADS
 
@@ -29,6 +31,7 @@ class Findings:
     points: list[Point] = field(default_factory=list)
     speedups: list[Speedup] = field(default_factory=list)
     wakings: list[Waking] = field(default_factory=list)
+    comparisons: list[Comparison] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -79,11 +82,13 @@ def markdown(findings: Findings, drawn: Sequence[Path] = ()) -> str:
         f"Made by `{findings.command}` in {findings.seconds / 60:.1f} minutes; "
         "how it is done, and how to add a peer: `benchmarks/README.md`. All numbers are in "
         "`figures/bench.json`.\n",
-        "All contestants learn from the same examples in the same order, in one pass, in turns. "
+        "On the workloads all contestants learn from the same examples in the same order, in one pass, in "
+        "turns, each in its fastest documented way (settings at the end of the page). "
         "Times are the best of several runs; *spread* is how much longer the median run took. "
         "The error is progressive: each example is predicted before it is learned from.\n",
         "## Targets\n",
         *_targets(findings),
+        *_users(findings),
         "\n## Where\n",
         *_facts(findings),
         "\n## Workloads\n",
@@ -115,6 +120,12 @@ def _targets(findings: Findings) -> Iterator[str]:
         met = words[target.reached(findings.results)]
         rows.append((target.workload, target.against, f"{sign} {target.goal:g}", shown, met))
     yield from table(("workload", "against", "target", "measured", ""), rows)
+
+
+def _users(findings: Findings) -> Iterator[str]:
+    if findings.comparisons:
+        yield "\n## What users run\n"
+        yield from table(HEAD, user_rows(findings.comparisons))
 
 
 def _facts(findings: Findings) -> Iterator[str]:

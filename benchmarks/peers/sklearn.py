@@ -1,4 +1,7 @@
-"""scikit-learn: SGDClassifier.partial_fit, whole arrays in one call, which is its fastest way."""
+"""scikit-learn: SGDClassifier(shuffle=False).partial_fit, whole arrays in one call: its fastest way.
+
+By default `partial_fit` shuffles its rows, which takes twice to three times as long and is another order.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.linear_model import SGDClassifier
 X, y = load_svmlight_file(sys.argv[1])
 X.indices, X.indptr = X.indices.astype("int32"), X.indptr.astype("int32")
-joblib.dump(SGDClassifier().partial_fit(X, y, classes=[-1, 1]), sys.argv[2])
+joblib.dump(SGDClassifier(shuffle=False).partial_fit(X, y, classes=[-1, 1]), sys.argv[2])
 """
 
 
@@ -47,14 +50,14 @@ def contestants(workload: Workload, data: Data) -> list[Contestant]:
 
 def _fitted(data: Arrays, name: str, **choices: Any) -> Contestant:
     def new() -> SGDClassifier:
-        return SGDClassifier(fit_intercept=False, random_state=0, **choices)
+        return SGDClassifier(fit_intercept=False, shuffle=False, **choices)
 
     def run() -> Outcome:
         new().partial_fit(data.X, data.y, classes=data.classes)
         return Outcome()
 
     given = "".join(f", {k}={v!r}" for k, v in choices.items())
-    settings = f"SGDClassifier(fit_intercept=False{given}).partial_fit(X, y)"
+    settings = f"SGDClassifier(fit_intercept=False, shuffle=False{given}).partial_fit(X, y)"
     return Contestant(name, settings, run, lambda: progressive_error(new, data))
 
 
@@ -78,5 +81,5 @@ def progressive_error(new: Callable[[], SGDClassifier], data: Arrays) -> float:
 def _from_text(data: Text) -> Contestant:
     model = data.path.with_suffix(".joblib")
     command = [sys.executable, "-c", _FROM_TEXT, data.path, model]
-    settings = "load_svmlight_file, SGDClassifier().partial_fit, joblib.dump"
+    settings = "load_svmlight_file, SGDClassifier(shuffle=False).partial_fit, joblib.dump"
     return Contestant("sklearn from text", settings, lambda: call(command)[0])
