@@ -144,9 +144,12 @@ class Recorder:
 
     def between(self, before: int, last: int) -> list[int]:
         """Rounds after ``before``, up to ``last``, that are to be recorded."""
-        found = []
+        found: list[int] = []
         while (before := self.next_round(before)) <= last:
-            found.append(before)
+            # As many at once as have the same distance from each other.
+            doubled = 1 << before.bit_length()
+            found += range(before, min(last, doubled) + 1, spacing(before + 1))
+            before = found[-1]
         return found
 
     def record(

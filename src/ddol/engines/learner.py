@@ -351,7 +351,7 @@ class Learner:
         if not len(seen.rounds):
             return seen
         rounds = before + seen.rounds
-        points = self.recorder.between(before, int(rounds[-1]))
+        points = set(self.recorder.between(before, int(rounds[-1])))
         mine = np.array([point in points for point in rounds.tolist()], dtype=bool)
         self.recorder.record(rounds[mine].tolist(), seen.counters[mine], *seen.metrics[mine].T)
         return seen._replace(rounds=rounds)
@@ -561,6 +561,7 @@ class Learner:
         """The engine, opened for at least so many features where there is none yet."""
         if self.engine is None:
             self.engine = self._open(self._first_state(n_features))
+            self._pace = Pace.of(self.engine.counters().theta.size)
         return self.engine
 
     def _open(self, state: State) -> Engine:

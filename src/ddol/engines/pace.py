@@ -5,6 +5,8 @@ from __future__ import annotations
 SECONDS = 0.25
 """What one piece should take at most."""
 
+_FIRST = 1 << 20
+
 
 class Pace:
     """Rounds of the next piece, from the time that the last ones took.
@@ -24,8 +26,19 @@ class Pace:
     1
     """
 
-    def __init__(self) -> None:
-        self.rounds = 1
+    def __init__(self, rounds: int = 1) -> None:
+        self.rounds = rounds
+
+    @classmethod
+    def of(cls, numbers: int) -> Pace:
+        """Begin with rounds that go through a million numbers, of so many that agents hold.
+
+        Examples
+        --------
+        >>> Pace.of(55).rounds, Pace.of(8 << 20).rounds
+        (16384, 1)
+        """
+        return cls(1 << max(0, (_FIRST // max(numbers, 1)).bit_length() - 1))
 
     def took(self, rounds: int, seconds: float) -> None:
         """Learn how long some rounds took."""

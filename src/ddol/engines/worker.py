@@ -357,8 +357,9 @@ class KernelWorker:
     def _look(self, worker: bytes, place: int) -> int:
         """Write down counters and what is seen of the weights; 0, or the communicator's error."""
         state = self.state
-        counters = (state.mistakes, state.loss, state.expected, state.examples)
-        self.snapshots.counters[place] = np.stack(counters, axis=1)
+        counters = self.snapshots.counters[place]
+        counters[:, 0], counters[:, 1] = state.mistakes, state.loss
+        counters[:, 2], counters[:, 3] = state.expected, state.examples
         if not self._meets and not self.algorithm.update.experts:
             return 0
         return kernels.read_metrics(worker, self.snapshots.metrics[place].ctypes.data)
