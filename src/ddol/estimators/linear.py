@@ -200,7 +200,7 @@ class LinearAgents(BaseEstimator):
         patience = None
         if self.early_stopping:
             rows, held_out = rows.split(self.validation_fraction, found.rng)
-            patience = Patience(self.n_iter_no_change, self.tol)
+            patience = EarlyStop(self.n_iter_no_change, self.tol)
         passes = self.passes if self.max_iter is None else self.max_iter
         for number in range(1, passes + 1):
             with self._refusing(X):
@@ -261,12 +261,12 @@ def _products(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
     return np.asarray(safe_sparse_dot(X, coef.T, dense_output=True)) + intercept
 
 
-class Patience:
+class EarlyStop:
     """Whether scores have stopped getting better.
 
     Examples
     --------
-    >>> patience = Patience(n_iter_no_change=2, tol=0.01)
+    >>> patience = EarlyStop(n_iter_no_change=2, tol=0.01)
     >>> [patience.ends(score) for score in (0.5, 0.7, 0.7, 0.705)]
     [False, False, False, True]
     """
