@@ -106,6 +106,18 @@ def test_cells_headers_and_delimiters(tmp_path, text, options, expected):
     assert columns(csv_of(tmp_path, text, **options)) == expected
 
 
+def test_a_few_words_do_not_make_a_column_text(tmp_path):
+    text = "y,a\n" + "1,2\n" * 50 + "1,oops\n" + "3,4\n" * 50
+    with pytest.raises(
+        DataError, match=r":52:3: column 'a': found the text 'oops', expected a number"
+    ):
+        columns(csv_of(tmp_path, text))
+    stream = csv_of(tmp_path, text, on_bad_line="skip")
+    assert columns(stream) == {"y": [1] * 50 + [3] * 50, "a": [2] * 50 + [4] * 50}
+    text = "y,a\n" + "1,2\n" * 50 + "1,12B\n" * 10
+    assert columns(csv_of(tmp_path, text))["a"] == ["2"] * 50 + ["12B"] * 10
+
+
 def test_a_cell_may_be_long(tmp_path):
     long = "x" * 300_000
     found = columns(csv_of(tmp_path, f"a,b\n{long},1\n{long},2\n", chunk_bytes=1000))

@@ -131,7 +131,10 @@ class CsvFormat:
         layout = CsvColumns(names, (kernel.NUMBER,) * len(names), named)
         cells = self._cells(first, layout)
         cells.parse(lenient=True, looking=True)
-        found = [kernel.TEXT if count else kernel.NUMBER for count in cells.odd.tolist()]
+        numbers = np.count_nonzero(~np.isnan(cells.numbers), axis=0)
+        found = [
+            int(is_text(*pair)) for pair in zip(cells.odd.tolist(), numbers.tolist(), strict=True)
+        ]
         for number, name in enumerate(names):
             if self._is_label(name, number, len(names)) and not found[number]:
                 found[number] = int(cells.are_truths(number))
@@ -163,7 +166,7 @@ class CsvFormat:
         shown = split_cells(cell, self.delimiter)[0][:40]
         return (
             f"{where}: column {layout.names[column]!r}: found the text {shown!r}, expected a number as in "
-            "the lines before it; correct the line, or leave it out with --on-bad-line skip"
+            "most lines; correct the line, or leave it out with --on-bad-line skip"
         )
 
 
@@ -253,6 +256,20 @@ class _Cells:
         end = start + int(np.argmax(self.text[start:] == 10))
         line = self.text[start:end].tobytes().decode("utf-8", "replace")
         return split_cells(line, chr(self.delimiter))[column]
+
+
+def is_text(words: int, numbers: int) -> bool:
+    """Whether a column with so many cells of either kind is text.
+
+    A few words among many numbers are bad cells: as text, every number would be a value of its own, and
+    nothing could be learned from them.
+
+    Examples
+    --------
+    >>> is_text(1, 1000), is_text(100, 900), is_text(0, 0)
+    (False, True, False)
+    """
+    return words > 0 and 9 * words >= numbers
 
 
 def split_cells(line: str, delimiter: str = ",") -> list[str]:

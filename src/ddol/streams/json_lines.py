@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ddol.streams.csv_text import is_text
 from ddol.streams.formats import ReadOptions
 from ddol.streams.lines import Lines, LineStream
 from ddol.streams.raw import MISSING_WORDS, Cells, Table, Text
@@ -22,7 +23,7 @@ class JsonFormat:
     """An object on every line; what it holds inside another is called ``outer.inner``.
 
     A key that is not in an object, and null, is a missing value. Which keys are numbers is decided by the
-    beginning of the first file: those that are never text there.
+    beginning of the first file: those that are hardly ever text there.
 
     Parameters
     ----------
@@ -50,14 +51,13 @@ class JsonFormat:
         """Kinds of the keys that are known by now."""
         if before is not None:
             return before
-        found: dict[str, str] = {}
+        seen: dict[str, list[int]] = {}
         for _, line in _lines(first):
             cells = _object(line)
             for name, value in cells.items() if isinstance(cells, dict) else ():
-                if isinstance(value, str) and value.lower() not in MISSING_WORDS:
-                    found[name] = "text"
-                elif value is not None:
-                    found.setdefault(name, "number")
+                if not _is_missing(value):
+                    seen.setdefault(name, [0, 0])[not isinstance(value, str)] += 1
+        found = {name: "text" if is_text(*counts) else "number" for name, counts in seen.items()}
         return {**found, **(self.kinds or {})}
 
     def parse(self, chunk: Chunk, layout: dict[str, str], lenient: bool) -> Lines:
@@ -122,7 +122,7 @@ def _problem(cells: Mapping[str, Any], kinds: Mapping[str, str]) -> str | None:
         wants_number = kinds.get(name) == "number"
         if wants_number and isinstance(value, str) and value.lower() not in MISSING_WORDS:
             return (
-                f"{name!r}: found the text {value[:40]!r}, expected a number as in the lines before it; "
+                f"{name!r}: found the text {value[:40]!r}, expected a number as in most lines; "
                 "correct the line, or leave it out with --on-bad-line skip"
             )
     return None

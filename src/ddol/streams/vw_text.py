@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddol.streams import vw_kernel as kernel
+from ddol.streams.csv_text import is_text
 from ddol.streams.formats import ReadOptions
 from ddol.streams.hashing import HASH_START
 from ddol.streams.lines import Lines, LineStream
@@ -70,7 +71,8 @@ class NamedFormat:
         if before is not None:
             return before
         found = self._features(_valid(first.text), _Kind(worded=False), lenient=True)
-        return _Kind(worded=any(kind == kernel.BAD_LABEL for _, kind in found.bad))
+        bad = any(kind == kernel.BAD_LABEL for _, kind in found.bad)
+        return _Kind(worded=bad and is_text(found.n_bad, len(found.starts)))
 
     def parse(self, chunk: Chunk, layout: _Kind, lenient: bool) -> Lines:
         """Read the features of a chunk."""
@@ -95,7 +97,7 @@ class NamedFormat:
 
 
 _EXPECTED = {
-    kernel.BAD_LABEL: "expected a number as label, as in the lines before it; correct the line",
+    kernel.BAD_LABEL: "expected a number as label, as in most lines; correct the line",
     kernel.BAD_WEIGHT: "expected an importance of at least 0 after the label; correct the line",
     kernel.BAD_BASE: "expected no initial prediction, which is not made use of; leave it out",
     kernel.NO_BAR: "expected a bar | before the features; use --format named for lines without bars",
