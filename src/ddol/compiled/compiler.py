@@ -94,7 +94,11 @@ def _tell(error: Exception) -> None:
 
 def register(function: Callable, inlined: bool) -> None:
     """Let compiled functions call this one."""
-    options: dict[str, Any] = {"no_cfunc_wrapper": True, "error_model": "numpy"}
+    options: dict[str, Any] = {
+        "no_cpython_wrapper": True,
+        "no_cfunc_wrapper": True,
+        "error_model": "numpy",
+    }
     register_jitable(**options, **({"forceinline": True} if inlined else {}))(function)
 
 

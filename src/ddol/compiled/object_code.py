@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba import types
-from numba.core.codegen import JITCPUCodegen
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
@@ -47,8 +47,36 @@ class _Bare(_FunctionCompiler):
         return flags
 
 
+class _Library(JITCodeLibrary):
+    """Code of one function and those that it calls.
+
+    A function that others only call is linked into them as it is: it is optimised once, where it ends up.
+    """
+
+    whole = False
+    """This is what somebody calls by its address."""
+
+    def _optimize_final_module(self) -> None:
+        if self.whole:
+            super()._optimize_final_module()
+
+    def _finalize_specific(self) -> None:
+        if self.whole:
+            super()._finalize_specific()
+
+    def get_pointer_to_function(self, name: str) -> int:
+        known = any(f.name == name and not f.is_declaration for f in self._final_module.functions)
+        if not known and not self.whole:
+            return 0  # what has no way in from Python
+        if not self._finalized:
+            self.whole = True
+        return int(super().get_pointer_to_function(name))
+
+
 class _Codegen(JITCPUCodegen):
     """Numba's code generator, for the level of the processor."""
+
+    _library_class = _Library
 
     def _customize_tm_options(self, options: dict[str, Any]) -> None:
         super()._customize_tm_options(options)
@@ -56,6 +84,10 @@ class _Codegen(JITCPUCodegen):
 
     def _customize_tm_features(self) -> str:
         return target().features
+
+    def set_env(self, env_name: str, env: Any) -> None:
+        if self._engine.is_symbol_defined(env_name):  # not of what is only linked into others
+            super().set_env(env_name, env)
 
 
 _codegen = functools.cache(_Codegen)
@@ -88,6 +120,7 @@ def compile_object(
     for each in library._final_module.functions:
         if not each.is_declaration and each.name != symbol:
             each.linkage = "internal"
+    library.whole = True
     library.finalize()
     if _stands_alone(library):
         return ObjectCode(symbol, library._get_compiled_object(), 0, None)

@@ -21,8 +21,8 @@ from ddol.engines.kernels import (
     Shape,
     Wires,
     Worker,
-    layout,
 )
+from ddol.engines.kernels import layout as places
 from ddol.engines.state import State, averages_together, layout_of, loops_of, sharing
 from ddol.engines.workspace import Workspace
 from ddol.streams.rows import Block, Rows, concatenate
@@ -168,7 +168,7 @@ class KernelWorker:
         parts = self.loops.addresses(dense, wanted, whole)
         if not own:
             # An agent sees its example before it predicts, and the copy of all sees it afterwards.
-            parts[layout.SCORE], parts[layout.OBSERVE] = parts[layout.SCORE_UNSEEN], 0
+            parts[places.SCORE], parts[places.OBSERVE] = parts[places.SCORE_UNSEEN], 0
         self._parts[dense] = np.append(parts, self.algorithm.loss.addresses())
         return self._parts[dense]
 
@@ -207,6 +207,7 @@ class KernelWorker:
 
     def _shape(self) -> Shape:
         copies, outputs, rows, D = self.state.theta.shape
+        layout, scalars = self.layout, self.state.scalars.shape[2]
         return Shape(
             D=D,
             agents=self.partition.agents,
@@ -215,12 +216,16 @@ class KernelWorker:
             outputs=int(self.algorithm.outputs),
             states=outputs,
             rows=rows,
-            scalars=self.state.scalars.shape[2],
-            sum_rows=self.layout.sums,
-            maxima_rows=self.layout.maxima,
-            message_rows=len(self.layout.message_rows),
-            linear_scalars=self.layout.linear_scalars,
-            largest_scalars=self.layout.largest_scalars,
+            scalars=scalars,
+            sum_rows=layout.sums,
+            maxima_rows=layout.maxima,
+            message_rows=len(layout.message_rows),
+            linear_scalars=layout.linear_scalars,
+            largest_scalars=layout.largest_scalars,
+            rows_bytes=8 * rows * D,
+            scalars_bytes=8 * scalars,
+            delta_bytes=8 * (layout.sums * D + layout.linear_scalars),
+            maxima_bytes=8 * (layout.maxima * D + layout.largest_scalars),
         )
 
     def _memory(self) -> Memory:
@@ -396,9 +401,9 @@ class KernelWorker:
         out = np.empty((len(rows), self.algorithm.outputs))
         examples = packed(_NO_ROUNDS._replace(**self._addresses_of(rows)))
         parts, worker = self._compiled(rows.dense), self._any_worker(rows.dense)
-        if parts[layout.SCORE_UNSEEN] == 0:
+        if parts[places.SCORE_UNSEEN] == 0:
             found = self.loops.addresses(rows.dense, {"score_unseen"}, ())
-            parts[layout.SCORE_UNSEEN] = found[layout.SCORE_UNSEEN]
+            parts[places.SCORE_UNSEEN] = found[places.SCORE_UNSEEN]
         kernels.read_scores(worker, examples, copy, len(rows), out.ctypes.data)
         return out
 

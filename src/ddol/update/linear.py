@@ -143,18 +143,28 @@ def _project_onto_l1(w, s, p, D, nonnegative):
 
 
 def to_message(w, s, p, index, n, D, out):
+    scale = s[SCALE]
     for j in range(n):
-        out[j] = s[SCALE] * w[column(index, j)]
+        out[j] = scale * w[column(index, j)]
+
+
+@inner
+def _replace(w, index, start, stop, inverse, averaged):
+    """Put new weights in; what the sum of their squares gains."""
+    gained = 0.0
+    for j in range(start, stop):
+        d = column(index, j)
+        fresh = inverse * averaged[j]
+        gained += fresh * fresh - w[d] * w[d]
+        w[d] = fresh
+    return gained
 
 
 def from_message(w, s, p, index, n, D, averaged):
-    gained = 0.0
-    for j in range(n):
-        d = column(index, j)
-        fresh = averaged[j] / s[SCALE]
-        gained += fresh * fresh - w[d] * w[d]
-        w[d] = fresh
-    s[SQUARES] += gained
+    # In two parts as in `dot`.
+    inverse, whole = 1.0 / s[SCALE], n & -16
+    gained = _replace(w, index, 0, whole, inverse, averaged)
+    s[SQUARES] += gained + _replace(w, index, whole, n, inverse, averaged)
     s[TOUCHED] += n
 
 

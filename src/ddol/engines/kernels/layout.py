@@ -78,6 +78,11 @@ class Shape(NamedTuple):
     linear_scalars: int
     largest_scalars: int
     """Scalars that are sums, or maxima, over agents: the first ones."""
+    rows_bytes: int
+    """Bytes of one weight vector's rows, scalars, collected sums and collected maxima."""
+    scalars_bytes: int
+    delta_bytes: int
+    maxima_bytes: int
 
 
 class Memory(NamedTuple):
@@ -227,10 +232,7 @@ def vector_at(worker, copy, k):
     """Addresses of the rows and scalars of one weight vector of one copy."""
     shape, memory = worker.shape, worker.memory
     place = copy * shape.states + k
-    return (
-        memory.theta + 8 * place * shape.rows * shape.D,
-        memory.scalars + 8 * place * shape.scalars,
-    )
+    return memory.theta + place * shape.rows_bytes, memory.scalars + place * shape.scalars_bytes
 
 
 @inner(inlined=True)

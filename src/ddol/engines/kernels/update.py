@@ -167,7 +167,7 @@ def update_copy(worker, examples, r, a, eta):
 # --- one copy that all agents share --------------------------------------------------------------
 
 
-@inner(inlined=True)
+@inner
 def _begin_shared(worker, eta, active):
     if part(worker, BEGIN) == 0:
         return
@@ -176,7 +176,7 @@ def _begin_shared(worker, eta, active):
         call_void(part(worker, BEGIN), (w, s, worker.rules.p, worker.shape.D, eta, active))
 
 
-@inner(inlined=True)
+@inner
 def _add_to_shared(worker, examples, r, eta):
     """All agents step on the one copy: their steps add up."""
     for a in range(worker.shape.agents):
@@ -195,8 +195,7 @@ def _add_to_shared(worker, examples, r, eta):
 def _collected(worker, k):
     """Addresses of the sums and maxima that were collected for one weight vector."""
     shape, scratch = worker.shape, worker.scratch
-    delta = scratch.delta + 8 * k * (shape.sum_rows * shape.D + shape.linear_scalars)
-    return delta, scratch.maxima + 8 * k * (shape.maxima_rows * shape.D + shape.largest_scalars)
+    return scratch.delta + k * shape.delta_bytes, scratch.maxima + k * shape.maxima_bytes
 
 
 @inner
@@ -319,7 +318,7 @@ def collects(worker, examples):
     return several or (examples.indptr == 0 and worker.shape.agents * worker.shape.batch >= GROUP)
 
 
-@inner(inlined=True)
+@inner
 def update_shared(worker, examples, r, eta, active):
     """Update and average on one shared copy: every agent's step, weighted by 1/N."""
     if worker.wires.workers > 1:
