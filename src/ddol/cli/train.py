@@ -24,7 +24,7 @@ from ddol.cli.run_processes import RunProcesses
 from ddol.cli.sources import fingerprint
 from ddol.cli.stopping import Signals, StoppedError
 from ddol.cli.table import ProgressTable, say, warn
-from ddol.cli.watching import Watch
+from ddol.cli.watching import RunWatch
 from ddol.compiled import on_compiling
 from ddol.engines.learner import Feed, Learner, Setup
 from ddol.model import Model, load
@@ -109,7 +109,7 @@ def train(options: TrainOptions) -> Trace:
             page = None
             if options.run.live is not None and job.leads:
                 page = stack.enter_context(_served(options.run, algorithm, feed, setup, prepared))
-            watch = Watch(learner, prepared, writer, job, signals, table, holdout, page)
+            watch = RunWatch(learner, prepared, writer, job, signals, table, holdout, page)
             _write_predictions(options.run, watch, stack)
             return _carry_out(options, watch, feed)
 
@@ -279,7 +279,7 @@ def _feed(run: RunOptions, algorithm: Algorithm, prepared: Prepared) -> Feed:
     return Feed(prepared.streams, run.passes, block_rounds)
 
 
-def _carry_out(options: TrainOptions, watch: Watch, feed: Feed) -> Trace:
+def _carry_out(options: TrainOptions, watch: RunWatch, feed: Feed) -> Trace:
     learner, table, job = watch.learner, watch.table, watch.job
     with ExitStack() as stack:
         if table is not None:
@@ -302,7 +302,7 @@ def _carry_out(options: TrainOptions, watch: Watch, feed: Feed) -> Trace:
     return trace
 
 
-def _model_so_far(options: TrainOptions, watch: Watch) -> str:
+def _model_so_far(options: TrainOptions, watch: RunWatch) -> str:
     """Write the model of a run that was stopped, if one was asked for, and say so."""
     path = options.run.model
     if path is None or watch.learner.engine is None:
@@ -313,7 +313,7 @@ def _model_so_far(options: TrainOptions, watch: Watch) -> str:
     return f"model of the {trace.examples:,} examples so far: {path}"
 
 
-def _write_predictions(run: RunOptions, watch: Watch, stack: ExitStack) -> None:
+def _write_predictions(run: RunOptions, watch: RunWatch, stack: ExitStack) -> None:
     """Have what is predicted written while the run goes on; the file stays if it is stopped."""
     if run.predictions is not None:
         writer = PredictionWriter(run.predictions, watch.prepared.encoding)

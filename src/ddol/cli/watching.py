@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Watch:
+class RunWatch:
     """What is to be done while a run goes on: show where it stands, keep checkpoints, and stop."""
 
     learner: Learner

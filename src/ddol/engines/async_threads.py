@@ -20,7 +20,7 @@ from ddol.engines.row_pool import RowPool
 from ddol.engines.setup import Setup
 from ddol.engines.shares import joined, joined_counters, part_of
 from ddol.engines.state import State, averages_together, grow, numbers_sent
-from ddol.engines.threads import Crew, StoppedError, checked_workers
+from ddol.engines.threads import Crew, OthersFailedError, checked_workers
 from ddol.engines.worker import KernelWorker, Partition, Snapshots, rates_of, split
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import ANSWER, MIX, PREDICT, Events
@@ -247,7 +247,7 @@ class Seat:
         if self.engine.together:
             self.wait_for_nobody()
         if self.words[kernel.STATUS] == kernel.ABORTED:
-            raise StoppedError
+            raise OthersFailedError
 
     def wait_for_nobody(self) -> None:
         """Nobody waits for these agents any more."""

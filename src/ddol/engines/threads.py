@@ -108,7 +108,7 @@ class Threads:
             worker = self.kernel_workers[w]
             status = worker.play(rows, predicted, learned, state.t, after, scores)
             if status != atomics.DONE:
-                raise StoppedError
+                raise OthersFailedError
 
         try:
             self._crew.work(work, lambda: atomics.abort(self._memory.control))
@@ -141,7 +141,7 @@ class Threads:
         self._crew.close()
 
 
-class StoppedError(Exception):
+class OthersFailedError(Exception):
     """A worker left its rounds because another one failed."""
 
 
@@ -169,7 +169,7 @@ class Crew:
         work
             What thread w does.
         stop
-            Makes the others leave early, by raising `StoppedError`.
+            Makes the others leave early, by raising `OthersFailedError`.
         """
         for orders in self._orders:
             orders.put((work, stop))
@@ -181,7 +181,7 @@ class Crew:
                 stop()
                 errors[0] = errors[0] or error
         failed = [error for error in errors if error is not None]
-        causes = [error for error in failed if not isinstance(error, StoppedError)]
+        causes = [error for error in failed if not isinstance(error, OthersFailedError)]
         if failed:
             raise (causes or failed)[0]
 
