@@ -19,6 +19,7 @@ from ddol.communicate import average
 from ddol.communicate.graph import Topology, check_count
 from ddol.communicate.mixing import Changing, Mixing, metropolis, mixing_for, uniform
 from ddol.communicate.topologies import complete
+from ddol.update.asking import NUMBERS, Asking, ask, asking_of
 from ddol.update.contract import DUAL, LINEAR, LOG, PRIMAL, Interpreted, Update, Vector
 from ddol.update.losses import REGRESSION, Loss, hinge
 from ddol.update.rates import Rate, evaluate, inverse_sqrt
@@ -46,6 +47,8 @@ class Algorithm:
         and its answer.
     outputs : int
         1, or the number of classes (one-vs-all).
+    query : Asking, float, str or None
+        When agents ask for answers; see `ddol.update.asking`. All of them if it is None.
     recipe : dict or None
         How a preset made it, in plain values: what a saved model needs to score again.
     """
@@ -62,6 +65,7 @@ class Algorithm:
     delay: int = 0
     outputs: int = 1
     average_iterates: bool = False
+    query: Asking | float | str | None = None
     recipe: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -77,6 +81,37 @@ class Algorithm:
             raise TypeError(f"`rate` must be a function of the round, it is {self.rate!r}")
         if self.outputs > 1 and self.loss.task == REGRESSION:
             raise ValueError(f"the loss {self.loss.name} is for regression, which has one output")
+        object.__setattr__(self, "query", asking_of(self.query))
+        if self.asking is not None:
+            self._check_asking(self.asking)
+
+    def _check_asking(self, asking: Asking) -> None:
+        """Refuse rules that this algorithm cannot follow."""
+        if not self.classification:
+            raise ValueError(f"`query` is for classes; the loss {self.loss.name} is for regression")
+        if self.update.randomized:
+            raise ValueError(
+                f"`query` needs predictions that are not drawn; {self.name} draws them"
+            )
+        if self.batch > 1:
+            raise ValueError(f"`query` needs one example a round, `batch` is {self.batch}")
+        if asking.kind == "experts" and not self.update.experts:
+            raise ValueError(
+                "`query` is experts, expected an algorithm with experts, such as dwm_i"
+            )
+        if self.update.experts and self.outputs > 1:
+            raise ValueError("`query` is for experts' advice in two classes")
+
+    @property
+    def asking(self) -> Asking | None:
+        """When agents ask for answers; None where they ask for all."""
+        assert self.query is None or isinstance(self.query, Asking)
+        return self.query
+
+    @property
+    def draws(self) -> bool:
+        """Whether anything is drawn at random: predictions, or which answers to ask for."""
+        return self.update.randomized or self.asking is not None
 
     @property
     def n_agents(self) -> int:
@@ -125,6 +160,9 @@ class Agents:
     t: int
     states: list[list[Vector]]
     pending: tuple[list[Answer], ...] = ()
+    asking: np.ndarray = field(default_factory=lambda: np.zeros((0, NUMBERS)))
+    """What every agent remembers of its asking, and its examples so far."""
+    seen: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
 
 
 @dataclass(frozen=True)
@@ -133,7 +171,10 @@ class Answer:
 
     example: Example
     slopes: np.ndarray
-    """(n, outputs): of the loss at each score, times C."""
+    """(n, outputs): of the loss at each score, times C; NaN where the answer was not asked for."""
+    scores: tuple[tuple[float, ...], ...] = ()
+    weight: float = 1.0
+    """Of experts' answers, which have no slopes that could weigh more."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +202,8 @@ def start(algorithm: Algorithm, n_features: int) -> Agents:
     nothing = (np.empty((0, n_features)), np.empty(0))
     late = [Answer(nothing, np.empty((0, algorithm.outputs))) for _ in agents]
     states = [[first.copy() for _ in range(outputs)] for _ in agents]
-    return Agents(1, states, (late,) * algorithm.delay)
+    n = algorithm.n_agents
+    return Agents(1, states, (late,) * algorithm.delay, np.zeros((n, NUMBERS)), np.zeros(n, int))
 
 
 def play_round(
@@ -204,6 +246,12 @@ def play_round(
         predict_examples(algorithm, loops, states[i], examples[i], outcome, i, chances)
         for i in range(n)
     ]
+    asking, seen = agents.asking.copy(), agents.seen.copy()
+    if algorithm.asking is not None:
+        predicted = [
+            _asked(algorithm, answer, asking[i], seen, i, chances)
+            for i, answer in enumerate(predicted)
+        ]
     *_, answered = (answers := (predicted, *agents.pending))
 
     # ... updates with the answers that arrive in this round ...
@@ -216,7 +264,7 @@ def play_round(
             _finish(loops, states, t, rate)
         _average(algorithm, loops, states, t)
     _finish(loops, states, t, rate)
-    return Agents(t + 1, states, answers[:-1]), outcome
+    return Agents(t + 1, states, answers[:-1], asking, seen), outcome
 
 
 def predict_examples(
@@ -235,6 +283,7 @@ def predict_examples(
     for state in own:
         for x in X:
             loops.observe(state, x)
+    shown: list[tuple[float, ...]] = []
     for b, (x, answer) in enumerate(zip(X, y, strict=True)):
         outputs = range(algorithm.outputs)
         scores = [loops.score(own[k % len(own)], x, k) for k in outputs]
@@ -244,12 +293,52 @@ def predict_examples(
         outcome.mistakes[i] += wrong
         outcome.expected[i] += expected
         outcome.loss[i] += algorithm.C * cost + penalty
-    return Answer(example, slopes)
+        shown.append(tuple(scores))
+    return Answer(example, slopes, tuple(shown))
+
+
+def _asked(
+    algorithm: Algorithm,
+    answer: Answer,
+    own: np.ndarray,
+    seen: np.ndarray,
+    i: int,
+    chances: np.ndarray | None,
+) -> Answer:
+    """What an agent will learn from an answer if it asks for it; slopes are NaN if it does not."""
+    assert algorithm.asking is not None and chances is not None
+    if not len(answer.slopes):
+        return answer
+    seen[i] += 1
+    p = algorithm.asking.parameters(algorithm.update.penalty)
+    margin = margin_of(answer.scores[0])
+    weight = ask(p, own, float(seen[i]), margin, float(chances[i, 0]))
+    if weight == 0.0:
+        return replace(answer, slopes=np.full_like(answer.slopes, np.nan))
+    if algorithm.update.experts:
+        return replace(answer, weight=weight)
+    return replace(answer, slopes=weight * answer.slopes)
+
+
+def margin_of(scores: Sequence[float]) -> float:
+    """How sure a prediction is: |score|, or the lead of the best among several.
+
+    Examples
+    --------
+    >>> margin_of([-2.0]), margin_of([0.5, 3.0, 1.0])
+    (2.0, 2.0)
+    """
+    if len(scores) == 1:
+        return abs(scores[0])
+    second, best = sorted(scores)[-2:]
+    return best - second
 
 
 def learn_answers(loops: Interpreted, own: list[Vector], answer: Answer, rate: float) -> None:
     """One agent learns from its own answers; without any its states stay as they are."""
     (X, y), slopes = answer.example, answer.slopes
+    if np.isnan(slopes).any():  # one example, whose answer was not asked for
+        return
     for k, state in enumerate(own if len(y) else ()):
         loops.begin(state, rate)
         for x, y_b in zip(X, y, strict=True):
@@ -257,7 +346,7 @@ def learn_answers(loops: Interpreted, own: list[Vector], answer: Answer, rate: f
         if len(y) == 1 or loops.loops.additive:
             for x, g in zip(X, slopes[:, k].tolist(), strict=True):
                 if g != 0.0 or loops.update.experts:
-                    loops.step(state, x, g, rate, 1.0 / len(y))
+                    loops.step(state, x, g, rate, answer.weight / len(y))
         elif slopes[:, k].any():
             loops.step(state, slopes[:, k] @ X / len(y), 1.0, rate, 1.0)
 

@@ -333,6 +333,11 @@ class Trace:
         found: dict[str, np.ndarray] = _measure("applicable").bound_curves(self)
         return found
 
+    @property
+    def labels(self) -> int:
+        """Answers that were asked for."""
+        return self.examples if self.state is None else int(self.state.labels.sum())
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings and lists, as ``--json`` writes them."""
         kept = {} if self.certificate is None else {"certificate": self.certificate.to_dict()}
@@ -352,6 +357,7 @@ class Trace:
             "messages": self.messages,
             "bytes_sent": self.bytes_sent,
             "dropped": self.dropped,
+            "labels": self.labels,
             "consensus": self.consensus,
             "bounds": self.bounds,
             "nonzero_weights": self.nonzero_weights,

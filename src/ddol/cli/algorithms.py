@@ -41,6 +41,7 @@ def build(options: LearnOptions, seed: int, n_classes: int = 2) -> Algorithm:
         "batch": options.batch,
         "period": options.period,
         "delay": options.delay,
+        "query": options.query,
     }
     if options.average is not None:
         places["average"] = _average(options, name, algorithm)

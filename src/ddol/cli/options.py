@@ -60,6 +60,7 @@ class LearnOptions:
     batch: int = 1
     period: int = 1
     delay: int = 0
+    query: str | None = None
 
 
 @dataclass(frozen=True)

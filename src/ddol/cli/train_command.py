@@ -110,6 +110,13 @@ _QUIET = "quiet"
 @option(
     NETWORK, "--period", metavar="n", type=COUNT, default=1, help="Rounds between two exchanges."
 )
+@option(
+    ALGORITHM,
+    "--query",
+    metavar="s",
+    show_default="all answers",
+    help="Ask for at most the share s of the answers; other rules: b:1, unbiased:1, random:0.2, experts.",
+)
 # What happens when.
 @schedule_options
 # The data.

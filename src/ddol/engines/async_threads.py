@@ -289,7 +289,7 @@ class Seat:
 
     def _draws(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Numbers with which randomised algorithms follow experts: a function of seed, agent and turn."""
-        if not self.engine.algorithm.update.randomized:
+        if not self.engine.algorithm.draws:
             return np.empty(0), np.empty(0, np.int64)
         drawn = []
         for a in range(self.agents):

@@ -191,7 +191,7 @@ class EventPlayer:
         rates = np.empty(0)
         if rates_of(algorithm.rate, 1, 0)[1] == 0.0:
             rates = evaluate(algorithm.rate, 1, max(last, 1))
-        if not algorithm.update.randomized:
+        if not algorithm.draws:
             return rates, np.empty(0), np.empty(0, np.int64)
         draws, starts = [], np.cumsum(counts) - counts - self.turns - 1
         for a in range(n):

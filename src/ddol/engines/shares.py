@@ -58,6 +58,7 @@ def part_of(state: State, first: int, agents: int) -> State:
         loss=apart(state.loss[mine]),
         expected=apart(state.expected[mine]),
         examples=apart(state.examples[mine]),
+        asking=apart(state.asking[mine]),
     )
 
 
@@ -79,6 +80,7 @@ def joined(parts: Sequence[State], shared: bool) -> State:
         scalars=np.concatenate([part.scalars for part in copies]),
         sums=np.concatenate([part.sums for part in copies]),
         slopes=np.concatenate([part.slopes for part in parts], axis=1),
+        asking=np.concatenate([part.asking for part in parts]),
         **joined_counters(parts),
     )
 

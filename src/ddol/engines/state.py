@@ -10,6 +10,7 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.kernels import COPIES, LOG, SHARED_ADD, SHARED_COLLECT
 from ddol.streams.rows import Block, no_rows
+from ddol.update.asking import LABELS, NUMBERS
 from ddol.update.contract import ADD, COLLECT, Layout, Loops
 
 
@@ -30,6 +31,8 @@ class State:
         Counters per agent; `expected` is the chance of a mistake, summed, where answers are drawn.
     slopes : (delay + 1, N, batch, outputs)
         Slopes whose answers are under way, and `pending`, the rows that they belong to.
+    asking : (N, 3)
+        What agents remember of their asking for answers; see `ddol.update.asking`.
     seed : int
         Of the draws of randomised algorithms.
     """
@@ -43,6 +46,7 @@ class State:
     expected: np.ndarray
     examples: np.ndarray
     slopes: np.ndarray
+    asking: np.ndarray
     pending: Block | None = None
     seed: int = 0
 
@@ -50,6 +54,11 @@ class State:
     def n_features(self) -> int:
         """Number of features D."""
         return int(self.theta.shape[3])
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Answers that every agent has asked for: those to all examples where there is no rule."""
+        return self.asking[:, LABELS].astype(np.int64) if self.asking.size else self.examples
 
     @property
     def rounds(self) -> int:
@@ -73,7 +82,7 @@ def sharing(algorithm: Algorithm) -> int:
     weights after every round.
     """
     together = algorithm.mixing.is_uniform_complete and algorithm.period == 1
-    if algorithm.n_agents == 1 or not together:
+    if algorithm.n_agents == 1 or not together or algorithm.asking is not None:
         return COPIES
     loops = loops_of(algorithm)
     batched = algorithm.batch > 1
@@ -140,6 +149,7 @@ def start_state(algorithm: Algorithm, n_features: int, seed: int = 0) -> State:
         expected=np.zeros(n),
         examples=np.zeros(n, np.int64),
         slopes=np.zeros((algorithm.delay + 1, n, algorithm.batch, algorithm.outputs)),
+        asking=np.zeros((n, NUMBERS) if algorithm.asking is not None else (0, NUMBERS)),
         pending=_nothing(algorithm) if algorithm.delay else None,
         seed=seed,
     )

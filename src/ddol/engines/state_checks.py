@@ -14,6 +14,7 @@ from ddol.engines.state import State, n_states, sharing
 from ddol.storage import Expected, check_arrays
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows
+from ddol.update.asking import NUMBERS
 
 _LARGEST = (1 << 63) - 1
 
@@ -39,6 +40,7 @@ def expected_state(algorithm: Algorithm, n_features: int) -> dict[str, Expected]
         "loss": Expected("float64", (n,)),
         "expected": Expected("float64", (n,)),
         "examples": Expected("int64", (n,)),
+        "asking": Expected("float64", (n if algorithm.asking is not None else 0, NUMBERS)),
         "slopes": Expected("float64", (algorithm.delay + 1, n, algorithm.batch, algorithm.outputs)),
     }
 

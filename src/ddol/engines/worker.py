@@ -107,6 +107,8 @@ class KernelWorker:
         self.loops = loops_of(algorithm)
         self.parameters = np.array([*algorithm.update.parameters(), 0.0], float)
         self.loss_parameters = np.array([*algorithm.loss.parameters, 0.0])
+        asking = algorithm.asking
+        self.asks = np.empty(0) if asking is None else asking.parameters(algorithm.update.penalty)
         self._parts: dict[bool, np.ndarray] = {}
         self._workers: dict[bool, tuple[Entry, bytes]] = {}
         self._places: dict[int, tuple[Rows, dict[str, int]]] = {}
@@ -203,6 +205,7 @@ class KernelWorker:
             parts=parts.ctypes.data,
             p=self.parameters.ctypes.data,
             q=self.loss_parameters.ctypes.data,
+            asks=self.asks.ctypes.data if len(self.asks) else 0,
         )
 
     def _shape(self) -> Shape:
@@ -239,6 +242,7 @@ class KernelWorker:
             expected=state.expected.ctypes.data,
             examples=state.examples.ctypes.data,
             slopes=state.slopes.ctypes.data,
+            asking=state.asking.ctypes.data,
         )
 
     def _wires(self, matrices: Matrices) -> Wires:
@@ -377,7 +381,7 @@ class KernelWorker:
     def _chances(self, t: int, rounds: int) -> np.ndarray:
         """Uniform numbers for the draws of the rounds t, …: a function of seed, agent and round."""
         batch = self.algorithm.batch
-        if not self.algorithm.update.randomized:
+        if not self.algorithm.draws:
             return np.empty((0, 0, 0))
         drawn = np.empty((rounds, self.partition.agents, batch))
         for a in range(self.partition.agents):

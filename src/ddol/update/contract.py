@@ -276,6 +276,8 @@ class Update(ABC):
 
     The first row of a message is the logarithm of the experts' weights.
     """
+    penalty: float = 0.0
+    """What a wrong expert's log-weight loses, where rows are advice."""
     tie: float = 0.0
     """Scores that differ by no more are tied: rounding must not decide between votes."""
 

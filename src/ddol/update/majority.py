@@ -92,6 +92,8 @@ def score(w, s, p, x, index, n, D, which):
 
 def step(w, s, p, x, index, n, D, g, eta, weight):
     factor = math.exp(-p[PENALTY] * weight)
+    if weight > 1.0:  # more than `finish` counts
+        s[AGE] += p[PENALTY] * (weight - 1.0)
     for j in range(n):
         w[D + column(index, j)] *= factor if x[j] != g else 1.0
 
@@ -243,6 +245,11 @@ class Majority(Update):
     def loops(self, space: str) -> Loops:
         """Penalties multiply on one copy in both spaces; arithmetic means are collected first."""
         return DUAL_LOOPS if space == DUAL else PRIMAL_LOOPS
+
+    @property
+    def penalty(self) -> float:  # type: ignore[override]
+        """log(1/α)."""
+        return -math.log(self.alpha)
 
     def parameters(self) -> tuple[float, float]:
         """log(1/α) and the number of classes."""

@@ -42,7 +42,7 @@ from ddol.engines.kernels.layout import (
     squares_of,
     vector_at,
 )
-from ddol.engines.kernels.predict import observe_example, predict_example
+from ddol.engines.kernels.predict import ask_for_answer, observe_example, predict_example
 from ddol.engines.kernels.published import STRIDE, publish, read_newest
 from ddol.engines.kernels.shadow import NO_SHADOW, Shadow, follow
 from ddol.engines.kernels.update import answer_example, finish_copy
@@ -175,7 +175,7 @@ def _take_turn(worker, examples, memory, shadow, a, slot, row):
     if row < 0:
         return
     i, chance = integers(memory.where)[row - memory.first_row], 0.0
-    if worker.rules.randomized:
+    if worker.rules.randomized or worker.rules.asks != 0:
         chance = floats(memory.chances)[integers(memory.chance_starts)[a] + turns[a]]
     place = slot if slot >= 0 else memory.n_slots
     slopes = memory.slopes + 8 * place * worker.shape.outputs
@@ -189,6 +189,8 @@ def _take_turn(worker, examples, memory, shadow, a, slot, row):
         x, index, n = row_at(worker, examples, i)
         scores, sparse = floats(worker.scratch.scores), examples.indptr != 0
         follow(shadow, a, scores, floats(slopes), squares, x, index, n, sparse)
+    if worker.rules.asks != 0:
+        ask_for_answer(worker, a, chance, slopes)
 
 
 @inner

@@ -53,6 +53,8 @@ class Rules(NamedTuple):
     """float64: the update's parameters."""
     q: int
     """float64: the loss's parameters."""
+    asks: int
+    """float64: when agents ask for answers; 0 where they ask for all."""
 
 
 class Shape(NamedTuple):
@@ -102,6 +104,8 @@ class Memory(NamedTuple):
     """float64 (agents,)"""
     examples: int
     """int64 (agents,)"""
+    asking: int
+    """float64 (agents, 3): what agents remember of their asking"""
     slopes: int
     """float64 (delay + 1, agents, batch, outputs): slopes whose answers are under way."""
 

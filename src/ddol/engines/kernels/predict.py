@@ -21,6 +21,7 @@ from ddol.engines.kernels.layout import (
     turn_of,
     vector_at,
 )
+from ddol.update.asking import NUMBERS, ask
 
 
 @inner
@@ -126,6 +127,28 @@ def predict_example(worker, examples, a, copy, i, chance, slopes):
     return importance * cost
 
 
+@inner
+def ask_for_answer(worker, a, chance, slopes):
+    """Let an agent decide whether it wants the answer to what it has just predicted.
+
+    Slopes of an answer that it does not want are NaN; experts' answers carry their weight in their size.
+    """
+    shape, scores = worker.shape, floats(worker.scratch.scores)
+    margin = abs(scores[0])
+    if shape.outputs > 1:
+        best = max(scores[0], scores[1])
+        second = min(scores[0], scores[1])
+        for k in range(2, shape.outputs):
+            second = max(second, min(best, scores[k]))
+            best = max(best, scores[k])
+        margin = best - second
+    seen = np.float64(integers(worker.memory.examples)[a])
+    own = floats(worker.memory.asking + 8 * NUMBERS * a)
+    weight = ask(floats(worker.rules.asks), own, seen, margin, chance)
+    for k in range(shape.outputs):
+        floats(slopes)[k] *= weight if weight > 0.0 else np.nan
+
+
 @inner(inlined=True)
 def penalty_of(worker, copy):
     """λ‖w‖²/2, which every loss has beside its own."""
@@ -146,8 +169,10 @@ def predict_agent(worker, examples, r, a, copy, penalty, fetches):
         if fetches:
             fetch_ahead(worker, examples, r, a * batch + b)
         chance = 0.0
-        if worker.rules.randomized:
+        if worker.rules.randomized or worker.rules.asks != 0:
             chance = floats(examples.chances)[(r * worker.shape.agents + a) * batch + b]
         slopes = slopes_of(worker, turn_of(worker, examples.t + r), a, b)
         cost = predict_example(worker, examples, a, copy, rows[b], chance, slopes)
+        if worker.rules.asks != 0:
+            ask_for_answer(worker, a, chance, slopes)
         floats(worker.memory.loss)[a] += cost + penalty

@@ -63,7 +63,7 @@ def is_usual(worker):
     rules, shape = worker.rules, worker.shape
     one = shape.batch == 1 and shape.outputs == 1 and shape.states == 1
     simple = rules.kind == BINARY and rules.delay == 0 and not rules.experts
-    return one and simple and not rules.randomized
+    return one and simple and not rules.randomized and rules.asks == 0
 
 
 @inner(inlined=True)

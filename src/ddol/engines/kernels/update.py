@@ -4,6 +4,8 @@ Answers that arrive in round t belong to round t − delay, which has the same s
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ddol.compiled import bytes_at, call_int, call_void, floats, indices, inner, integers
@@ -113,6 +115,12 @@ def step_example(worker, examples, w, s, i, g, eta, weight):
 @inner
 def answer_example(worker, examples, copy, i, slopes, eta):
     """One agent learns from one answer, whose slopes lie at an address, on its own copy."""
+    weight = 1.0
+    if worker.rules.asks != 0:
+        if math.isnan(floats(slopes)[0]):  # not asked for
+            return
+        if worker.rules.experts:
+            weight = abs(floats(slopes)[0])
     if worker.scratch.touched != 0:
         _, index, n = row_at(worker, examples, i)
         touch(worker, index, n)
@@ -120,7 +128,7 @@ def answer_example(worker, examples, copy, i, slopes, eta):
         w, s = vector_at(worker, copy, k)
         begin_vector(worker, w, s, eta)
         hear_example(worker, examples, w, s, i)
-        step_example(worker, examples, w, s, i, floats(slopes)[k], eta, 1.0)
+        step_example(worker, examples, w, s, i, floats(slopes)[k] / weight, eta, weight)
 
 
 @inner

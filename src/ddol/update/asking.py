@@ -1,0 +1,154 @@
+"""Asking for answers only where they help: rules that look at how sure a prediction is.
+
+An agent that does not ask learns nothing from that example; its mistakes are counted all the same. The
+margin of a prediction is |score| between two classes, the lead of the best score among more, and the lead of
+the vote where experts give advice.
+
+=============  ====================================================  ======================================
+``b:1``        with probability b/(b + margin)                       Cesa-Bianchi, Gentile and Zaniboni 2006
+``0.2``        the same, b steered to at most a fifth of the stream  scale-free, evenly over time
+``random:0.2`` with this probability, whatever the margin            Cesa-Bianchi, Lugosi and Stoltz 2005
+``experts``    with probability min(1 − lead² + log(1/α)/3, 1)       Castro, Hellström and van Erven 2023
+=============  ====================================================  ======================================
+
+`unbiased` rules divide what is learned by the probability of asking, so that in expectation all answers were
+bought; those for experts always do.
+"""
+
+# Signatures say the types of compiled functions.
+# mypy: disable-error-code=no-untyped-def
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ddol.compiled import inner
+
+MARGIN, BUDGET, RANDOM, EXPERTS = 1.0, 2.0, 3.0, 4.0
+_KINDS = {"margin": MARGIN, "budget": BUDGET, "random": RANDOM, "experts": EXPERTS}
+
+# Places in the parameters, and in what an agent remembers.
+KIND, B, SHARE, UNBIASED = 0, 1, 2, 3
+STEER, MARGINS, LABELS = 0, 1, 2
+NUMBERS = 3
+"""Numbers that an agent remembers: the steered b, the sum of margins, and the answers asked for."""
+
+GAIN = 0.02
+"""How fast b follows the budget: e-fold in 50 examples that are all asked for, or none."""
+
+_WIDE = 1e6
+
+
+@dataclass(frozen=True)
+class Asking:
+    """When an agent asks for the answer to an example.
+
+    Parameters
+    ----------
+    kind : "margin", "budget", "random" or "experts"
+    b : float
+        Of ``margin``: at this margin every second answer is asked for.
+    share : float
+        Of ``budget`` and ``random``: of the stream, from 0 to 1.
+    unbiased : bool
+        Divide what is learned by the probability of asking.
+    """
+
+    kind: str
+    b: float = 1.0
+    share: float = 1.0
+    unbiased: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in _KINDS:
+            raise ValueError(f"unknown rule {self.kind!r}; use one of {', '.join(_KINDS)}")
+        if not 0.0 <= self.share <= 1.0:
+            raise ValueError(f"the share of answers must lie in [0, 1], it is {self.share}")
+        if not self.b >= 0.0:
+            raise ValueError(f"`b` must be at least 0, it is {self.b}")
+        if self.kind == "budget" and self.unbiased:
+            raise ValueError("a budget is kept by force, which no probability describes")
+
+    @property
+    def always(self) -> bool:
+        """Whether every answer is asked for, so that there is nothing to decide."""
+        everything = self.kind in ("budget", "random") and self.share == 1.0
+        return everything or (self.kind == "margin" and self.b == math.inf)
+
+    def parameters(self, penalty: float) -> np.ndarray:
+        """What `ask` finds in ``p``; `penalty` is log(1/α) where experts give advice."""
+        b = penalty if self.kind == "experts" else self.b
+        return np.array([_KINDS[self.kind], b, self.share, float(self.unbiased)])
+
+
+def asking_of(query: Asking | float | str | None) -> Asking | None:
+    """A rule from what users write; None where every answer is asked for.
+
+    Examples
+    --------
+    >>> asking_of("0.2")
+    Asking(kind='budget', b=1.0, share=0.2, unbiased=False)
+    >>> asking_of("b:1").kind, asking_of(1.0)
+    ('margin', None)
+    """
+    found = query if isinstance(query, Asking) or query is None else _read(query)
+    return None if found is None or found.always else found
+
+
+def _read(query: Any) -> Asking:
+    text = str(query).strip()
+    name, _, number = text.rpartition(":")
+    try:
+        if text == "experts":
+            return Asking("experts", unbiased=True)
+        if name in ("b", "unbiased"):
+            return Asking("margin", b=float(number), unbiased=name == "unbiased")
+        if name == "random":
+            return Asking("random", share=float(number))
+        if not name:
+            return Asking("budget", share=float(number))
+    except ValueError as error:
+        if "must" in str(error):
+            raise ValueError(f"`query`: found {text!r}: {error}") from None
+    raise ValueError(
+        f"`query`: found {text!r}, expected a share of the answers such as 0.2, b:1, unbiased:1, random:0.2 "
+        "or experts"
+    )
+
+
+@inner
+def ask(p, own, seen, margin, chance):
+    """What an answer is to weigh: 0 where it is not asked for, else 1, or 1/probability.
+
+    Parameters
+    ----------
+    p, own : parameters, and what the agent remembers
+    seen : examples of the agent so far, this one included
+    margin : how sure the prediction is
+    chance : a uniform number in [0, 1)
+    """
+    kind, share, q = p[KIND], p[SHARE], 1.0
+    if kind == RANDOM:
+        q = share
+    elif kind == EXPERTS:
+        q = min(1.0 - margin * margin + p[B] / 3.0, 1.0)
+    else:
+        b = p[B]
+        if kind == BUDGET:
+            own[MARGINS] += margin
+            b = share * math.exp(own[STEER]) * own[MARGINS] / seen
+        if b + margin > 0.0:
+            q = b / (b + margin)
+    asked = chance < q
+    if kind == BUDGET:
+        asked = asked and own[LABELS] + 1.0 <= share * seen
+        steer = own[STEER] + GAIN * (share - (1.0 if asked else 0.0)) / max(share, 0.05)
+        own[STEER] = min(max(steer, -math.log(_WIDE)), math.log(_WIDE))
+    if not asked:
+        return 0.0
+    own[LABELS] += 1.0
+    return 1.0 / q if p[UNBIASED] > 0.0 else 1.0

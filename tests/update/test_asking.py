@@ -1,0 +1,141 @@
+"""Asking for some of the answers: the rules, the kernel against the reference, and the limits."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import ddol
+from ddol.algorithm import play_round, start
+from ddol.update.asking import LABELS, NUMBERS, Asking, ask, asking_of
+
+RNG = np.random.default_rng(5)
+X = RNG.standard_normal((4000, 5))
+Y = np.where(X @ [1.0, -2.0, 0.5, 0.0, 1.0] + 0.5 * RNG.standard_normal(4000) >= 0, 1.0, -1.0)
+ADVICE = np.where(RNG.random((4000, 6)) < 0.8, Y[:, None], -Y[:, None])
+ADVICE[:, 0] = np.where(RNG.random(4000) < 0.99, Y, -Y)
+
+
+def test_what_users_write():
+    assert asking_of(None) is asking_of(1.0) is asking_of("b:inf") is asking_of("random:1") is None
+    assert asking_of("unbiased:2") == Asking("margin", b=2.0, unbiased=True)
+    assert asking_of(0) == Asking("budget", share=0.0)
+    for wrong in ("2", "-0.1", "b:-1", "often", "random:x", "nan"):
+        with pytest.raises(ValueError, match="query"):
+            asking_of(wrong)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "query", "message"),
+    [
+        (ddol.adaptive("squared"), 0.2, "for classes"),
+        (ddol.drwm(), 0.2, "draws them"),
+        (ddol.dogd(), "experts", "an algorithm with experts"),
+    ],
+)
+def test_rules_that_an_algorithm_cannot_follow(algorithm, query, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(algorithm, query=query)
+
+
+def test_one_example_a_round():
+    with pytest.raises(ValueError, match="`batch` is 2"):
+        ddol.dogd().on(2, batch=2, query=0.5)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.3, 0.9])
+def test_a_budget_is_never_exceeded_and_is_used(share):
+    p, own = Asking("budget", share=share).parameters(0.0), np.zeros(NUMBERS)
+    margins = np.abs(RNG.standard_normal(3000)) * 1e-9  # whatever the scale
+    for seen, (margin, chance) in enumerate(zip(margins, RNG.random(3000), strict=True), start=1):
+        ask(p, own, float(seen), margin, chance)
+        assert own[LABELS] <= share * seen
+    assert own[LABELS] >= 0.8 * share * 3000
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "query", "rows"),
+    [
+        (ddol.dogd(), "0.3", X),
+        (ddol.adaptive(), "b:0.5", X),
+        (ddol.dogd("logistic"), "unbiased:0.7", X),
+        (ddol.dwm_i(), "experts", ADVICE),
+        (ddol.dwm_a(), "random:0.4", ADVICE),
+    ],
+    ids=["budget", "margin", "unbiased", "experts", "random"],
+)
+@pytest.mark.parametrize("delay", [0, 2])
+def test_the_kernel_asks_as_the_reference_does(algorithm, query, rows, delay):
+    n, rounds = 3, 60
+    algorithm = algorithm.on(ddol.ring(n), query=query, delay=delay, period=2)
+    trace = ddol.run(algorithm, (rows[: n * rounds], Y[: n * rounds]), seed=7)
+    chances = np.stack(
+        [
+            np.random.Generator(np.random.PCG64(np.random.SeedSequence([7, a]))).random((rounds, 1))
+            for a in range(n)
+        ],
+        axis=1,
+    )
+    agents, mistakes = start(algorithm, rows.shape[1]), np.zeros(n, int)
+    for r in range(rounds):
+        mine = slice(r * n, r * n + n)
+        given = [(x[None], np.array([y])) for x, y in zip(rows[mine], Y[mine], strict=True)]
+        agents, outcome = play_round(algorithm, agents, given, chances[r])
+        mistakes += outcome.mistakes
+    assert trace.mistakes.tolist() == mistakes.tolist()
+    assert trace.state.labels.tolist() == agents.asking[:, LABELS].astype(int).tolist()
+    assert 0 < trace.labels < trace.examples
+
+
+def test_the_limits_are_those_without_a_rule():
+    everything = ddol.run(ddol.adaptive(), (X, Y), ddol.ring(4))
+    for query in (1.0, "b:inf", "random:1"):
+        same = ddol.run(ddol.adaptive(), (X, Y), ddol.ring(4), query=query)
+        np.testing.assert_array_equal(same.weights, everything.weights)
+        assert same.labels == same.examples == 4000
+    nothing = ddol.run(ddol.dogd(), (X, Y), ddol.ring(4), query=0.0)
+    assert nothing.labels == 0
+    assert not nothing.weights.any()
+    assert nothing.examples == 4000
+
+
+@pytest.mark.parametrize("engine", ["threads"])
+def test_engines_ask_alike(engine):
+    alone = ddol.run(ddol.adaptive(), (X, Y), ddol.ring(4), query=0.2)
+    other = ddol.run(ddol.adaptive(), (X, Y), ddol.ring(4), query=0.2, engine=engine, workers=2)
+    assert other.mistakes.tolist() == alone.mistakes.tolist()
+    assert other.labels == alone.labels
+
+
+def test_events_ask_alike():
+    alone = ddol.run(ddol.dogd(), (X, Y), ddol.ring(4), query=0.2)
+    recorded = ddol.run(ddol.dogd(), (X, Y), ddol.ring(4), query=0.2, record=True)
+    again = ddol.run(ddol.dogd(), (X, Y), ddol.ring(4), query=0.2, replay=recorded.events)
+    assert again.mistakes.tolist() == alone.mistakes.tolist()
+    assert again.labels == alone.labels
+
+
+def test_looking_at_margins_beats_asking_at_random():
+    errors = {
+        query: ddol.run(ddol.adaptive(), (X, Y), query=query).error
+        for query in (None, "0.2", "random:0.2")
+    }
+    assert errors["0.2"] < errors["random:0.2"]
+    assert errors["0.2"] < errors[None] + 0.03
+
+
+def test_a_weight_divided_by_its_chance_is_right_on_average():
+    """What one step learns, over many draws, is what all answers would have taught."""
+    p, own = Asking("margin", b=0.5, unbiased=True).parameters(0.0), np.zeros(NUMBERS)
+    weights = [ask(p, own, 1.0, 0.7, chance) for chance in (np.arange(100_000) + 0.5) / 100_000]
+    assert abs(np.mean(weights) - 1.0) < 1e-3
+
+
+def test_ten_per_cent_of_the_labels_where_one_expert_leads():
+    full = ddol.run(ddol.dwm_i(alpha=0.7), (ADVICE, Y))
+    few = ddol.run(ddol.dwm_i(alpha=0.7), (ADVICE, Y), query="experts")
+    best = int((ADVICE[:, 0] != Y).sum())
+    assert few.labels < 0.3 * few.examples
+    assert few.mistakes.sum() - best <= 1.5 * max(full.mistakes.sum() - best, 10)
