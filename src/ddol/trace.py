@@ -103,7 +103,7 @@ class ShadowSums:
 
 
 @dataclass(frozen=True)
-class Patience:
+class WaitingPool:
     """A pool of copies that wait for late answers, and how the best expert did."""
 
     copies: int
@@ -121,7 +121,7 @@ class Moment:
     mistakes: int
     loss: float
     shadow: ShadowSums | None = None
-    patience: Patience | None = None
+    patience: WaitingPool | None = None
     absent: np.ndarray | None = None
 
 

@@ -20,7 +20,7 @@ from ddol.schedules.patient import in_layers, layered_mixing
 from ddol.schedules.schedule import Schedule
 from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block
-from ddol.trace import Moment, Patience
+from ddol.trace import Moment, WaitingPool
 
 
 class PatientEngine:
@@ -128,7 +128,7 @@ class PatientEngine:
         """The end of the run."""
         state = self.counters()
         examples, mistakes = int(state.examples.sum()), int(state.mistakes.sum())
-        patience = Patience(self.copies, self._best_expert())
+        patience = WaitingPool(self.copies, self._best_expert())
         loss = float(state.loss.sum())
         return (Moment(state.rounds, self.clock.time, examples, mistakes, loss, patience=patience),)
 
