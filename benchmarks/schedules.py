@@ -164,8 +164,12 @@ def sweep(data: Arrays) -> tuple[list[str], list[list[Chart]]]:
     """Error, regret and drift against each condition: dogd on a ball, asynchronous on a ring."""
     lines = ["| condition | value | error % | regret | drift |", "|---|---|---|---|---|"]
     charts = []
+    best = None  # the best weights are those of the data, whatever happens to the agents
     for name, (values, conditions) in STEPS.items():
-        found = [_measured(data, conditions(value)) for value in values]
+        found = []
+        for value in values:
+            numbers, best = _measured(data, conditions(value), best)
+            found.append(numbers)
         lines += [
             f"| {name} | {value} | {error:.2f} | {lost:,.0f} | {drift:,.0f} |"
             for value, (error, lost, drift) in zip(values, found, strict=True)
@@ -195,14 +199,17 @@ def sweep(data: Arrays) -> tuple[list[str], list[list[Chart]]]:
     return lines, charts
 
 
-def _measured(data: Arrays, conditions: Conditions) -> tuple[float, float, float]:
-    """Error in percent, regret against the best weights of the ball, and drift."""
+def _measured(
+    data: Arrays, conditions: Conditions, best: np.ndarray | None
+) -> tuple[tuple[float, float, float], np.ndarray]:
+    """Error in percent, regret against the best weights of the ball, and drift; and those weights."""
     algorithm = ddol.dogd(l2=0.0, radius=5.0)
     trace = ddol.run(
         algorithm, (data.X, data.y), ddol.ring(8), schedule="async", conditions=conditions
     )
-    best = regret(trace, (data.X, data.y))
-    return 100 * trace.error, best.social, float(trace.certificate.drift)
+    found = regret(trace, (data.X, data.y), weights=best)
+    numbers = 100 * trace.error, found.social, float(trace.certificate.drift)
+    return numbers, found.comparator.weights
 
 
 def main() -> None:
