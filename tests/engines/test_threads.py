@@ -162,3 +162,22 @@ def test_workers_must_be_some():
     assert checked_workers(None) >= 1
     with pytest.raises(ValueError, match="`workers` must be at least 1"):
         checked_workers(0)
+
+
+def test_workers_that_would_be_slower_are_not_started(monkeypatch, capsys):
+    from ddol.engines import threads
+
+    monkeypatch.setattr(threads.os, "sched_getaffinity", lambda pid: {0, 1}, raising=False)
+    monkeypatch.setattr(threads, "_told", set())
+    few = ddol.dogd(l2=0.0).on(4)
+    engine = Threads(few, start_state(few, 54))
+    assert engine.workers == 1
+    assert "1 thread: with 4 agents that meet after every round" in capsys.readouterr().err
+    engine.close()
+    many = ddol.dogd(l2=0.0).on(64, period=16)
+    engine = Threads(many, start_state(many, 54))
+    assert engine.workers == 2 and not capsys.readouterr().err
+    engine.close()
+    engine = Threads(few, start_state(few, 54), workers=2)
+    assert engine.workers == 2 and not capsys.readouterr().err
+    engine.close()

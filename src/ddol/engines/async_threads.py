@@ -20,7 +20,7 @@ from ddol.engines.row_pool import RowPool
 from ddol.engines.setup import Setup
 from ddol.engines.shares import joined, joined_counters, part_of
 from ddol.engines.state import State, averages_together, grow, numbers_sent
-from ddol.engines.threads import Crew, OthersFailedError, checked_workers
+from ddol.engines.threads import OthersFailedError, WorkerThreads, checked_workers
 from ddol.engines.worker import KernelWorker, Partition, Snapshots, rates_of, split
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import ANSWER, MIX, PREDICT, Events
@@ -78,7 +78,7 @@ class AsyncThreads:
         self._moments: list[Moment] = []
         self.passes, self.n_streams, self._exchanges = 1, 1, 0
         self._began = time.perf_counter()
-        self._crew = Crew(self.workers)
+        self._crew = WorkerThreads(self.workers)
         whole = replace(each_its_own(state, algorithm.n_agents), pending=None)
         self._seat([part_of(whole, *share) for share in self._shares])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -42,7 +43,8 @@ class Threads:
     state : State
         Copied; `state` gives the present one back at any time.
     workers : int, optional
-        Threads, at most one per agent; one per core by default.
+        Threads, at most one per agent. By default one per core, or fewer where meeting in every exchange
+        would take longer than they save.
 
     Examples
     --------
@@ -62,11 +64,14 @@ class Threads:
 
     def __init__(self, algorithm: Algorithm, state: State, workers: int | None = None) -> None:
         self.algorithm = algorithm
-        self.workers = min(checked_workers(workers), algorithm.n_agents)
+        asked = worth(algorithm, state.n_features) if workers is None else checked_workers(workers)
+        self.workers = min(asked, algorithm.n_agents)
+        if workers is None and self.workers < min(checked_workers(None), algorithm.n_agents):
+            _say(algorithm, self.workers)
         self._shared = sharing(algorithm) != COPIES
         shares = split(algorithm.n_agents, self.workers)
         self._seat([part_of(state, first, agents) for first, agents in shares])
-        self._crew = Crew(self.workers)
+        self._crew = WorkerThreads(self.workers)
         self._failed = False
 
     @classmethod
@@ -145,7 +150,7 @@ class OthersFailedError(Exception):
     """A worker left its rounds because another one failed."""
 
 
-class Crew:
+class WorkerThreads:
     """Threads that work together again and again, and sleep in between.
 
     The calling thread is the first of them.
@@ -208,6 +213,49 @@ def _serve(w: int, orders: SimpleQueue, reports: SimpleQueue) -> None:
 def _dismiss(orders: list[SimpleQueue]) -> None:
     for each in orders:
         each.put(None)
+
+
+_A_NUMBER, _A_MEETING = 0.6e-9, 0.8e-6
+"""Seconds that a worker takes for one feature of an example, and that workers take to meet."""
+
+_told: set[str] = set()
+
+
+def worth(algorithm: Algorithm, n_features: int) -> int:
+    """Number of workers, at most one per core, with which a run is fastest.
+
+    Between two exchanges every worker plays the rounds of its own agents; in an exchange all wait for the
+    last one and add up what they have.
+
+    Examples
+    --------
+    >>> from ddol.presets import dogd
+    >>> worth(dogd().on(2), 54)
+    1
+    """
+    # A copy for each agent is also averaged by each.
+    numbers = algorithm.n_agents * algorithm.batch * n_features * algorithm.period
+    alone = numbers * _A_NUMBER * (2.5 if sharing(algorithm) == COPIES else 1.0)
+
+    def together(workers: int) -> float:
+        meeting = _A_MEETING + 2 * workers * n_features * _A_NUMBER
+        return alone / workers + (meeting if workers > 1 else 0.0)
+
+    best = min(range(1, checked_workers(None) + 1), key=together)
+    return best if alone > 1.1 * together(best) else 1
+
+
+def _say(algorithm: Algorithm, workers: int) -> None:
+    """Tell once, on standard error, why there are fewer workers than cores."""
+    many = "1 thread" if workers == 1 else f"{workers} threads"
+    text = (
+        f"ddol: {many}: with {algorithm.n_agents} agents that meet after every "
+        f"{'round' if algorithm.period == 1 else f'{algorithm.period} rounds'} more would be slower; "
+        "raise the period, or set the number of workers"
+    )
+    if text not in _told:
+        _told.add(text)
+        print(text, file=sys.stderr, flush=True)
 
 
 def checked_workers(workers: int | None) -> int:
