@@ -390,3 +390,9 @@ def test_lines_may_have_no_label(tmp_path):
         read(stream_of(tmp_path, text, labelled=True))
     rows = read(stream_of(tmp_path, "1:0.5\n2:1\n", labelled=False))
     assert np.isnan(rows.y).all() and rows.indices.tolist() == [0, 1]
+
+
+def test_lines_may_become_shorter(tmp_path):
+    long, short = "1 " + " ".join(f"{k}:1" for k in range(1, 5000)) + "\n", "2 1:1\n"
+    rows = read(stream_of(tmp_path, 3 * long + 50_000 * short))
+    assert rows.y.tolist() == [1.0] * 3 + [2.0] * 50_000

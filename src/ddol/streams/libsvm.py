@@ -38,6 +38,7 @@ from ddol.streams.text import (
 
 _MOST_INDEX = 1 << 31
 _FIRST_BYTES, _FIRST_LINES = 1 << 16, 50
+_SAMPLE = 1 << 15
 _FEATURE = re.compile(rb"[^:=\x00-\x1f]+=[^\x00-\x1f]+|[^=\x00-\x1f]+:[-+.0-9eE]+")
 _WORD = re.compile(rb"(?!(?i:nan|inf|infinity)$)[A-Za-z_\x80-\xff][-\w\x80-\xff]*")
 _LABELLED = {None: kernel.PERHAPS, True: kernel.ALWAYS, False: kernel.NEVER}
@@ -288,14 +289,35 @@ def parse_text(
     first_row, keep
         Number of the first row, and whose rows are needed; see `LibsvmStream`.
     """
-    # Room for all there can be; what is not written to takes no memory.
-    lines, pairs = count_lines(text), len(text) // len("1:1 ")
+    found = _parse_into(text, rules, first_row, keep, _likely_lines(text))
+    if found is None:
+        found = _parse_into(text, rules, first_row, keep, count_lines(text))
+    assert found is not None
+    return found
+
+
+def _likely_lines(text: Bytes) -> int:
+    """A good guess of the number of lines: counting all of them takes as long as parsing some."""
+    sample = text[:_SAMPLE]
+    return 64 + count_lines(sample) * len(text) // max(1, len(sample)) * 5 // 4
+
+
+def _parse_into(
+    text: Bytes,
+    rules: tuple[int, int, bool, int],
+    first_row: int,
+    keep: tuple[int, int, int],
+    lines: int,
+) -> _Lines | None:
+    """Rows of a text, where there is room for so many lines; None where there are more."""
+    # Room for all pairs there can be; what is not written to takes no memory.
+    pairs = len(text) // len("1:1 ")
     y, starts = np.empty(lines), np.empty(lines, dtype=np.int64)
     indptr = np.empty(lines + 1, dtype=np.int64)
     indices, data = np.empty(pairs, dtype=np.uint32), np.empty(pairs)
     # A number that needs it has more than 19 digits.
     slow_at, slow_slot = np.empty((2, 1 + len(text) // 19), dtype=np.int64)
-    bad, counts = np.empty((5, 2), dtype=np.int64), np.zeros(4, dtype=np.int64)
+    bad, counts = np.empty((5, 2), dtype=np.int64), np.zeros(5, dtype=np.int64)
     arrays: dict[str, NDArray[Any]] = {
         "text": text, "y": y, "starts": starts, "indptr": indptr, "indices": indices, "data": data,
         "slow_at": slow_at, "slow_slot": slow_slot, "bad": bad, "counts": counts,
@@ -303,12 +325,14 @@ def parse_text(
     mine, end_mine, n_agents = keep
     base, limit, lenient, labelled = rules
     job = kernel.Job(
-        size=len(text), first_row=first_row, mine=mine, end_mine=end_mine, n_agents=n_agents,
+        size=len(text), most_rows=lines, first_row=first_row, mine=mine, end_mine=end_mine, n_agents=n_agents,
         base=base, limit=limit, lenient=lenient, labelled=labelled, most_bad=len(bad),
         **{name: array.ctypes.data for name, array in arrays.items()},
     )  # fmt: skip
     kernel.parse(job)
-    n, nnz, n_slow, n_bad = counts.tolist()
+    n, nnz, n_slow, n_bad, more = counts.tolist()
+    if more:
+        return None
     for at, slot in zip(slow_at[:n_slow].tolist(), slow_slot[:n_slow].tolist(), strict=True):
         value = exact_number(text, at)
         if slot < 0:

@@ -121,6 +121,8 @@ class Job(NamedTuple):
     text: int
     """uint8 (size,): bytes that end with a newline."""
     size: int
+    most_rows: int
+    """Rows that there is room for."""
     first_row: int
     """Number of the first row in the stream, which decides whose it is."""
     mine: int
@@ -151,7 +153,7 @@ class Job(NamedTuple):
     """int64 (most_bad, 2): place and kind of the first errors."""
     most_bad: int
     counts: int
-    """int64 (4,): rows, values, numbers left to the caller, bad lines."""
+    """int64 (5,): rows, values, numbers left to the caller, bad lines, whether there were more rows."""
 
 
 @inner(inlined=True)
@@ -215,6 +217,9 @@ def _parse_lines(job):
         if text[p] == _NEWLINE or text[p] == _HASH:
             p = _skip_line(text, p, job.size)
             continue
+        if row == job.most_rows:
+            counts[4] = 1
+            break
         integers(job.starts)[row] = p
         if job.n_agents and not job.mine <= agent < job.end_mine:
             floats(job.y)[row] = np.nan
