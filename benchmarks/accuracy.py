@@ -1,15 +1,21 @@
 """Progressive error of the algorithms that need no tuning, at their defaults.
 
-``python -m benchmarks.accuracy`` prints Markdown tables: the paper's data sets on one agent and on
-networks, the same with every feature in a random unit between 10⁻⁶ and 10⁶, data of scikit-learn,
-and what delayed answers cost. One pass, one seeded shuffle, a constant feature as intercept, no
-option but the loss.
+``python -m benchmarks.accuracy`` prints Markdown tables: the paper's data sets on one agent, on networks,
+with rare exchanges and late answers, beside Vowpal Wabbit and river on one agent; the same with every
+feature in a random unit and at a random offset; data of scikit-learn; what delayed answers cost. One
+pass, one seeded shuffle, a constant feature as intercept, no option but the loss.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn import datasets
@@ -19,13 +25,20 @@ from benchmarks.data import Arrays, arrays, standardised
 from ddol.algorithm import Algorithm
 from ddol.measure.regret import regret
 
-NETWORKS = {
-    "1": 1,
-    "complete 4": 4,
-    "complete 16": 16,
-    "ring 4": ddol.ring(4),
-    "ring 16": ddol.ring(16),
+CONDITIONS: dict[str, tuple[Any, dict[str, int]]] = {
+    "1": (1, {}),
+    "1, delay 100": (1, {"delay": 100}),
+    "4, delay 100": (4, {"delay": 100}),
+    "16": (16, {}),
+    "ring 16": (ddol.ring(16), {}),
+    "torus 16": (ddol.torus(4, 4), {}),
+    "16, period 16": (16, {"period": 16}),
+    "16, period 256": (16, {"period": 256}),
+    "64": (64, {}),
 }
+VW_OPTIONS = ("", "--coin", "--sgd")
+RIVER_MOST = 60_000
+"""Examples that river is asked to learn: it takes some 20 µs for each of their values."""
 ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "adaptive": ddol.adaptive,
     "coin": ddol.coin,
@@ -61,9 +74,12 @@ def shuffled(name: str, X: np.ndarray, labels: np.ndarray) -> Arrays:
 
 
 def in_random_units(data: Arrays) -> Arrays:
-    """Every feature times 10 to the power of −6 … 6."""
-    factors = 10.0 ** np.random.default_rng(1).uniform(-6, 6, data.X.shape[1])
-    return Arrays(data.name, np.ascontiguousarray(data.X * factors), data.y)
+    """Every dense feature at an offset of some deviations, and all times 10 to the power of −6 … 6."""
+    rng = np.random.default_rng(1)
+    factors = 10.0 ** rng.uniform(-6, 6, data.X.shape[1])
+    offsets = rng.normal(size=data.X.shape[1]) * 5.0 * data.X.std(axis=0)
+    dense = np.mean(data.X != 0.0, axis=0) > 0.99
+    return Arrays(data.name, np.ascontiguousarray((data.X + dense * offsets) * factors), data.y)
 
 
 def percent(algorithm: Algorithm, data: Arrays, network: object = 1, **places: int) -> str:
@@ -85,12 +101,50 @@ def table(head: list[str], rows: Iterator[list[str]]) -> None:
 
 
 def networks(data: list[Arrays]) -> Iterator[list[str]]:
-    """Rows: algorithm, loss and data against networks."""
+    """Rows: algorithm, loss and data against conditions; peers have the first of them."""
     for one in data:
         for name, preset in ALGORITHMS.items():
             for loss in LOSSES:
-                errors = [percent(preset(loss), one, network) for network in NETWORKS.values()]
-                yield [one.name, name, loss, *errors]
+                yield [
+                    one.name,
+                    name,
+                    loss,
+                    *(percent(preset(loss), one, net, **k) for net, k in CONDITIONS.values()),
+                ]
+        rest = ["–"] * (len(CONDITIONS) - 1)
+        for option in VW_OPTIONS:
+            for loss in LOSSES:
+                yield [one.name, f"VW {option}".strip(), loss, vw_percent(one, option, loss), *rest]
+        if len(one.y) <= RIVER_MOST:
+            yield [one.name, "river, standardised", "logistic", river_percent(one), *rest]
+
+
+def vw_percent(data: Arrays, option: str, loss: str) -> str:
+    """Vowpal Wabbit's progressive error, which has an intercept of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "data.vw"
+        with path.open("w") as out:
+            for x, y in zip(data.X, data.y, strict=True):
+                filled = " ".join(f"{d}:{x[d]:.9g}" for d in np.flatnonzero(x))
+                out.write(f"{int(y)} | {filled}\n")
+        command = [sys.executable, "-m", "vowpalwabbit", "-d", str(path), "--loss_function", loss]
+        command += ["--binary", "--no_stdin", *option.split()]
+        said = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = re.search(r"average loss = (\S+)", said.stderr + said.stdout)
+    return f"{100 * float(found.group(1)):.2f}" if found else "–"
+
+
+def river_percent(data: Arrays) -> str:
+    """Progressive error of river's logistic regression behind its standard scaler."""
+    from river import linear_model, preprocessing
+
+    model = preprocessing.StandardScaler() | linear_model.LogisticRegression()
+    wrong = 0
+    for x, y in zip(data.X.tolist(), data.y > 0, strict=True):
+        features = dict(enumerate(x))
+        wrong += model.predict_one(features) != bool(y)
+        model.learn_one(features, bool(y))
+    return f"{100 * wrong / len(data.y):.2f}"
 
 
 def units(data: list[Arrays]) -> Iterator[list[str]]:
@@ -100,7 +154,7 @@ def units(data: list[Arrays]) -> Iterator[list[str]]:
         for name, preset in ALGORITHMS.items():
             pairs = [
                 f"{percent(preset('hinge'), one, n)} → {percent(preset('hinge'), scaled, n)}"
-                for n in (1, NETWORKS["ring 16"])
+                for n in (1, ddol.ring(16))
             ]
             yield [one.name, name, *pairs]
 
@@ -121,12 +175,9 @@ def delays(data: list[Arrays]) -> Iterator[list[str]]:
     """Rows: what answers that come later cost, in mistakes more than without a delay."""
     for one in data:
         for name, preset in ALGORITHMS.items():
-            for network in ("1", "ring 4"):
-                errors = [
-                    percent(preset("hinge"), one, NETWORKS[network], delay=delay)
-                    for delay in DELAYS
-                ]
-                yield [one.name, name, network, *errors]
+            for network in (1, ddol.ring(4)):
+                errors = [percent(preset("hinge"), one, network, delay=delay) for delay in DELAYS]
+                yield [one.name, name, str(getattr(network, "name", network)), *errors]
 
 
 def regrets() -> Iterator[list[str]]:
@@ -154,7 +205,7 @@ def main() -> None:
     data = [arrays(name, options.examples) for name in SETS if whole]
     wanted = options.only or "networks units others delays regrets"
     if "networks" in wanted:
-        table(["data", "algorithm", "loss", *NETWORKS], networks(data))
+        table(["data", "algorithm", "loss", *CONDITIONS], networks(data))
     if "units" in wanted:
         table(["data", "algorithm", "1 agent", "ring of 16"], units(data))
     if "others" in wanted:

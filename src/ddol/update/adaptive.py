@@ -76,8 +76,9 @@ def _stride(p, eta, g, steps, norms, root, move):
 
 
 @inner(inlined=True)
-def _turn(w, d, D, lead, z):
-    """Add a gradient to P, and keep g̃/√P in MOVE; what it would change the score by."""
+def _turn(w, d, D, lead):
+    """Add the gradient along the x̃ in MOVE to P, and put g̃/√P in its place; what that moves the score by."""
+    z = w[MOVE * D + d]
     g = lead * z
     root = math.sqrt(w[ROOT * D + d] * w[ROOT * D + d] + g * g)
     w[ROOT * D + d] = root
@@ -96,7 +97,8 @@ def _turn_absent(w, s, index, n, D, lead):
         if w[MOVE * D + d] != _PRESENT:
             z = at.absent(w, d, D)
             norm += z * z
-            move += _turn(w, d, D, lead, z)
+            w[MOVE * D + d] = z
+            move += _turn(w, d, D, lead)
     return norm, move
 
 
@@ -127,8 +129,10 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
     for j in range(n):
         d = column(index, j)
         z = at.met(w, d, D, x[j], first)
+        w[MOVE * D + d] = z
         norm += z * z
-        move += _turn(w, d, D, lead, z)
+    for j in range(n):
+        move += _turn(w, column(index, j), D, lead)
     intercept = _intercept(s)
     root = math.sqrt(s[ROOT0] * s[ROOT0] + g * g)
     s[STEPS] += 1.0

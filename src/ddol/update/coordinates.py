@@ -172,18 +172,20 @@ def in_units_of_answers(s, p, score):
 
 @inner
 def observe(w, s, p, x, index, n, D):
-    weight, reached = s[WEIGHT], 0
+    # Short loops over few rows: one over all of them would not use vector registers.
+    weight, reached = s[WEIGHT], 0.0
     for j in range(n):
         d = column(index, j)
-        counted = weight if x[j] != 0.0 else 0.0
-        apart = deviation(w, d, D, x[j])
-        filled = w[FILLED * D + d] + counted
+        filled = w[FILLED * D + d] + (weight if x[j] != 0.0 else 0.0)
         w[FILLED * D + d] = filled
-        w[SUM * D + d] += counted * apart
-        w[SQUARES * D + d] += counted * apart * apart
-        reached += filled >= w[NEXT * D + d]
+        reached += 1.0 if filled >= w[NEXT * D + d] else 0.0
+    for j in range(n):
+        d = column(index, j)
+        apart = deviation(w, d, D, x[j]) if x[j] != 0.0 else 0.0
+        w[SUM * D + d] += weight * apart
+        w[SQUARES * D + d] += weight * apart * apart
     s[SEEN] += 1.0
-    if reached > 0:
+    if reached > 0.0:
         list_due(w, s, index, n, D)
 
 
@@ -357,11 +359,13 @@ def to_message(w, s, index, n, D, out, row):
     """Three rows of a message, from `row` on: filled, sum, squares."""
     share = 1.0 / s[WEIGHT]
     for j in range(n):
+        out[row * n + j] = share * w[FILLED * D + column(index, j)]
+    for j in range(n):
         d = column(index, j)
-        filled = w[FILLED * D + d]
-        out[row * n + j] = share * filled
-        out[(row + 1) * n + j] = share * (w[SUM * D + d] + filled * w[REFERENCE * D + d])
-        out[(row + 2) * n + j] = share * w[SQUARES * D + d]
+        total = w[SUM * D + d] + w[FILLED * D + d] * w[REFERENCE * D + d]
+        out[(row + 1) * n + j] = share * total
+    for j in range(n):
+        out[(row + 2) * n + j] = share * w[SQUARES * D + column(index, j)]
 
 
 @inner
@@ -371,16 +375,20 @@ def from_message(w, s, index, n, D, averaged, row):
     What a row alone made due waits no more: averaged counts decide. Features may be counted from any
     place on, so they cannot be listed here.
     """
-    weight, reached = s[WEIGHT], 0
+    weight, reached = s[WEIGHT], 0.0
     for j in range(n):
         d = column(index, j)
         filled, due = weight * averaged[row * n + j], abs(w[NEXT * D + d])
         w[FILLED * D + d] = filled
-        w[SUM * D + d] = weight * averaged[(row + 1) * n + j] - filled * w[REFERENCE * D + d]
-        w[SQUARES * D + d] = weight * averaged[(row + 2) * n + j]
         w[NEXT * D + d] = due
-        reached += filled >= due
-    if reached > 0:
+        reached += 1.0 if filled >= due else 0.0
+    for j in range(n):
+        d = column(index, j)
+        total = weight * averaged[(row + 1) * n + j]
+        w[SUM * D + d] = total - w[FILLED * D + d] * w[REFERENCE * D + d]
+    for j in range(n):
+        w[SQUARES * D + column(index, j)] = weight * averaged[(row + 2) * n + j]
+    if reached > 0.0:
         for j in range(n):
             d = column(index, j)
             if w[FILLED * D + d] >= w[NEXT * D + d] and retake(w, s, d, D):
