@@ -57,7 +57,7 @@ def predict(path: str, data: DataOptions, out: str | None, wanted: Wanted) -> No
         model.probability()
     if wanted.agent is not None:
         model.agent_number(wanted.agent)
-    stream = open_stream(data.data, read_options(data, model.encoding.kinds))
+    stream = open_stream(data.data, read_options(data, model.encoding.kinds, labelled=None))
     if out is not None:
         check_writable(out)
     with _opened(out) as file:

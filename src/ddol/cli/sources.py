@@ -24,8 +24,17 @@ from ddol.streams.stream import Stream
 _PIECE, _PIECES = 1 << 16, 1024
 
 
-def read_options(options: DataOptions, kinds: Mapping[str, str] | None = None) -> ReadOptions:
-    """How files are read; ``kinds`` of columns are those of an encoding that is known."""
+def read_options(
+    options: DataOptions, kinds: Mapping[str, str] | None = None, labelled: bool | None = True
+) -> ReadOptions:
+    """How files are read.
+
+    Parameters
+    ----------
+    options : DataOptions
+    kinds : kind of every column of a table, where an encoding knows it
+    labelled : whether examples must have labels; None where they may
+    """
     return ReadOptions(
         format=options.format,
         index_base=0 if options.zero_based else 1,
@@ -34,6 +43,7 @@ def read_options(options: DataOptions, kinds: Mapping[str, str] | None = None) -
         label=options.label,
         weight=options.weight,
         kinds=kinds,
+        labelled=labelled,
     )
 
 

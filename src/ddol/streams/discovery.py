@@ -303,6 +303,8 @@ def _classes(
         return checked_classes(wishes.classes, "--labels")
     found = _ordered({label for each in peeks for label in each.labels})
     where = peeks[0].name
+    if not found:
+        raise DataError(f"{where}: found examples without labels, expected one for each")
     numbers = [label for label in found if not isinstance(label, str)]
     if len(numbers) > 2 and any(label != round(label) for label in numbers):
         raise DataError(

@@ -120,6 +120,8 @@ class Encoder:
         encoding = self.start
         y = self.start.answers(block.y, where) if self.labelled else np.zeros(len(block))
         rows = replace(block, y=y) if y is not block.y else block
+        if self.labelled and np.isnan(y.sum()):
+            _refuse_unlabelled(rows, where)
         if encoding.columns is not None:
             rows = self._by_position(rows)
         if encoding.bits is not None:
@@ -349,6 +351,16 @@ class Encoder:
 
 
 _FILL = "expected none; drop the row, or fill it with --missing zero or --missing mean"
+
+
+def _refuse_unlabelled(rows: Rows, where: Where) -> None:
+    """Rows that were passed over for other processes are empty; others must have a label."""
+    missing = np.isnan(rows.y)
+    if not rows.dense:
+        missing &= np.diff(rows.indptr) > 0
+    if missing.any():
+        place = where(int(missing.argmax()))
+        raise DataError(f"{place}: found a missing label, expected one; drop the row")
 
 
 def _lost(name: str, table: Table) -> str:
