@@ -94,3 +94,30 @@ def test_plots_share_their_axes():
         four.plot(what="colour")
     with pytest.raises(ValueError, match="no theorem on mistakes holds for dogd"):
         ddol.run(ddol.dogd(), (X, Y), 2).plot(what="bound")
+
+
+@pytest.mark.parametrize("engine", ["local", "threads"])
+def test_weights_over_time(engine):
+    trace = ddol.run(ddol.dogd(), (X, Y), ddol.ring(4), record_weights=10, engine=engine)
+    history = trace.weight_history
+    assert history.rounds.tolist() == list(range(10, 61, 10))
+    assert history.weights.shape == (6, 4, 1, 4)
+    assert np.array_equal(history.weights[-1], trace.weights)
+    half = ddol.run(ddol.dogd(), (X[:120], Y[:120]), ddol.ring(4))
+    np.testing.assert_allclose(history.weights[2], half.weights, rtol=1e-12)
+    assert len(trace.plot(what="weights").lines) == 4
+    assert np.array_equal(pickle.loads(pickle.dumps(trace)).weight_history.rounds, history.rounds)
+
+
+def test_a_long_history_is_thinned():
+    trace = ddol.run(ddol.dogd(), (X, Y), 1, passes=5, record_weights=1)
+    assert trace.rounds == 1200
+    assert len(trace.weight_history.rounds) < 512
+    assert set(np.diff(trace.weight_history.rounds)) == {4}
+
+
+def test_weights_that_were_not_recorded():
+    with pytest.raises(ValueError, match="run with record_weights=k"):
+        ddol.run(ddol.dogd(), (X, Y), 2).plot(what="weights")
+    with pytest.raises(ValueError, match="`record_weights` must be at least 1"):
+        ddol.run(ddol.dogd(), (X, Y), 2, record_weights=0)

@@ -125,6 +125,21 @@ class Moment:
     absent: np.ndarray | None = None
 
 
+@dataclass(frozen=True)
+class WeightHistory:
+    """Weights over time.
+
+    Parameters
+    ----------
+    rounds : (points,)
+    weights : (points, copies, outputs, D)
+        After these rounds; one copy where all agents share it.
+    """
+
+    rounds: np.ndarray
+    weights: np.ndarray
+
+
 class Recorder:
     """Collects curves, at the rounds that `spacing` gives."""
 
@@ -229,6 +244,8 @@ class Trace:
         The run by its (virtual) time, where a schedule has one; the last is its end.
     events : Events
         What happened, where it was recorded.
+    weight_history : WeightHistory
+        Weights over time, with ``record_weights``.
     encoding : Encoding
         What columns, labels and sites of the data are called, where it is known.
     """
@@ -253,6 +270,7 @@ class Trace:
     dropped: int = 0
     moments: tuple[Moment, ...] = ()
     events: Any = None
+    weight_history: WeightHistory | None = None
     encoding: Any = None
 
     @property
@@ -418,8 +436,8 @@ class Trace:
         ----------
         ax : matplotlib axes, optional
         what : str
-            "mistakes" (error rate so far), "loss" (mean loss so far), "consensus", "traffic" or "bound"
-            (mistakes beside the theorem that covers the run).
+            "mistakes" (error rate so far), "loss" (mean loss so far), "consensus", "traffic", "bound"
+            (mistakes beside the theorem that covers the run), "certificate" or "weights" (over time).
         against : "examples" seen by all agents, or "rounds", optional
             By default as the chart has it.
         """

@@ -26,6 +26,7 @@ from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state
 from ddol.engines.state_checks import check_state
 from ddol.engines.traffic import Traffic
+from ddol.engines.weight_record import WeightRecord
 from ddol.engines.worker import Snapshots
 from ddol.schedules.events import Events
 from ddol.streams.rows import Block, Rows, no_rows
@@ -145,6 +146,7 @@ class Learner:
         self.on_predicted: Callable[[Block], None] | None = None
         """Called with every piece that was played, and the scores its rows were predicted with."""
         self.recorder = Recorder(algorithm.n_agents)
+        self.weight_record: WeightRecord | None = None
         self.traffic = Traffic(algorithm)
         self.open_round = OpenRound(algorithm.n_agents, algorithm.batch)
         schedule = self.setup.schedule
@@ -187,6 +189,8 @@ class Learner:
                     self.on_predicted(piece)
                 if self.log is not None:
                     self.log.add(piece)
+                if self.weight_record is not None:
+                    self.weight_record.look(before + hi, engine)
                 between = position if hi == block.n_rounds else None
                 if between is not None:
                     self.position = between
@@ -326,6 +330,8 @@ class Learner:
             size = min(size, KEPT)
         if self.on_progress is not None:
             size = min(size, self._next_power(before) - before)
+        if self.weight_record is not None:
+            size = min(size, self.weight_record.next_round(before) - before)
         return size
 
     def _next_power(self, rounds: int) -> int:
@@ -480,6 +486,7 @@ class Learner:
             version=__version__,
             state=state,
             dropped=dropped,
+            weight_history=None if self.weight_record is None else self.weight_record.history(),
             moments=_moments(engine),
             events=self._events() if scheduled is None else scheduled.events(),
         )

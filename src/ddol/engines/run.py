@@ -12,6 +12,7 @@ from ddol.algorithm import Algorithm
 from ddol.communicate.graph import Topology
 from ddol.engines.answers import encoded
 from ddol.engines.learner import Feed, Learner, Progress, Setup
+from ddol.engines.weight_record import WeightRecord
 from ddol.schedules.conditions import Conditions
 from ddol.schedules.events import Events
 from ddol.schedules.schedule import OwnSchedule, Schedule, schedule_of
@@ -36,6 +37,7 @@ def run(
     conditions: Conditions | None = None,
     record: bool = False,
     replay: Events | None = None,
+    record_weights: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     live: bool | int = False,
     **changes: Any,
@@ -65,6 +67,8 @@ def run(
         Keep the list of events in ``trace.events``.
     replay : Events, optional
         Play what happened in another run, over the same data.
+    record_weights : int, optional
+        Keep the weights of every so many rounds in ``trace.weight_history``; at most 512 times.
     on_progress : function of Progress, optional
         Called about four times a second, and whenever the number of examples passes a power of two.
         What it raises ends the run.
@@ -98,6 +102,8 @@ def run(
     with ExitStack() as stack:
         learner = Learner(algorithm, setup, on_progress=on_progress)
         stack.callback(learner.close)
+        if record_weights is not None:
+            learner.weight_record = WeightRecord(record_weights)
         if live is not False:
             page = stack.enter_context(_live_page(algorithm, feed, setup, live))
             learner.on_progress = page if on_progress is None else _both(page, on_progress)

@@ -72,12 +72,13 @@ class MistakeBound:
 
 def applicable_bound(algorithm: Algorithm, n_experts: int | None) -> MistakeBound | None:
     """The bound on an algorithm's mistakes; None where no theorem holds, or for other algorithms."""
-    if not isinstance(algorithm.update, Majority) or n_experts is None:
+    if algorithm.update.family != Majority.family or n_experts is None:
         return None
     made = find_theorem(algorithm)
     if not made.holds or made.theorem is None:
         return None
-    return MistakeBound(made.theorem, n_experts, algorithm.n_agents, algorithm.update.alpha)
+    alpha: float = algorithm.update.alpha  # type: ignore[attr-defined]  # the family has it
+    return MistakeBound(made.theorem, n_experts, algorithm.n_agents, alpha)
 
 
 def check_bounds(trace: Trace) -> dict[str, Any]:

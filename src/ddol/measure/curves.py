@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ddol.trace import Trace
 
 _FEW = 10
+_MOST_WEIGHTS = 7
 
 
 def mistakes_chart(trace: Trace) -> Chart:
@@ -144,6 +145,19 @@ def certificate_chart(trace: Trace) -> Chart:
     )
 
 
+def weights_chart(trace: Trace) -> Chart:
+    """The largest weights over time, averaged over the agents, of the first output."""
+    history = trace.weight_history
+    if history is None:
+        raise ValueError("no weights were recorded; run with record_weights=k")
+    mean = history.weights.mean(axis=1)[:, 0]
+    largest = np.argsort(-np.abs(mean[-1]), kind="stable")[:_MOST_WEIGHTS]
+    lines = [Line(f"w{j}", history.rounds, mean[:, j], colour=k) for k, j in enumerate(largest)]
+    told = ", ".join(f"w{j} {mean[-1, j]:.3g}" for j in largest)
+    words = f"At the end: {told}."
+    return Chart("Weights over time", words, "rounds", "weight", tuple(lines), from_zero=False)
+
+
 CHARTS: dict[str, Callable[[Trace], Chart]] = {
     "mistakes": mistakes_chart,
     "loss": loss_chart,
@@ -151,6 +165,7 @@ CHARTS: dict[str, Callable[[Trace], Chart]] = {
     "traffic": traffic_chart,
     "bound": bound_chart,
     "certificate": certificate_chart,
+    "weights": weights_chart,
 }
 _EXAMPLES = "examples seen by all agents"
 

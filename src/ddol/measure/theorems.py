@@ -180,9 +180,9 @@ def find_theorem(algorithm: Algorithm) -> Applicability:
 
 def _theorem_about(algorithm: Algorithm) -> Theorem | None:
     update, alone = algorithm.update, algorithm.n_agents == 1
-    if isinstance(update, MirrorDescent):
+    if update.family == MirrorDescent.family:
         return DOMD
-    if not isinstance(update, Majority):
+    if update.family != Majority.family:
         return None
     dual = algorithm.average == "dual"
     if update.randomized:
