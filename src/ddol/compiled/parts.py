@@ -163,6 +163,11 @@ def packed(values: tuple) -> bytes:
     return layout_of(type(values)).pack(*flat(values))
 
 
+def loaded_names() -> set[str]:
+    """Names in the store of all code that this process has loaded."""
+    return {name for name in _loaded if " " not in name}
+
+
 def on_compiling(say: Callable[[str], object]) -> None:
     """Tell somebody else than standard error when ddol's own code has to be compiled first."""
     _Waiting.say = say

@@ -1,0 +1,67 @@
+"""The build backend: setuptools, after compiling ddol's own functions for this processor's level.
+
+What is compiled goes into ``ddol/compiled/shipped``. Where that fails, or ``DDOL_PRECOMPILE=0`` is set, the
+package is as good, and its first run compiles.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+from setuptools import build_meta
+from setuptools.build_meta import (  # noqa: F401, the rest of the interface
+    build_sdist,
+    get_requires_for_build_sdist,
+    prepare_metadata_for_build_editable,
+    prepare_metadata_for_build_wheel,
+)
+
+_ROOT = Path(__file__).parent.parent
+_NEEDED = ("numpy", "scipy", "numba", "llvmlite", "click", "rich", "safetensors", "scikit-learn")
+
+
+def get_requires_for_build_wheel(config_settings=None):
+    """Return what it takes to compile: dependencies that users have anyway."""
+    plain = build_meta.get_requires_for_build_wheel(config_settings)
+    if not _wanted():
+        return plain
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return plain + [each for each in project["dependencies"] if each.startswith(_NEEDED)]
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    """Compile, then build."""
+    _precompile()
+    return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+
+
+def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+    """Compile, then build a wheel that points to the source."""
+    _precompile()
+    return build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
+
+
+get_requires_for_build_editable = get_requires_for_build_wheel
+
+
+def _wanted():
+    return os.environ.get("DDOL_PRECOMPILE", "1") != "0"
+
+
+def _precompile():
+    shipped = _ROOT / "src" / "ddol" / "compiled" / "shipped"
+    for old in shipped.glob("*"):
+        old.unlink()
+    if not _wanted():
+        return
+    with tempfile.TemporaryDirectory() as cache:
+        done = subprocess.run(
+            [sys.executable, "-m", "ddol.precompile", "--ship", str(shipped)],
+            env={**os.environ, "PYTHONPATH": str(_ROOT / "src"), "DDOL_CACHE_DIR": cache},
+            check=False,
+        )
+    if done.returncode != 0:
+        print("ddol: nothing could be compiled beforehand; the first run will", file=sys.stderr)
