@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test lint unit bench dist docs clean
+.PHONY: run test test-oldest hostile lint unit bench dist docs clean
 
 run: .venv/.installed
 	$(BIN)/ddol train --agents 4
@@ -19,6 +19,18 @@ lint: .venv/.installed-dev
 
 unit: .venv/.installed-dev
 	$(BIN)/pytest -n 2 --dist loadfile
+
+# The tests with the oldest supported version of every dependency.
+test-oldest: .venv/.installed-dev
+	$(BIN)/pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv venv --quiet --clear .venv-oldest
+	$(BIN)/uv pip install --quiet --python .venv-oldest/bin/python --resolution lowest-direct \
+	  --only-binary :all: --no-binary ddol -e '.[test]'
+	.venv-oldest/bin/python -m pytest -n 2 --dist loadfile
+
+# Damaged files, killed and silent processes, at length: make hostile ARGS="--tries 10000"
+hostile: .venv/.installed-dev
+	$(BIN)/python -m tests.hostile $(ARGS)
 
 bench: .venv/.installed-dev
 	$(BIN)/pip install --quiet -e '.[bench]'
@@ -54,5 +66,5 @@ dist: .venv/bin/pip
 	touch $@ .venv/.installed
 
 clean:
-	rm -rf .venv build dist site docs/generated *.egg-info src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest build dist site docs/generated *.egg-info src/*.egg-info src/ddol/compiled/shipped .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
