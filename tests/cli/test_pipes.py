@@ -48,6 +48,18 @@ def test_gzip_on_standard_input(tmp_path, long_file):
     assert found["examples"] == 30_000
 
 
+def wait_for_reader(pid: int, pipe: Path) -> None:
+    """Return when a process has opened a pipe and had a moment to wait for its first line."""
+    if not Path("/proc/self/fd").exists():
+        time.sleep(10.0)
+        return
+    for _ in range(600):
+        if any(link.resolve() == pipe for link in Path(f"/proc/{pid}/fd").iterdir()):
+            break
+        time.sleep(0.1)
+    time.sleep(0.5)
+
+
 @pytest.mark.parametrize("written", [b"", b"1 1:1\n-1 1:-1\n" * 40])
 def test_a_named_pipe_does_not_keep_the_first_signal_waiting(tmp_path, written):
     pipe = tmp_path / "pipe"
@@ -56,7 +68,7 @@ def test_a_named_pipe_does_not_keep_the_first_signal_waiting(tmp_path, written):
     writer = os.open(pipe, os.O_RDWR)  # does not wait for a reader
     try:
         os.write(writer, written)
-        time.sleep(3.0)
+        wait_for_reader(process.pid, pipe)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=20)
     finally:
