@@ -415,6 +415,16 @@ class Trace:
         found: Trace = _measure("saved").load_trace(path)
         return found
 
+    def __repr__(self) -> str:
+        """What it is, and the table: a screen of text."""
+        mixing = f" ({self.topology}, {self.mixing})" if self.agents > 1 else ""
+        head = (
+            f"Trace of {self.name}: {self.agents} agent{'s' * (self.agents > 1)}{mixing}, "
+            f"{self.rounds:,} rounds, {self.examples:,} examples in {self.seconds:.3g} s, "
+            f"engine {self.engine}"
+        )
+        return f"{head}\n{self.table()}"
+
     def table(self) -> str:
         """A row per agent (the first ten, and the total) as text, and the size of the model."""
         lines = [f"{'agent':>7} {'examples':>10} {'mistakes':>10} {'error %':>8} {'mean loss':>11}"]

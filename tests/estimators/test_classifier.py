@@ -12,6 +12,8 @@ from sklearn.preprocessing import StandardScaler
 
 import ddol
 from ddol import DDOLClassifier
+from ddol.streams.rows import Rows
+from ddol.update.losses import loss_named
 
 X, Y = make_classification(300, 8, n_informative=5, n_classes=2, random_state=0)
 LETTERS = np.array(["a", "b", "c"])
@@ -105,7 +107,7 @@ def test_columns_and_attributes():
 
 
 def test_a_score_of_zero_is_the_second_class():
-    model = DDOLClassifier(fit_intercept=False).fit(X, Y)
+    model = DDOLClassifier("dogd", fit_intercept=False).fit(X, Y)
     assert model.predict(np.zeros((1, 8))) == [1]
 
 
@@ -222,3 +224,56 @@ def test_threads_give_the_same_model():
     threads = clone(model).set_params(engine="threads", workers=2).fit(digits, answers)
     np.testing.assert_allclose(threads.coef_, local.coef_, rtol=1e-9, atol=1e-12)
     assert (threads.trace_.engine, threads.trace_.workers) == ("threads", 2)
+
+
+@pytest.mark.parametrize("algorithm", ["adaptive", "coin", "newton", "dogd"])
+@pytest.mark.parametrize("made", [np.asarray, sp.csr_matrix])
+def test_a_prediction_is_what_the_learner_would_have_predicted(algorithm, made):
+    model = DDOLClassifier(algorithm, n_agents=3, topology="ring", random_state=0)
+    model.partial_fit(made(X[:150]), Y[:150], classes=[0, 1])
+    far = X[150:] * np.where(np.arange(len(X) - 150) % 2, 1.0, 40.0)[:, None]
+    rows = Rows.from_dense(np.hstack([np.ones((len(far), 1)), far]), np.zeros(len(far)))
+    expected = model._agents.learner.scores(rows)[:, 0]
+    np.testing.assert_allclose(model.decision_function(made(far)), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_scikit_learns_names():
+    ours = DDOLClassifier(loss="log_loss", max_iter=2, random_state=0).fit(X, Y)
+    same(ours, DDOLClassifier(loss="logistic", passes=2, random_state=0).fit(X, Y))
+    assert ours.n_iter_ == 2
+    huber = DDOLClassifier("dogd", loss="modified_huber", random_state=0).fit(X, Y)
+    chances = huber.predict_proba(X)[:, 1]
+    np.testing.assert_allclose(chances, (huber.decision_function(X).clip(-1, 1) + 1) / 2)
+    z = np.linspace(-3, 3, 25)
+    theirs = np.where(z < -1.0, -4.0 * z, np.maximum(0.0, 1.0 - z) ** 2)
+    np.testing.assert_allclose(loss_named("modified_huber").values(z, 1.0), theirs)
+
+
+@pytest.mark.parametrize("algorithm", ["adaptive", "dual_averaging"])
+def test_l1_makes_weights_zero(algorithm):
+    rng = np.random.default_rng(0)
+    noisy = np.hstack([X, rng.standard_normal((len(X), 30))])
+    plain = DDOLClassifier(algorithm, random_state=0).fit(noisy, Y)
+    sparse = DDOLClassifier(algorithm, penalty="l1", alpha=0.1, random_state=0).fit(noisy, Y)
+    assert np.count_nonzero(sparse.coef_) < np.count_nonzero(plain.coef_)
+
+
+def test_a_topology_by_name_needs_a_number_of_agents():
+    with pytest.raises(ValueError, match="topology='ring' does not say how many agents there are"):
+        DDOLClassifier(topology="ring").fit(X, Y)
+    assert (
+        DDOLClassifier(topology="ring").fit(X, Y, agents=np.arange(len(Y)) % 5).trace_.agents == 5
+    )
+
+
+def test_verbose_two_tells_how_it_goes(capsys):
+    DDOLClassifier(passes=1, verbose=2).fit(X, Y)
+    lines = capsys.readouterr().out.splitlines()
+    assert any("128 examples, mean loss" in line for line in lines)
+    assert lines[-1].startswith("-- pass 1 of 1: mean loss so far")
+
+
+def test_a_trace_is_shown_on_one_screen():
+    shown = repr(DDOLClassifier(n_agents=40, topology="ring").fit(X, Y).trace_)
+    assert len(shown.splitlines()) < 24 and max(map(len, shown.splitlines())) < 120
+    assert "40 agents (ring" in shown

@@ -402,6 +402,10 @@ class Learner:
         """Counters after the last full round, to be read only."""
         return self.opened(0).counters()
 
+    def ended(self) -> State:
+        """The state as if the stream ended here, to be read only."""
+        return self._delivered(self._ended()).counters()
+
     def weights(self) -> np.ndarray:
         """Weights (copies, outputs, D) with which agents predict, averaged over rounds if asked for."""
         engine = self._delivered(self._ended())

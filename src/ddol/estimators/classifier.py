@@ -35,9 +35,9 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
     algorithm : str or Algorithm, default="adaptive"
         A preset of `ddol.presets` (``"adaptive"``, ``"dogd"``, ``"doeg"``, …) or an `Algorithm` of your
         own. Parameters that are None leave what the algorithm has.
-    loss : {"hinge", "squared_hinge", "logistic", "perceptron"} or Loss, default=None
+    loss : {"hinge", "squared_hinge", "logistic", "modified_huber", "perceptron"} or Loss, default=None
         None is the algorithm's own (``"hinge"`` for most). ``"logistic"``, which scikit-learn calls
-        ``"log_loss"``, has `predict_proba`.
+        ``"log_loss"``, and ``"modified_huber"`` have `predict_proba`.
     C : float, default=None
         Weight of the loss in the objective C·loss + alpha·‖w‖²/2.
     penalty : {"l2", "l1", "elasticnet"}, default=None
@@ -119,7 +119,9 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
     """
 
     classes_: np.ndarray
-    _losses: ClassVar[tuple[str, ...]] = ("hinge", "squared_hinge", "logistic", "perceptron")
+    _losses: ClassVar[tuple[str, ...]] = (
+        "hinge", "squared_hinge", "logistic", "modified_huber", "perceptron",
+    )  # fmt: skip
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **LinearAgents._parameter_constraints,
         "loss": [StrOptions({*_losses, "log_loss"}), Loss, None],
@@ -259,8 +261,11 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
 
     @available_if(_knows_chances)
     def predict_proba(self, X: Any, agents: Any = None) -> np.ndarray:
-        """Chances (n, n_classes) by the logistic function; those of several classes are normalised."""
-        chances = expit(self._scores(X, agents))
+        """Chances (n, n_classes) as the loss has them; those of several classes are normalised."""
+        scores, chance = self._scores(X, agents), self._loss().probability
+        assert chance is not None
+        logistic = self._loss().name == "logistic"
+        chances = expit(scores) if logistic else np.vectorize(chance, otypes=[float])(scores)
         if chances.shape[1] == 1:
             return np.hstack([1.0 - chances, chances])
         total = chances.sum(axis=1, keepdims=True)

@@ -16,6 +16,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ddol.algorithm import Algorithm
+from ddol.engines.scoring import scores
 from ddol.estimators.agents import CONSTRAINTS, COUNT, LearningAgents, NotFiniteError
 from ddol.estimators.placing import LINEAR_PRESETS, Penalty, linear_algorithm, loss_of
 from ddol.estimators.training_rows import TrainingRows
@@ -97,15 +98,32 @@ class LinearAgents(BaseEstimator):
                 f"{numbers.shape}"
             )
         own = self._own_weights
-        scores = np.empty((X.shape[0], own.shape[1]))
+        found = np.empty((X.shape[0], own.shape[1]))
         for agent in np.unique(numbers):
             rows = np.flatnonzero(numbers == agent)
-            weights = own[agent if len(own) > 1 else 0]
-            scores[rows] = _products(X[rows], *self._split(weights))
-        return scores
+            copy = agent if len(own) > 1 else 0
+            if self._seeing is None:
+                found[rows] = _products(X[rows], *self._split(own[copy]))
+            else:
+                found[rows] = self._seen_scores(X[rows], slice(copy, copy + 1))
+        return found
 
     def _scores_of(self, X: Any) -> np.ndarray:
-        return _products(X, np.atleast_2d(self.coef_), self.intercept_)
+        if self._seeing is None:
+            return _products(X, np.atleast_2d(self.coef_), self.intercept_)
+        return self._seen_scores(X, slice(None))
+
+    def _seen_scores(self, X: Any, copies: slice) -> np.ndarray:
+        """Mean of agents' scores where they depend on more than weights: as each would predict."""
+        assert self._seeing is not None
+        theta, scalars = (array[copies] for array in self._seeing)
+        rows = TrainingRows.of(X, np.zeros(X.shape[0]), intercept=self.fit_intercept)
+        algorithm = self._agents.algorithm
+        found = [
+            scores(algorithm, theta, scalars, piece).mean(axis=0)
+            for piece, _ in rows.in_sequence(1)
+        ]
+        return np.concatenate(found)
 
     def _split(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights (outputs, D) and intercepts (outputs,), from those that agents learn."""
@@ -235,7 +253,11 @@ class LinearAgents(BaseEstimator):
                 f"the weights of {agents.algorithm.name} left the range of numbers; scale the "
                 "features, give a radius, lower the rate, or use algorithm='adaptive'"
             )
-        self._agents, self._own_weights = agents, own
+        self._agents, self._own_weights, self._seeing = agents, own, None
+        loops = agents.algorithm.update.loops(agents.algorithm.average)
+        if loops.observe is not None and not self.average_iterates:
+            ended = agents.learner.ended()
+            self._seeing = ended.theta.copy(), ended.scalars.copy()
         self._set_weights(*self._split(weights))
 
     def _say(self, what: str) -> None:

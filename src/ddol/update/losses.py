@@ -116,6 +116,21 @@ def _squared_hinge_derivative(z, y, p):
     return -2.0 * y * max(0.0, 1.0 - y * z)
 
 
+def _modified_huber_value(z, y, p):
+    margin = y * z
+    return -4.0 * margin if margin < -1.0 else max(0.0, 1.0 - margin) ** 2
+
+
+def _modified_huber_derivative(z, y, p):
+    margin = y * z
+    return -4.0 * y if margin < -1.0 else -2.0 * y * max(0.0, 1.0 - margin)
+
+
+def _clipped(z):
+    """Chance that scikit-learn gives to the positive class with this loss."""
+    return (min(max(z, -1.0), 1.0) + 1.0) / 2.0
+
+
 def _perceptron_value(z, y, p):
     return max(0.0, -y * z)
 
@@ -219,6 +234,9 @@ def _quantile_pieces(y, p):
 
 hinge = Loss("hinge", _hinge_value, _hinge_derivative, pieces=_hinge_pieces)
 squared_hinge = Loss("squared_hinge", _squared_hinge_value, _squared_hinge_derivative)
+modified_huber = Loss(
+    "modified_huber", _modified_huber_value, _modified_huber_derivative, probability=_clipped
+)
 perceptron = Loss(
     "perceptron", _perceptron_value, _perceptron_derivative, pieces=_perceptron_pieces
 )
@@ -281,7 +299,7 @@ def _positive(name: str, value: float) -> float:
     return float(value)
 
 
-_FIXED = (hinge, squared_hinge, perceptron, logistic, squared, absolute, zero_one)
+_FIXED = (hinge, squared_hinge, modified_huber, perceptron, logistic, squared, absolute, zero_one)
 _MADE: dict[str, Callable[..., Loss]] = {
     "huber": huber,
     "epsilon_insensitive": epsilon_insensitive,
