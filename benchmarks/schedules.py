@@ -44,6 +44,9 @@ STEPS: dict[str, tuple[tuple[Any, ...], Callable[[Any], Conditions]]] = {
 }
 
 
+FILES = dict(zip(STEPS, ("latency", "lost", "speed", "delay", "away"), strict=True))
+
+
 def speed(examples: int) -> Iterator[str]:
     """Examples a second of events beside rounds: dogd, 64 agents on a ring, D = 54."""
     rng = np.random.default_rng(0)
@@ -229,7 +232,7 @@ def main() -> None:
     lines, rows = sweep(standardised("cod-rna", 20_000))
     print("\n## One condition at a time\n", *lines, sep="\n")
     for name, row in zip(STEPS, rows, strict=True):
-        (asked.out / f"schedules-{name.split()[0]}.svg").write_text(draw_row(row))
+        (asked.out / f"schedules-{FILES[name]}.svg").write_text(draw_row(row))
 
 
 if __name__ == "__main__":

@@ -44,6 +44,19 @@ class Row:
     held_out: float | None = None
 
 
+def _bound(progress: Progress, bound: MistakeBound | None) -> float | None:
+    """The theorem's bound on mistakes in rounds; the certificate's on the regret on a schedule."""
+    if not progress.moments:
+        return None if bound is None else float(bound.at(progress.best_log_weight).value)
+    shadow = progress.moments[-1].shadow
+    if shadow is None:
+        return None
+    from ddol.measure.certificate import certificate_of
+
+    made = certificate_of(shadow)
+    return None if made is None else made.total
+
+
 def row_of(
     progress: Progress, bound: MistakeBound | None, held: HeldOutFigures | None = None
 ) -> Row:
@@ -54,7 +67,7 @@ def row_of(
         loss=float(progress.loss.sum()),
         mistakes=int(progress.mistakes.sum()),
         worst=float(shares.max()),
-        bound=None if bound is None else float(bound.at(progress.best_log_weight).value),
+        bound=_bound(progress, bound),
         consensus=progress.consensus,
         megabytes=progress.bytes_sent / 1e6,
         speed=progress.examples / max(progress.seconds, 1e-9),
@@ -231,6 +244,12 @@ def summary(trace: Trace, passes: int = 1, held: HeldOutFigures | None = None) -
         shown = f"{100 * held.error:.2f} %" if trace.classification else f"{held.error:.5g}"
         what = "error" if trace.classification else "root mean squared error"
         lines.append(f"held-out {what}: {shown} of {held.examples:,} examples never learned from")
+    if trace.certificate is not None:
+        made = trace.certificate
+        lines.append(
+            f"certificate: regret at most {made.total:,.1f} ({made.serial:,.1f} serial, {made.drift:,.1f} "
+            f"drift) against {made.comparator}"
+        )
     for name, bound in trace.bounds.items():
         verdict = "kept" if bound["holds"] else "VIOLATED"
         lines.append(f"bound {name}: {bound['value']:,.1f} {bound['quantity']}, {verdict}")
