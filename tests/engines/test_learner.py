@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import ddol
 from ddol.engines.learner import Learner
+from ddol.streams.arrays import RowsStream
 from ddol.streams.rows import Rows
 
 RNG = np.random.default_rng(3)
@@ -105,3 +106,16 @@ def test_weights_can_be_those_of_the_mean_round():
         iterates.append(learner.weights())
     averaged = learned(PLACED["polyak"]).weights()
     np.testing.assert_allclose(averaged, np.mean(iterates, axis=0), rtol=1e-10)
+
+
+def test_slow_rounds_are_played_a_few_at_a_time_so_that_signals_are_heard(monkeypatch):
+    from ddol.engines import learner as module
+
+    clock = iter(range(10_000))
+    monkeypatch.setattr(module.time, "perf_counter", lambda: float(next(clock)))
+    seen = []
+    slow = Learner(PLACED["ring"], on_progress=seen.append)
+    slow.follow(module.Feed([RowsStream(ROWS)]))
+    # A second for every look at the clock: no piece is longer than one round once that is known.
+    assert len(seen) >= 18 and all(p.position is not None for p in seen[-10:])
+    np.testing.assert_array_equal(slow.weights(), learned(PLACED["ring"]).weights())
