@@ -45,7 +45,15 @@ suppress_warnings = ["config.cache"]
 REPOSITORY = "https://github.com/ddol/ddol/blob/main/"
 CONTENTS = {
     "Begin": ["tutorial", "command-line", "data", "estimators", "gallery"],
-    "Learn more": ["algorithms", "your-own-parts", "study", "live", "scaling", "model-format"],
+    "Learn more": [
+        "algorithms",
+        "your-own-parts",
+        "asking",
+        "study",
+        "live",
+        "scaling",
+        "model-format",
+    ],
     "Background": [
         "theory",
         "errata",

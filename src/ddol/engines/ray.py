@@ -77,7 +77,7 @@ class Ray:
         self._job, kind = self.ray.put(HostJob(algorithm, state, setup)), actor_class(self.ray)
         self.actors = [kind.remote(rank, self.workers, __version__) for rank in range(self.workers)]
         try:
-            self._begin(0)
+            self._surviving(lambda: self._begin(0), lambda *moment: None)
         except BaseException:
             self.close()
             raise

@@ -1,0 +1,59 @@
+"""Several nodes of Ray on one machine: one of them goes away in mid-run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ddol
+from ddol.engines.learner import Feed, Learner
+from ddol.engines.setup import Setup
+from ddol.streams.rows import Rows
+from ddol.streams.synthetic import SyntheticStream
+
+ray = pytest.importorskip("ray")
+
+
+def rows_of(rng, first, n):
+    X = rng.standard_normal((n, 6))
+    return Rows.from_dense(X, np.where(X @ np.arange(1.0, 7.0) >= 0, 1.0, -1.0))
+
+
+def slow_rows(rng, first, n):
+    import time
+
+    time.sleep(0.02)
+    return rows_of(rng, first, n)
+
+
+@pytest.fixture
+def nodes():
+    from ray.cluster_utils import Cluster
+
+    small = {"num_cpus": 1, "object_store_memory": 100 << 20}
+    cluster = Cluster(initialize_head=True, head_node_args=small | {"include_dashboard": False})
+    second, _ = cluster.add_node(**small), cluster.add_node(**small)
+    ray.init(address=cluster.address, log_to_driver=False)
+    yield cluster, second
+    ray.shutdown()
+    cluster.shutdown()
+
+
+def test_a_node_that_goes_away_changes_nothing(nodes, capfd):
+    cluster, second = nodes
+    algorithm = ddol.dogd().on(ddol.ring(4), period=64)
+    learner, removed = Learner(algorithm, Setup("ray", 2)), []
+
+    def remove(progress):
+        if progress.examples > 100_000 and not removed:
+            removed.append(progress.examples)
+            cluster.remove_node(second, allow_graceful=False)
+
+    learner.on_progress = remove
+    learner.follow(Feed([SyntheticStream(slow_rows, 300_000, 6, seed=3)]))
+    trace = learner.trace()
+    learner.close()
+    undisturbed = ddol.run(algorithm, SyntheticStream(rows_of, 300_000, 6, seed=3))
+    assert removed
+    assert trace.mistakes.tolist() == undisturbed.mistakes.tolist()
+    np.testing.assert_allclose(trace.weights, undisturbed.weights, rtol=0, atol=1e-9)
