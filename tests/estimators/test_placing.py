@@ -16,8 +16,8 @@ def test_experts_are_not_linear():
 
 
 def test_what_a_preset_has_not_is_said():
-    with pytest.warns(UserWarning, match=r"alpha=0.1 has no effect on the algorithm 'adaptive'"):
-        linear_algorithm("adaptive", None, l2=0.1)
+    with pytest.warns(UserWarning, match=r"alpha=0.1 has no effect on the algorithm 'coin'"):
+        linear_algorithm("coin", None, l2=0.1)
 
 
 def test_what_is_none_is_left_to_the_algorithm():
