@@ -16,6 +16,7 @@ from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import KEPT, Changing
 from ddol.engines.errors import RankLostError
 from ddol.engines.local import Local
+from ddol.engines.memory import check_memory
 from ddol.engines.open_round import OpenRound
 from ddol.engines.pace import Pace
 from ddol.engines.processes import Processes
@@ -566,6 +567,7 @@ class Learner:
         if self._start is not None:
             return self._start
         width = max(self.setup.n_features or 0, n_features, self.feed.n_features)
+        check_memory(self.algorithm, width)
         return start_state(self.algorithm, width, self.setup.seed)
 
     def opened(self, n_features: int) -> Engine:

@@ -1,0 +1,61 @@
+"""The memory that a run needs, said before it is taken."""
+
+from __future__ import annotations
+
+import contextlib
+from math import prod
+from pathlib import Path
+
+from ddol.algorithm import Algorithm
+from ddol.engines.kernels import COPIES
+from ddol.engines.state import numbers_sent, sharing
+from ddol.engines.state_checks import expected_state
+from ddol.streams.errors import DataError
+
+_CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def bytes_needed(algorithm: Algorithm, n_features: int) -> int:
+    """Bytes of the states of all agents, of a copy of them, and of their messages.
+
+    Examples
+    --------
+    >>> from ddol.communicate.topologies import ring
+    >>> from ddol.presets import dogd
+    >>> bytes_needed(dogd().on(ring(64)), 10**6) // 2**20
+    1464
+    """
+    states = sum(
+        8 * prod(n or 0 for n in each.shape)
+        for each in expected_state(algorithm, n_features).values()
+    )
+    copies = algorithm.n_agents if sharing(algorithm) == COPIES else 1
+    return 2 * states + 8 * copies * numbers_sent(algorithm, n_features)
+
+
+def bytes_available() -> int | None:
+    """Bytes that this process can still have; None where the system does not say."""
+    found = []
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        told = Path("/proc/meminfo").read_text(encoding="ascii")
+        found.append(1024 * int(told.split("MemAvailable:")[1].split()[0]))
+    for name in _CGROUPS:
+        with contextlib.suppress(OSError, ValueError):
+            found.append(int(Path(name).read_text(encoding="ascii")))
+    return min(found, default=None)
+
+
+def check_memory(algorithm: Algorithm, n_features: int) -> None:
+    """Refuse a run that does not fit this machine, with the figure and what to do."""
+    needed, available = bytes_needed(algorithm, n_features), bytes_available()
+    if available is None or needed <= available:
+        return
+    n = algorithm.n_agents
+    fewer = (
+        [] if sharing(algorithm) != COPIES else ["a complete graph, whose agents share one copy"]
+    )
+    raise DataError(
+        f"{n} agents with {n_features} features each need {needed / 1e9:.1f} GB for states and "
+        f"messages, this machine has {available / 1e9:.1f} GB left; use --bits, fewer agents"
+        f"{''.join(f', or {each}' for each in fewer)}"
+    )
