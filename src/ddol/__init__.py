@@ -51,6 +51,8 @@ if TYPE_CHECKING:
         winnow,
         wma,
     )
+    from ddol.schedules.conditions import Conditions
+    from ddol.schedules.schedule import Schedule
     from ddol.study.sweep import sweep
     from ddol.trace import Trace
     from ddol.update.losses import Loss
@@ -74,6 +76,8 @@ _HOMES = {
     "ddol.presets": (
         "adaptive coin doeg dogd drwm dual_averaging dwm_a dwm_i newton oeg ogd p_norm rwma winnow wma"
     ),
+    "ddol.schedules.conditions": "Conditions",
+    "ddol.schedules.schedule": "Schedule",
     "ddol.update.losses": "Loss",
     "ddol.update.mirrors": "MirrorDescent separable_mirror",
 }
@@ -82,11 +86,13 @@ __getattr__ = lookup(__name__, _HOME_OF)
 
 __all__ = [
     "Algorithm",
+    "Conditions",
     "DDOLClassifier",
     "DDOLRegressor",
     "Loss",
     "MirrorDescent",
     "Model",
+    "Schedule",
     "Trace",
     "WeightedMajorityClassifier",
     "__version__",

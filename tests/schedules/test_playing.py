@@ -28,6 +28,9 @@ ALGORITHMS = {
     "winnow": ddol.winnow(),
     "averaged iterates": ddol.dogd(average_iterates=True),
     "three classes": ddol.dogd(outputs=3),
+    "adaptive": ddol.adaptive(),
+    "coin": ddol.coin(),
+    "newton": ddol.newton(),
 }
 
 
