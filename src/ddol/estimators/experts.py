@@ -66,16 +66,22 @@ class LearningExpert(Expert):
         super().__init__(name, self._labels, model)
         self.classes = classes
         self.goes_on = hasattr(model, "partial_fit")
-        self._begun, self._met = False, set[Any]()
+        self._begun, self._fitted, self._met = False, False, set[Any]()
 
     def fit(self, X: Any, y: np.ndarray) -> None:
         """Fit it on all rows."""
         self.model.fit(X, y)
         self._met.update(y.tolist())
+        self._fitted = True
 
     def learn(self, X: Any, y: np.ndarray, first: tuple[Any, np.ndarray] | None) -> None:
         """Go on learning, or begin anew with all rows so far while they are few."""
-        if self.goes_on:
+        if self.goes_on and self._fitted:
+            # Whoever was fitted at once knows the classes that it met then, and no others.
+            kept = np.flatnonzero(np.isin(y, list(self._met)))
+            if len(kept):
+                self.model.partial_fit(taken(X, kept), y[kept])
+        elif self.goes_on:
             told = {} if self._begun else {"classes": self.classes}
             self.model.partial_fit(X, y, **told)
             self._begun = True

@@ -278,11 +278,13 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         self._dealt = 0
         self.expert_mistakes_ = np.zeros((self._agents.algorithm.n_agents, n_experts), np.int64)
         numbers = self._agents.numbers(left, len(y))
-        return self._examples(X, y, numbers)
+        return self._examples(X, y, numbers, stream)
 
-    def _examples(self, X: Any, y: np.ndarray, numbers: np.ndarray | None) -> TrainingRows:
-        """What the experts say, each before it learns, and what is true."""
-        said = self.experts_.progress(X, y)
+    def _examples(
+        self, X: Any, y: np.ndarray, numbers: np.ndarray | None, stream: bool = True
+    ) -> TrainingRows:
+        """What the experts say, each before it learns from a stream, and what is true."""
+        said = self.experts_.progress(X, y) if stream else self.experts_.labels(X)
         return TrainingRows.of(self._answers(said), self._answers(y), agents=numbers)
 
     def _make_experts(self, X: Any, y: np.ndarray, seed: int, stream: bool) -> int:
