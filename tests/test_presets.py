@@ -141,3 +141,13 @@ def test_every_preset_keeps_the_contract_of_updates(name):
 def test_regression_keeps_the_contract_of_updates(preset):
     made = preset("squared")
     check_update(made.update, made.loss, rate=made.rate)
+
+
+def test_the_registry_says_what_every_preset_takes():
+    assert PRESETS["ogd"].parameters == PRESETS["dogd"].parameters
+    assert PRESETS["dwm_i"].parameters == {"alpha": 0.9, "n_classes": 2}
+    for name, preset in PRESETS.items():
+        made = preset()
+        assert made.update.experts == preset.experts, name
+        assert preset.summary.endswith((".", ")", ":")) or preset.summary, name
+        assert preset(**preset.parameters).name == made.name

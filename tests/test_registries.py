@@ -14,7 +14,7 @@ from ddol.cli.app import app
 from ddol.communicate.topologies import TOPOLOGIES
 from ddol.engines.kinds import ENGINES, EngineKind
 from ddol.engines.local import Local
-from ddol.presets import PRESETS
+from ddol.presets import PRESETS, Preset
 from ddol.streams.arrays import array_stream
 from ddol.streams.formats import FORMATS
 from ddol.testing import check_loss, check_topology
@@ -67,7 +67,7 @@ def open_pairs(paths, options):
 def registered(monkeypatch):
     monkeypatch.setitem(LOSSES, "wide_hinge", wide_hinge)
     monkeypatch.setitem(TOPOLOGIES, "wheel", wheel)
-    monkeypatch.setitem(PRESETS, "slow_dogd", slow_dogd)
+    monkeypatch.setitem(PRESETS, "slow_dogd", Preset(slow_dogd))
     monkeypatch.setitem(ENGINES, "counting", EngineKind(Counting))
     monkeypatch.setitem(FORMATS, "pairs", (f"{__name__}:open_pairs", (".pairs",)))
     monkeypatch.setitem(

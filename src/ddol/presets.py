@@ -9,7 +9,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ddol.algorithm import Algorithm
@@ -41,6 +41,16 @@ def noted(make: Callable[..., Algorithm]) -> Callable[..., Algorithm]:
         return replace(algorithm, recipe={"preset": make.__name__, **given})
 
     return made
+
+
+def _takes(other: Callable[..., Algorithm]) -> Callable[[Callable], Callable[..., Algorithm]]:
+    """Give a preset the parameters of another one, which it calls."""
+
+    def bind(make: Callable) -> Callable[..., Algorithm]:
+        make.__signature__ = inspect.signature(other)  # type: ignore[attr-defined]
+        return make
+
+    return bind
 
 
 def _plain(value: Any) -> Any:
@@ -181,11 +191,13 @@ def doeg(
     return Algorithm("doeg", update, loss_named(loss), _rate(rate), C, **places)
 
 
+@_takes(dogd)
 def ogd(*args: Any, **options: Any) -> Algorithm:
     """Online gradient descent: `dogd` with one agent (Zinkevich)."""
     return dogd(*args, **options)
 
 
+@_takes(doeg)
 def oeg(*args: Any, **options: Any) -> Algorithm:
     """Exponentiated gradient: `doeg` with one agent (Kivinen and Warmuth)."""
     return doeg(*args, **options)
@@ -256,20 +268,65 @@ def _majority(
     )
 
 
-PRESETS: dict[str, Callable[..., Algorithm]] = {
-    "adaptive": adaptive,
-    "coin": coin,
-    "newton": newton,
-    "dual_averaging": dual_averaging,
-    "dogd": dogd,
-    "doeg": doeg,
-    "ogd": ogd,
-    "oeg": oeg,
-    "winnow": winnow,
-    "p_norm": p_norm,
-    "dwm_i": dwm_i,
-    "dwm_a": dwm_a,
-    "drwm": drwm,
-    "wma": wma,
-    "rwma": rwma,
+@dataclass(frozen=True)
+class Preset:
+    """A named algorithm, and what whoever offers it must know.
+
+    Parameters
+    ----------
+    make : function that returns an Algorithm
+        Its arguments are what the algorithm takes: the command line and the estimators read them here.
+    experts : bool
+        It weighs the advice of experts.
+    two_classes : bool
+        It tells two classes apart, and no more.
+    own_average : bool
+        Its name says whether it averages in the dual or the primal.
+
+    Examples
+    --------
+    >>> sorted(PRESETS["dogd"].parameters)
+    ['C', 'l2', 'loss', 'radius', 'rate']
+    >>> PRESETS["dogd"].parameters["l2"]
+    1.0
+    """
+
+    make: Callable[..., Algorithm]
+    experts: bool = False
+    two_classes: bool = False
+    own_average: bool = False
+
+    def __call__(self, *args: Any, **options: Any) -> Algorithm:
+        """Make the algorithm."""
+        return self.make(*args, **options)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What it takes, beside the fields of every algorithm, and the defaults."""
+        found = inspect.signature(self.make).parameters.values()
+        return {p.name: p.default for p in found if p.kind is not p.VAR_KEYWORD}
+
+    @property
+    def summary(self) -> str:
+        """What it is, in one line."""
+        return (self.make.__doc__ or "").strip().split("\n")[0]
+
+
+PRESETS: dict[str, Preset] = {
+    "adaptive": Preset(adaptive),
+    "coin": Preset(coin),
+    "newton": Preset(newton),
+    "dual_averaging": Preset(dual_averaging),
+    "dogd": Preset(dogd),
+    "doeg": Preset(doeg),
+    "ogd": Preset(ogd),
+    "oeg": Preset(oeg),
+    "winnow": Preset(winnow, two_classes=True),
+    "p_norm": Preset(p_norm),
+    "dwm_i": Preset(dwm_i, experts=True, own_average=True),
+    "dwm_a": Preset(dwm_a, experts=True, own_average=True),
+    "drwm": Preset(drwm, experts=True),
+    "wma": Preset(wma, experts=True, own_average=True),
+    "rwma": Preset(rwma, experts=True),
 }
+"""Every named algorithm; a new one is a function above and a line here."""

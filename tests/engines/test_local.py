@@ -363,11 +363,12 @@ algorithms = [
     ddol.p_norm(1.5), ddol.p_norm(1.5, radius=0.5), ddol.adaptive(), ddol.coin(),
     ddol.dual_averaging(l1=0.01), replace(ddol.dogd(), update=MirrorDescent(sinh)),
 ]
-for algorithm in algorithms:
-    for n_agents in (1, 8):
-        placed = algorithm.on(n_agents)
+cases = [(algorithm, n_agents) for algorithm in algorithms for n_agents in (1, 8)]
+cases += [(algorithm, ddol.ring(3)) for algorithm in (ddol.dogd(l2=0.0), ddol.dual_averaging())]
+for algorithm, network in cases:
+        placed = algorithm.on(network)
         engine = Local(placed, start_state(placed, D))
-        worker, table = engine.worker, table_round_robin(n, n_agents)
+        worker, table = engine.worker, table_round_robin(n, placed.n_agents)
         engine.play(Block(rows, table[:1]))
         room, layout = worker.workspace, worker.layout
         guarded = [worker.state.theta, room.delta[: layout.sums * D], room.maxima[: layout.maxima * D]]
@@ -376,7 +377,7 @@ for algorithm in algorithms:
         engine.play(Block(rows, table[1:]))
         for array in guarded: protect(array, mmap.PROT_READ | mmap.PROT_WRITE)
         assert np.isfinite(engine.weights()).all()
-        print(algorithm.name, n_agents, flush=True)
+        print(algorithm.name, placed.n_agents, flush=True)
 """
 
 
@@ -386,6 +387,34 @@ def test_a_round_touches_the_features_of_its_rows_only():
     done = subprocess.run([sys.executable, "-c", SPARSE_MILLION], capture_output=True, text=True)
     played = done.stdout.split("\n")[-2:-1]
     assert done.returncode == 0, f"exit {done.returncode} after {played}: {done.stderr[-2000:]}"
+
+
+MET = (
+    ddol.dogd(l2=0.1),
+    ddol.dogd(l2=0.1, radius=0.5),
+    ddol.dual_averaging(l1=0.01),
+    ddol.p_norm(1.5),
+    ddol.adaptive(),
+)
+
+
+@pytest.mark.parametrize("algorithm", MET, ids=lambda a: a.name)
+@pytest.mark.parametrize("period", [1, 3])
+def test_exchanging_only_what_agents_have_met_changes_nothing(algorithm, period):
+    """Sparse rows of many columns exchange the features that were met, dense ones all of them."""
+    matrix = random_array((120, 5_000), density=0.004, rng=np.random.default_rng(0), format="csr")
+    y = np.random.default_rng(1).choice([-1.0, 1.0], 120)
+    placed = algorithm.on(ddol.ring(4), period=period)
+    table, found = table_round_robin(120, 4), []
+    for rows in (Rows.from_csr(csr_matrix(matrix), y), Rows.from_dense(matrix.toarray(), y)):
+        engine = Local(placed, start_state(placed, 5_000))
+        seen = engine.play(Block(rows, table[:11]), [5])
+        engine = Local(placed, engine.state())  # met features are found again in a state
+        engine.play(Block(rows, table[11:]))
+        assert (engine.worker.workspace.met is not None) == (not rows.dense)
+        found.append((engine.weights(), engine.counters().loss, seen.metrics[:, 0]))
+    for sparse, dense in zip(*found, strict=True):
+        np.testing.assert_allclose(sparse, dense, rtol=1e-9, atol=1e-12)
 
 
 def test_large_sparse_rows_equal_dense_ones():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 from ddol.algorithm import Algorithm
@@ -13,9 +12,6 @@ from ddol.streams.errors import DataError
 from ddol.update.losses import REGRESSION, Loss, loss_named
 
 PARAMETERS = ("loss", "C", "radius", "rate", "alpha", "l1", "l2", "p")
-_SAME_AS = {"ogd": "dogd", "oeg": "doeg", "wma": "dwm_i", "rwma": "drwm"}
-_AVERAGE_IN_THE_NAME = ("dwm_i", "dwm_a", "wma")
-_TWO_CLASSES_ONLY = ("winnow",)
 
 
 def build(options: LearnOptions, seed: int, n_classes: int = 2) -> Algorithm:
@@ -63,7 +59,8 @@ def preset_name(name: str) -> str:
 
 def two_classes_only(algorithm: Algorithm) -> bool:
     """Whether the algorithm knows two classes only: stumps vote −1 or +1, Winnow is one-sided."""
-    return algorithm.update.experts or algorithm.name in _TWO_CLASSES_ONLY
+    preset = PRESETS.get(algorithm.name)
+    return algorithm.update.experts or (preset is not None and preset.two_classes)
 
 
 def check_two_classes(options: LearnOptions, algorithm: Algorithm, found: int) -> None:
@@ -91,8 +88,7 @@ def check_data(options: LearnOptions, data: DataOptions, algorithm: Algorithm) -
 
 def _parameters(options: LearnOptions, name: str) -> dict[str, Any]:
     """Parameters for the preset: those that the user gave, and a loss where the task needs one."""
-    preset = PRESETS[_SAME_AS.get(name, name)]
-    known = set(inspect.signature(preset).parameters) & set(PARAMETERS)
+    known = PRESETS[name].parameters.keys() & set(PARAMETERS)
     given = {p: getattr(options, p) for p in PARAMETERS if getattr(options, p) is not None}
     strange = sorted(set(given) - known)
     if strange:
@@ -135,7 +131,7 @@ def _loss(name: str | Loss, task: str | None) -> Any:
 
 def _average(options: LearnOptions, name: str, algorithm: Algorithm) -> str:
     asked = str(options.average)
-    if name in _AVERAGE_IN_THE_NAME and asked != algorithm.average:
+    if PRESETS[name].own_average and asked != algorithm.average:
         raise DataError(
             f"--average {asked} does not go with --algorithm {options.algorithm}, which averages in "
             f"the {algorithm.average}; use dwm-i for dual and dwm-a for primal"

@@ -16,10 +16,10 @@ from ddol.engines import kernels
 from ddol.engines.kernels import (
     COPIES,
     Examples,
+    Links,
     Memory,
     Rules,
     Shape,
-    Wires,
     Worker,
 )
 from ddol.engines.kernels import layout as places
@@ -182,7 +182,7 @@ class KernelWorker:
             self._shape(),
             self._memory(),
             self.workspace.scratch(),
-            self._wires(matrices),
+            self._links(matrices),
         )
         return kernels.kernel_for(worker, parts), packed(worker)
 
@@ -245,10 +245,10 @@ class KernelWorker:
             asking=state.asking.ctypes.data,
         )
 
-    def _wires(self, matrices: Matrices) -> Wires:
+    def _links(self, matrices: Matrices) -> Links:
         partition, there = self.partition, self.partition.packed
         sent = self.workspace.packed if there is None else there
-        return Wires(
+        return Links(
             workers=partition.workers,
             complete=bool(self.complete),
             whole=self.layout.whole,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,9 +11,7 @@ from ddol.communicate.topologies import topology
 from ddol.presets import PRESETS
 from ddol.update.losses import Loss, loss_named
 
-OF_EXPERTS = {"dwm_i", "dwm_a", "drwm", "wma", "rwma"}
-LINEAR_PRESETS = sorted(set(PRESETS) - OF_EXPERTS)
-_SAME_AS = {"ogd": "dogd", "oeg": "doeg"}
+LINEAR_PRESETS = sorted(name for name, preset in PRESETS.items() if not preset.experts)
 SCIKIT_LEARNS = {"log_loss": "logistic", "squared_error": "squared"}
 """Losses that scikit-learn has another name for."""
 
@@ -124,8 +121,15 @@ def linear_algorithm(algorithm: str | Algorithm, loss: str | Loss | None, **choi
 
 def _parameters(name: str) -> set[str]:
     """Parameters that a preset takes: its own, and fields of the algorithm that it passes on."""
-    named = inspect.signature(PRESETS[_SAME_AS.get(name, name)]).parameters
-    return {*named, "C", "batch", "period", "delay", "outputs", "average_iterates"}
+    return {
+        *PRESETS[name].parameters,
+        "C",
+        "batch",
+        "period",
+        "delay",
+        "outputs",
+        "average_iterates",
+    }
 
 
 def _changed(algorithm: Algorithm, chosen: dict[str, Any]) -> Algorithm:

@@ -108,7 +108,7 @@ def _algorithm(given: dict[str, Any]) -> Algorithm:
             raise ValueError(
                 f"unknown algorithm {named!r}; use one of {', '.join(sorted(PRESETS))}"
             )
-        takes = set(inspect.signature(make).parameters) - set(_NETWORK)
+        takes = set(make.parameters) - set(_NETWORK)
         made = make(**{name: given.pop(name) for name in list(given) if name in takes})
     else:
         made = named

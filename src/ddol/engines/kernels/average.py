@@ -72,7 +72,7 @@ def mix_numbers(first, stride, columns, weights, count, mode, n, out):
 @inner
 def mix_message(worker, first, stride, columns, weights, count, n):
     """Rows of a message, n numbers each, averaged over senders into `mixed`."""
-    modes, i, place = integers(worker.wires.modes), 0, 0
+    modes, i, place = integers(worker.links.modes), 0, 0
     while i < worker.shape.message_rows:
         # Neighbouring rows that are averaged in the same way are one longer row.
         mode, size = modes[i], 0
@@ -87,7 +87,7 @@ def mix_message(worker, first, stride, columns, weights, count, n):
 @inner
 def mix_scalars(worker, first, stride, columns, weights, count, out):
     """Scalars of a message, averaged over senders."""
-    modes = integers(worker.wires.modes)
+    modes = integers(worker.links.modes)
     for i in range(_sent_scalars(worker)):
         mode = modes[worker.shape.message_rows + i]
         mix_numbers(first + 8 * i, stride, columns, weights, count, mode, 1, out + 8 * i)
@@ -99,13 +99,13 @@ def mix_scalars(worker, first, stride, columns, weights, count, out):
 @inner
 def _mean_here(worker, copies, size, n):
     """Complete graph, equal weights: the mean, or maximum, of all copies in `mixed`."""
-    mixed, modes = floats(worker.scratch.mixed), integers(worker.wires.modes)
+    mixed, modes = floats(worker.scratch.mixed), integers(worker.links.modes)
     for i in range(worker.shape.message_rows):
         linear = modes[i] == LINEAR
         for d in range(i * n, (i + 1) * n):
             mixed[d] = 0.0 if linear else -math.inf
         for copy in range(copies):
-            sent = floats(worker.wires.packed + 8 * copy * size)
+            sent = floats(worker.links.packed + 8 * copy * size)
             if linear:
                 for d in range(i * n, (i + 1) * n):
                     mixed[d] += sent[d]
@@ -120,23 +120,23 @@ def _mean_here(worker, copies, size, n):
 @inner
 def _exchange_features(worker, k, r, index, lo, n):
     """Average n features of every copy's k-th weight vector: those listed at `index`, or from lo on."""
-    shape, wires, p = worker.shape, worker.wires, worker.rules.p
+    shape, links, p = worker.shape, worker.links, worker.rules.p
     listed = index != 0
     to, back = (TO_MESSAGE, FROM_MESSAGE) if listed else (TO_MESSAGE_ALL, FROM_MESSAGE_ALL)
     shift, size = 0 if listed else 8 * lo, shape.message_rows * n
     for copy in range(shape.copies):
         w, s = vector_at(worker, copy, k)
-        out = wires.packed + 8 * copy * size
+        out = links.packed + 8 * copy * size
         call_void(part(worker, to), (w + shift, s, p, index, n, shape.D, out))
-    if wires.complete:
+    if links.complete:
         _mean_here(worker, shape.copies, size, n)
-    starts = integers(wires.starts + 8 * (r if wires.matrices > 1 else 0) * (shape.agents + 1))
+    starts = integers(links.starts + 8 * (r if links.matrices > 1 else 0) * (shape.agents + 1))
     for copy in range(shape.copies):
         w, s = vector_at(worker, copy, k)
-        if not wires.complete:
+        if not links.complete:
             first, count = starts[copy], starts[copy + 1] - starts[copy]
-            columns, weights = wires.columns + 8 * first, wires.weights + 8 * first
-            mix_message(worker, wires.packed, 8 * size, columns, weights, count, n)
+            columns, weights = links.columns + 8 * first, links.weights + 8 * first
+            mix_message(worker, links.packed, 8 * size, columns, weights, count, n)
         arguments = (w + shift, s, p, index, n, shape.D, worker.scratch.mixed)
         call_void(part(worker, back), arguments)
 
@@ -144,12 +144,12 @@ def _exchange_features(worker, k, r, index, lo, n):
 @inner
 def _mean_scalars(worker, k, count):
     """Complete graph, equal weights: the mean, or maximum, of all copies' scalars."""
-    modes, copies = integers(worker.wires.modes), worker.shape.copies
+    modes, copies = integers(worker.links.modes), worker.shape.copies
     for i in range(count):
         linear = modes[worker.shape.message_rows + i] == LINEAR
         total = 0.0 if linear else -math.inf
         for copy in range(copies):
-            sent = floats(worker.wires.sent_scalars)[copy * count + i]
+            sent = floats(worker.links.sent_scalars)[copy * count + i]
             total = total + sent if linear else max(total, sent)
         for copy in range(copies):
             floats(vector_at(worker, copy, k)[1])[i] = total / copies if linear else total
@@ -158,26 +158,26 @@ def _mean_scalars(worker, k, count):
 @inner
 def _exchange_scalars(worker, k, r):
     """Average the scalars of every copy's k-th weight vector."""
-    shape, wires, count = worker.shape, worker.wires, _sent_scalars(worker)
+    shape, links, count = worker.shape, worker.links, _sent_scalars(worker)
     if count == 0:
         return
     for copy in range(shape.copies):
-        _copy_numbers(vector_at(worker, copy, k)[1], wires.sent_scalars + 8 * copy * count, count)
-    if wires.complete:
+        _copy_numbers(vector_at(worker, copy, k)[1], links.sent_scalars + 8 * copy * count, count)
+    if links.complete:
         _mean_scalars(worker, k, count)
         return
-    starts = integers(wires.starts + 8 * (r if wires.matrices > 1 else 0) * (shape.agents + 1))
+    starts = integers(links.starts + 8 * (r if links.matrices > 1 else 0) * (shape.agents + 1))
     for copy in range(shape.copies):
         first, out = starts[copy], vector_at(worker, copy, k)[1]
-        columns, weights = wires.columns + 8 * first, wires.weights + 8 * first
+        columns, weights = links.columns + 8 * first, links.weights + 8 * first
         among = starts[copy + 1] - first
-        mix_scalars(worker, wires.sent_scalars, 8 * count, columns, weights, among, out)
+        mix_scalars(worker, links.sent_scalars, 8 * count, columns, weights, among, out)
 
 
 @inner
 def _exchange_here(worker, r):
     """Average all that agents of one worker send."""
-    shape, scratch, block = worker.shape, worker.scratch, worker.wires.block
+    shape, scratch, block = worker.shape, worker.scratch, worker.links.block
     features = integers(scratch.n_touched)[0] if scratch.touched != 0 else shape.D
     for k in range(shape.states):
         _exchange_scalars(worker, k, r)
@@ -219,22 +219,22 @@ def adopt_message(worker, copy, averaged):
 @inner
 def _gather_all(worker, packed, size):
     """Sums over all agents in `mixed` and, where an update asks for them, maxima in `largest`."""
-    scratch, wires = worker.scratch, worker.wires
+    scratch, links = worker.scratch, worker.links
     sums, largest = floats(scratch.mixed), floats(scratch.largest)
     for d in range(size):
         sums[d] = 0.0
         if scratch.largest != 0:
             largest[d] = -math.inf
     for copy in range(worker.shape.copies):
-        sent = floats(packed + 8 * (wires.own + copy) * size)
+        sent = floats(packed + 8 * (links.own + copy) * size)
         for d in range(size):
             sums[d] += sent[d]
         if scratch.largest != 0:
             for d in range(size):
                 largest[d] = max(largest[d], sent[d])
-    status = call_int(wires.reduce, (wires.context, scratch.mixed, size))
+    status = call_int(links.reduce, (links.context, scratch.mixed, size))
     if status == 0 and scratch.largest != 0:
-        status = call_int(wires.reduce_max, (wires.context, scratch.largest, size))
+        status = call_int(links.reduce_max, (links.context, scratch.largest, size))
     return status
 
 
@@ -249,7 +249,7 @@ def _average_all(worker, packed):
     for _ in range(shape.states):
         for i in range(shape.message_rows + _sent_scalars(worker)):
             end = place + (shape.D if i < shape.message_rows else 1)
-            linear = integers(worker.wires.modes)[i] == LINEAR
+            linear = integers(worker.links.modes)[i] == LINEAR
             for d in range(place, end):
                 mean[d] = mean[d] / worker.rules.n_agents if linear else largest[d]
             place = end
@@ -275,20 +275,20 @@ def mix_copy(worker, copy, packed, columns, weights, count):
 @inner
 def _exchange_across(worker, turn, r):
     """Average with agents of other workers; 0, or the communicator's error."""
-    shape, wires = worker.shape, worker.wires
+    shape, links = worker.shape, worker.links
     size = shape.states * unit_of(worker)
-    packed = wires.packed + 8 * (turn % wires.buffers) * wires.buffer_rows * size
+    packed = links.packed + 8 * (turn % links.buffers) * links.buffer_rows * size
     for copy in range(shape.copies):
-        write_message(worker, copy, packed + 8 * (wires.own + copy) * size)
-    if wires.complete:
+        write_message(worker, copy, packed + 8 * (links.own + copy) * size)
+    if links.complete:
         return _average_all(worker, packed)
-    status = call_int(wires.exchange, (wires.context, packed, size))
+    status = call_int(links.exchange, (links.context, packed, size))
     if status != 0:
         return status
-    starts = integers(wires.starts + 8 * (r if wires.matrices > 1 else 0) * (shape.agents + 1))
+    starts = integers(links.starts + 8 * (r if links.matrices > 1 else 0) * (shape.agents + 1))
     for copy in range(shape.copies):
         first, count = starts[copy], starts[copy + 1] - starts[copy]
-        columns, weights = wires.columns + 8 * first, wires.weights + 8 * first
+        columns, weights = links.columns + 8 * first, links.weights + 8 * first
         mix_copy(worker, copy, packed, columns, weights, count)
     return 0
 
@@ -301,7 +301,7 @@ def average_copies(worker, examples, r, eta):
         return 0
     if period > 1:
         finish(worker, t, eta)
-    if worker.wires.workers > 1:
+    if worker.links.workers > 1:
         return _exchange_across(worker, t // period, r)
     _exchange_here(worker, r)
     return 0

@@ -400,7 +400,7 @@ def _average_two(worker, memory, mode, place, size, wire):
 @inner
 def _average(worker, memory, a, wire):
     """What an agent adopts, in `mixed`: with one neighbour (`wire`), or with all that it hears."""
-    modes, rows = integers(worker.wires.modes), worker.shape.message_rows
+    modes, rows = integers(worker.links.modes), worker.shape.message_rows
     kinds = rows + worker.shape.linear_scalars + worker.shape.largest_scalars
     lo, hi = integers(memory.starts)[a], integers(memory.starts)[a + 1]
     for k in range(worker.shape.states):

@@ -43,4 +43,4 @@ def fetch_ahead(worker, examples, r, place):
 def jumps(worker, examples):
     """Whether a processor cannot guess which row comes next: other rows or weights lie between."""
     copies = worker.rules.sharing == COPIES and worker.rules.n_agents > 1
-    return worker.wires.workers > 1 or (copies and examples.indptr == 0)
+    return worker.links.workers > 1 or (copies and examples.indptr == 0)

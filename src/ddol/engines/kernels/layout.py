@@ -138,7 +138,7 @@ class Scratch(NamedTuple):
     """uint8 (D,)"""
 
 
-class Wires(NamedTuple):
+class Links(NamedTuple):
     """How numbers cross agents and workers."""
 
     workers: int
@@ -180,7 +180,7 @@ class Worker(NamedTuple):
     shape: Shape
     memory: Memory
     scratch: Scratch
-    wires: Wires
+    links: Links
 
 
 class Examples(NamedTuple):

@@ -50,17 +50,19 @@ def _weights_met(worker, copy, k):
 def _sum_of_copies(worker):
     """Sum of the weights over all agents, in `mean`; 0, or the communicator's error."""
     shape, mean = worker.shape, worker.scratch.mean
-    for d in range(shape.states * shape.D):
-        floats(mean)[d] = 0.0
+    met = integers(worker.scratch.n_touched)[0] if worker.scratch.touched != 0 else shape.D
+    for k in range(shape.states):
+        for d in range(met):
+            floats(mean + 8 * k * shape.D)[d] = 0.0
     for copy in range(shape.copies):
         for k in range(shape.states):
             weights, n = _weights_met(worker, copy, k)
             sums = floats(mean + 8 * k * shape.D)
             for d in range(n):
                 sums[d] += weights[d]
-    if worker.wires.workers == 1:
+    if worker.links.workers == 1:
         return 0
-    return call_int(worker.wires.reduce, (worker.wires.context, mean, shape.states * shape.D))
+    return call_int(worker.links.reduce, (worker.links.context, mean, shape.states * shape.D))
 
 
 @inner
@@ -87,8 +89,8 @@ def _measure_distance(worker, out):
         return status
     total = floats(worker.scratch.mean)
     total[0] = _squares_around_mean(worker)
-    if worker.wires.workers > 1:
-        status = call_int(worker.wires.reduce, (worker.wires.context, worker.scratch.mean, 1))
+    if worker.links.workers > 1:
+        status = call_int(worker.links.reduce, (worker.links.context, worker.scratch.mean, 1))
     floats(out)[0] = math.sqrt(total[0] / worker.rules.n_agents)
     return status
 

@@ -306,13 +306,13 @@ def _commit_whole(worker, eta):
 @inner
 def _reduce_collected(worker, active):
     """Sum what the workers collected, and the agents that were active: (status, active)."""
-    shape, scratch, wires = worker.shape, worker.scratch, worker.wires
+    shape, scratch, links = worker.shape, worker.scratch, worker.links
     size = shape.states * (shape.sum_rows * shape.D + shape.linear_scalars)
     floats(scratch.delta)[size] = active
-    status = call_int(wires.reduce, (wires.context, scratch.delta, size + 1))
+    status = call_int(links.reduce, (links.context, scratch.delta, size + 1))
     maxima = shape.states * (shape.maxima_rows * shape.D + shape.largest_scalars)
     if status == 0 and maxima > 0:
-        status = call_int(wires.reduce_max, (wires.context, scratch.maxima, maxima))
+        status = call_int(links.reduce_max, (links.context, scratch.maxima, maxima))
     return status, floats(scratch.delta)[size]
 
 
@@ -322,14 +322,14 @@ def collects(worker, examples):
 
     Sparse rows would be gone through again to apply what was collected.
     """
-    several = worker.wires.workers > 1 or worker.rules.sharing == SHARED_COLLECT
+    several = worker.links.workers > 1 or worker.rules.sharing == SHARED_COLLECT
     return several or (examples.indptr == 0 and worker.shape.agents * worker.shape.batch >= GROUP)
 
 
 @inner
 def update_shared(worker, examples, r, eta, active):
     """Update and average on one shared copy: every agent's step, weighted by 1/N."""
-    if worker.wires.workers > 1:
+    if worker.links.workers > 1:
         status, active = _reduce_collected(worker, active)
         if status != 0:
             return status
@@ -338,7 +338,7 @@ def update_shared(worker, examples, r, eta, active):
         _add_to_shared(worker, examples, r, eta)
         return 0
     _commit_scalars(worker)
-    if worker.wires.workers > 1 or examples.indptr == 0:
+    if worker.links.workers > 1 or examples.indptr == 0:
         _commit_whole(worker, eta)
     else:
         _commit_rows(worker, examples, r, eta)
