@@ -208,7 +208,9 @@ def test_late_answers_about_numbers_far_from_0():
 
 
 def test_newton_is_refused_above_its_size():
-    with pytest.raises(ValueError, match=r"newton keeps 1001² numbers .*or use adaptive"):
+    with pytest.raises(
+        ValueError, match=r"newton keeps 1001² numbers .*use the algorithm adaptive"
+    ):
         ddol.start_state(ddol.newton(), 1001)
     assert ddol.start_state(ddol.newton(), 20).n_features == 20
 

@@ -6,8 +6,6 @@ scale and offset. An agent keeps the Cholesky factor of A, by rank-one updates, 
 changes by more than N·|ℓ′|/rms(ℓ′). Neighbours average A (its triangle) and the duals A·u with the same
 weights and solve for u, the paper's argmin: D³/6 multiplications. Features are centred, so the
 intercept is uncorrelated with them and has a Newton step of its own.
-
-`ddol.update.sketch` has the same step with a sketch of A, for more features.
 """
 
 from __future__ import annotations
@@ -307,7 +305,7 @@ class Newton(Update):
         if n_features > MOST:
             raise ValueError(
                 f"newton keeps {n_features}² numbers per agent for {n_features} features, expected "
-                f"at most {MOST} features; give a rank, which keeps a sketch of them, or use adaptive"
+                f"at most {MOST} features; use the algorithm adaptive"
             )
 
     def with_network(self, n_agents: int) -> Newton:
