@@ -60,12 +60,30 @@ def _move(w, s, theta, v, change):
 
 
 @inner
+def _is_near(w, s, theta, v):
+    """Whether an exponential may be multiplied, instead of being taken anew."""
+    return w[v] > 1e-200 and w[theta] - s[REF] < _FAR
+
+
+@inner
 def _move_sides(w, s, p, d, D, change):
+    """Move both sides in opposite directions, with one exponential; `_recentre` takes them anew in time."""
     if p[SIDES] == 1.0:
         _move(w, s, d, D + d, change)
-    else:
-        _move(w, s, d, 2 * D + d, change)
-        _move(w, s, D + d, 3 * D + d, -change)
+        return
+    up, down = 2 * D + d, 3 * D + d
+    if abs(change) > 30.0 or not (_is_near(w, s, d, up) and _is_near(w, s, D + d, down)):
+        _move(w, s, d, up, change)
+        _move(w, s, D + d, down, -change)
+        return
+    growth = math.exp(change)
+    grown, shrunk = w[up] * growth, w[down] / growth
+    s[TOTAL] += grown - w[up] + (shrunk - w[down])
+    s[PEAK] = max(s[PEAK], s[TOTAL])
+    w[d] += change
+    w[D + d] -= change
+    w[up] = grown
+    w[down] = shrunk
 
 
 @inner
