@@ -26,6 +26,9 @@ _PR_SET_PDEATHSIG = 1  # of Linux's prctl.h
 _LONGEST_END = 12.0
 """Seconds from a job's last word to its end."""
 
+_AFTER_LOSS = 3.0
+"""The same where it gave up on a process: the others find out at about the same time."""
+
 _NOISE = (
     "is not tested for post-failure",
     "MPI_ABORT was invoked",
@@ -100,8 +103,8 @@ def _ended(job: subprocess.Popen[Any], heard: _Listener) -> int:
         try:
             return job.wait(0.2)
         except subprocess.TimeoutExpired:
-            last = heard.last_word
-            if last is not None and time.monotonic() - last > _LONGEST_END:
+            last, longest = heard.last_word, _LONGEST_END if heard.done else _AFTER_LOSS
+            if last is not None and time.monotonic() - last > longest:
                 with suppress(ProcessLookupError):
                     os.killpg(job.pid, signal.SIGKILL)
 

@@ -298,10 +298,11 @@ def _end_with_parent() -> None:
 def _give_up(reason: str) -> None:
     """End this process, whose main thread waits for ever; the others find out by themselves."""
     if reason:
-        text = f"ddol: {reason}; the job ends, go on with --resume if there is a checkpoint"
-        print(text, file=sys.stderr, flush=True)
-        if DONE in os.environ:
-            print(f"{os.environ[DONE]} {LOST}", file=sys.stderr, flush=True)
+        text = f"ddol: {reason}; the job ends, go on with --resume if there is a checkpoint\n"
+        word = f"{os.environ[DONE]} {LOST}\n" if DONE in os.environ else ""
+        sys.stderr.write(text + word)
+        sys.stderr.flush()
+        time.sleep(1.0)  # mpiexec passes on what was said before, as long as somebody says it
     os._exit(1)
 
 
