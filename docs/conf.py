@@ -48,6 +48,7 @@ CONTENTS = {
     "Learn more": [
         "algorithms",
         "your-own-parts",
+        "schedules",
         "asking",
         "study",
         "live",
