@@ -52,6 +52,7 @@ CONTENTS = {
         "asking",
         "study",
         "live",
+        "schedules",
         "scaling",
         "model-format",
     ],

@@ -35,7 +35,7 @@ class LinearAgents(BaseEstimator):
     """Loss where none is named; None is that of the preset."""
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **CONSTRAINTS,
-        "algorithm": [StrOptions(set(LINEAR_PRESETS)), Algorithm],
+        "algorithm": [StrOptions(LINEAR_PRESETS), Algorithm],
         "C": [_POSITIVE, None],
         "alpha": [Interval(Real, 0, None, closed="left"), None],
         "radius": [_POSITIVE, None],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +12,25 @@ from ddol.communicate.topologies import topology
 from ddol.presets import PRESETS
 from ddol.update.losses import Loss, loss_named
 
-LINEAR_PRESETS = sorted(name for name, preset in PRESETS.items() if not preset.experts)
+
+class LinearPresets(Set):
+    """Names of the presets without experts, as the registry has them now."""
+
+    def __contains__(self, name: object) -> bool:
+        return name in set(self)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(name for name, preset in PRESETS.items() if not preset.experts))
+
+    def __len__(self) -> int:
+        return len(list(self))
+
+    @classmethod
+    def _from_iterable(cls, names: Iterable[str]) -> set[str]:  # type: ignore[override]
+        return set(names)
+
+
+LINEAR_PRESETS = LinearPresets()
 SCIKIT_LEARNS = {"log_loss": "logistic", "squared_error": "squared"}
 """Losses that scikit-learn has another name for."""
 
