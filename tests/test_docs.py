@@ -48,7 +48,7 @@ def folder(tmp_path, monkeypatch):
         for label, row in zip(y, X, strict=True)
     ]
     text = "\n".join(lines) + "\n"
-    for name in ("huge.libsvm", "new.libsvm", "more.libsvm"):
+    for name in ("huge.libsvm", "new.libsvm", "more.libsvm", "held-out.libsvm"):
         (tmp_path / name).write_text(text)
     (tmp_path / "logs.gz").write_bytes(gzip.compress(text.encode()))
     for site in range(3):

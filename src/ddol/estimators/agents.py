@@ -31,7 +31,7 @@ CONSTRAINTS: dict[str, Any] = {
         callable,
         None,
     ],
-    "engine": [StrOptions(set(ENGINES))],
+    "engine": [StrOptions(ENGINES.keys())],
     "workers": [COUNT, None],
     "batch": [COUNT, None],
     "period": [COUNT, None],
