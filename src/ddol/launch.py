@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any
@@ -60,14 +60,17 @@ def launch(n: int, arguments: Sequence[str], hostfile: Path | None = None, ft: b
     with (
         # Jobs that start at the same time must not meet in one folder, nor leave anything behind.
         tempfile.TemporaryDirectory(prefix="ddol-", ignore_cleanup_errors=True) as folder,
-        subprocess.Popen(
-            command,
-            env=variables(os.environ, token) | ({} if hostfile else {"TMPDIR": folder}),
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,  # Ctrl-C reaches it through us, once
-            preexec_fn=_end_with_us,
+        # Not closed by itself: what runs on a host that is gone may hold its other end for ever.
+        nullcontext(
+            subprocess.Popen(
+                command,
+                env=variables(os.environ, token) | ({} if hostfile else {"TMPDIR": folder}),
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                start_new_session=True,  # Ctrl-C reaches it through us, once
+                preexec_fn=_end_with_us,
+            )
         ) as job,
     ):
         assert job.stderr is not None
@@ -76,6 +79,8 @@ def launch(n: int, arguments: Sequence[str], hostfile: Path | None = None, ft: b
         with _forwarding(job) as caught:
             code = _ended(job, heard)
         heard.join(5)
+        if not heard.is_alive():
+            job.stderr.close()
     if heard.done:
         if code != 0:
             print("ddol: a rank was lost after the result was written", file=sys.stderr)
