@@ -52,7 +52,6 @@ CONTENTS = {
         "asking",
         "study",
         "live",
-        "schedules",
         "scaling",
         "model-format",
     ],
