@@ -19,6 +19,7 @@ from ddol.engines.state import start_state
 from ddol.presets import drwm, dwm_a, dwm_i
 from ddol.streams.rows import Block, Rows
 from ddol.update import mirrors as ours
+from ddol.update.contract import Vector
 from ddol.update.domains import everywhere, l1_ball, l2_ball
 from ddol.update.losses import Loss, hinge, loss_named
 
@@ -98,7 +99,7 @@ def play_in_engine(game, alpha, how, randomized=False):
     return Played(
         np.diff([s.mistakes for s in states], axis=0),
         np.diff([s.expected for s in states], axis=0),
-        preset.update.log_weights(states[-1].theta[0, 0], states[-1].scalars[0, 0]),
+        preset.update.log_weights(Vector(states[-1].theta[0, 0], states[-1].scalars[0, 0])),
     )
 
 

@@ -51,7 +51,7 @@ def _prefix(error: Exception) -> str:
 
 
 def printable(text: str) -> str:
-    """Text without what would steer a terminal: files and their names may hold anything.
+    r"""Text without what would steer a terminal: files and their names may hold anything.
 
     Examples
     --------

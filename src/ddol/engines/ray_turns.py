@@ -211,7 +211,8 @@ class Turns:
         """Take up a copy that another actor has held."""
         engine, [seat] = self.engine, self.engine.seats
         seat.worker.adopt(part_of(kept.part, 0, self.agents))
-        engine.plan, engine.pool = kept.plan, kept.pool
+        # What comes from Ray's store is not to be written to.
+        engine.plan, engine.pool = copy.deepcopy((kept.plan, kept.pool))
         seat.slopes[...], seat.turns[...] = kept.slopes, kept.turns
         self.hear(kept.published)
         self.position = kept.position
