@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import json
 import os
 import pickle
 
@@ -186,3 +187,14 @@ def test_checkpoints_of_another_run_are_refused(ddol, tmp_path, examples, text_o
 
 def test_debug_shows_the_traceback(ddol, tmp_path):
     assert "Traceback" in ddol("train", tmp_path / "none", "--debug").stderr
+
+
+def test_lines_of_both_kinds_are_counted(ddol, tmp_path):
+    """Looking a missing value up, to say where it is, must not forget the lines that were not read."""
+    path = tmp_path / "both.csv"
+    rows = [f"{i % 2},{i},{i * 7 % 13}" for i in range(200)]
+    path.write_text("\n".join(["label,a,b", "0,2,oops", *rows, "1,,5", "0,4,4,9"]) + "\n")
+    result = ddol("train", path, "--agents", "2", "--on-bad-line", "skip", "--json", "-", "--quiet")
+    assert result.exit_code == 0
+    figures = json.loads(result.stdout)
+    assert (figures["examples"], figures["skipped_lines"]) == (200, 3)

@@ -161,7 +161,8 @@ class LibsvmStream:
         """File, line and column where row `row` of the block after `position` begins."""
         if not self.restartable:
             return f"{self.describe()}: row {(position or BEGINNING)['row'] + row + 1}"
-        for piece in self.pieces(position):
+        # Reading again must not count bad lines anew.
+        for piece in replace(self, bad_lines=BadLines()).pieces(position):
             parsed = piece()
             if len(parsed.block):
                 return parsed.locate(row)
