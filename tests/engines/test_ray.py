@@ -178,6 +178,7 @@ def test_a_bad_example_is_named():
     [
         ({"workers": 99}, r"found 99 workers for a cluster with 4 cores, expected at most 4"),
         ({"on_lost": "without"}, "--on-lost without in rounds"),
+        ({"record": True}, "seen whole by no process"),
         ({"address": "elsewhere:1"}, "connected to a cluster already"),
     ],
 )

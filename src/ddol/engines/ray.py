@@ -331,6 +331,11 @@ class Actors(SingleProcess):
         if learner.setup.schedule.plays_events:
             _follow_turns(learner)
             return
+        if learner.log is not None:
+            raise EngineError(
+                "rounds on Ray are seen whole by no process, so that none can record them; record them with "
+                "the engine local, where they are the same, or use --schedule async"
+            )
         engine = learner.engine
         if engine is None:
             engine = learner.engine = Ray(learner.algorithm, learner.start, learner.setup)
