@@ -122,16 +122,27 @@ def start(n_ranks: int, check: str, *options: str) -> list[str]:
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     root["OMPI_MCA_mpi_yield_when_idle"] = "1"  # more ranks than cores must let each other work
     launcher = [str(mpi_calls.find_mpiexec()), *options, "--oversubscribe", "-n", str(n_ranks)]
-    job = subprocess.run(
-        [*launcher, sys.executable, __file__, check],
-        env={**os.environ, **root},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    try:
+        job = subprocess.run(
+            [*launcher, sys.executable, __file__, check],
+            env={**os.environ, **root},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        # Ending MPI waits for all ranks, now and then for ever where one is lost: `ranks.leave` does not let
+        # it, and here the checks are over by then.
+        if "ulfm" not in options or late.stdout is None:
+            raise
+        return passed(late.stdout.decode())
     assert job.returncode == 0, job.stderr
-    return sorted(line for line in job.stdout.splitlines() if line.startswith("passed"))
+    return passed(job.stdout)
+
+
+def passed(printed: str) -> list[str]:
+    return sorted(line for line in printed.splitlines() if line.startswith("passed"))
 
 
 @with_mpi
