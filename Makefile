@@ -28,7 +28,7 @@ test-oldest: .venv/.installed-dev
 	  --only-binary :all: --no-binary ddol -e '.[test]'
 	.venv-oldest/bin/python -m pytest -n 2 --dist loadfile
 
-# Damaged files, killed and silent processes, at length: make hostile ARGS="--tries 10000"
+# Damaged checkpoints, models and texts, at length: make hostile ARGS="--tries 10000"
 hostile: .venv/.installed-dev
 	$(BIN)/python -m tests.hostile $(ARGS)
 
