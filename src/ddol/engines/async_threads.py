@@ -10,8 +10,9 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
-from ddol.engines.kernels import events as kernel
-from ddol.engines.kernels.events import EventMemory
+from ddol.engines.kernels import event_memory as words
+from ddol.engines.kernels.event_memory import EventMemory
+from ddol.engines.kernels.events import play_events
 from ddol.engines.kernels.published import STRIDE
 from ddol.engines.kernels.shadow import Shadow
 from ddol.engines.live_turns import Merger, PlayedTurns, TurnPlan
@@ -229,7 +230,7 @@ class Seat:
         self.messages = np.zeros((1 + hi - lo, engine.published.shape[1]))
         self.box, self.version = np.full(hi - lo, -1, np.int64), np.zeros(hi - lo, np.int64)
         self.slopes = np.zeros((agents * (algorithm.delay + 1) + 1, algorithm.outputs))
-        self.turns, self.words = np.zeros(agents, np.int64), np.zeros(kernel.N_WORDS, np.int64)
+        self.turns, self.words = np.zeros(agents, np.int64), np.zeros(words.N_WORDS, np.int64)
         self.absent = np.zeros(algorithm.n_agents, np.int64)
         self.log = np.empty(0, np.int64)
 
@@ -241,12 +242,12 @@ class Seat:
             self.log = np.empty(int(heard.sum()), np.int64)
         worker, examples = self.worker.at_hand(rows)
         memory, kept = self._memory(chunk)
-        self.words[kernel.LOGGED] = 0
-        kernel.play_events(worker, examples, memory, Shadow.none(), 0)
+        self.words[words.LOGGED] = 0
+        play_events(worker, examples, memory, Shadow.none(), 0)
         del kept
         if self.engine.together:
             self.wait_for_nobody()
-        if self.words[kernel.STATUS] == kernel.ABORTED:
+        if self.words[words.STATUS] == words.ABORTED:
             raise OthersFailedError
 
     def wait_for_nobody(self) -> None:

@@ -9,8 +9,9 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
-from ddol.engines.kernels import events as kernel
-from ddol.engines.kernels.events import EventMemory
+from ddol.engines.kernels import event_memory as words
+from ddol.engines.kernels.event_memory import EventMemory
+from ddol.engines.kernels.events import play_events
 from ddol.engines.kernels.shadow import Shadow
 from ddol.engines.shadow import ShadowLearner
 from ddol.engines.shares import part_of
@@ -56,8 +57,8 @@ class EventPlayer:
         own = replace(part_of(each_its_own(state, n), 0, n), pending=None)
         self.worker = KernelWorker(algorithm, own, Partition(0, n), separate=True)
         self.turns = np.full(n, state.rounds, np.int64)
-        self.words = np.zeros(kernel.N_WORDS, np.int64)
-        self.words[kernel.TURNS] = n * state.rounds
+        self.words = np.zeros(words.N_WORDS, np.int64)
+        self.words[words.TURNS] = n * state.rounds
         self.absent = np.zeros(n, np.int64)
         self.matrix_of = np.zeros(n, np.int64)
         self.box = np.full(len(wires.sender), -1, np.int64)
@@ -80,14 +81,14 @@ class EventPlayer:
     @property
     def rounds(self) -> int:
         """Turns that an agent has taken, on average over the agents."""
-        return -(-int(self.words[kernel.TURNS]) // self.algorithm.n_agents)
+        return -(-int(self.words[words.TURNS]) // self.algorithm.n_agents)
 
     def widen(self, n_features: int) -> None:
         """Make room for features that have not been seen before."""
         state = self.worker.state
         if n_features <= state.n_features:
             return
-        if len(self.references) > self.words[kernel.FREE]:
+        if len(self.references) > self.words[words.FREE]:
             raise ValueError(
                 f"found feature {n_features} while messages of {state.n_features} are under way; say the "
                 "number of features beforehand (n_features, --features)"
@@ -124,15 +125,15 @@ class EventPlayer:
             shadow = (
                 Shadow.none() if self.shadow is None else self.shadow.memory(len(chunk.kind) - at)
             )
-            at = kernel.play_events(worker, examples, now, shadow, at)
-            status = self.words[kernel.STATUS]
-            if status == kernel.STOPPED:
+            at = play_events(worker, examples, now, shadow, at)
+            status = self.words[words.STATUS]
+            if status == words.STOPPED:
                 seen.append((left.pop(0), self.look()))
                 if self.shadow is not None:
                     self.shadows.append(self.shadow.seen())
-            elif status == kernel.CROWDED:
+            elif status == words.CROWDED:
                 self._grow_messages()
-            elif status == kernel.OTHER_MATRIX:
+            elif status == words.OTHER_MATRIX:
                 self._load_matrix(int(chunk.agent[at]))
             else:
                 break
@@ -167,7 +168,7 @@ class EventPlayer:
         more = max(used, 2 * self.algorithm.n_agents)
         self.references = np.append(self.references, np.zeros(more, np.int64))
         self.free = np.append(np.arange(used + more - 1, used - 1, -1), np.empty(used, np.int64))
-        self.words[kernel.FREE] = more
+        self.words[words.FREE] = more
         grown = np.zeros((1 + used + more, self.size))
         grown[: 1 + used] = self.messages
         self.messages = grown

@@ -1,0 +1,130 @@
+"""Agents adopt what their mailboxes hold: averages over wires, with one neighbour, push-sum, a token."""
+
+# Signatures say the types of compiled functions.
+# mypy: disable-error-code=no-untyped-def
+
+from __future__ import annotations
+
+import math
+
+from ddol.compiled import floats, inner, integers
+from ddol.engines.kernels.average import adopt_message, unit_of, write_message
+from ddol.engines.kernels.layout import LINEAR, LOG
+from ddol.engines.kernels.messages import heard_at, own_at
+
+
+@inner
+def _mix_numbers(worker, memory, mode, place, size, lo, hi):
+    """Some numbers, averaged over the wires of an agent in one way, in `mixed`."""
+    weights, own = floats(memory.weight), own_at(memory)
+    out = floats(worker.scratch.mixed + 8 * place)
+    for d in range(size):
+        out[d] = 0.0 if mode == LINEAR else -math.inf
+    for wire in range(lo, hi):
+        sent, weight = floats(heard_at(memory, wire, own) + 8 * place), weights[wire]
+        if weight == 0.0:
+            continue
+        if mode == LINEAR and memory.together:
+            for d in range(size):
+                out[d] += sent[d]
+        elif mode == LINEAR:
+            for d in range(size):
+                out[d] += weight * sent[d]
+        else:
+            for d in range(size):
+                out[d] = max(out[d], sent[d])
+    if mode == LINEAR and memory.together:
+        for d in range(size):
+            out[d] = out[d] / worker.rules.n_agents
+    if mode == LOG:
+        for d in range(size):
+            total = 0.0
+            for wire in range(lo, hi):
+                if weights[wire] > 0.0:
+                    sent = floats(heard_at(memory, wire, own) + 8 * place)
+                    total += weights[wire] * math.exp(sent[d] - out[d])
+            out[d] += math.log(total)
+
+
+@inner
+def _average_two(worker, memory, mode, place, size, wire):
+    """Some numbers, averaged with one neighbour alone."""
+    own = floats(own_at(memory) + 8 * place)
+    sent = floats(heard_at(memory, wire, own_at(memory)) + 8 * place)
+    out = floats(worker.scratch.mixed + 8 * place)
+    for d in range(size):
+        if mode == LINEAR:
+            out[d] = 0.5 * own[d] + 0.5 * sent[d]
+        else:
+            out[d] = max(own[d], sent[d])
+            if mode == LOG:
+                out[d] += math.log(
+                    0.5 * math.exp(own[d] - out[d]) + 0.5 * math.exp(sent[d] - out[d])
+                )
+
+
+@inner
+def _average(worker, memory, a, wire):
+    """What an agent adopts, in `mixed`: with one neighbour (`wire`), or with all that it hears."""
+    modes, rows = integers(worker.links.modes), worker.shape.message_rows
+    kinds = rows + worker.shape.linear_scalars + worker.shape.largest_scalars
+    lo, hi = integers(memory.starts)[a], integers(memory.starts)[a + 1]
+    for k in range(worker.shape.states):
+        place, i = k * unit_of(worker), 0
+        while i < kinds:
+            # Neighbouring rows that are averaged in the same way are one longer row.
+            mode, size = modes[i], 0
+            while i < kinds and modes[i] == mode:
+                size += worker.shape.D if i < rows else 1
+                i += 1
+            if wire >= 0:
+                _average_two(worker, memory, mode, place, size, wire)
+            else:
+                _mix_numbers(worker, memory, mode, place, size, lo, hi)
+            place += size
+
+
+@inner
+def _collect_pushed(worker, memory, a):
+    """Take in what has been pushed since the last time: the ratio of two sums, in `mixed`."""
+    out, own, last = floats(worker.scratch.mixed), floats(own_at(memory)), memory.size - 1
+    mass = floats(memory.mass)[a]
+    for d in range(last):
+        out[d] = mass * own[d]
+    for wire in range(integers(memory.starts)[a], integers(memory.starts)[a + 1]):
+        message = integers(memory.box)[wire]
+        if message < 0:
+            continue
+        sent = floats(memory.messages + 8 * message * memory.size)
+        before = floats(memory.heard + 8 * wire * memory.size)
+        for d in range(last):
+            out[d] += sent[d] - before[d]
+            before[d] = sent[d]
+        mass += sent[last] - before[last]
+        before[last] = sent[last]
+    floats(memory.mass)[a] = mass
+    for d in range(last):
+        out[d] /= mass
+
+
+@inner
+def mix(worker, memory, a, wire):
+    """An agent averages with what it has heard."""
+    write_message(worker, a, own_at(memory))
+    if memory.push and wire < 0:
+        _collect_pushed(worker, memory, a)
+    else:
+        _average(worker, memory, a, wire)
+    adopt_message(worker, a, worker.scratch.mixed)
+
+
+@inner
+def adopt(worker, memory, a, wire):
+    """An agent takes a neighbour's newest message as its state."""
+    message = integers(memory.box)[wire]
+    if message < 0:
+        return
+    sent, out = floats(memory.messages + 8 * message * memory.size), floats(worker.scratch.mixed)
+    for d in range(worker.shape.states * unit_of(worker)):
+        out[d] = sent[d]
+    adopt_message(worker, a, worker.scratch.mixed)

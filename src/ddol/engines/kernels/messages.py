@@ -1,0 +1,143 @@
+"""Messages of events: written down once, however many hear them, or published for other threads.
+
+Mailboxes and messages under way refer to a message, and its memory is free when nobody does any more.
+"""
+
+# Signatures say the types of compiled functions.
+# mypy: disable-error-code=no-untyped-def
+
+from __future__ import annotations
+
+from ddol.compiled import (
+    atomic_load,
+    atomic_store,
+    floats,
+    inner,
+    integers,
+    yield_core,
+)
+from ddol.engines.kernels.average import write_message
+from ddol.engines.kernels.event_memory import FREE, LEAST_MASS, LOGGED
+from ddol.engines.kernels.published import STRIDE, publish, read_newest
+
+
+@inner
+def release(memory, message):
+    """One reference to a message less."""
+    if message < 0:
+        return
+    references, words = integers(memory.references), integers(memory.words)
+    references[message] -= 1
+    if references[message] == 0:
+        integers(memory.free)[words[FREE]] = message
+        words[FREE] += 1
+
+
+@inner(inlined=True)
+def own_at(memory):
+    """Where an agent's own part of an average is written: after all messages."""
+    return memory.messages - 8 * memory.size
+
+
+@inner
+def push(worker, memory, a):
+    """Add a share of an agent's mass to the running sums that it sends, as long as it has some left."""
+    share = 1.0 / (1.0 + integers(memory.spoken)[a])
+    if floats(memory.mass)[a] * share < LEAST_MASS:
+        return  # its neighbours are away, and what it pushes does not come back yet
+    floats(memory.mass)[a] *= share
+    mass, sums = floats(memory.mass)[a], floats(memory.sums + 8 * a * memory.size)
+    write_message(worker, a, own_at(memory))
+    own, last = floats(own_at(memory)), memory.size - 1
+    for d in range(last):
+        sums[d] += mass * own[d]
+    sums[last] += mass
+
+
+@inner
+def write_down(worker, memory, a, slot):
+    """An agent's message, under way in a slot."""
+    under_way, words = integers(memory.under_way), integers(memory.words)
+    if memory.push:
+        push(worker, memory, a)
+    if slot < 0:
+        return
+    release(memory, under_way[slot])
+    words[FREE] -= 1
+    message = integers(memory.free)[words[FREE]]
+    place = memory.messages + 8 * message * memory.size
+    if memory.push:
+        for d in range(memory.size):
+            floats(place)[d] = floats(memory.sums + 8 * a * memory.size)[d]
+    else:
+        write_message(worker, a, place)
+    integers(memory.references)[message] = 1
+    under_way[slot] = message
+
+
+@inner
+def receive(memory, a, wire, slot, place):
+    """A message comes into the mailbox, unless a newer one is there or nobody is."""
+    if integers(memory.absent)[a] != 0 or place <= integers(memory.version)[wire]:
+        return
+    message, box = integers(memory.under_way)[slot], integers(memory.box)
+    integers(memory.references)[message] += 1
+    release(memory, box[wire])
+    box[wire] = message
+    integers(memory.version)[wire] = place
+
+
+@inner
+def show(worker, memory, a):
+    """Publish what an agent shares."""
+    own, i = own_at(memory), memory.first_agent + a
+    write_message(worker, a, own)
+    target = memory.published + 8 * i * memory.size
+    version = publish(integers(memory.versions), i, own, target, memory.size)
+    atomic_store(integers(memory.progress), STRIDE * i, version)
+
+
+@inner
+def listen(memory, a):
+    """Copy what neighbours have published last; their messages are numbered by wire."""
+    box, version = integers(memory.box), integers(memory.version)
+    versions, words = integers(memory.versions), integers(memory.words)
+    for wire in range(integers(memory.starts)[a], integers(memory.starts)[a + 1]):
+        i, place = integers(memory.sender)[wire], wire - integers(memory.starts)[0]
+        if i != memory.first_agent + a:
+            source = memory.published + 8 * i * memory.size
+            target = memory.messages + 8 * place * memory.size
+            known = version[place]
+            version[place] = read_newest(versions, i, source, target, memory.size, known)
+            box[place] = place if version[place] > 0 else -1
+        if memory.log != 0:
+            integers(memory.log)[words[LOGGED]] = version[place]
+            words[LOGGED] += 1
+
+
+@inner
+def wait_for_others(memory, a):
+    """Wait while a neighbour is too far behind; whether another thread has failed meanwhile."""
+    progress, control = integers(memory.progress), integers(memory.control)
+    mine = atomic_load(progress, STRIDE * (memory.first_agent + a))
+    for wire in range(integers(memory.starts)[a], integers(memory.starts)[a + 1]):
+        other = integers(memory.sender)[wire]
+        while atomic_load(progress, STRIDE * other) < mine - memory.staleness:
+            if atomic_load(control, 0) != 0:
+                return True
+            yield_core()
+    return atomic_load(control, 0) != 0
+
+
+@inner(inlined=True)
+def heard_at(memory, wire, own):
+    """Address of what comes by a wire: the newest message, or the agent's own where there is none."""
+    if memory.live:
+        place = wire - integers(memory.starts)[0]
+        return (
+            memory.messages + 8 * place * memory.size if integers(memory.box)[place] >= 0 else own
+        )
+    message = integers(memory.box)[wire]
+    if message < 0 or integers(memory.absent)[integers(memory.sender)[wire]] != 0:
+        return own
+    return memory.messages + 8 * message * memory.size
