@@ -10,7 +10,6 @@ import pytest
 import ddol
 from ddol.checkpoint import (
     load_checkpoint,
-    locked,
     resume,
     save_checkpoint,
     saved_in,
@@ -18,6 +17,7 @@ from ddol.checkpoint import (
     take,
 )
 from ddol.engines.learner import Feed, Learner, Setup
+from ddol.folders import folder_at
 from ddol.storage import check_writable, write_text
 from ddol.streams import DataError, array_stream
 from ddol.streams.rows import Block
@@ -202,12 +202,12 @@ def test_curves_of_another_run_are_refused():
 
 def test_two_runs_do_not_write_to_one_folder(tmp_path):
     with (
-        locked(tmp_path),
+        folder_at(tmp_path).locked(),
         pytest.raises(DataError, match=r"process .* is writing its checkpoints there"),
-        locked(tmp_path),
+        folder_at(tmp_path).locked(),
     ):
         pass
-    with locked(tmp_path):
+    with folder_at(tmp_path).locked():
         pass
 
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import platform
 import re
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +14,7 @@ import numpy as np
 from ddol.engines.learner import Learner, Past
 from ddol.engines.state import State
 from ddol.engines.state_checks import check_position, check_state
+from ddol.folders import KeepingPlace, folder_at
 from ddol.storage import Expected, Warn, check_arrays, damaged, read_arrays, write_arrays
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows
@@ -30,6 +27,7 @@ KEPT = 2
 """Generations kept: should the newest be damaged, the one before serves."""
 
 _NAME = re.compile(r"checkpoint-(\d+)\.safetensors")
+_UNFINISHED = re.compile(r"\.?checkpoint-\d+\.safetensors\.\w+\.tmp")
 _ROWS = ("data", "indices", "indptr", "y", "weight")
 
 
@@ -107,21 +105,28 @@ def _check_curves(saved: Checkpoint, where: str) -> None:
         raise DataError(f"{where}: found curves out of order, expected rounds up to {saved.rounds}")
 
 
-def save_checkpoint(folder: str | Path, checkpoint: Checkpoint) -> Path:
+def save_checkpoint(folder: str | Path, checkpoint: Checkpoint) -> Path | str:
     """Write ``checkpoint-<rounds>.safetensors`` and remove all but the last two.
+
+    Parameters
+    ----------
+    folder : directory, or address in a store
+    checkpoint : Checkpoint
 
     Returns
     -------
-    Path
+    Path or str
         The new file.
     """
-    path = Path(folder, f"checkpoint-{checkpoint.rounds}.safetensors")
+    place = folder_at(folder)
+    path = place.file(f"checkpoint-{checkpoint.rounds}.safetensors")
     arrays, header = _pack(checkpoint)
     write_arrays(path, KIND, arrays, header)
-    for _, old in saved_in(folder)[:-KEPT]:
-        old.unlink(missing_ok=True)
-    for unfinished in Path(folder).glob(".checkpoint-*.safetensors.*.tmp"):
-        unfinished.unlink(missing_ok=True)  # of a run that was killed while it wrote
+    for name in _names_in(place)[:-KEPT]:
+        place.remove(name)
+    for name in place.names():
+        if _UNFINISHED.fullmatch(name):
+            place.remove(name)  # of a run that was killed while it wrote
     return path
 
 
@@ -132,7 +137,7 @@ def load_checkpoint(
 
     Parameters
     ----------
-    folder : directory
+    folder : directory, or address in a store
     run : dict, optional
         Options and data of the present run; a checkpoint of another run is refused.
     warn : function of one line
@@ -162,48 +167,31 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
         return _unpack(arrays, header)
 
 
-def saved_in(folder: str | Path) -> list[tuple[int, Path]]:
+def saved_in(folder: str | Path) -> list[tuple[int, Path | str]]:
     """Rounds and path of every checkpoint in a folder, the oldest first."""
-    if not Path(folder).is_dir():
-        return []
-    named = [(_NAME.fullmatch(path.name), path) for path in Path(folder).iterdir()]
-    return sorted((int(match[1]), path) for match, path in named if match)
+    place = folder_at(folder)
+    return [(_rounds(name), place.file(name)) for name in _names_in(place)]
 
 
-@contextmanager
-def locked(folder: str | Path) -> Iterator[None]:
-    """Keep a folder of checkpoints for one run; another one is refused until this one ends.
+def _names_in(place: KeepingPlace) -> list[str]:
+    """Names of the checkpoints in a folder, the oldest first."""
+    return sorted(filter(_NAME.fullmatch, place.names()), key=_rounds)
 
-    The lock is the system's: it ends with the process, however that ends.
-    """
-    with Path(folder, ".lock").open("a+", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            who = file.read(100).strip() or "another process"
-            raise DataError(
-                f"{folder}: {who} is writing its checkpoints there; wait for its end or use another "
-                "folder"
-            ) from None
-        except OSError:  # a file system without locks
-            yield
-            return
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {platform.node()}")
-        file.flush()
-        yield
+
+def _rounds(name: str) -> int:
+    return int(name.split("-")[1].split(".")[0])
 
 
 def set_aside(folder: str | Path) -> int:
     """Rename the checkpoints of an earlier run to ``….old``; the number of them."""
-    found = saved_in(folder)
-    for _, path in found:
-        path.replace(path.with_suffix(".old"))
+    place = folder_at(folder)
+    found = _names_in(place)
+    for name in found:
+        place.rename(name, name.replace(".safetensors", ".old"))
     return len(found)
 
 
-def _check_same_run(path: Path, saved: Mapping[str, Any], present: Mapping[str, Any]) -> None:
+def _check_same_run(path: Path | str, saved: Mapping[str, Any], present: Mapping[str, Any]) -> None:
     for name in sorted({*saved, *present}):
         before, now = saved.get(name), present.get(name)
         if before != now:

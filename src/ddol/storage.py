@@ -7,13 +7,15 @@ import hashlib
 import json
 import os
 import secrets
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from ddol.streams.errors import DataError
+from ddol.streams.files import is_remote
 
 FORMAT = 2
 """Version of the layout; a reader refuses files of another one."""
@@ -22,12 +24,46 @@ _HEADER, _CHECKSUM = "ddol", "checksum"
 _KINDS = {"<f8": "F64", "<i8": "I64", "<u4": "U32", "|u1": "U8"}
 
 
+def on_disk(path: str | Path) -> Path | None:
+    """The place on a disk that a name stands for; None for an address in a store.
+
+    Examples
+    --------
+    >>> on_disk("file:///tmp/a"), on_disk("s3://bucket/a")
+    (PosixPath('/tmp/a'), None)
+    """
+    text = str(path)
+    if text.startswith("file://"):
+        return Path(text.removeprefix("file://"))
+    return None if is_remote(text) else Path(path)
+
+
+@contextlib.contextmanager
+def at_hand(path: str | Path) -> Iterator[Path]:
+    """A file as it is on the disk, or a copy of what is at an address, for as long as it is needed."""
+    place = on_disk(path)
+    if place is not None:
+        yield place
+        return
+    from ddol.streams.remote import fetch_remote
+
+    with _copy_of(path) as copy:
+        fetch_remote(str(path), copy)
+        yield copy
+
+
+@contextlib.contextmanager
+def _copy_of(path: str | Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="ddol-") as folder:
+        yield Path(folder, PurePath(path).name)
+
+
 @contextlib.contextmanager
 def written_beside(path: str | Path) -> Iterator[Path]:
     """Give a name beside ``path`` to write to; it takes the place of ``path`` only when all is well.
 
     The file is on the disk before it is renamed, so that a crash leaves the old file or the new one,
-    never half of one.
+    never half of one. What goes to an address is written to a temporary file first, and copied whole.
 
     Examples
     --------
@@ -38,7 +74,15 @@ def written_beside(path: str | Path) -> Iterator[Path]:
     >>> path.read_text(), beside.exists()
     ('done', False)
     """
-    target = Path(os.path.realpath(path))  # a link stays, and what it names is written
+    place = on_disk(path)
+    if place is None:
+        from ddol.streams.remote import put_remote
+
+        with _copy_of(path) as copy:
+            yield copy
+            put_remote(str(path), copy)
+        return
+    target = Path(os.path.realpath(place))  # a link stays, and what it names is written
     if target.exists() and not target.is_file():
         yield target  # a device or a pipe cannot be renamed over
         return
@@ -114,14 +158,14 @@ def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dic
     """
     from safetensors import SafetensorError, safe_open
 
-    place = Path(path)
-    if not place.is_file():
-        found = "a directory" if place.is_dir() else "no such file"
+    here = on_disk(path)
+    if here is not None and not here.is_file():
+        found = "a directory" if here.is_dir() else "no such file"
         raise DataError(f"{path}: {found}, expected a {kind} that ddol wrote; check the name")
     try:
-        with safe_open(place, framework="numpy") as file:
+        with at_hand(path) as place, safe_open(place, framework="numpy") as file:
             metadata = file.metadata() or {}
-            header = _checked_header(place, kind, metadata)
+            header = _checked_header(path, kind, metadata)
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, TypeError) as error:
         raise DataError(
@@ -136,7 +180,7 @@ def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dic
     return arrays, header
 
 
-def _checked_header(path: Path, kind: str, metadata: Mapping[str, str]) -> dict[str, Any]:
+def _checked_header(path: str | Path, kind: str, metadata: Mapping[str, str]) -> dict[str, Any]:
     with damaged(path, kind):
         header = json.loads(metadata[_HEADER])
         found, written = int(header["format"]), str(header["kind"])
@@ -225,7 +269,11 @@ def check_writable(path: str | Path) -> None:
     Traceback (most recent call last):
     ddol.streams.errors.DataError: /no/such/folder/model: there is no folder /no/such/folder; ...
     """
-    target = Path(os.path.realpath(path))
+    place = on_disk(path)
+    if place is None:
+        _check_store(str(path))
+        return
+    target = Path(os.path.realpath(place))
     folder = target.parent
     if target.is_dir():
         raise DataError(f"{path}: found a directory, expected a file name; add one")
@@ -243,6 +291,18 @@ def check_writable(path: str | Path) -> None:
         raise DataError(
             f"{path}: no permission to write over it; change its mode or write elsewhere"
         )
+
+
+def _check_store(path: str) -> None:
+    """Only writing tells whether a store may be written to."""
+    from ddol.streams.remote import put_text, remove_remote
+
+    probe = f"{path}.{secrets.token_hex(8)}.tmp"
+    try:
+        put_text(probe, "")
+        remove_remote(probe)
+    except DataError as error:
+        raise DataError(str(error).replace(probe, path)) from error
 
 
 def write_text(path: str | Path, text: str) -> None:

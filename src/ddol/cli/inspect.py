@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json as json_format
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ddol.cli.errors import printable
 from ddol.model import Model, load
+from ddol.streams.files import size_of
 
 
 def inspect(path: str, top: int, json: bool) -> None:
@@ -22,7 +22,7 @@ def inspect(path: str, top: int, json: bool) -> None:
         Largest weights to show, of each output.
     json : bool
     """
-    found = described(load(path), Path(path), top)
+    found = described(load(path), path, top)
     if json:
         print(json_format.dumps(found, indent=2))
         return
@@ -39,12 +39,12 @@ def inspect(path: str, top: int, json: bool) -> None:
             print(f"  {weight:>+14.6g}  {printable(name)}")
 
 
-def described(model: Model, path: Path, top: int) -> dict[str, Any]:
+def described(model: Model, path: str, top: int) -> dict[str, Any]:
     """Plain values that describe a model."""
     encoding = model.encoding
     classes = None if model.classes is None else model.labels.tolist()
     return {
-        "file": f"{path} ({path.stat().st_size:,} bytes)",
+        "file": f"{path} ({size_of(path) or 0:,} bytes)",
         "version": model.version,
         "task": "regression" if classes is None else f"{len(classes)} classes",
         "classes": classes,

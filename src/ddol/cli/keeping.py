@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from pathlib import Path
 from typing import Any
 
 from ddol.checkpoint import save_checkpoint, take
@@ -31,7 +30,6 @@ class CheckpointWriter:
         self.every = run.every or EVERY
         self.identity = identity
         self.kept = 0
-        self.last: Path | None = None
 
     def due(self, progress: Progress) -> bool:
         """Whether enough examples have passed since the last time."""
@@ -45,7 +43,7 @@ class CheckpointWriter:
         plain, arrays = encoding.to_plain()
         checkpoint = take(learner, run=self.identity, facts=plain, arrays=arrays)
         if writes:
-            self.last = save_checkpoint(self.folder, checkpoint)
+            save_checkpoint(self.folder, checkpoint)
 
     def advice(self) -> str:
         """How to go on after a stop."""

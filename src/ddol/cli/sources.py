@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import numpy as np
 
@@ -16,9 +16,9 @@ from ddol.cli.options import DataOptions
 from ddol.streams.arrays import RowsStream, array_stream
 from ddol.streams.dealing import contiguous
 from ddol.streams.errors import DataError
-from ddol.streams.files import STDIN, open_bytes, read_once
+from ddol.streams.files import STDIN, is_remote, open_bytes, read_once, read_range, size_of
 from ddol.streams.formats import ReadOptions, format_of
-from ddol.streams.open import expand, open_streams, partition_name
+from ddol.streams.open import expand, files_in, open_streams, partition_name
 from ddol.streams.stream import Stream
 
 _PIECE, _PIECES = 1 << 16, 1024
@@ -128,22 +128,28 @@ def fingerprint(options: DataOptions) -> list[str]:
     """What tells the data of one run from those of another: the size and contents of every file.
 
     Names and dates are left out: a copy of the files is as good. Files of up to 64 MB are read whole, and
-    1,024 pieces of larger ones, with both ends.
+    1,024 pieces of larger ones, with both ends; of a file in a store, which is far away, both ends only.
     """
-    return (
-        [_contents(Path(path)) for path in expand(options.data)] if options.data else ["built-in"]
-    )
+    if not options.data:
+        return ["built-in"]
+    return ["; ".join(map(_contents, _files_of(path))) for path in expand(options.data)]
 
 
-def _contents(path: Path) -> str:
-    if not path.is_file():
-        return path.name
-    size, found = path.stat().st_size, 0
-    with path.open("rb") as file:
-        for place in range(_PIECES):
-            start = place * max(size - _PIECE, 0) // (_PIECES - 1)
-            file.seek(max(start, file.tell()))
-            found = zlib.crc32(file.read(_PIECE), found)
+def _files_of(path: str) -> list[str]:
+    """Files that a name stands for; a folder of another host's agent may not be here."""
+    here = not path.endswith("/") or is_remote(path) or Path(path).is_dir()
+    return files_in(path) if here else [path]
+
+
+def _contents(path: str) -> str:
+    size = size_of(path)
+    if size is None:
+        return PurePath(path).name
+    found, last, pieces = 0, 0, 2 if is_remote(path) else _PIECES
+    for place in range(pieces):
+        first = max(place * max(size - _PIECE, 0) // (pieces - 1), last)
+        last = min(first + _PIECE, size)
+        found = zlib.crc32(read_range(path, first, last) if first < last else b"", found)
     return f"{size} bytes with checksum {found:08x}"
 
 

@@ -6,11 +6,10 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddol.algorithm import Algorithm
-from ddol.checkpoint import Checkpoint, load_checkpoint, locked, resume, set_aside
+from ddol.checkpoint import Checkpoint, load_checkpoint, resume, set_aside
 from ddol.cli.algorithms import build, check_data
 from ddol.cli.first_line import taken_for
 from ddol.cli.holdout import Holdout
@@ -27,6 +26,7 @@ from ddol.cli.table import ProgressTable, say, warn
 from ddol.cli.watching import RunWatch
 from ddol.compiled import on_compiling
 from ddol.engines.learner import Feed, Learner, Setup
+from ddol.folders import folder_at
 from ddol.model import Model, load
 from ddol.storage import check_writable
 from ddol.streams.encoding import Encoding
@@ -69,7 +69,7 @@ def train(options: TrainOptions) -> Trace:
         job.warn("--workers is for --engine threads and ray; the local engine runs in one")
     with ExitStack() as stack:
         if options.run.checkpoint is not None and job.leads:
-            stack.enter_context(locked(options.run.checkpoint))
+            stack.enter_context(folder_at(options.run.checkpoint).locked())
         saved = _saved(options.run, run, job)
         signals = stack.enter_context(Signals(at_once=True))
         pipeline = Pipeline(
@@ -207,11 +207,12 @@ def check(options: TrainOptions, leads: bool = True) -> None:
         if path is not None and path != STDOUT:
             check_writable(path)
     if run.checkpoint is not None:
+        folder = folder_at(run.checkpoint)
         try:
-            Path(run.checkpoint).mkdir(parents=True, exist_ok=True)
+            folder.make()
         except OSError as error:
             raise DataError(f"--checkpoint {run.checkpoint}: {error.strerror}") from None
-        check_writable(Path(run.checkpoint, "checkpoint"))
+        check_writable(folder.file("checkpoint"))
     if run.engine == "mpi" and data.from_stdin:
         raise DataError("standard input reaches one rank only; with --engine mpi give a file")
 

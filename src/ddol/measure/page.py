@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 from ddol.measure.chart import COLOURS, DARK_COLOURS, STYLE, Chart, draw
 from ddol.storage import write_text
@@ -93,7 +92,7 @@ def page(title: str, body: Sequence[str]) -> str:
 
 def write_page(path: str | os.PathLike[str], title: str, body: Sequence[str]) -> None:
     """Write a document beside its place and rename it, so that nobody reads half of one."""
-    write_text(Path(path), page(title, body))
+    write_text(os.fspath(path), page(title, body))
 
 
 def figure(chart: Chart, title: str | None = None) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ddol.schedules.events import ADOPT, FIELDS, Events
-from ddol.storage import written_beside
+from ddol.storage import at_hand, written_beside
 
 
 def save_events(path: str | Path, events: Events) -> None:
@@ -36,7 +36,7 @@ def save_events(path: str | Path, events: Events) -> None:
 def load_events(path: str | Path) -> Events:
     """Read a list of events, or say in one line what is wrong with the file."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with at_hand(path) as place, zipfile.ZipFile(place) as archive:
             headers = {name: _header(path, archive, name) for name in FIELDS}
             _check_headers(path, headers)
             arrays = {name: _array(path, archive, name) for name in FIELDS}

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from ddol.streams.errors import DataError
+
+_WHOLE = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "r2"}
+"""Stores in which an object appears when all of it is there; elsewhere a file is written and then renamed."""
 
 
 def open_remote(path: str) -> BinaryIO:
@@ -56,12 +61,86 @@ def files_below(folder: str) -> list[str]:
         return sorted(files.unstrip_protocol(name) for name in files.find(key))
 
 
+def fetch_remote(path: str, to: Path) -> None:
+    """Copy what is at an address to a file."""
+    with _naming(path):
+        files, key = _store(path)
+        files.get_file(key, str(to))
+
+
+def put_remote(path: str, file: Path) -> None:
+    """Copy a file to an address, whose old contents stay until the new ones are whole."""
+    with _naming(path, "written"):
+        files, key = _store(path)
+        if _protocols(files) & _WHOLE:
+            files.put_file(str(file), key)
+            return
+        beside = f"{key}.{secrets.token_hex(8)}.tmp"
+        try:
+            files.put_file(str(file), beside)
+            files.mv(beside, key)
+        except BaseException:
+            if files.exists(beside):
+                files.rm_file(beside)
+            raise
+
+
+def put_text(path: str, text: str) -> None:
+    """Write a few words to an address, in one request."""
+    with _naming(path, "written"):
+        files, key = _store(path)
+        files.pipe_file(key, text.encode())
+
+
+def read_text(path: str) -> str | None:
+    """A few words from an address; None where nothing is."""
+    with _naming(path):
+        files, key = _store(path)
+        try:
+            return bytes(files.cat_file(key)).decode(errors="replace")
+        except FileNotFoundError:
+            return None
+
+
+def remove_remote(path: str) -> None:
+    """Remove a file, if it is there."""
+    with _naming(path, "removed"):
+        files, key = _store(path)
+        try:
+            files.rm_file(key)
+        except FileNotFoundError:
+            return
+
+
+def rename_remote(path: str, to: str) -> None:
+    """Give a file another address in the same store."""
+    with _naming(path, "renamed"):
+        files, key = _store(path)
+        files.mv(key, _store(to)[1])
+
+
+def names_in(folder: str) -> list[str]:
+    """Names of the files in a folder, not those below it; none where there is no such folder."""
+    with _naming(folder):
+        files, key = _store(folder)
+        files.invalidate_cache()
+        try:
+            found = files.ls(key, detail=True)
+        except FileNotFoundError:
+            return []
+        return sorted(each["name"].rsplit("/", 1)[-1] for each in found if each["type"] == "file")
+
+
+def _protocols(files: Any) -> set[str]:
+    return {files.protocol} if isinstance(files.protocol, str) else set(files.protocol)
+
+
 def _store(path: str) -> tuple[Any, str]:
     try:
         import fsspec
     except ImportError:
         raise DataError(
-            f"{path}: reading addresses needs the package fsspec; pip install ddol[cloud]"
+            f"{path}: addresses need the package fsspec; pip install ddol[cloud]"
         ) from None
     try:
         return fsspec.core.url_to_fs(path)
@@ -72,7 +151,7 @@ def _store(path: str) -> tuple[Any, str]:
 
 
 @contextmanager
-def _naming(path: str) -> Iterator[None]:
+def _naming(path: str, done: str = "read") -> Iterator[None]:
     """Name the address in what goes wrong: stores have errors of many kinds."""
     try:
         yield
@@ -81,7 +160,7 @@ def _naming(path: str) -> Iterator[None]:
     except FileNotFoundError:
         raise DataError(f"{path}: nothing is there; check the address") from None
     except PermissionError as error:
-        raise DataError(f"{path}: no permission to read it ({error}); log in") from None
+        raise DataError(f"{path}: cannot be {done}, no permission ({error}); log in") from None
     except Exception as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise DataError(f"{path}: cannot be read ({reason}); check address and login") from error
+        raise DataError(f"{path}: cannot be {done} ({reason}); check address and login") from error
