@@ -16,7 +16,9 @@ from ddol.checkpoint import (
     set_aside,
     take,
 )
-from ddol.engines.learner import Feed, Learner, Setup
+from ddol.engines.feed import Feed
+from ddol.engines.learner import Learner
+from ddol.engines.setup import Setup
 from ddol.folders import folder_at
 from ddol.storage import check_writable, write_text
 from ddol.streams import DataError, array_stream

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ddol.engines.local import advance
     from ddol.engines.run import run
     from ddol.engines.state import start_state
+    from ddol.engines.tickets import TicketLearner
     from ddol.estimators import DDOLClassifier, DDOLRegressor, WeightedMajorityClassifier
     from ddol.model import Model, load
     from ddol.presets import (
@@ -69,6 +70,7 @@ _HOMES = {
     "ddol.engines.local": "advance",
     "ddol.engines.run": "run",
     "ddol.engines.state": "start_state",
+    "ddol.engines.tickets": "TicketLearner",
     "ddol.estimators": "DDOLClassifier DDOLRegressor WeightedMajorityClassifier",
     "ddol.study.sweep": "sweep",
     "ddol.trace": "Trace",
@@ -93,6 +95,7 @@ __all__ = [
     "MirrorDescent",
     "Model",
     "Schedule",
+    "TicketLearner",
     "Trace",
     "WeightedMajorityClassifier",
     "__version__",

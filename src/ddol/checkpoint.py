@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ddol.engines.learner import Learner, Past
+from ddol.engines.feed import Past
+from ddol.engines.learner import Learner
 from ddol.engines.state import State
 from ddol.engines.state_checks import check_position, check_state
 from ddol.folders import KeepingPlace, folder_at

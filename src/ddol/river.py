@@ -22,7 +22,8 @@ import numpy as np
 from scipy.special import expit
 
 from ddol.algorithm import Algorithm
-from ddol.engines.learner import Learner, Setup
+from ddol.engines.learner import Learner
+from ddol.engines.setup import Setup
 from ddol.estimators.agent_ids import AgentIds
 from ddol.estimators.dicts import INTERCEPT, DictColumns
 from ddol.estimators.placing import Placement, linear_algorithm

@@ -6,7 +6,8 @@ import pytest
 
 import ddol
 from ddol.engines import memory
-from ddol.engines.learner import Learner, Setup
+from ddol.engines.learner import Learner
+from ddol.engines.setup import Setup
 from ddol.streams import DataError
 
 

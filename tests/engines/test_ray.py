@@ -16,7 +16,8 @@ import pytest
 import ddol
 from ddol.engines import ray_cluster
 from ddol.engines.errors import EngineError
-from ddol.engines.learner import Feed, Learner
+from ddol.engines.feed import Feed
+from ddol.engines.learner import Learner
 from ddol.engines.mailbox import Mailbox, StaleError
 from ddol.engines.ray import Ray
 from ddol.engines.ray_host import Host, Status

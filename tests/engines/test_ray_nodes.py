@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import ddol
-from ddol.engines.learner import Feed, Learner
+from ddol.engines.feed import Feed
+from ddol.engines.learner import Learner
 from ddol.engines.setup import Setup
 from ddol.streams.rows import Rows
 from ddol.streams.synthetic import SyntheticStream

@@ -9,9 +9,9 @@ import pytest
 from scipy.sparse import csr_matrix
 
 import ddol
-from ddol.engines.learner import Feed, Learner
+from ddol.engines.feed import Feed
+from ddol.engines.learner import Learner
 from ddol.engines.state import start_state
-from ddol.engines.traffic import Traffic
 from ddol.streams.arrays import array_stream
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.errors import DataError
@@ -161,9 +161,9 @@ def test_messages_and_bytes():
     ring = ddol.run(ddol.dogd(), (X, y), ddol.ring(8), period=2)
     assert ring.messages == 2 * 8 * 4
     assert ring.bytes_sent == ring.messages * 3 * 8
-    signed = ddol.doeg().on(ddol.complete(4))
-    assert Traffic(signed).sent(10, 3) == (12 * 10, 12 * 10 * 6 * 8)
-    assert Traffic(ddol.dogd()).sent(10, 3) == (0, 0)
+    signed = ddol.run(ddol.doeg(), (X[:40], y[:40]), ddol.complete(4))
+    assert (signed.messages, signed.bytes_sent) == (12 * 10, 12 * 10 * 6 * 8)
+    assert ddol.run(ddol.dogd(), (X, y)).bytes_sent == 0
 
 
 def test_a_changing_matrix_sends_where_a_weight_is_not_zero():

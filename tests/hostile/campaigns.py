@@ -20,7 +20,9 @@ from tests.hostile.mutations import damaged
 
 import ddol
 from ddol.checkpoint import read_checkpoint, resume, save_checkpoint, take
-from ddol.engines.learner import Feed, Learner, Setup
+from ddol.engines.feed import Feed
+from ddol.engines.learner import Learner
+from ddol.engines.setup import Setup
 from ddol.model import load, model_of
 from ddol.streams import DataError, array_stream
 from ddol.streams.encoding import Encoding

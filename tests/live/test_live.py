@@ -16,7 +16,8 @@ import pytest
 
 import ddol
 import ddol.streams
-from ddol.engines.learner import Feed, Progress
+from ddol.engines.feed import Feed
+from ddol.engines.progress import Progress
 from ddol.live.metrics import metrics
 from ddol.live.page import parts
 from ddol.live.server import LiveServer

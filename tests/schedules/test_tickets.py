@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import ddol
-from ddol.engines.learner import Learner, Setup
 from ddol.schedules.events import answer, mix, predict, project, receive, send
 
 
@@ -31,7 +30,7 @@ def test_tickets_are_the_events_that_they_say(algorithm):
     """Predictions and answers in a random order are the same list of events, to the bit."""
     X, y = data(classes=max(algorithm.outputs, 2))
     rng = np.random.default_rng(1)
-    learner = Learner(algorithm.on(ddol.ring(3)))
+    learner = ddol.TicketLearner(algorithm.on(ddol.ring(3)))
     waiting, tickets, order = [], {}, []
     for row in range(len(X)):
         tickets[row] = learner.predict(row % 3, X[row])
@@ -62,8 +61,7 @@ def test_tickets_are_the_events_that_they_say(algorithm):
 
 
 def test_oldest_ticket_is_dropped_and_counted():
-    learner = Learner(ddol.dogd().on(2))
-    learner.tickets = 3
+    learner = ddol.TicketLearner(ddol.dogd().on(2), most=3)
     tickets = [learner.predict(0, [1.0, float(k)]) for k in range(5)]
     assert learner.unanswered == 2
     with pytest.raises(
@@ -75,7 +73,7 @@ def test_oldest_ticket_is_dropped_and_counted():
 
 
 def test_wrong_tickets_and_agents_are_refused():
-    learner = Learner(ddol.dogd().on(2))
+    learner = ddol.TicketLearner(ddol.dogd().on(2))
     with pytest.raises(KeyError, match="no ticket is waiting"):
         learner.answer(0, 1.0)
     ticket = learner.predict(1, [1.0, 0.0])
@@ -91,13 +89,10 @@ def test_wrong_tickets_and_agents_are_refused():
 
 
 def test_tickets_go_on_from_what_was_learned_before():
-    from ddol.streams.rows import Rows
-
     X, y = data()
-    learner = Learner(ddol.dogd().on(ddol.ring(3)), Setup(n_features=4))
-    learner.learn(Rows.from_dense(X[:30], y[:30]))
-    before = learner.weights()
+    known = ddol.run(ddol.dogd(), (X[:30], y[:30]), ddol.ring(3))
+    learner = ddol.TicketLearner(known.algorithm, state=known.state)
     ticket = learner.predict(0, X[30])
-    assert ticket.scores[0] == pytest.approx(before[0, 0] @ X[30])
+    assert ticket.scores[0] == pytest.approx(known.weights[0, 0] @ X[30])
     learner.answer(ticket, y[30])
     assert learner.trace().examples == 31

@@ -8,7 +8,8 @@ from typing import Any
 
 from ddol.checkpoint import save_checkpoint, take
 from ddol.cli.options import RunOptions
-from ddol.engines.learner import Learner, Progress
+from ddol.engines.learner import Learner
+from ddol.engines.progress import Progress
 from ddol.streams.encoding import Encoding
 
 EVERY = 1_000_000

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ddol.algorithm import Algorithm
-from ddol.engines.learner import Feed, Progress
+from ddol.engines.feed import Feed
+from ddol.engines.progress import Progress
 from ddol.streams.dealing import progress as work_done
 from ddol.streams.stream import Position
 from ddol.trace import Trace

@@ -25,7 +25,9 @@ from ddol.cli.stopping import Signals, StoppedError
 from ddol.cli.table import ProgressTable, say, warn
 from ddol.cli.watching import RunWatch
 from ddol.compiled import on_compiling
-from ddol.engines.learner import Feed, Learner, Setup
+from ddol.engines.feed import Feed
+from ddol.engines.learner import Learner
+from ddol.engines.setup import Setup
 from ddol.folders import folder_at
 from ddol.model import Model, load
 from ddol.storage import check_writable

@@ -12,7 +12,8 @@ from ddol.cli.run_processes import RunProcesses
 from ddol.cli.stopping import Signals, StoppedError
 from ddol.cli.table import ProgressTable
 from ddol.engines.errors import RankLostError
-from ddol.engines.learner import Learner, Progress
+from ddol.engines.learner import Learner
+from ddol.engines.progress import Progress
 
 if TYPE_CHECKING:
     from ddol.live.watched import WatchedRun

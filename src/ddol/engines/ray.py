@@ -17,10 +17,12 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.engines.errors import EngineError
+from ddol.engines.feed import Feed, Past
 from ddol.engines.grouped import joined_parts
 from ddol.engines.kernels import COPIES
-from ddol.engines.learner import Feed, Learner, Past, Progress
+from ddol.engines.learner import Learner
 from ddol.engines.processes import SingleProcess
+from ddol.engines.progress import Progress
 from ddol.engines.ray_async import AsyncRay
 from ddol.engines.ray_cluster import Cluster
 from ddol.engines.ray_host import HostJob, HostMoment, Status, actor_class
@@ -331,7 +333,7 @@ class Actors(SingleProcess):
         if learner.setup.schedule.plays_events:
             _follow_turns(learner)
             return
-        if learner.log is not None:
+        if learner.history.log is not None:
             raise EngineError(
                 "rounds on Ray are seen whole by no process, so that none can record them; record them with "
                 "the engine local, where they are the same, or use --schedule async"
@@ -362,7 +364,7 @@ def _follow_turns(learner: Learner) -> None:
 
 def _take_over(learner: Learner, past: Past) -> None:
     learner.position = past.position
-    learner.recorder.restore(past.curves)
+    learner.history.curves.restore(past.curves)
 
 
 def _tell(learner: Learner, engine: Ray) -> None:

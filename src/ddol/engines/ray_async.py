@@ -15,7 +15,7 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.engines.errors import EngineError
-from ddol.engines.learner import Feed
+from ddol.engines.feed import Feed
 from ddol.engines.live_turns import Merger
 from ddol.engines.player import each_its_own
 from ddol.engines.ray_cluster import Cluster

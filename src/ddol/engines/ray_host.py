@@ -20,11 +20,13 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.engines.errors import RankLostError
+from ddol.engines.feed import Feed, Past
 from ddol.engines.group_dealing import Dealt, deal_shares
 from ddol.engines.grouped import Grouped
 from ddol.engines.kinds import EngineKind
-from ddol.engines.learner import Feed, Learner, Past, Progress
+from ddol.engines.learner import Learner
 from ddol.engines.mailbox import Mailbox
+from ddol.engines.progress import Progress
 from ddol.engines.ray_group import RayGroup
 from ddol.engines.ray_turns import Letter, Poster, Turns, TurnsCopy, TurnsResult
 from ddol.engines.setup import Setup
@@ -245,7 +247,7 @@ class Host:
         if not known:
             return (None,)
         learner.position = known[0].past.position
-        learner.recorder.restore(known[0].past.curves)
+        learner.history.curves.restore(known[0].past.curves)
         learner.engine = Grouped(job.algorithm, known[0].part, group, whole=False)
         return (learner.position,)
 

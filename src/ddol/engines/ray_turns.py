@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from ddol.algorithm import Algorithm
 from ddol.engines.async_threads import AsyncThreads
+from ddol.engines.feed import Feed
 from ddol.engines.grouped import neighbours_of
 from ddol.engines.kernels.published import publish_as, read_row
-from ddol.engines.learner import Feed
 from ddol.engines.live_turns import PlayedTurns, TurnPlan
 from ddol.engines.pace import Pace
 from ddol.engines.row_pool import RowPool

@@ -122,7 +122,7 @@ class MpiGroup:
 
     def follow(self, learner: Learner) -> None:
         """Play what this process's agents see of the feed."""
-        if learner.log is not None and len(learner.feed.streams) > 1:
+        if learner.history.log is not None and len(learner.feed.streams) > 1:
             raise ValueError(
                 "with one stream for each agent no rank sees all rounds, and none can record them; record "
                 "them with the engine local, where they are the same"

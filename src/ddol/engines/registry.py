@@ -8,8 +8,12 @@ from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
+from ddol.algorithm import Algorithm
+from ddol.engines.feed import Feed
 from ddol.engines.kinds import ENGINES, EngineKind
+from ddol.engines.setup import Setup
 from ddol.engines.state import State
+from ddol.engines.state_checks import check_state
 from ddol.engines.worker import Snapshots
 from ddol.schedules.events import Events
 from ddol.streams.rows import Block
@@ -97,3 +101,20 @@ def _imported(found: Any) -> Any:
         return found
     module, _, attribute = found.partition(":")
     return getattr(import_module(module), attribute)
+
+
+def open_engine(algorithm: Algorithm, state: State, setup: Setup, feed: Feed) -> Engine:
+    """Open the engine that a setup names, at a state, for rounds or for its schedule."""
+    kind = engine_named(setup.engine)
+    if not setup.schedule.plays_events:
+        check_state(algorithm, state)
+        opened: Engine = kind.engine.open(algorithm, state, setup)
+        return opened
+    if kind.scheduled is None:
+        raise ValueError(
+            f"the engine {setup.engine_name} plays rounds; schedules and conditions are for "
+            "the engines local and threads"
+        )
+    scheduled: ScheduledEngine = kind.scheduled.open(algorithm, state, setup)
+    scheduled.begin(feed.passes, feed.n_streams)
+    return scheduled

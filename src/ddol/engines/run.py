@@ -10,12 +10,24 @@ from typing import Any
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.graph import Topology
-from ddol.engines.answers import encoded
-from ddol.engines.learner import Feed, Learner, Progress, Setup
+from ddol.engines.faults import check_dense
+from ddol.engines.feed import Feed
+from ddol.engines.learner import Learner
+from ddol.engines.progress import Progress
+from ddol.engines.setup import Setup
 from ddol.engines.weight_record import WeightRecord
 from ddol.schedules.conditions import Conditions
 from ddol.schedules.events import Events
 from ddol.schedules.schedule import OwnSchedule, Schedule, schedule_of
+from ddol.streams.arrays import RowsStream
+from ddol.streams.discovery import Wishes, learn_encoding, peek
+from ddol.streams.encoder import Encoder
+from ddol.streams.encoding import Encoding
+from ddol.streams.errors import DataError
+from ddol.streams.labels import Label, distinct, listed
+from ddol.streams.limited import ReadAhead
+from ddol.streams.sources import as_streams
+from ddol.streams.stream import Stream
 from ddol.trace import Trace
 
 
@@ -103,7 +115,7 @@ def run(
         learner = Learner(algorithm, setup, on_progress=on_progress)
         stack.callback(learner.close)
         if record_weights is not None:
-            learner.weight_record = WeightRecord(record_weights)
+            learner.history.weights = WeightRecord(record_weights)
         if live is not False:
             page = stack.enter_context(_live_page(algorithm, feed, setup, live))
             learner.on_progress = page if on_progress is None else _both(page, on_progress)
@@ -125,3 +137,89 @@ def _both(
         second(progress)
 
     return tell
+
+
+def encoded(
+    algorithm: Algorithm,
+    streams: Any,
+    classes: Sequence[Label] | None = None,
+    checked: bool = True,
+) -> tuple[list[Stream], Encoder]:
+    """Streams with encoded columns and labels, and what encodes them.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    streams : (X, y), a stream, or a list of either
+    classes : sequence of labels, optional
+        All labels; by default those of the arrays in memory, or those that the files show.
+    checked : bool
+        Refuse features that are not finite now, and not when they have been learned from.
+    """
+    found = as_streams(streams, checked and not algorithm.update.experts, algorithm.n_agents)
+    widths = sorted({s.n_features for s in found if s.n_features is not None})
+    if len(widths) > 1 and all(isinstance(s, RowsStream) for s in found):
+        raise DataError(
+            f"found streams with {widths[0]} and {widths[-1]} features, expected the same number; "
+            "give every agent the same columns"
+        )
+    if algorithm.classification:
+        check_dense(algorithm, found)
+    parts = [s if s.restartable else ReadAhead(s) for s in found]
+    encoder = Encoder(_encoding(algorithm, parts, classes))
+    return [encoder.stream(part) for part in parts], encoder
+
+
+def _encoding(
+    algorithm: Algorithm, streams: list[Stream], classes: Sequence[Label] | None
+) -> Encoding:
+    """Labels of arrays as they are; of files, what their beginnings show."""
+    numbered = algorithm.outputs > 1
+    if all(isinstance(stream, RowsStream) for stream in streams):
+        if not algorithm.classification:
+            return Encoding()
+        if classes is None:
+            rows = [s.rows for s in streams if isinstance(s, RowsStream)]
+            classes = sorted(set().union(*(distinct(each.y) for each in rows)))
+        return Encoding(classes=check_classes(algorithm, classes), numbered=numbered)
+    given = None if classes is None else tuple(classes)
+    wishes = Wishes(classes=given, classification=algorithm.classification)
+    encoding = learn_encoding(streams, wishes, [peek(stream, wishes) for stream in streams])
+    if encoding.classes is None:
+        return encoding
+    known = check_classes(algorithm, encoding.classes)
+    return replace(encoding, classes=known, numbered=numbered)
+
+
+def check_classes(algorithm: Algorithm, classes: Sequence[Label]) -> tuple[Label, ...]:
+    """Refuse labels that the algorithm cannot tell apart.
+
+    Examples
+    --------
+    >>> from ddol.presets import dogd
+    >>> check_classes(dogd(), [0.0, 1.0])
+    (0.0, 1.0)
+    >>> check_classes(dogd(), [1.0, 2.0, 3.0])
+    Traceback (most recent call last):
+    ddol.streams.errors.DataError: found 3 classes (1, 2, 3), expected 2 for ...
+    """
+    found = tuple(sorted(c if isinstance(c, str) else float(c) for c in classes))
+    n_classes = getattr(algorithm.update, "n_classes", None)
+    expected = n_classes or (2 if algorithm.outputs == 1 else algorithm.outputs)
+    if len(found) == expected:
+        return found
+    if n_classes is not None and len(found) < expected and set(found) <= set(range(expected)):
+        return tuple(float(k) for k in range(expected))
+    if not found:
+        raise DataError("found no example; expected at least one")
+    names = listed(found, 10)
+    noun = "class" if len(found) == 1 else "classes"
+    hint = (
+        "learn from data that has both"
+        if len(found) == 1
+        else f"for more classes use outputs={len(found)}, for numbers a regression loss"
+    )
+    raise DataError(
+        f"found {len(found)} {noun} ({names}), expected {expected} for {algorithm.name} with the "
+        f"loss {algorithm.loss.name}; {hint}"
+    )

@@ -185,3 +185,21 @@ def grow(algorithm: Algorithm, state: State, n_features: int) -> State:
     if sums.size:
         sums = np.concatenate([sums, np.zeros((copies, outputs, more))], axis=2)
     return replace(state, theta=theta, sums=sums)
+
+
+def with_outputs(algorithm: Algorithm, state: State) -> State:
+    """Make room for classes that have not been seen before; their weights are fresh."""
+    fresh = start_state(algorithm, state.n_features, state.seed)
+
+    def extended(name: str, axis: int) -> np.ndarray:
+        old, new = getattr(state, name), getattr(fresh, name)
+        more = np.arange(old.shape[axis], new.shape[axis])
+        return np.concatenate([old, np.take(new, more, axis)], axis)
+
+    return replace(
+        state,
+        theta=extended("theta", 1),
+        scalars=extended("scalars", 1),
+        sums=extended("sums", 1),
+        slopes=extended("slopes", 3),
+    )

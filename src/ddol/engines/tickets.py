@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from ddol.algorithm import Algorithm
+from ddol.engines.learner import Learner
 from ddol.engines.player import EventPlayer
+from ddol.engines.setup import Setup
 from ddol.engines.state import State, numbers_sent
 from ddol.engines.worker import Snapshots
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import ANSWER, MIX, NONE, PREDICT, PROJECT, RECEIVE, SEND, Events
 from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block, Rows
-from ddol.trace import Moment
-
-_MOST_UNDER_WAY = 1024
+from ddol.trace import Moment, Trace
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class TicketEngine:
     name = "local"
     workers = 1
 
-    def __init__(self, algorithm: Algorithm, state: State, most: int = _MOST_UNDER_WAY) -> None:
+    def __init__(self, algorithm: Algorithm, state: State, most: int) -> None:
         if most < 1:
             raise ValueError(f"`most` must be at least 1, it is {most}")
         if algorithm.update.randomized:
@@ -84,11 +84,10 @@ class TicketEngine:
 
     # --- tickets -------------------------------------------------------------------------------------
 
-    def predict(self, agent: int, x: Any) -> Ticket:
+    def predict(self, agent: int, row: Rows) -> Ticket:
         """Let an agent predict one example, and keep it until its answer comes."""
         if not 0 <= agent < self.algorithm.n_agents:
             raise ValueError(f"found agent {agent}, expected 0 to {self.algorithm.n_agents - 1}")
-        row = _one_row(x)
         self.player.widen(row.n_features)
         if len(self.waiting) >= self.most:
             _, oldest = self.waiting.popitem(last=False)
@@ -230,6 +229,78 @@ class TicketEngine:
 
     def close(self) -> None:
         """Nothing to give back."""
+
+
+class TicketLearner:
+    """Agents that predict now and learn when the answers come: in any order, some of them never.
+
+    The agents are asynchronous: whoever gets an answer learns, sends to its neighbours, and mixes with the
+    newest that they have sent.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        On its network.
+    setup : Setup, optional
+        Its seed and number of features.
+    state : State, optional
+        Where to go on from, such as ``trace.state``.
+    most : int
+        Predictions that may be under way; the oldest is dropped to make room, and counted in `unanswered`.
+
+    Examples
+    --------
+    >>> import ddol
+    >>> learner = ddol.TicketLearner(ddol.dogd(l2=0.0).on(2))
+    >>> first, second = learner.predict(0, [1.0, 0.0]), learner.predict(1, [0.0, 2.0])
+    >>> learner.answer(second, -1.0); learner.answer(first, 1.0)
+    >>> second.prediction, learner.trace().mistakes.tolist()
+    (1.0, [0, 1])
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        setup: Setup | None = None,
+        state: State | None = None,
+        most: int = 1024,
+    ) -> None:
+        self.algorithm, self.most = algorithm, most
+        self._learner = Learner(algorithm, setup, state)
+        self._desk: TicketEngine | None = None
+
+    def predict(self, agent: int, x: Any) -> Ticket:
+        """Let an agent predict one example whose answer comes later, or never.
+
+        Parameters
+        ----------
+        agent : int
+        x : vector, sparse row, or Rows of one row
+        """
+        row = _one_row(x)
+        if self._desk is None:
+            state = self._learner.first_state(row.n_features)
+            self._desk = self._learner.engine = TicketEngine(self.algorithm, state, self.most)
+        return self._desk.predict(agent, row)
+
+    def answer(self, ticket: Ticket | int, y: float) -> None:
+        """Learn from the answer to an earlier prediction; y is −1 or +1, a class, a number."""
+        if self._desk is None:
+            raise KeyError("no ticket is waiting; `predict` gives one")
+        self._desk.answer(ticket, y)
+
+    @property
+    def unanswered(self) -> int:
+        """Predictions that were dropped before their answers came."""
+        return 0 if self._desk is None else self._desk.unanswered
+
+    def weights(self) -> np.ndarray:
+        """Weights (N, outputs, D) with which agents predict now."""
+        return self._learner.weights()
+
+    def trace(self) -> Trace:
+        """The run so far; predictions without an answer are not in it."""
+        return self._learner.trace()
 
 
 def _one_row(x: Any) -> Rows:

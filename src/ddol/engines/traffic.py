@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from ddol.algorithm import Algorithm
-from ddol.communicate.mixing import Changing
-from ddol.engines.state import numbers_sent
+from ddol.communicate.mixing import Changing, Mixing
 
 
 class Traffic:
@@ -15,24 +13,26 @@ class Traffic:
 
     Parameters
     ----------
-    algorithm : Algorithm
+    mixing : Mixing
+    period : int
+        Rounds from one exchange to the next.
 
     Examples
     --------
+    >>> from ddol.communicate.mixing import metropolis
     >>> from ddol.communicate.topologies import ring
-    >>> from ddol.presets import dogd
-    >>> Traffic(dogd().on(ring(8), period=2)).messages(10)
+    >>> Traffic(metropolis(ring(8)), period=2).messages(10)
     80
     """
 
-    def __init__(self, algorithm: Algorithm) -> None:
-        self.algorithm = algorithm
+    def __init__(self, mixing: Mixing | Changing, period: int = 1) -> None:
+        self.mixing, self.period = mixing, period
         self._counted = 0
         self._messages = 0
 
     def messages(self, rounds: int) -> int:
         """Messages that all agents have sent in the first rounds."""
-        mixing, period = self.algorithm.mixing, self.algorithm.period
+        mixing, period = self.mixing, self.period
         if not isinstance(mixing, Changing):
             return mixing.n_messages * (rounds // period)
         if rounds < self._counted:  # somebody went back
@@ -42,8 +42,3 @@ class Traffic:
                 self._messages += mixing.at(t).n_messages
         self._counted = rounds
         return self._messages
-
-    def sent(self, rounds: int, n_features: int) -> tuple[int, int]:
-        """Messages, and their bytes."""
-        messages = self.messages(rounds)
-        return messages, messages * numbers_sent(self.algorithm, n_features) * 8

@@ -14,7 +14,9 @@ from ddol.algorithm import Algorithm
 from ddol.communicate.graph import Topology
 from ddol.communicate.mixing import Changing, Mixing
 from ddol.engines.kinds import ENGINES
-from ddol.engines.learner import Learner, Progress, Setup
+from ddol.engines.learner import Learner
+from ddol.engines.progress import Progress
+from ddol.engines.setup import Setup
 from ddol.estimators.agent_ids import AgentIds
 from ddol.estimators.placing import Placement
 from ddol.estimators.training_rows import TrainingRows

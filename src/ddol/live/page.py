@@ -6,7 +6,7 @@ from html import escape
 
 import numpy as np
 
-from ddol.engines.learner import Progress
+from ddol.engines.progress import Progress
 from ddol.live.watched import WatchedRun
 from ddol.measure.chart import number
 from ddol.measure.curves import bytes_in_words, chart_of

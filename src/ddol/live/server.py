@@ -21,7 +21,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from ddol.algorithm import Algorithm
-from ddol.engines.learner import Feed, Setup
+from ddol.engines.feed import Feed
+from ddol.engines.setup import Setup
 from ddol.live.metrics import metrics
 from ddol.live.page import parts, whole_page
 from ddol.live.watched import WatchedRun

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.engines.learner import Feed, Progress
+from ddol.engines.feed import Feed
+from ddol.engines.progress import Progress
 from ddol.streams.dealing import progress as work_done
 from ddol.trace import MOST_AGENT_CURVES, Curves, Trace
 from ddol.version import __version__

@@ -230,3 +230,18 @@ def checked_classes(found: Sequence[Label] | None, where: str = "y") -> tuple[La
             "check that the data are complete"
         )
     return tuple(values)
+
+
+def distinct(y: np.ndarray) -> list[float]:
+    """Different labels; two of them, the usual case, are found without sorting all.
+
+    Examples
+    --------
+    >>> distinct(np.array([1.0, -1.0, 1.0])), distinct(np.array([2.0, 0.0, 1.0]))
+    ([-1.0, 1.0], [0.0, 1.0, 2.0])
+    """
+    if len(y):
+        low, high = y.min(), y.max()
+        if np.count_nonzero(y == low) + np.count_nonzero(y == high) == len(y):
+            return [float(low), float(high)]
+    return np.unique(y).tolist()

@@ -1,0 +1,49 @@
+"""What a run reads, and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ddol.engines.open_round import OpenRound
+from ddol.streams.stream import Position, Stream
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Streams that a learner follows to their end.
+
+    Parameters
+    ----------
+    streams : one Stream, or one for each agent
+        Labels must be encoded: −1 and +1, or class numbers.
+    passes : int
+        Times that they are read.
+    block_rounds : int or None
+        Most rounds of one block; positions are known between blocks only.
+    """
+
+    streams: Sequence[Stream] = ()
+    passes: int = 1
+    block_rounds: int | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns, as far as the streams know it."""
+        return max((s.n_features for s in self.streams if s.n_features is not None), default=0)
+
+    @property
+    def n_streams(self) -> int:
+        """Number of streams; rows that are learned from without any are one."""
+        return max(len(self.streams), 1)
+
+
+class Past(NamedTuple):
+    """What a learner remembers besides its state."""
+
+    position: Position | None
+    curves: Mapping[str, np.ndarray]
+    open_round: OpenRound | None = None

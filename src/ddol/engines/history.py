@@ -1,0 +1,84 @@
+"""What a run keeps of its past besides its state."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.communicate.mixing import Changing
+from ddol.engines.feed import Feed
+from ddol.engines.registry import Engine, is_scheduled
+from ddol.engines.round_log import RoundLog
+from ddol.engines.state import numbers_sent
+from ddol.engines.traffic import Traffic
+from ddol.engines.weight_record import WeightRecord
+from ddol.engines.worker import Snapshots
+from ddol.schedules.events import Events
+from ddol.schedules.schedule import Schedule
+from ddol.streams.rows import Block
+from ddol.trace import Moment, Recorder
+
+
+class History:
+    """Curves, messages, and, where they are wished for, events and weights over time.
+
+    Engines that play a schedule count messages and keep events by themselves; of rounds both follow from
+    what was dealt.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        On its network.
+    schedule : Schedule
+    """
+
+    def __init__(self, algorithm: Algorithm, schedule: Schedule) -> None:
+        self.curves = Recorder(algorithm.n_agents)
+        self.traffic = Traffic(algorithm.mixing, algorithm.period)
+        self.weights: WeightRecord | None = None
+        logs = schedule.record and not schedule.plays_events
+        self.log = RoundLog(algorithm) if logs else None
+        self._changing = isinstance(algorithm.mixing, Changing)
+
+    def keep(self, before: int, seen: Snapshots) -> Snapshots:
+        """Keep the snapshots that are points of the curves, and number all of them from the run's start."""
+        if not len(seen.rounds):
+            return seen
+        rounds = before + seen.rounds
+        points = set(self.curves.between(before, int(rounds[-1])))
+        mine = np.array([point in points for point in rounds.tolist()], dtype=bool)
+        self.curves.record(rounds[mine].tolist(), seen.counters[mine], *seen.metrics[mine].T)
+        return seen._replace(rounds=rounds)
+
+    def keep_now(self, seen: Snapshots) -> None:
+        """The same for a single snapshot of a run whose points nobody could name beforehand."""
+        rounds = int(seen.rounds[0])
+        if self.curves.between(self.curves.last, rounds):
+            self.curves.record([rounds], seen.counters, *seen.metrics.T)
+
+    def add(self, engine: Engine, piece: Block, rounds: int) -> None:
+        """A piece was played, with which so many rounds are over."""
+        if self._changing:
+            self.traffic.messages(rounds)  # while the matrices are at hand
+        if self.log is not None:
+            self.log.add(piece)
+        if self.weights is not None:
+            self.weights.look(rounds, engine)
+
+    def sent(self, algorithm: Algorithm, engine: Engine, rounds: int) -> tuple[int, int, int]:
+        """Messages sent, their bytes, and how many were lost."""
+        if is_scheduled(engine):
+            return engine.sent()
+        messages = self.traffic.messages(rounds)
+        return messages, messages * numbers_sent(algorithm, engine.counters().n_features) * 8, 0
+
+    def events(self, engine: Engine, feed: Feed) -> Events | None:
+        """What happened, if it was recorded."""
+        if is_scheduled(engine):
+            return engine.events()
+        return None if self.log is None else self.log.events(feed.passes, feed.n_streams)
+
+
+def moments(engine: Engine) -> tuple[Moment, ...]:
+    """The run by its time, where a schedule has one."""
+    return engine.moments() if is_scheduled(engine) else ()

@@ -1,0 +1,64 @@
+"""Where a run stands, for whoever looks at it while it goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ddol.engines.worker import Snapshots
+from ddol.streams.stream import Position
+from ddol.trace import Moment
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands after some rounds.
+
+    Parameters
+    ----------
+    rounds, examples : int
+        Of all agents.
+    agent_examples, mistakes, expected_mistakes, loss : (N,)
+        Per agent; expected where an expert is drawn.
+    consensus, best_log_weight : float
+        See `ddol.trace.Curves`.
+    messages, bytes_sent : int
+    seconds : float
+    position : Position or None
+        Of the streams; None in the middle of a block.
+    moments : tuple of Moment
+        See `ddol.trace.Trace`.
+    """
+
+    rounds: int
+    examples: int
+    agent_examples: np.ndarray
+    mistakes: np.ndarray
+    expected_mistakes: np.ndarray
+    loss: np.ndarray
+    consensus: float
+    best_log_weight: float
+    messages: int
+    bytes_sent: int
+    seconds: float
+    position: Position | None
+    moments: tuple[Moment, ...] = ()
+
+    @classmethod
+    def of(cls, seen: Snapshots, **known: Any) -> Progress:
+        """The last of some snapshots, and what is ``known`` besides."""
+        mistakes, loss, expected, examples = seen.counters[-1].T
+        consensus, best = seen.metrics[-1]
+        return cls(
+            rounds=int(seen.rounds[-1]),
+            examples=int(examples.sum()),
+            agent_examples=examples.astype(np.int64),
+            mistakes=mistakes.astype(np.int64),
+            expected_mistakes=expected,
+            loss=loss,
+            consensus=float(consensus),
+            best_log_weight=float(best),
+            **known,
+        )
