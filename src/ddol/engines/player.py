@@ -123,7 +123,9 @@ class EventPlayer:
         while True:
             now = memory._replace(stop_at=n * left[0] if left else NEVER, **self._messages_at())
             shadow = (
-                Shadow.none() if self.shadow is None else self.shadow.memory(len(chunk.kind) - at)
+                Shadow.none()
+                if self.shadow is None
+                else self.shadow.memory(len(chunk.kind) - at, rows.dense)
             )
             at = play_events(worker, examples, now, shadow, at)
             status = self.words[words.STATUS]

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.engines.kernels import shadow as kernel
-from ddol.engines.kernels.shadow import Shadow
-from ddol.engines.worker import rates_of
+from ddol.engines.kernels.shadow import Plays, Shadow, follow_plays
+from ddol.engines.kernels.shadow_loops import (
+    ENTROPY_LOOPS,
+    EUCLIDEAN_LOOPS,
+    FACTOR,
+    LEAST,
+    SIZE,
+    WANTED,
+)
+from ddol.engines.worker import addresses, rates_of
+from ddol.streams.rows import Rows
 from ddol.trace import ShadowSums
-from ddol.update.rates import evaluate
+from ddol.update import linear
+from ddol.update.losses import BINARY, Loss
 
-_ROUNDS_TRIED = 1024
+_TRIED = np.geomspace(1e-2, 1e2, 60)
+"""Scores at which a loss is tried, on both sides of 0."""
 
 
 class ShadowLearner:
@@ -34,52 +46,61 @@ class ShadowLearner:
     def __init__(self, algorithm: Algorithm, n_features: int, radius: float = 1.0) -> None:
         update: Any = algorithm.update
         kind = _kind(update)
-        own = kind != kernel.NO_SHADOW and _rate_falls(algorithm)
+        own = kind != kernel.NO_SHADOW
         self.algorithm = algorithm
-        self.entropy = own and kind == kernel.ENTROPY
+        self.entropy = kind == kernel.ENTROPY
+        self.loops = ENTROPY_LOOPS if self.entropy else EUCLIDEAN_LOOPS
         self.radius = update.domain.radius if own else radius
-        self.l2 = update.l2 if own else 0.0
+        self.l2 = float(update.l2)
         self.rate = algorithm.rate if own else None
         self.rates = np.empty(0)
         self.scalars = np.zeros((algorithm.outputs, kernel.N_SCALARS))
-        self.scalars[:, kernel.FACTOR] = 1.0
         self.sums = np.zeros(kernel.N_SUMS)
-        self.sums[kernel.SMALLEST] = math.inf
+        self.sums[kernel.SMALLEST] = self.sums[kernel.LAST_RATE] = math.inf
         self.drift = np.zeros(algorithm.n_agents)
+        self._parts: dict[bool, np.ndarray] = {}
         self._begin(n_features)
 
     @staticmethod
     def covers(algorithm: Algorithm) -> bool:
-        """Whether the certificate's assumptions hold: convex losses, and scores that are linear."""
-        return not algorithm.update.experts and getattr(algorithm.loss, "convex", True)
+        """Whether the certificate's assumptions hold: a convex loss of scores, which experts have not."""
+        return not algorithm.update.experts and _is_convex(algorithm.loss)
 
     def _begin(self, n_features: int) -> None:
         outputs, sides = self.algorithm.outputs, 2 if self.entropy else 1
         start = self.radius / (2 * n_features) if self.entropy else 0.0
         self.weights = np.full((outputs, sides, n_features), start)
+        bounded = math.isfinite(self.radius)
+        domain = linear.KINDS["l2_ball" if bounded else "everywhere"]
+        self.parameters = np.array([self.l2, domain, self.radius if bounded else 0.0, 1.0])
+        self.scalars[:, linear.SCALE] = 1.0
         if self.entropy:
-            self.scalars[:, kernel.SIZE] = self.radius
-            self.scalars[:, kernel.LEAST] = start
-            self.sums[kernel.SMALLEST] = min(self.sums[kernel.SMALLEST], start)
+            self.parameters = np.array([self.radius])
+            self.scalars[:, FACTOR], self.scalars[:, SIZE] = 1.0, self.radius
+            self.scalars[:, LEAST] = self.sums[kernel.SMALLEST] = start
 
     def widen(self, n_features: int) -> None:
         """Make room for features that have not been seen before."""
         more = n_features - self.weights.shape[2]
-        self.weights = np.concatenate(
-            [self.weights, np.zeros((*self.weights.shape[:2], more))], axis=2
-        )
+        if more > 0:
+            blank = np.zeros((*self.weights.shape[:2], more))
+            self.weights = np.concatenate([self.weights, blank], axis=2)
 
-    def memory(self, most_plays: int) -> Shadow:
-        """The shadow by address, for so many plays at most."""
+    def memory(self, most_plays: int, dense: bool) -> Shadow:
+        """The shadow by address, for so many plays at most of rows of one kind."""
         first, scale, exponent = int(self.sums[kernel.PLAYS]) + 1, 0.0, -1.0
         if self.rate is not None:
             self.rates, scale, exponent = rates_of(self.rate, first, most_plays)
+        if dense not in self._parts:
+            self._parts[dense] = self.loops.addresses(dense, WANTED, ())
         return Shadow(
             kind=kernel.ENTROPY if self.entropy else kernel.EUCLIDEAN,
             radius=self.radius,
             l2=self.l2,
             outputs=self.algorithm.outputs,
             D=self.weights.shape[2],
+            parts=self._parts[dense].ctypes.data,
+            p=self.parameters.ctypes.data,
             weights=self.weights.ctypes.data,
             scalars=self.scalars.ctypes.data,
             sums=self.sums.ctypes.data,
@@ -89,6 +110,42 @@ class ShadowLearner:
             scale=scale,
             exponent=exponent,
         )
+
+    def follow(
+        self,
+        rows: Rows,
+        agents: np.ndarray,
+        places: np.ndarray,
+        scores: np.ndarray,
+        cost: np.ndarray,
+    ) -> None:
+        """Follow predictions that were made before, in an order of one's choice.
+
+        Parameters
+        ----------
+        rows : Rows
+        agents, places : (n,)
+            Who predicted, and which of the rows.
+        scores : (rows, outputs)
+            With which rows were predicted.
+        cost : (N,)
+            What the predictions of each agent cost, with the L2 term.
+        """
+        self.widen(rows.n_features)
+        rows = rows.widen(self.weights.shape[2])
+        algorithm, costs = self.algorithm, np.zeros(len(cost))
+        agents, places = (np.ascontiguousarray(a, np.int64) for a in (agents, places))
+        slopes, q = np.empty(algorithm.outputs), np.array([*algorithm.loss.parameters, 0.0])
+        value, derivative = algorithm.loss.addresses()
+        plays = Plays(
+            n=len(agents), agent=agents.ctypes.data, place=places.ctypes.data, **addresses(rows),
+            scores=scores.ctypes.data, slopes=slopes.ctypes.data, classes=algorithm.outputs > 1,
+            C=algorithm.C, value=value, derivative=derivative, q=q.ctypes.data,
+            costs=costs.ctypes.data,
+        )  # fmt: skip
+        follow_plays(self.memory(len(agents), rows.dense), plays)
+        if self.l2 > 0.0:
+            self.drift += cost - costs
 
     def seen(self) -> ShadowSums:
         """What the certificate is made of, as it is now."""
@@ -105,6 +162,19 @@ class ShadowLearner:
         )
 
 
+@cache
+def _is_convex(loss: Loss) -> bool:
+    """Whether a loss lies above its tangents, as far as one sees: one's own may be anything."""
+    scores = np.concatenate([-_TRIED[::-1], [0.0], _TRIED])
+    for y in (-1.0, 1.0) if loss.task == BINARY else (-3.0, -1.0, 0.0, 0.5, 2.0):
+        answers = np.full(len(scores), y)
+        values, slopes = loss.values(scores, answers), loss.slopes(scores, answers)
+        tangents = values[:, None] + slopes[:, None] * (scores - scores[:, None])
+        if np.any(values < tangents - 1e-9 * (1.0 + np.abs(tangents))):
+            return False
+    return True
+
+
 def _kind(update: Any) -> int:
     """The shadow that an update is itself, played serially, if it is one."""
     mirror, domain = getattr(update, "mirror", None), getattr(update, "domain", None)
@@ -117,7 +187,3 @@ def _kind(update: Any) -> int:
         return kernel.ENTROPY
     flat = mirror is euclidean and domain.kind in (EVERYWHERE, L2_BALL)
     return kernel.EUCLIDEAN if flat else kernel.NO_SHADOW
-
-
-def _rate_falls(algorithm: Algorithm) -> bool:
-    return bool(np.all(np.diff(evaluate(algorithm.rate, 1, _ROUNDS_TRIED)) <= 0))

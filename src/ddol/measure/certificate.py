@@ -100,9 +100,11 @@ def _euclidean(sums: ShadowSums) -> tuple[float, str]:
 
 
 def _entropy(sums: ShadowSums) -> tuple[float, str]:
-    """The farthest point of the L1 ball is the corner of the feature with the least weight."""
+    """The farthest point of the L1 ball is the corner of the feature with the least weight, or 0."""
     radius = sums.radius
-    far = math.inf if sums.smallest <= 0.0 else radius * math.log(radius / sums.smallest)
+    far = math.inf
+    if sums.smallest > 0.0:
+        far = radius * max(math.log(radius / sums.smallest), 1.0)
     return _bracket(sums.outputs * far, sums, 1.0 / radius), f"every u with ‖u‖₁ ≤ {radius:.4g}"
 
 

@@ -100,8 +100,7 @@ def _take_turn(worker, examples, memory, shadow, a, slot, row):
     floats(worker.memory.loss)[a] += cost + penalty
     if shadow.kind != NO_SHADOW:
         x, index, n = row_at(worker, examples, i)
-        scores, sparse = floats(worker.scratch.scores), examples.indptr != 0
-        follow(shadow, a, scores, floats(slopes), squares, x, index, n, sparse)
+        follow(shadow, a, floats(worker.scratch.scores), floats(slopes), squares, x, index, n)
     if worker.rules.asks != 0:
         ask_for_answer(worker, a, chance, slopes)
 

@@ -5,6 +5,8 @@ shadow's weights, Σ ⟨g_s, x_s − u⟩ = Σ ⟨g_s, x̃_s − u⟩ + Σ ⟨g_
 as that of any mirror descent; the second is the *drift*, summed up here at O(non-zeros) a play: ⟨g_s, x_s⟩
 is the slope times the score, which is known. A term λ‖w‖²/2 is the shadow's own: it shrinks, and the drift
 counts λ(‖x_s‖² − ‖x̃_s‖²)/2.
+
+Plays may come in any order: one after the other while events are played, or when a block is through.
 """
 
 # Signatures say the types of compiled functions.
@@ -15,12 +17,15 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ddol.compiled import floats, indices, inner
+import numpy as np
+
+from ddol.compiled import call_float, call_void, entry, floats, inner, integers, packed, unpacked
+from ddol.engines.kernels.layout import BEGIN, FINISH, SCORE, SCORE_UNSEEN, SQUARES, STEP
 
 NO_SHADOW, EUCLIDEAN, ENTROPY = range(3)
 
-# Of every weight vector: x̃ is FACTOR times what is stored; SIZE is ‖stored‖² or ‖stored‖₁.
-FACTOR, SIZE, TOUCHED, LEAST = range(4)
+NORM, EXTENT = SCORE_UNSEEN, SQUARES
+"""Parts of the shadow's own in the places of an update's; see `shadow_loops`."""
 N_SCALARS = 4
 
 # Of all plays.
@@ -37,8 +42,12 @@ class Shadow(NamedTuple):
     l2: float
     outputs: int
     D: int
+    parts: int
+    """int64: addresses of its loops, for rows of one kind."""
+    p: int
+    """float64: their parameters."""
     weights: int
-    """float64 (outputs, 1 or 2, D): stored weights; for entropy those of w⁺ and w⁻."""
+    """float64 (outputs, 1 or 2, D)"""
     scalars: int
     """float64 (outputs, N_SCALARS)"""
     sums: int
@@ -55,119 +64,79 @@ class Shadow(NamedTuple):
     @classmethod
     def none(cls) -> Shadow:
         """No shadow at all."""
-        return cls(NO_SHADOW, 0.0, 0.0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0)
+        return cls(**{**dict.fromkeys(cls._fields, 0), "kind": NO_SHADOW})
+
+
+class Plays(NamedTuple):
+    """Predictions that were made, in some order, with the scores of their rows. Arrays by address."""
+
+    n: int
+    agent: int
+    """int64 (n,)"""
+    place: int
+    """int64 (n,): the row of each, below."""
+    x: int
+    features: int
+    indptr: int
+    y: int
+    weight: int
+    """See `Examples`."""
+    scores: int
+    """float64 (rows, outputs)"""
+    slopes: int
+    """float64 (outputs,): room to work in."""
+    classes: bool
+    C: float
+    value: int
+    derivative: int
+    q: int
+    """The loss."""
+    costs: int
+    """float64 (agents,): what predictions cost, without an L2 term."""
 
 
 @inner(inlined=True)
-def _feature(index, sparse, j):
-    return int(indices(index)[j]) if sparse else j
-
-
-@inner
-def shadow_score(shadow, k, x, index, n, sparse):
-    """⟨x̃, row⟩ of one weight vector."""
-    rows = 2 if shadow.kind == ENTROPY else 1
-    plus, values = floats(shadow.weights + 8 * k * rows * shadow.D), floats(x)
-    minus, total = floats(shadow.weights + 8 * (k * rows + rows - 1) * shadow.D), 0.0
-    for j in range(n):
-        d = _feature(index, sparse, j)
-        total += values[j] * (plus[d] if rows == 1 else plus[d] - minus[d])
-    return total * floats(shadow.scalars + 8 * k * N_SCALARS)[FACTOR]
-
-
-@inner
-def _norm_of_row(shadow, x, n):
-    """‖row‖² in the dual norm: Euclidean, or the largest entry."""
-    values, total = floats(x), 0.0
-    for j in range(n):
-        square = values[j] * values[j]
-        total = total + square if shadow.kind == EUCLIDEAN else max(total, square)
-    return total
+def _vector(shadow, k):
+    """Addresses of the k-th weight vector and of its scalars."""
+    sides = 2 if shadow.kind == ENTROPY else 1
+    return shadow.weights + 8 * k * sides * shadow.D, shadow.scalars + 8 * k * N_SCALARS
 
 
 @inner
 def _rate(shadow, squared):
-    """η of this play: of its number, or R/√(Σ‖g‖²) with this gradient included."""
+    """η of this play: of its number, or R/√(Σ‖g‖²) with this gradient included; it never rises."""
     sums = floats(shadow.sums)
+    found = math.inf
     if shadow.rates != 0:
-        return floats(shadow.rates)[int(sums[PLAYS]) - shadow.first_play]
-    if shadow.exponent == 0.5:
-        return shadow.scale / math.sqrt(sums[PLAYS])
-    if shadow.exponent >= 0.0:
-        return shadow.scale / sums[PLAYS] if shadow.exponent == 1.0 else shadow.scale
-    total = sums[SQUARED] + squared
-    return shadow.radius / math.sqrt(total) if total > 0.0 else sums[LAST_RATE]
+        found = floats(shadow.rates)[int(sums[PLAYS]) - shadow.first_play]
+    elif shadow.exponent == 0.5:
+        found = shadow.scale / math.sqrt(sums[PLAYS])
+    elif shadow.exponent >= 0.0:
+        found = shadow.scale / sums[PLAYS] if shadow.exponent == 1.0 else shadow.scale
+    elif sums[SQUARED] + squared > 0.0:
+        found = shadow.radius / math.sqrt(sums[SQUARED] + squared)
+    return min(found, sums[LAST_RATE])
 
 
 @inner
-def _step_euclidean(shadow, k, x, index, n, sparse, g, eta):
-    weights, s = (
-        floats(shadow.weights + 8 * k * shadow.D),
-        floats(shadow.scalars + 8 * k * N_SCALARS),
-    )
-    values, gained = floats(x), 0.0
-    s[FACTOR] *= 1.0 - eta * shadow.l2
-    if abs(s[FACTOR]) < 1e-100:
-        _multiply_out(shadow, k, 1)
-    move = -eta * g / s[FACTOR]
+def _step(shadow, k, x, index, n, g, eta):
+    """One weight vector steps, and how far it has come is kept."""
+    parts, p, D, sums = integers(shadow.parts), shadow.p, shadow.D, floats(shadow.sums)
+    w, s = _vector(shadow, k)
+    if shadow.l2 > 0.0:
+        call_void(parts[BEGIN], (w, s, p, D, eta, 1.0))
     if g != 0.0:
-        for j in range(n):
-            d = _feature(index, sparse, j)
-            change = move * values[j]
-            gained += change * (2.0 * weights[d] + change)
-            weights[d] += change
-        s[SIZE] += gained
-        s[TOUCHED] += n
-    if s[TOUCHED] > 16.0 * shadow.D:
-        _multiply_out(shadow, k, 1)
-    norm = abs(s[FACTOR]) * math.sqrt(max(s[SIZE], 0.0))
-    if norm > shadow.radius:
-        s[FACTOR] *= shadow.radius / norm
-        norm = shadow.radius
-    sums = floats(shadow.sums)
-    sums[LONGEST] = max(sums[LONGEST], norm)
+        call_void(parts[STEP], (w, s, p, x, index, n, D, g, eta, 1.0))
+    call_void(parts[FINISH], (w, s, p, D, sums[PLAYS], eta))
+    extent = call_float(parts[EXTENT], (w, s, p, D))
+    if shadow.kind == EUCLIDEAN:
+        sums[LONGEST] = max(sums[LONGEST], math.sqrt(extent))
+    else:
+        sums[SMALLEST] = min(sums[SMALLEST], extent)
 
 
 @inner
-def _multiply_out(shadow, k, rows):
-    """Let the factor be 1, and sum sizes up anew: they lose digits by and by."""
-    s, size, least = floats(shadow.scalars + 8 * k * N_SCALARS), 0.0, math.inf
-    weights = floats(shadow.weights + 8 * k * rows * shadow.D)
-    for d in range(rows * shadow.D):
-        weights[d] *= s[FACTOR]
-        size += weights[d] * weights[d] if rows == 1 else weights[d]
-        least = min(least, weights[d])
-    s[FACTOR], s[SIZE], s[TOUCHED], s[LEAST] = 1.0, size, 0.0, least
-
-
-@inner
-def _step_entropy(shadow, k, x, index, n, sparse, g, eta):
-    s, values = floats(shadow.scalars + 8 * k * N_SCALARS), floats(x)
-    plus = floats(shadow.weights + 16 * k * shadow.D)
-    minus = floats(shadow.weights + 8 * (2 * k + 1) * shadow.D)
-    if g != 0.0:
-        gained, least = 0.0, s[LEAST]
-        for j in range(n):
-            d = _feature(index, sparse, j)
-            growth = math.exp(-eta * g * values[j])
-            up, down = plus[d] * growth, minus[d] / growth
-            gained += up - plus[d] + down - minus[d]
-            plus[d], minus[d] = up, down
-            least = min(least, min(up, down))
-        s[SIZE] += gained
-        s[LEAST] = least
-        s[TOUCHED] += n
-    total = s[FACTOR] * s[SIZE]
-    if total > shadow.radius:
-        s[FACTOR] *= shadow.radius / total
-    if s[TOUCHED] > 16.0 * shadow.D or s[FACTOR] < 1e-100 or s[FACTOR] > 1e100:
-        _multiply_out(shadow, k, 2)
-    sums = floats(shadow.sums)
-    sums[SMALLEST] = min(sums[SMALLEST], s[FACTOR] * s[LEAST])
-
-
-@inner
-def follow(shadow, agent, scores, slopes, squares, x, index, n, sparse):
+def follow(shadow, agent, scores, slopes, squares, x, index, n):
     """One play: what the shadow would have scored, how far the agent was from it, and its step.
 
     Parameters
@@ -176,29 +145,67 @@ def follow(shadow, agent, scores, slopes, squares, x, index, n, sparse):
         Of the agent's prediction, one per output; float64 pointers.
     squares : float
         ‖x_s‖² of the agent's weights where there is an L2 term.
-    x, index, n, sparse
+    x, index, n
         The row.
     """
-    sums, length, drift, squared = floats(shadow.sums), _norm_of_row(shadow, x, n), 0.0, 0.0
+    parts, p, D, sums = integers(shadow.parts), shadow.p, shadow.D, floats(shadow.sums)
+    w, s = _vector(shadow, 0)
+    length = call_float(parts[NORM], (w, s, p, x, index, n, D, 0.0))
+    drift, squared = 0.5 * shadow.l2 * squares, 0.0
     sums[PLAYS] += 1.0
     for k in range(shadow.outputs):
-        z, g = shadow_score(shadow, k, x, index, n, sparse), slopes[k]
+        g = slopes[k]
+        if g == 0.0 and shadow.l2 == 0.0:
+            continue
+        w, s = _vector(shadow, k)
+        z = call_float(parts[SCORE], (w, s, p, x, index, n, D, 0.0))
         drift += g * (scores[k] - z)
         squared += g * g * length
         if shadow.l2 > 0.0:
-            s = floats(shadow.scalars + 8 * k * N_SCALARS)
-            own = s[FACTOR] * s[FACTOR] * max(s[SIZE], 0.0)
+            own = call_float(parts[EXTENT], (w, s, p, D))
             squared += 2.0 * shadow.l2 * g * z + shadow.l2 * shadow.l2 * own
             drift -= 0.5 * shadow.l2 * own
-    if shadow.l2 > 0.0:
-        drift += 0.5 * shadow.l2 * squares
-    eta = _rate(shadow, squared)
-    sums[SQUARED] += squared
-    sums[RATED] += eta * squared
-    sums[LAST_RATE] = eta
-    for k in range(shadow.outputs):
-        if shadow.kind == EUCLIDEAN:
-            _step_euclidean(shadow, k, x, index, n, sparse, slopes[k], eta)
-        else:
-            _step_entropy(shadow, k, x, index, n, sparse, slopes[k], eta)
     floats(shadow.drift)[agent] += drift
+    eta = _rate(shadow, squared)
+    sums[LAST_RATE] = eta
+    if squared > 0.0:  # else there is no gradient
+        sums[SQUARED] += squared
+        sums[RATED] += eta * squared
+        for k in range(shadow.outputs):
+            _step(shadow, k, x, index, n, slopes[k], eta)
+
+
+@inner
+def _slopes(plays, i, outputs):
+    """Slopes of a row at the scores that predicted it, and what it cost."""
+    y, importance, cost = floats(plays.y)[i], plays.C, 0.0
+    if plays.weight != 0:
+        importance *= floats(plays.weight)[i]
+    for k in range(outputs):
+        answer = y
+        if plays.classes:
+            answer = 1.0 if k == np.int64(y) else -1.0
+        arguments = (floats(plays.scores)[i * outputs + k], answer, plays.q)
+        cost += call_float(plays.value, arguments)
+        floats(plays.slopes)[k] = importance * call_float(plays.derivative, arguments)
+    return importance * cost
+
+
+@entry("void(struct*, struct*)")
+def _follow(shadow, plays):
+    shadow, plays = unpacked(Shadow, shadow), unpacked(Plays, plays)
+    for s in range(plays.n):
+        a, i = integers(plays.agent)[s], integers(plays.place)[s]
+        floats(plays.costs)[a] += _slopes(plays, i, shadow.outputs)
+        start, n = i * shadow.D, shadow.D
+        if plays.indptr != 0:
+            start = integers(plays.indptr)[i]
+            n = integers(plays.indptr)[i + 1] - start
+        x, index = plays.x + 8 * start, plays.features + 4 * start
+        scores = floats(plays.scores + 8 * i * shadow.outputs)
+        follow(shadow, a, scores, floats(plays.slopes), 0.0, x, index, n)
+
+
+def follow_plays(shadow: Shadow, plays: Plays) -> None:
+    """Let the shadow follow predictions that were made before; squares of weights are not known."""
+    _follow(packed(shadow), packed(plays))
