@@ -1,4 +1,4 @@
-"""Mutated text behind guard pages: who reads a byte too far ends the process.
+"""Mutated text behind guard pages: who reads further than allowed ends the process.
 
 Run as ``python guarded_text.py N SEED``; prints how many texts were tried.
 """
@@ -14,7 +14,7 @@ from ddol.streams.csv_text import CsvFormat
 from ddol.streams.errors import DataError
 from ddol.streams.libsvm import parse_text
 from ddol.streams.libsvm_kernel import PERHAPS, count_rows, scan_lines
-from ddol.streams.text import Chunk
+from ddol.streams.text import MARGIN, Chunk
 from ddol.streams.vw_text import NamedFormat
 
 PAGE = mmap.PAGESIZE
@@ -66,7 +66,7 @@ def campaign(count, seed):
     for number in range(count):
         kind = kinds[number % len(kinds)]
         text = mutated(rng, SEEDS[kind])
-        placed = room[size - len(text) :]
+        placed = room[size - MARGIN - len(text) : size - MARGIN]
         placed[:] = text
         chunk = Chunk(placed, "guarded", 0, 0, len(text), len(text), line=1)
         try:

@@ -35,7 +35,9 @@ from ddol.compiled.intrinsics import (
     pause,
     prefetch,
     prefetch_far,
+    trailing_zeros,
     unpacked,
+    word_at,
     yield_core,
 )
 from ddol.compiled.parts import (
@@ -87,6 +89,8 @@ __all__ = [
     "prefetch",
     "prefetch_far",
     "scalar",
+    "trailing_zeros",
     "unpacked",
+    "word_at",
     "yield_core",
 ]

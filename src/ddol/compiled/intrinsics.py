@@ -82,6 +82,17 @@ def first_of(address: int, byte: int) -> int:
     return 64 if place < 0 else place
 
 
+def word_at(address: int) -> np.uint64:
+    """The eight bytes at an address, the first of them the lowest."""
+    return np.uint64(int.from_bytes(ctypes.string_at(int(address), 8), "little"))
+
+
+def trailing_zeros(word: int) -> int:
+    """Number of zero bits below the lowest bit that is set; 64 of 0."""
+    word = int(word)
+    return (word & -word).bit_length() - 1 if word else 64
+
+
 def prefetch(address: int) -> None:
     """Ask for the cache line behind an address, to be read at once: into the nearest cache."""
 

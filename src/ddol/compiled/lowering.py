@@ -6,6 +6,7 @@ Importing this module teaches Numba the names; what each means is said beside it
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -105,6 +106,17 @@ def _first_of(context: Any, builder: Any, signature: Any, values: Any) -> Any:
     wanted = builder.shuffle_vector(wanted, wanted, everywhere)
     same = builder.bitcast(builder.icmp_unsigned("==", found, wanted), _WORD)
     return builder.cttz(same, ir.Constant(ir.IntType(1), 0))  # 64 of 0
+
+
+@_means("word_at", lambda address: types.uint64(types.int64))
+def _word_at(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    found = builder.load(builder.inttoptr(values[0], _WORD.as_pointer()), align=1)
+    return found if sys.byteorder == "little" else builder.bswap(found)
+
+
+@_means("trailing_zeros", lambda word: types.int64(types.uint64))
+def _trailing_zeros(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    return builder.cttz(values[0], ir.Constant(ir.IntType(1), 0))
 
 
 def _prefetch(name: str, locality: int) -> None:

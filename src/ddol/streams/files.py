@@ -124,6 +124,20 @@ def read_range(path: str, first: int, last: int) -> bytes:
         return file.read(last - first)
 
 
+def read_into(path: str, first: int, room: memoryview) -> int:
+    """Fill `room` with the bytes of a file from `first` on; how many there were."""
+    if is_remote(path):
+        found = read_range(path, first, first + len(room))
+        room[: len(found)] = found
+        return len(found)
+    count = 0
+    with _opened(path, buffering=0) as file:
+        file.seek(first)
+        while count < len(room) and (more := cast(Any, file).readinto(room[count:])):
+            count += more
+    return count
+
+
 def _opened(path: str, buffering: int = -1) -> BinaryIO:
     """Open a file on disk, and more files than the system lets a process have at first."""
     try:

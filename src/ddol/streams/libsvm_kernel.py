@@ -88,31 +88,37 @@ def _skip_query(text, p):
     return p
 
 
-@inner
+@inner(inlined=True)
 def _read_index(text, p, previous, base, limit):
     """Feature index at `p` as a column from 0, where its value begins, and the kind of error."""
+    first, index = p, np.int64(text[p]) - 48
+    if 1 <= index <= 9 and text[p + 1] == _COLON:
+        p += 1
+    else:
+        index, p, error = _read_long_index(text, p)
+        if error:
+            return index, first, error
+    index -= base
+    if previous < index < limit:
+        return index, p + 1, 0
+    if index < 0:
+        return index, first, BELOW_BASE
+    return index, first, NOT_ASCENDING if index <= previous else TOO_LARGE
+
+
+@inner
+def _read_long_index(text, p):
+    """The whole number before the colon, where that is, and the kind of error."""
     first = p
     while text[p] == 48:
         p += 1
     counted = p
     w, p = read_digits(text, p, np.uint64(0))
     if p - counted > 10:
-        return 0, first, TOO_LARGE
-    index = np.int64(w)
-    if text[p] != _COLON:
-        if p > first and _ends_token(text[p]):
-            return index, first, NO_COLON
-        return index, first, BAD_INDEX
-    if p == first:
-        return index, first, BAD_INDEX
-    index -= base
-    if index < 0:
-        return index, first, BELOW_BASE
-    if index <= previous:
-        return index, first, NOT_ASCENDING
-    if index >= limit:
-        return index, first, TOO_LARGE
-    return index, p + 1, 0
+        return 0, p, TOO_LARGE
+    if text[p] != _COLON and p > first and _ends_token(text[p]):
+        return np.int64(w), p, NO_COLON
+    return np.int64(w), p, BAD_INDEX if text[p] != _COLON or p == first else 0
 
 
 class Job(NamedTuple):

@@ -1,6 +1,7 @@
 """Compiled reading of decimal numbers, correctly rounded.
 
-Every text ends with a newline, so that the loops need no check for its end.
+Every text ends with a newline, so that the loops need no check for its end, and bytes after it may be
+read (`ddol.streams.text.MARGIN`), so that they look at eight at a time.
 """
 
 # Numba infers the types here.
@@ -11,16 +12,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ddol.compiled import from_bits, inner
+from ddol.compiled import address_of, from_bits, inner, trailing_zeros, word_at
 
 # How a number was read.
 DONE, NO_NUMBER, TOO_BIG, UNDECIDED = range(4)
 
 POINT, PLUS, MINUS = 46, 43, 45
-_LOWER_E, _UPPER_E = 101, 69
+_LOWER_E = 101
 
 _ZERO, _ONE, _THREE, _TEN = np.uint64(0), np.uint64(1), np.uint64(3), np.uint64(10)
 _DIGIT_ZERO = np.uint64(48)
+_DIGITS = np.uint64(0x3030303030303030)
+_SEVEN_BITS, _TOP_BITS = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(0x8080808080808080)
+_TO_TOP_BIT = np.uint64(0x7676767676767676)  # what brings a byte above 9 there
+_TENS = np.array([10**k for k in range(8)], dtype=np.uint64)
 _LOW_HALF, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 _ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 _EXACT = np.uint64(1 << 53)
@@ -119,20 +124,37 @@ def round_decimal(w, q):
 
 
 @inner
-def _digit(text, at):
-    """Value of the digit at `at`, 10 or more when it is none (below "0" wraps around)."""
-    return np.uint64(text[at]) - _DIGIT_ZERO
+def _eight_digits(word):
+    """The number whose digits are the bytes of `word`, the first of them the lowest byte."""
+    word = (word * _TEN + (word >> np.uint64(8))) & np.uint64(0x00FF00FF00FF00FF)
+    word = (word * np.uint64(100) + (word >> np.uint64(16))) & np.uint64(0x0000FFFF0000FFFF)
+    return (word * np.uint64(10_000) + (word >> np.uint64(32))) & _LOW_HALF
+
+
+@inner
+def _digits_at(text, at):
+    """The eight bytes at `at` less "0" each, and where those that are no digits have a bit."""
+    word = word_at(address_of(text, at)) ^ _DIGITS
+    # The lowest bit is that of the first byte above 9.
+    return word, (((word & _SEVEN_BITS) + _TO_TOP_BIT) | word) & _TOP_BITS
+
+
+@inner
+def _first_digits(word, n):
+    """The number of the first `n` digits, fewer than eight, of what `_digits_at` gives."""
+    return _eight_digits((word << np.uint64(56 - 8 * n)) << np.uint64(8))
 
 
 @inner
 def read_digits(text, at, w):
     """Append the digits at `at` to `w`; also where they end."""
-    digit = _digit(text, at)
-    while digit < _TEN:
-        w = w * _TEN + digit
-        at += 1
-        digit = _digit(text, at)
-    return w, at
+    word, others = _digits_at(text, at)
+    while others == _ZERO:
+        w = w * np.uint64(100_000_000) + _eight_digits(word)
+        at += 8
+        word, others = _digits_at(text, at)
+    n = trailing_zeros(others) >> 3
+    return w * _TENS[n] + _first_digits(word, n), at + n
 
 
 @inner
@@ -196,27 +218,42 @@ def _is_too_large(text, p):
     return place >= len(_TOO_LARGE_DIGITS)
 
 
-@inner
+@inner(inlined=True)
 def read_number(text, p):
     """Value of the decimal number at `p`, where it ends, and how reading it went."""
+    digit = np.uint64(text[p]) - _DIGIT_ZERO
+    if digit < _TEN and text[p + 1] == POINT:
+        word, others = _digits_at(text, p + 2)
+        n = trailing_zeros(others) >> 3
+        end = p + 2 + n
+        if others != _ZERO and n > 0 and text[end] | 32 != _LOWER_E:
+            w = digit * _TENS[n] + _first_digits(word, n)
+            return np.float64(np.int64(w)) / _POWERS[n], end, DONE
+    elif digit < _TEN and text[p + 1] < POINT:
+        return np.float64(np.int64(digit)), p + 1, DONE
+    return _read_any(text, p)
+
+
+@inner
+def _read_any(text, p):
+    """Value of any number; see `read_number`."""
     negative = text[p] == MINUS
     if negative or text[p] == PLUS:
         p += 1
     first = p
     w, p = read_digits(text, p, _ZERO)
-    digits, exponent = p - first, 0
+    digits, decimals = p - first, 0
     if text[p] == POINT:
         point = p + 1
         w, p = read_digits(text, point, w)
-        exponent = point - p
-        digits -= exponent
+        decimals = p - point
+        digits += decimals
     if digits == 0:
         return 0.0, p, NO_NUMBER
     power = 0
-    if text[p] == _LOWER_E or text[p] == _UPPER_E:
+    if text[p] | 32 == _LOWER_E:
         power, p = _read_exponent(text, p)
-        exponent += power
-    how = DONE
+    exponent, how = power - decimals, DONE
     if digits > 19:
         value, how = _round_long(text, first, power)
     elif w <= _EXACT and -22 <= exponent <= 0:
@@ -226,7 +263,7 @@ def read_number(text, p):
     else:
         value = round_decimal(w, exponent)
     if value == np.inf:
-        return value, p, TOO_BIG
+        how = TOO_BIG
     return -value if negative else value, p, how
 
 

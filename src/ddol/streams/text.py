@@ -23,6 +23,7 @@ from ddol.streams.files import (
     check_readable,
     describe_paths,
     open_bytes,
+    read_into,
     read_once,
     read_range,
     size_of,
@@ -34,6 +35,8 @@ _TAIL = 4096
 _NEWLINE = 10
 _MARK = b"\xef\xbb\xbf"
 _MOMENT = 20  # milliseconds
+MARGIN = 8
+"""Bytes behind a text that may be read, whatever they are: parsers look at eight at a time."""
 Bytes: TypeAlias = NDArray[np.uint8]
 
 
@@ -44,7 +47,7 @@ class Chunk:
     Parameters
     ----------
     text
-        The bytes, always ending with a newline; empty where no line begins.
+        The bytes, always ending with a newline, and `MARGIN` more behind it; empty where no line begins.
     path, file
         Name of the file, and its number among the files.
     offset, end
@@ -221,27 +224,37 @@ def _load(path: str, number: int, first: int, last: int, size: int, at_line: boo
     """Read the lines that begin from `first` on and before `last`."""
     with reading(path):
         low = first if at_line else max(0, first - 1)
-        text = np.frombuffer(read_range(path, low, min(last + _TAIL, size)), dtype=np.uint8)
-        if low + len(text) < min(last, size):
+        tail = _TAIL
+        text = _read(path, low, min(last + tail, size))
+        if low + len(text) - 1 < min(last, size):
             raise _changed(path, last)
-        begin = 0 if at_line or first == 0 else _after_newline(text, 0)
+        begin = 0 if at_line or first == 0 else _after_newline(text[:-1], 0)
         if begin is None or low + begin >= last:
             return Chunk(text[:0], path, number, last, last, last)
         end = _after_newline(text, last - 1 - low)
-        tail = _TAIL
-        while end is None and low + len(text) < size:
-            if len(text) > _LONGEST_LINE:
+        while end == len(text) and low + end - 1 < size:  # the line goes on
+            if end > _LONGEST_LINE:
                 raise _too_long(path, low)
-            tail, searched = 8 * tail, len(text)
-            more = read_range(path, low + searched, min(low + searched + tail, size))
-            text = np.concatenate([text, np.frombuffer(more, dtype=np.uint8)])
-            end = _after_newline(text, searched)
-        place = len(text) if end is None else end
-        text = text[begin:place]
-        if end is None:
-            text = np.append(text, np.uint8(_NEWLINE))
-        chunk = Chunk(text, path, number, low + begin, low + place, min(last, size))
+            tail *= 8
+            text = _read(path, low, min(last + tail, size))
+            end = _after_newline(text, end - 1)
+        assert end is not None
+        text, place = text[begin:end], min(low + end, size)
+        chunk = Chunk(text, path, number, low + begin, place, min(last, size))
         return _without_mark(chunk) if first == 0 else chunk
+
+
+def _read(path: str, first: int, last: int) -> Bytes:
+    """Bytes of a file, and a newline that may not be there."""
+    text = np.empty(last - first + 1 + MARGIN, dtype=np.uint8)
+    count = read_into(path, first, text.data[: last - first])
+    text[count] = _NEWLINE
+    return text[: count + 1]
+
+
+def padded(text: bytes) -> Bytes:
+    """A text that ends with a newline, with what parsers may read behind it."""
+    return np.frombuffer(text + b"\n" * MARGIN, dtype=np.uint8)[: len(text)]
 
 
 def _after_newline(text: Bytes, start: int) -> int | None:
@@ -266,7 +279,8 @@ def _in_sequence(
     more = _waiting(text) if read_once(path) else None
     ended = False
     while not ended:
-        buffer = np.empty(max(chunk_bytes, 2 * len(rest)) + 1, dtype=np.uint8)
+        room = max(chunk_bytes, 2 * len(rest)) + 1
+        buffer = np.empty(room + MARGIN, dtype=np.uint8)[:room]
         filled = len(rest)
         buffer[:filled] = rest
         filled, ended = _fill(text, buffer, filled, more)

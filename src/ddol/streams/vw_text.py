@@ -16,7 +16,7 @@ from ddol.streams.hashing import HASH_START
 from ddol.streams.lines import Lines, LineStream
 from ddol.streams.number_kernel import exact_number
 from ddol.streams.raw import Named, Text
-from ddol.streams.text import Bytes, Chunk, count_lines
+from ddol.streams.text import Bytes, Chunk, count_lines, padded
 from ddol.streams.word_kernel import LazyNames, WordRoom, WordTable
 
 _MOST_MESSAGES = 5
@@ -115,7 +115,7 @@ def _valid(text: Bytes) -> Bytes:
     try:
         data.decode()
     except UnicodeDecodeError:
-        return np.frombuffer(data.decode("utf-8", "replace").encode(), dtype=np.uint8)
+        return padded(data.decode("utf-8", "replace").encode())
     return text
 
 
