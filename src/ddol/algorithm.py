@@ -19,7 +19,18 @@ from ddol.communicate import average
 from ddol.communicate.graph import Topology, check_count
 from ddol.communicate.mixing import Changing, Mixing, metropolis, mixing_for, uniform
 from ddol.communicate.topologies import complete
-from ddol.update.asking import NUMBERS, Asking, ask, asking_of
+from ddol.update.asking import (
+    HEARD,
+    NUMBERS,
+    QUESTIONS,
+    SHOWN,
+    Asking,
+    asking_of,
+    buy,
+    is_sure,
+    second_chance,
+    wish,
+)
 from ddol.update.contract import DUAL, LINEAR, LOG, PRIMAL, Interpreted, Update, Vector
 from ddol.update.losses import REGRESSION, Loss, hinge
 from ddol.update.rates import Rate, evaluate, inverse_sqrt
@@ -89,10 +100,6 @@ class Algorithm:
         """Refuse rules that this algorithm cannot follow."""
         if not self.classification:
             raise ValueError(f"`query` is for classes; the loss {self.loss.name} is for regression")
-        if self.update.randomized:
-            raise ValueError(
-                f"`query` needs predictions that are not drawn; {self.name} draws them"
-            )
         if self.batch > 1:
             raise ValueError(f"`query` needs one example a round, `batch` is {self.batch}")
         if asking.kind == "experts" and not self.update.experts:
@@ -117,6 +124,11 @@ class Algorithm:
     def n_agents(self) -> int:
         """Number of agents N."""
         return self.mixing.n_agents
+
+    @property
+    def graph(self) -> Topology:
+        """Who talks to whom; that of the first round where a changing matrix says no more."""
+        return self.mixing.topology or self.mixing.at(1).topology
 
     @property
     def classification(self) -> bool:
@@ -248,10 +260,8 @@ def play_round(
     ]
     asking, seen = agents.asking.copy(), agents.seen.copy()
     if algorithm.asking is not None:
-        predicted = [
-            _asked(algorithm, answer, asking[i], seen, i, chances)
-            for i, answer in enumerate(predicted)
-        ]
+        asked = _Asked(algorithm, loops, states, asking, seen)
+        predicted = [asked.answer(i, answer, chances) for i, answer in enumerate(predicted)]
     *_, answered = (answers := (predicted, *agents.pending))
 
     # ... updates with the answers that arrive in this round ...
@@ -297,27 +307,56 @@ def predict_examples(
     return Answer(example, slopes, tuple(shown))
 
 
-def _asked(
-    algorithm: Algorithm,
-    answer: Answer,
-    own: np.ndarray,
-    seen: np.ndarray,
-    i: int,
-    chances: np.ndarray | None,
-) -> Answer:
-    """What an agent will learn from an answer if it asks for it; slopes are NaN if it does not."""
-    assert algorithm.asking is not None and chances is not None
-    if not len(answer.slopes):
-        return answer
-    seen[i] += 1
-    p = algorithm.asking.parameters(algorithm.update.penalty)
-    margin = margin_of(answer.scores[0])
-    weight = ask(p, own, float(seen[i]), margin, float(chances[i, 0]))
-    if weight == 0.0:
-        return replace(answer, slopes=np.full_like(answer.slopes, np.nan))
-    if algorithm.update.experts:
-        return replace(answer, weight=weight)
-    return replace(answer, slopes=weight * answer.slopes)
+@dataclass(frozen=True)
+class _Asked:
+    """What agents learn where they ask for some answers only."""
+
+    algorithm: Algorithm
+    loops: Interpreted
+    states: list[list[Vector]]
+    asking: np.ndarray
+    seen: np.ndarray
+
+    def answer(self, i: int, answer: Answer, chances: np.ndarray | None) -> Answer:
+        """What agent i will learn: slopes are NaN where it asks nobody."""
+        assert self.algorithm.asking is not None and chances is not None
+        if not len(answer.slopes):
+            return answer
+        self.seen[i] += 1
+        p = self.algorithm.asking.parameters(self.algorithm.update.penalty)
+        own, seen, chance = self.asking[i], float(self.seen[i]), float(chances[i, 0])
+        drawn = second_chance(chance) if self.algorithm.update.randomized else chance
+        weight = wish(p, own, seen, margin_of(answer.scores[0]), drawn)
+        said = None
+        if weight > 0.0 and self.algorithm.asking.neighbours:
+            said = self._neighbours_answer(i, answer.example[0][0], p)
+        bought = buy(p, own, seen, weight if said is None else 0.0)
+        if said is None:
+            weight = bought
+        else:
+            own[HEARD] += 1
+            _, slopes = _compare(self.algorithm, list(answer.scores[0]), said, False)
+            answer = replace(
+                answer, example=(answer.example[0], np.array([said])), slopes=slopes[None]
+            )
+        if weight == 0.0:
+            return replace(answer, slopes=np.full_like(answer.slopes, np.nan))
+        if self.algorithm.update.experts:
+            return replace(answer, weight=weight)
+        return replace(answer, slopes=weight * answer.slopes)
+
+    def _neighbours_answer(self, i: int, x: np.ndarray, p: np.ndarray) -> float | None:
+        """What the first neighbour that is sure says."""
+        neighbours = self.algorithm.graph.neighbours(i).tolist()
+        for turn in range(len(neighbours)):
+            j = neighbours[(int(self.seen[i]) + turn) % len(neighbours)]
+            theirs = self.states[j]
+            outputs = range(self.algorithm.outputs)
+            scores = [self.loops.score(theirs[k % len(theirs)], x, k) for k in outputs]
+            self.asking[i, [QUESTIONS, SHOWN]] += 1, len(x)
+            if is_sure(p, self.asking[j], float(self.seen[j]), margin_of(scores)):
+                return said_by(self.algorithm, scores)
+        return None
 
 
 def margin_of(scores: Sequence[float]) -> float:
@@ -382,13 +421,20 @@ def _count(
         return False, 0.0
     if algorithm.update.randomized:
         return _draw(scores, answer, chance)
+    said = said_by(algorithm, scores)
+    true = answer if len(scores) > 1 else (1.0 if answer > 0.0 else -1.0)
+    return said != true, 0.0
+
+
+def said_by(algorithm: Algorithm, scores: Sequence[float]) -> float:
+    """The class that scores predict: −1 or +1, which 0 is too, or a number; the lowest wins a tie."""
     if len(scores) == 1:
-        return (scores[0] >= 0.0) != (answer > 0.0), 0.0
+        return 1.0 if scores[0] >= 0.0 else -1.0
     best = 0
     for k, score in enumerate(scores):
         if score > scores[best] + algorithm.update.tie:
             best = k
-    return best != answer, 0.0
+    return float(best)
 
 
 def _draw(scores: list[float], answer: float, chance: float | None) -> tuple[bool, float]:

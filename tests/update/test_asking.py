@@ -9,7 +9,7 @@ import pytest
 
 import ddol
 from ddol.algorithm import play_round, start
-from ddol.update.asking import LABELS, NUMBERS, Asking, ask, asking_of
+from ddol.update.asking import HEARD, LABELS, NUMBERS, QUESTIONS, Asking, asking_of, buy, wish
 
 RNG = np.random.default_rng(5)
 X = RNG.standard_normal((4000, 5))
@@ -22,7 +22,9 @@ def test_what_users_write():
     assert asking_of(None) is asking_of(1.0) is asking_of("b:inf") is asking_of("random:1") is None
     assert asking_of("unbiased:2") == Asking("margin", b=2.0, unbiased=True)
     assert asking_of(0) == Asking("budget", share=0.0)
-    for wrong in ("2", "-0.1", "b:-1", "often", "random:x", "nan"):
+    assert asking_of("0.2+neighbours") == Asking("budget", share=0.2, sure=1.0)
+    assert asking_of("1+neighbours:2").sure == 2.0
+    for wrong in ("2", "-0.1", "b:-1", "often", "random:x", "nan", "0.2+friends", "0.2+neighbours:-1"):
         with pytest.raises(ValueError, match="query"):
             asking_of(wrong)
 
@@ -31,7 +33,6 @@ def test_what_users_write():
     ("algorithm", "query", "message"),
     [
         (ddol.adaptive("squared"), 0.2, "for classes"),
-        (ddol.drwm(), 0.2, "draws them"),
         (ddol.dogd(), "experts", "an algorithm with experts"),
     ],
 )
@@ -50,7 +51,7 @@ def test_a_budget_is_never_exceeded_and_is_used(share):
     p, own = Asking("budget", share=share).parameters(0.0), np.zeros(NUMBERS)
     margins = np.abs(RNG.standard_normal(3000)) * 1e-9  # whatever the scale
     for seen, (margin, chance) in enumerate(zip(margins, RNG.random(3000), strict=True), start=1):
-        ask(p, own, float(seen), margin, chance)
+        buy(p, own, float(seen), wish(p, own, float(seen), margin, chance))
         assert own[LABELS] <= share * seen
     assert own[LABELS] >= 0.8 * share * 3000
 
@@ -63,8 +64,13 @@ def test_a_budget_is_never_exceeded_and_is_used(share):
         (ddol.dogd("logistic"), "unbiased:0.7", X),
         (ddol.dwm_i(), "experts", ADVICE),
         (ddol.dwm_a(), "random:0.4", ADVICE),
+        (ddol.drwm(), "experts", ADVICE),
+        (ddol.adaptive(), "adaptive:0.5", X),
+        (ddol.adaptive(), "0.3+neighbours", X),
+        (ddol.dogd("logistic"), "b:0.5+neighbours:0.5", X),
+        (ddol.dwm_i(), "experts+neighbours", ADVICE),
     ],
-    ids=["budget", "margin", "unbiased", "experts", "random"],
+    ids=lambda v: v if isinstance(v, str) else "",
 )
 @pytest.mark.parametrize("delay", [0, 2])
 def test_the_kernel_asks_as_the_reference_does(algorithm, query, rows, delay):
@@ -85,7 +91,9 @@ def test_the_kernel_asks_as_the_reference_does(algorithm, query, rows, delay):
         agents, outcome = play_round(algorithm, agents, given, chances[r])
         mistakes += outcome.mistakes
     assert trace.mistakes.tolist() == mistakes.tolist()
-    assert trace.state.labels.tolist() == agents.asking[:, LABELS].astype(int).tolist()
+    np.testing.assert_allclose(trace.state.asking[:, LABELS:], agents.asking[:, LABELS:])
+    assert ("neighbours" in query) == (agents.asking[:, HEARD].sum() > 0)
+    assert (agents.asking[:, HEARD] <= agents.asking[:, QUESTIONS]).all()
     assert 0 < trace.labels < trace.examples
 
 
@@ -129,7 +137,7 @@ def test_looking_at_margins_beats_asking_at_random():
 def test_a_weight_divided_by_its_chance_is_right_on_average():
     """What one step learns, over many draws, is what all answers would have taught."""
     p, own = Asking("margin", b=0.5, unbiased=True).parameters(0.0), np.zeros(NUMBERS)
-    weights = [ask(p, own, 1.0, 0.7, chance) for chance in (np.arange(100_000) + 0.5) / 100_000]
+    weights = [wish(p, own, 1.0, 0.7, chance) for chance in (np.arange(100_000) + 0.5) / 100_000]
     assert abs(np.mean(weights) - 1.0) < 1e-3
 
 

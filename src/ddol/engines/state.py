@@ -31,7 +31,7 @@ class State:
         Counters per agent; `expected` is the chance of a mistake, summed, where answers are drawn.
     slopes : (delay + 1, N, batch, outputs)
         Slopes whose answers are under way, and `pending`, the rows that they belong to.
-    asking : (N, 3)
+    asking : (N, 6)
         What agents remember of their asking for answers; see `ddol.update.asking`.
     seed : int
         Of the draws of randomised algorithms.

@@ -109,6 +109,12 @@ class KernelWorker:
         self.loss_parameters = np.array([*algorithm.loss.parameters, 0.0])
         asking = algorithm.asking
         self.asks = np.empty(0) if asking is None else asking.parameters(algorithm.update.penalty)
+        self.neighbours = _neighbours_of(algorithm)
+        if len(self.neighbours) and partition.agents < algorithm.n_agents:
+            raise ValueError(
+                f"`query` asks neighbours, which needs all {algorithm.n_agents} agents in one worker; this one has "
+                f"{partition.agents}: use the local engine"
+            )
         self._parts: dict[bool, np.ndarray] = {}
         self._workers: dict[bool, tuple[Entry, bytes]] = {}
         self._places: dict[int, tuple[Rows, dict[str, int]]] = {}
@@ -206,6 +212,7 @@ class KernelWorker:
             p=self.parameters.ctypes.data,
             q=self.loss_parameters.ctypes.data,
             asks=self.asks.ctypes.data if len(self.asks) else 0,
+            neighbours=self.neighbours.ctypes.data if len(self.neighbours) else 0,
         )
 
     def _shape(self) -> Shape:
@@ -431,6 +438,15 @@ class KernelWorker:
 
 _MOST_PLACES, _LARGE = 64, 1 << 16
 _NO_ROUNDS = Examples(**dict.fromkeys(Examples._fields, 0))
+
+
+def _neighbours_of(algorithm: Algorithm) -> np.ndarray:
+    """Whom agents ask for answers: n + 1 places in the array, and the neighbours at these places."""
+    if algorithm.asking is None or not algorithm.asking.neighbours:
+        return np.empty(0, np.int64)
+    lists = [algorithm.graph.neighbours(i).tolist() for i in range(algorithm.n_agents)]
+    starts = np.cumsum([len(lists) + 1, *map(len, lists)])
+    return np.array([*starts, *(j for own in lists for j in own)], np.int64)
 
 
 def rates_of(rate: Rate, t: int, rounds: int) -> tuple[np.ndarray, float, float]:

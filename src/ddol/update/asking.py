@@ -4,15 +4,18 @@ An agent that does not ask learns nothing from that example; its mistakes are co
 margin of a prediction is |score| between two classes, the lead of the best score among more, and the lead of
 the vote where experts give advice.
 
-=============  ====================================================  ======================================
-``b:1``        with probability b/(b + margin)                       Cesa-Bianchi, Gentile and Zaniboni 2006
-``0.2``        the same, b steered to at most a fifth of the stream  scale-free, evenly over time
-``random:0.2`` with this probability, whatever the margin            Cesa-Bianchi, Lugosi and Stoltz 2005
-``experts``    with probability min(1 − lead² + log(1/α)/3, 1)       Castro, Hellström and van Erven 2023
-=============  ====================================================  ======================================
+==============  ====================================================  ======================================
+``b:1``         with probability b/(b + margin)                       Cesa-Bianchi, Gentile and Zaniboni 2006
+``adaptive:1``  the same, b times the mean of the margins so far      scale-free
+``0.2``         the same, b steered to at most a fifth of the stream  scale-free, evenly over time
+``random:0.2``  with this probability, whatever the margin            Cesa-Bianchi, Lugosi and Stoltz 2005
+``experts``     with probability min(1 − lead² + log(1/α)/3, 1)       Castro, Hellström and van Erven 2023
+==============  ====================================================  ======================================
 
 `unbiased` rules divide what is learned by the probability of asking, so that in expectation all answers were
-bought; those for experts always do.
+bought; those for experts always do. With ``+neighbours`` an agent that wants an answer shows the example to one
+neighbour after the other first. Who is sure of it, by a margin above his own threshold, answers in place of
+the label.
 """
 
 # Signatures say the types of compiled functions.
@@ -28,14 +31,21 @@ import numpy as np
 
 from ddol.compiled import inner
 
-MARGIN, BUDGET, RANDOM, EXPERTS = 1.0, 2.0, 3.0, 4.0
-_KINDS = {"margin": MARGIN, "budget": BUDGET, "random": RANDOM, "experts": EXPERTS}
+MARGIN, BUDGET, RANDOM, EXPERTS, ADAPTIVE = 1.0, 2.0, 3.0, 4.0, 5.0
+_KINDS = {
+    "margin": MARGIN,
+    "adaptive": ADAPTIVE,
+    "budget": BUDGET,
+    "random": RANDOM,
+    "experts": EXPERTS,
+}
 
 # Places in the parameters, and in what an agent remembers.
-KIND, B, SHARE, UNBIASED = 0, 1, 2, 3
-STEER, MARGINS, LABELS = 0, 1, 2
-NUMBERS = 3
-"""Numbers that an agent remembers: the steered b, the sum of margins, and the answers asked for."""
+KIND, B, SHARE, UNBIASED, SURE = range(5)
+STEER, MARGINS, LABELS, HEARD, QUESTIONS, SHOWN = range(6)
+NUMBERS = 6
+"""Numbers that an agent remembers: the steered b, the sum of its margins, the labels that it asked for, the
+answers that it had from neighbours, the questions to them, and the non-zeros that these showed."""
 
 GAIN = 0.02
 """How fast b follows the budget: e-fold in 50 examples that are all asked for, or none."""
@@ -49,19 +59,22 @@ class Asking:
 
     Parameters
     ----------
-    kind : "margin", "budget", "random" or "experts"
+    kind : "margin", "adaptive", "budget", "random" or "experts"
     b : float
-        Of ``margin``: at this margin every second answer is asked for.
+        Of ``margin``: at this margin every second answer is asked for. Of ``adaptive``: in mean margins.
     share : float
         Of ``budget`` and ``random``: of the stream, from 0 to 1.
     unbiased : bool
         Divide what is learned by the probability of asking.
+    sure : float
+        A neighbour is sure above so many of his own mean margins; nobody is at ∞.
     """
 
     kind: str
     b: float = 1.0
     share: float = 1.0
     unbiased: bool = False
+    sure: float = math.inf
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
@@ -70,19 +83,27 @@ class Asking:
             raise ValueError(f"the share of answers must lie in [0, 1], it is {self.share}")
         if not self.b >= 0.0:
             raise ValueError(f"`b` must be at least 0, it is {self.b}")
+        if not self.sure >= 0.0:
+            raise ValueError(f"`sure` must be at least 0, it is {self.sure}")
         if self.kind == "budget" and self.unbiased:
             raise ValueError("a budget is kept by force, which no probability describes")
 
     @property
     def always(self) -> bool:
-        """Whether every answer is asked for, so that there is nothing to decide."""
+        """Whether every label is asked for, so that there is nothing to decide."""
         everything = self.kind in ("budget", "random") and self.share == 1.0
-        return everything or (self.kind == "margin" and self.b == math.inf)
+        wide = self.kind in ("margin", "adaptive") and self.b == math.inf
+        return (everything or wide) and not self.neighbours
+
+    @property
+    def neighbours(self) -> bool:
+        """Whether neighbours are asked first."""
+        return self.sure < math.inf
 
     def parameters(self, penalty: float) -> np.ndarray:
         """What `ask` finds in ``p``; `penalty` is log(1/α) where experts give advice."""
         b = penalty if self.kind == "experts" else self.b
-        return np.array([_KINDS[self.kind], b, self.share, float(self.unbiased)])
+        return np.array([_KINDS[self.kind], b, self.share, float(self.unbiased), self.sure])
 
 
 def asking_of(query: Asking | float | str | None) -> Asking | None:
@@ -101,28 +122,41 @@ def asking_of(query: Asking | float | str | None) -> Asking | None:
 
 def _read(query: Any) -> Asking:
     text = str(query).strip()
-    name, _, number = text.rpartition(":")
+    rule, _, first = text.partition("+")
+    name, _, number = rule.rpartition(":")
     try:
-        if text == "experts":
-            return Asking("experts", unbiased=True)
-        if name in ("b", "unbiased"):
-            return Asking("margin", b=float(number), unbiased=name == "unbiased")
+        sure = _sureness(first)
+        if rule == "experts":
+            return Asking("experts", unbiased=True, sure=sure)
+        if name in ("b", "unbiased", "adaptive"):
+            kind = "adaptive" if name == "adaptive" else "margin"
+            return Asking(kind, b=float(number), unbiased=name == "unbiased", sure=sure)
         if name == "random":
-            return Asking("random", share=float(number))
+            return Asking("random", share=float(number), sure=sure)
         if not name:
-            return Asking("budget", share=float(number))
+            return Asking("budget", share=float(number), sure=sure)
     except ValueError as error:
         if "must" in str(error):
             raise ValueError(f"`query`: found {text!r}: {error}") from None
     raise ValueError(
-        f"`query`: found {text!r}, expected a share of the answers such as 0.2, b:1, unbiased:1, random:0.2 "
-        "or experts"
+        f"`query`: found {text!r}, expected a share of the answers such as 0.2, b:1, adaptive:1, unbiased:1, "
+        "random:0.2 or experts, and perhaps +neighbours or +neighbours:2"
     )
 
 
+def _sureness(text: str) -> float:
+    """``sure`` from what follows a +."""
+    name, _, number = text.partition(":")
+    if not text:
+        return math.inf
+    if name != "neighbours":
+        raise ValueError(text)
+    return float(number) if number else 1.0
+
+
 @inner
-def ask(p, own, seen, margin, chance):
-    """What an answer is to weigh: 0 where it is not asked for, else 1, or 1/probability.
+def wish(p, own, seen, margin, chance):
+    """What an answer is to weigh: 0 where none is wanted, else 1, or 1/probability.
 
     Parameters
     ----------
@@ -132,6 +166,7 @@ def ask(p, own, seen, margin, chance):
     chance : a uniform number in [0, 1)
     """
     kind, share, q = p[KIND], p[SHARE], 1.0
+    own[MARGINS] += margin
     if kind == RANDOM:
         q = share
     elif kind == EXPERTS:
@@ -139,16 +174,38 @@ def ask(p, own, seen, margin, chance):
     else:
         b = p[B]
         if kind == BUDGET:
-            own[MARGINS] += margin
-            b = share * math.exp(own[STEER]) * own[MARGINS] / seen
-        if b + margin > 0.0:
+            b = share * math.exp(own[STEER])
+        if kind != MARGIN:
+            b *= own[MARGINS] / seen
+        if b < math.inf and b + margin > 0.0:
             q = b / (b + margin)
-    asked = chance < q
-    if kind == BUDGET:
-        asked = asked and own[LABELS] + 1.0 <= share * seen
-        steer = own[STEER] + GAIN * (share - (1.0 if asked else 0.0)) / max(share, 0.05)
-        own[STEER] = min(max(steer, -math.log(_WIDE)), math.log(_WIDE))
-    if not asked:
+    if not chance < q:
         return 0.0
-    own[LABELS] += 1.0
     return 1.0 / q if p[UNBIASED] > 0.0 else 1.0
+
+
+@inner
+def buy(p, own, seen, weight):
+    """Ask for the label, if one is still wanted (weight > 0) and the budget has room: what it is to weigh."""
+    kind, share = p[KIND], p[SHARE]
+    if kind == BUDGET:
+        if own[LABELS] + 1.0 > share * seen:
+            weight = 0.0
+        steer = own[STEER] + GAIN * (share - (1.0 if weight > 0.0 else 0.0)) / max(share, 0.05)
+        own[STEER] = min(max(steer, -math.log(_WIDE)), math.log(_WIDE))
+    if weight > 0.0:
+        own[LABELS] += 1.0
+    return weight
+
+
+@inner
+def is_sure(p, own, seen, margin):
+    """Whether an agent answers for a neighbour: a margin above its own threshold."""
+    return seen > 0.0 and margin > p[SURE] * own[MARGINS] / seen
+
+
+@inner
+def second_chance(chance):
+    """A uniform number from the digits that a draw of an expert, with the same number, has no use for."""
+    shifted = chance * 67108864.0
+    return shifted - math.floor(shifted)

@@ -102,7 +102,7 @@ def _take_turn(worker, examples, memory, shadow, a, slot, row):
         x, index, n = row_at(worker, examples, i)
         follow(shadow, a, floats(worker.scratch.scores), floats(slopes), squares, x, index, n)
     if worker.rules.asks != 0:
-        ask_for_answer(worker, a, chance, slopes)
+        ask_for_answer(worker, examples, a, a, i, chance, slopes)
 
 
 @inner

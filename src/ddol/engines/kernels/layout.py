@@ -55,6 +55,8 @@ class Rules(NamedTuple):
     """float64: the loss's parameters."""
     asks: int
     """float64: when agents ask for answers; 0 where they ask for all."""
+    neighbours: int
+    """int64: where the neighbours of every agent begin, and then who they are; 0 where none is asked."""
 
 
 class Shape(NamedTuple):
@@ -105,7 +107,7 @@ class Memory(NamedTuple):
     examples: int
     """int64 (agents,)"""
     asking: int
-    """float64 (agents, 3): what agents remember of their asking"""
+    """float64 (agents, 6): what agents remember of their asking"""
     slopes: int
     """float64 (delay + 1, agents, batch, outputs): slopes whose answers are under way."""
 

@@ -21,7 +21,16 @@ from ddol.engines.kernels.layout import (
     turn_of,
     vector_at,
 )
-from ddol.update.asking import NUMBERS, ask
+from ddol.update.asking import (
+    HEARD,
+    NUMBERS,
+    QUESTIONS,
+    SHOWN,
+    buy,
+    is_sure,
+    second_chance,
+    wish,
+)
 
 
 @inner
@@ -72,6 +81,14 @@ def _count_binary(worker, z, y, chance, a):
 
 
 @inner(inlined=True)
+def _answer_of(worker, y, k):
+    """What output k learns of an answer: among classes, whether it is its own."""
+    if worker.rules.kind == CLASSES:
+        return 1.0 if k == np.int64(y) else -1.0
+    return y
+
+
+@inner(inlined=True)
 def observe_example(worker, examples, copy, i):
     """Show one copy an example that it is going to predict."""
     x, index, n = row_at(worker, examples, i)
@@ -118,34 +135,88 @@ def predict_example(worker, examples, a, copy, i, chance, slopes):
         return (importance if wrong else 0.0) + unless_finite(scores[0])
     cost = 0.0
     for k in range(worker.shape.outputs):
-        answer = y
-        if rules.kind == CLASSES:
-            answer = 1.0 if k == np.int64(y) else -1.0
-        arguments = (scores[k], answer, rules.q)
+        arguments = (scores[k], _answer_of(worker, y, k), rules.q)
         cost += call_float(part(worker, VALUE), arguments) + unless_finite(scores[k])
         floats(slopes)[k] = importance * call_float(part(worker, DERIVATIVE), arguments)
     return importance * cost
 
 
 @inner
-def ask_for_answer(worker, a, chance, slopes):
+def _margin(worker):
+    """How sure a prediction is: |score|, or the lead of the best among several."""
+    scores, outputs = floats(worker.scratch.scores), worker.shape.outputs
+    if outputs == 1:
+        return abs(scores[0])
+    best, second = max(scores[0], scores[1]), min(scores[0], scores[1])
+    for k in range(2, outputs):
+        second = max(second, min(best, scores[k]))
+        best = max(best, scores[k])
+    return best - second
+
+
+@inner
+def _asking_of(worker, a):
+    return floats(worker.memory.asking + 8 * NUMBERS * a)
+
+
+@inner
+def _neighbours_answer(worker, examples, a, i, seen):
+    """What the first neighbour that is sure says of an example; NaN where none is. Their scores replace the
+    agent's own."""
+    p, own = floats(worker.rules.asks), _asking_of(worker, a)
+    starts = integers(worker.rules.neighbours)
+    n = starts[a + 1] - starts[a]
+    _, _, shown = row_at(worker, examples, i)
+    for turn in range(n):
+        j = starts[starts[a] + (np.int64(seen) + turn) % n]
+        scores = score_example(worker, examples, j, i)
+        own[QUESTIONS] += 1.0
+        own[SHOWN] += np.float64(shown)
+        theirs = np.float64(integers(worker.memory.examples)[j])
+        if is_sure(p, _asking_of(worker, j), theirs, _margin(worker)):
+            if worker.rules.kind == CLASSES:
+                return np.float64(_best(worker))
+            return 1.0 if scores[0] >= 0.0 else -1.0
+    return np.nan
+
+
+@inner
+def _ask_neighbours(worker, examples, a, copy, i, slopes):
+    """Whether a neighbour is sure of an example; what he says is then what the slopes are of."""
+    rules, seen = worker.rules, integers(worker.memory.examples)[a]
+    said = _neighbours_answer(worker, examples, a, i, seen)
+    if np.isnan(said):
+        return False
+    _asking_of(worker, a)[HEARD] += 1.0
+    if rules.experts:
+        floats(slopes)[0] = said
+        return True
+    importance = rules.C
+    if examples.weight != 0:
+        importance *= floats(examples.weight)[i]
+    scores = score_example(worker, examples, copy, i)
+    for k in range(worker.shape.outputs):
+        arguments = (scores[k], _answer_of(worker, said, k), rules.q)
+        floats(slopes)[k] = importance * call_float(part(worker, DERIVATIVE), arguments)
+    return True
+
+
+@inner
+def ask_for_answer(worker, examples, a, copy, i, chance, slopes):
     """Let an agent decide whether it wants the answer to what it has just predicted.
 
     Slopes of an answer that it does not want are NaN; experts' answers carry their weight in their size.
     """
-    shape, scores = worker.shape, floats(worker.scratch.scores)
-    margin = abs(scores[0])
-    if shape.outputs > 1:
-        best = max(scores[0], scores[1])
-        second = min(scores[0], scores[1])
-        for k in range(2, shape.outputs):
-            second = max(second, min(best, scores[k]))
-            best = max(best, scores[k])
-        margin = best - second
+    p, own = floats(worker.rules.asks), _asking_of(worker, a)
     seen = np.float64(integers(worker.memory.examples)[a])
-    own = floats(worker.memory.asking + 8 * NUMBERS * a)
-    weight = ask(floats(worker.rules.asks), own, seen, margin, chance)
-    for k in range(shape.outputs):
+    drawn = second_chance(chance) if worker.rules.randomized else chance
+    weight, heard = wish(p, own, seen, _margin(worker), drawn), False
+    if weight > 0.0 and worker.rules.neighbours != 0:
+        heard = _ask_neighbours(worker, examples, a, copy, i, slopes)
+    bought = buy(p, own, seen, 0.0 if heard else weight)
+    if not heard:
+        weight = bought
+    for k in range(worker.shape.outputs):
         floats(slopes)[k] *= weight if weight > 0.0 else np.nan
 
 
@@ -174,5 +245,5 @@ def predict_agent(worker, examples, r, a, copy, penalty, fetches):
         slopes = slopes_of(worker, turn_of(worker, examples.t + r), a, b)
         cost = predict_example(worker, examples, a, copy, rows[b], chance, slopes)
         if worker.rules.asks != 0:
-            ask_for_answer(worker, a, chance, slopes)
+            ask_for_answer(worker, examples, a, copy, rows[b], chance, slopes)
         floats(worker.memory.loss)[a] += cost + penalty

@@ -155,8 +155,10 @@ def _play_agents(worker, examples, r, eta, copies):
     active, agents = 0.0, worker.shape.agents
     collecting = not copies and collects(worker, examples)
     penalty, fetches = 0.0 if copies else penalty_of(worker, 0), jumps(worker, examples)
-    for lo in range(0, agents, GROUP):
-        hi = min(lo + GROUP, agents)
+    # Neighbours answer with the weights that a round begins with.
+    group = GROUP if worker.rules.neighbours == 0 else agents
+    for lo in range(0, agents, group):
+        hi = min(lo + group, agents)
         for a in range(lo, hi):
             own = penalty_of(worker, a) if copies else penalty
             predict_agent(worker, examples, r, a, a if copies else 0, own, fetches)
