@@ -353,7 +353,7 @@ class _Asked:
             theirs = self.states[j]
             outputs = range(self.algorithm.outputs)
             scores = [self.loops.score(theirs[k % len(theirs)], x, k) for k in outputs]
-            self.asking[i, [QUESTIONS, SHOWN]] += 1, len(x)
+            self.asking[i, [QUESTIONS, SHOWN]] += 1, 8 * len(x)
             if is_sure(p, self.asking[j], float(self.seen[j]), margin_of(scores)):
                 return said_by(self.algorithm, scores)
         return None

@@ -356,6 +356,11 @@ class Trace:
         """Answers that were asked for."""
         return self.examples if self.state is None else int(self.state.labels.sum())
 
+    @property
+    def neighbour_answers(self) -> int:
+        """Answers that neighbours gave in place of labels."""
+        return 0 if self.state is None else self.state.neighbour_answers
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings and lists, as ``--json`` writes them."""
         kept = {} if self.certificate is None else {"certificate": self.certificate.to_dict()}
@@ -376,6 +381,7 @@ class Trace:
             "bytes_sent": self.bytes_sent,
             "dropped": self.dropped,
             "labels": self.labels,
+            "neighbour_answers": self.neighbour_answers,
             "consensus": self.consensus,
             "bounds": self.bounds,
             "nonzero_weights": self.nonzero_weights,

@@ -24,7 +24,16 @@ def test_what_users_write():
     assert asking_of(0) == Asking("budget", share=0.0)
     assert asking_of("0.2+neighbours") == Asking("budget", share=0.2, sure=1.0)
     assert asking_of("1+neighbours:2").sure == 2.0
-    for wrong in ("2", "-0.1", "b:-1", "often", "random:x", "nan", "0.2+friends", "0.2+neighbours:-1"):
+    for wrong in (
+        "2",
+        "-0.1",
+        "b:-1",
+        "often",
+        "random:x",
+        "nan",
+        "0.2+friends",
+        "0.2+neighbours:-1",
+    ):
         with pytest.raises(ValueError, match="query"):
             asking_of(wrong)
 
@@ -147,3 +156,80 @@ def test_ten_per_cent_of_the_labels_where_one_expert_leads():
     best = int((ADVICE[:, 0] != Y).sum())
     assert few.labels < 0.3 * few.examples
     assert few.mistakes.sum() - best <= 1.5 * max(full.mistakes.sum() - best, 10)
+
+
+def test_questions_to_neighbours_are_counted():
+    plain = ddol.run(ddol.dogd(), (X, Y), ddol.ring(4), query=0.2)
+    helped = ddol.run(ddol.dogd(), (X, Y), ddol.ring(4), query="0.2+neighbours")
+    questions = helped.state.asking[:, QUESTIONS].sum()
+    assert helped.neighbour_answers > 0 == plain.neighbour_answers
+    assert helped.messages == plain.messages + 2 * questions
+    assert helped.bytes_sent == plain.bytes_sent + questions * 8 * (X.shape[1] + 1)
+    assert helped.to_dict()["neighbour_answers"] == helped.neighbour_answers
+    assert helped.labels + helped.neighbour_answers <= helped.examples
+
+
+def test_dense_and_sparse_rows_ask_alike():
+    import scipy.sparse
+
+    dense = ddol.run(ddol.adaptive(), (X, Y), ddol.ring(4), query="0.2+neighbours")
+    sparse = ddol.run(
+        ddol.adaptive(), (scipy.sparse.csr_array(X), Y), ddol.ring(4), query="0.2+neighbours"
+    )
+    assert sparse.mistakes.tolist() == dense.mistakes.tolist()
+    assert sparse.neighbour_answers == dense.neighbour_answers
+
+
+def test_neighbours_of_another_worker_cannot_be_asked():
+    with pytest.raises(ValueError, match="local engine"):
+        ddol.run(
+            ddol.dogd(), (X, Y), ddol.ring(4), query="0.2+neighbours", engine="threads", workers=2
+        )
+
+
+def test_events_ask_neighbours_as_rounds_do():
+    options = {"query": "0.3+neighbours", "seed": 3}
+    alone = ddol.run(ddol.adaptive(), (X, Y), ddol.ring(4), **options)
+    recorded = ddol.run(ddol.adaptive(), (X, Y), ddol.ring(4), record=True, **options)
+    again = ddol.run(ddol.adaptive(), (X, Y), ddol.ring(4), replay=recorded.events, **options)
+    np.testing.assert_array_equal(again.state.asking, alone.state.asking)
+    np.testing.assert_array_equal(again.weights, alone.weights)
+
+
+# --- what theorems say ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("eta", [0.02, 0.1, 0.5, 1.0, 2.0])
+def test_what_a_step_takes_pays_for_a_mistake(eta):
+    """The inequality behind the bound of `experts`: with the chance q of asking, for every weight F."""
+    F = np.linspace(0.0, 1.0, 10_001)
+    q = np.minimum(4 * F * (1 - F) + eta / 3, 1.0)
+    paid = -(q / eta) * np.log1p(F * np.expm1(-eta / q))
+    assert (paid + eta / 8 + 1e-12 >= F).all()
+
+
+@pytest.mark.parametrize(
+    ("query", "name"), [("experts", "selective sampling"), ("random:0.2", "label-efficient")]
+)
+def test_bounds_of_asking_hold_on_average(query, name):
+    rng, slack = np.random.default_rng(11), []
+    for game in range(60):
+        n, P = 400, int(rng.integers(2, 9))
+        skill = rng.uniform(0.3, 1.0, P)
+        y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
+        advice = np.where(rng.random((n, P)) < skill, y[:, None], -y[:, None])
+        trace = ddol.run(ddol.drwm(alpha=0.9), (advice, y), query=query, seed=game)
+        told = trace.bounds[name]
+        assert told["holds"]
+        eta = -np.log(0.9)
+        best = (advice != y[:, None]).sum(axis=0).min()
+        added = eta * n / 8 if query == "experts" else eta * n / 0.4
+        slack.append(best + np.log(P) / eta + added - trace.expected_mistakes.sum())
+    assert np.mean(slack) > 0
+
+
+def test_no_theorem_for_all_answers_speaks_of_some():
+    """Learning from some answers only, the bound of weighted majority does not hold."""
+    for query in (0.2, "b:1", "experts", "random:0.3"):
+        assert not ddol.run(ddol.dwm_i(), (ADVICE, Y), query=query).bounds
+    assert not ddol.run(ddol.drwm(), (ADVICE, Y), ddol.ring(3), query="experts").bounds

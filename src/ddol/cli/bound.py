@@ -71,7 +71,9 @@ def answer(options: LearnOptions, question: Question) -> Bound:
         given = _needed(options, question, "experts", "mistakes")
         made = applicable_bound(algorithm, given["experts"])
         assert made is not None
-        return made.before(given["mistakes"])
+        if made.needs_examples:
+            given |= _needed(options, question, "rounds")
+        return made.before(given["mistakes"], given.get("rounds", 0))
     given = _needed(options, question, "rounds", "gradient")
     return regret_before(algorithm, given["rounds"], given["gradient"], question.divergence)
 

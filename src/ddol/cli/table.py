@@ -48,7 +48,9 @@ class Row:
 def _bound(progress: Progress, bound: MistakeBound | None) -> float | None:
     """The theorem's bound on mistakes in rounds; the certificate's on the regret on a schedule."""
     if not progress.moments:
-        return None if bound is None else float(bound.at(progress.best_log_weight).value)
+        if bound is None:
+            return None
+        return float(bound.at(progress.best_log_weight, progress.examples).value)
     shadow = progress.moments[-1].shadow
     if shadow is None:
         return None

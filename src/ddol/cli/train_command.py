@@ -115,7 +115,8 @@ _QUIET = "quiet"
     "--query",
     metavar="s",
     show_default="all answers",
-    help="Ask for at most the share s of the answers; other rules: b:1, unbiased:1, random:0.2, experts.",
+    help="Ask for at most the share s of the answers; other rules: b:1, adaptive:1, unbiased:1, "
+    "random:0.2, experts; +neighbours asks them first.",
 )
 # What happens when.
 @schedule_options

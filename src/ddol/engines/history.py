@@ -67,10 +67,14 @@ class History:
 
     def sent(self, algorithm: Algorithm, engine: Engine, rounds: int) -> tuple[int, int, int]:
         """Messages sent, their bytes, and how many were lost."""
+        state = engine.counters()
+        questions, shown = state.questions
         if is_scheduled(engine):
-            return engine.sent()
+            messages, sent, lost = engine.sent()
+            return messages + questions, sent + shown, lost
         messages = self.traffic.messages(rounds)
-        return messages, messages * numbers_sent(algorithm, engine.counters().n_features) * 8, 0
+        sent = messages * numbers_sent(algorithm, state.n_features) * 8
+        return messages + questions, sent + shown, 0
 
     def events(self, engine: Engine, feed: Feed) -> Events | None:
         """What happened, if it was recorded."""

@@ -10,7 +10,7 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.kernels import COPIES, LOG, SHARED_ADD, SHARED_COLLECT
 from ddol.streams.rows import Block, no_rows
-from ddol.update.asking import LABELS, NUMBERS
+from ddol.update.asking import HEARD, LABELS, NUMBERS, QUESTIONS, SHOWN
 from ddol.update.contract import ADD, COLLECT, Layout, Loops
 
 
@@ -59,6 +59,17 @@ class State:
     def labels(self) -> np.ndarray:
         """Answers that every agent has asked for: those to all examples where there is no rule."""
         return self.asking[:, LABELS].astype(np.int64) if self.asking.size else self.examples
+
+    @property
+    def neighbour_answers(self) -> int:
+        """Answers that neighbours gave in place of labels."""
+        return int(self.asking[:, HEARD].sum())
+
+    @property
+    def questions(self) -> tuple[int, int]:
+        """Messages and bytes of questions to neighbours; each is an example, and a number comes back."""
+        asked, shown = (int(self.asking[:, k].sum()) for k in (QUESTIONS, SHOWN))
+        return 2 * asked, shown + 8 * asked
 
     @property
     def rounds(self) -> int:

@@ -112,8 +112,8 @@ class KernelWorker:
         self.neighbours = _neighbours_of(algorithm)
         if len(self.neighbours) and partition.agents < algorithm.n_agents:
             raise ValueError(
-                f"`query` asks neighbours, which needs all {algorithm.n_agents} agents in one worker; this one has "
-                f"{partition.agents}: use the local engine"
+                f"`query` asks neighbours, which needs all {algorithm.n_agents} agents in one worker; this "
+                f"one has {partition.agents}: use the local engine"
             )
         self._parts: dict[bool, np.ndarray] = {}
         self._workers: dict[bool, tuple[Entry, bytes]] = {}

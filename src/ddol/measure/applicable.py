@@ -13,9 +13,11 @@ from numpy.typing import ArrayLike
 from ddol.measure.bounds import domd_before, dwm_i
 from ddol.measure.theorems import (
     DOMD,
-    DRWM,
-    DRWM_A,
+    DRAWN,
+    LABEL_EFFICIENT,
     PATIENT,
+    SELECTIVE,
+    Asked,
     Bound,
     Theorem,
     find_theorem,
@@ -43,18 +45,27 @@ class MistakeBound:
     theorem : Theorem
     n_experts, n_agents : int
     alpha : float
+    share : float
+        Of the answers that are asked for at random, where some are.
     """
 
     theorem: Theorem
     n_experts: int
     n_agents: int
     alpha: float
+    share: float = 1.0
 
-    def at(self, best_log_weight: ArrayLike) -> Bound:
-        """The bound when the best expert has this log-weight, or these at several points."""
-        return on_mistakes(self.theorem, best_log_weight, self.n_experts, self.n_agents, self.alpha)
+    @property
+    def needs_examples(self) -> bool:
+        """Whether the bound grows with the number of examples."""
+        return self.theorem in (SELECTIVE, LABEL_EFFICIENT)
 
-    def before(self, expert_mistakes: float) -> Bound:
+    def at(self, best_log_weight: ArrayLike, examples: ArrayLike = 0) -> Bound:
+        """The bound when the best expert has this log-weight after so many examples, or at several points."""
+        sizes = self.n_experts, self.n_agents, self.alpha
+        return on_mistakes(self.theorem, best_log_weight, *sizes, Asked(examples, self.share))
+
+    def before(self, expert_mistakes: float, examples: int = 0) -> Bound:
         """The bound if the best expert will have made so many mistakes, at all agents together.
 
         Averaged in the primal, the worst case has them at all agents in the same rounds.
@@ -67,7 +78,7 @@ class MistakeBound:
         >>> float(applicable_bound(dwm_i(0.5).on(8), 50).before(100).value.round(1))
         349.7
         """
-        return self.at(-expert_mistakes / self.n_agents * math.log(1 / self.alpha))
+        return self.at(-expert_mistakes / self.n_agents * math.log(1 / self.alpha), examples)
 
 
 def applicable_bound(algorithm: Algorithm, n_experts: int | None) -> MistakeBound | None:
@@ -78,7 +89,8 @@ def applicable_bound(algorithm: Algorithm, n_experts: int | None) -> MistakeBoun
     if not made.holds or made.theorem is None:
         return None
     alpha: float = algorithm.update.alpha  # type: ignore[attr-defined]  # the family has it
-    return MistakeBound(made.theorem, n_experts, algorithm.n_agents, alpha)
+    share = 1.0 if algorithm.asking is None else algorithm.asking.share
+    return MistakeBound(made.theorem, n_experts, algorithm.n_agents, alpha, share)
 
 
 def check_bounds(trace: Trace) -> dict[str, Any]:
@@ -99,12 +111,13 @@ def check_bounds(trace: Trace) -> dict[str, Any]:
     if made is None:
         return {}
     curves = trace.curves
-    bound = made.at(curves.best_log_weight)
+    bound = made.at(curves.best_log_weight, curves.examples)
     problem = bound.exceeded(curves.mistakes, curves.rounds)
     observed = float(curves.mistakes[-1])
-    if made.theorem in (DRWM, DRWM_A):
+    if made.theorem in DRAWN:
         observed = float(trace.expected_mistakes.sum())
-        last = Bound(made.theorem, bound.value[-1:])
+        luck = np.atleast_1d(bound.chance)[-1:] if made.needs_examples else 0.0
+        last = Bound(made.theorem, bound.value[-1:], luck)
         problem = problem or last.exceeded(observed, curves.rounds[-1:])
     if problem:
         warnings.warn(problem, BoundExceededWarning, stacklevel=2)
@@ -142,7 +155,10 @@ def bound_curves(trace: Trace) -> dict[str, np.ndarray]:
     if trace.moments:
         return {}
     made = applicable_bound(trace.algorithm, trace.weights.shape[-1])
-    return {} if made is None else {made.theorem.name: made.at(trace.curves.best_log_weight).value}
+    if made is None:
+        return {}
+    curves = trace.curves
+    return {made.theorem.name: made.at(curves.best_log_weight, curves.examples).value}
 
 
 def strong_convexity(update: Any) -> float | None:

@@ -143,6 +143,52 @@ def drwm_a(expert_log_weight: ArrayLike, n_experts: int, n_agents: int, alpha: f
     return n_agents * (np.log(n_experts) - kept) / (1 - alpha)
 
 
+def selective(
+    expert_losses: ArrayLike, examples: ArrayLike, n_experts: int, alpha: float
+) -> FloatArray:
+    """Bound the expected mistakes of one agent that draws an expert and asks where experts disagree.
+
+    E M ≤ m_p + log P/η + ηn/8 after n examples, η = log(1/α), as if all answers had been bought.
+
+    With F the weight of the wrong experts and q = min(4F(1−F) + η/3, 1) the chance of asking,
+    F ≤ −(q/η)·log(1 − F + F·e^(−η/q)) + η/8 (Castro, Hellström and van Erven 2023): what a step takes
+    from the total weight pays for the mistake.
+
+    Parameters
+    ----------
+    expert_losses : array
+        m_p, or its unbiased estimate: mistakes that were seen, each divided by its chance.
+    examples : array
+        n.
+
+    Examples
+    --------
+    >>> float(selective(10, 1000, n_experts=20, alpha=0.8).round(1))
+    51.3
+    """
+    _check(n_experts, 1, alpha)
+    eta = np.log(1 / alpha)
+    return _counts(expert_losses) + np.log(n_experts) / eta + eta / 8 * _counts(examples)
+
+
+def label_efficient(
+    expert_losses: ArrayLike, examples: ArrayLike, n_experts: int, alpha: float, share: float
+) -> FloatArray:
+    """Bound the expected mistakes of one agent that draws an expert and asks with a fixed chance ε.
+
+    E M ≤ m_p + log P/η + ηn/(2ε) (Cesa-Bianchi, Lugosi and Stoltz 2005).
+
+    Examples
+    --------
+    >>> float(label_efficient(10, 1000, n_experts=20, alpha=0.95, share=0.1).round(1))
+    324.9
+    """
+    _check(n_experts, 1, alpha)
+    eta = np.log(1 / alpha)
+    added = eta / (2 * share) * _counts(examples)
+    return _counts(expert_losses) + np.log(n_experts) / eta + added
+
+
 def log_weight(wrong_agents: ArrayLike, n_agents: int, alpha: float) -> FloatArray:
     """Return the log-weight log(1 − (1−α) m_p^t / N) that an expert loses in a round of DWM-A.
 

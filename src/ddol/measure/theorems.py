@@ -8,7 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ddol.algorithm import Algorithm
-from ddol.measure.bounds import FloatArray, chance_margin, domd, drwm, drwm_a, dwm_a, dwm_i
+from ddol.measure.bounds import (
+    FloatArray,
+    chance_margin,
+    domd,
+    drwm,
+    drwm_a,
+    dwm_a,
+    dwm_i,
+    label_efficient,
+    selective,
+)
 from ddol.update.majority import Majority
 from ddol.update.mirrors import MirrorDescent
 from ddol.update.rates import evaluate
@@ -152,6 +162,24 @@ PATIENT = Theorem(
     "M ≤ (m_p log(1/α) + (τ* + 1) log P) / log(2/(1+α)) for every expert p, τ* answers under way at most",
     ("one agent with a copy for each answer under way", "weighted vote", _EXPERTS),
 )
+SELECTIVE = Theorem(
+    "selective sampling",
+    "expected mistakes",
+    "E M ≤ m_p + log P/η + ηn/8 for every expert p, η = log(1/α), n examples",
+    (
+        "one agent, one expert drawn by weight, no delay",
+        "asked with probability min(4A(1−A) + η/3, 1)",
+        _EXPERTS,
+    ),
+)
+LABEL_EFFICIENT = Theorem(
+    "label-efficient",
+    "expected mistakes",
+    "E M ≤ m_p + log P/η + ηn/(2ε) for every expert p, η = log(1/α), n examples",
+    ("one agent, one expert drawn by weight, no delay", "asked with probability ε", _EXPERTS),
+)
+DRAWN = (DRWM, DRWM_A, SELECTIVE, LABEL_EFFICIENT)
+"""Theorems on the expected mistakes of drawn experts."""
 DOMD = Theorem(
     "DOMD",
     "social regret against one common w*",
@@ -179,12 +207,14 @@ def find_theorem(algorithm: Algorithm) -> Applicability:
 
 
 def _theorem_about(algorithm: Algorithm) -> Theorem | None:
-    update, alone = algorithm.update, algorithm.n_agents == 1
+    update, alone, asking = algorithm.update, algorithm.n_agents == 1, algorithm.asking
     if update.family == MirrorDescent.family:
         return DOMD
     if update.family != Majority.family:
         return None
     dual = algorithm.average == "dual"
+    if update.randomized and asking is not None and asking.kind in _ASKED:
+        return _ASKED[asking.kind]
     if update.randomized:
         return DRWM if dual or alone else DRWM_A
     if alone:
@@ -192,11 +222,20 @@ def _theorem_about(algorithm: Algorithm) -> Theorem | None:
     return DWM_I if dual else DWM_A
 
 
+_ASKED = {"experts": SELECTIVE, "random": LABEL_EFFICIENT}
+
+
 def _missing(algorithm: Algorithm, theorem: Theorem) -> list[str]:
     together, mirror = algorithm.n_agents > 1, theorem is DOMD
+    asking, about_asking = algorithm.asking, theorem in _ASKED.values()
     doubts = [
         (
-            together and not algorithm.mixing.is_uniform_complete,
+            asking is not None and (not about_asking or asking.neighbours),
+            "not every answer is asked for, the proof needs all",
+        ),
+        (about_asking and together, f"{algorithm.n_agents} agents, the proof is for one"),
+        (
+            together and not about_asking and not algorithm.mixing.is_uniform_complete,
             "the mixing is not that of the complete graph with equal weights",
         ),
         (
@@ -232,6 +271,7 @@ def on_mistakes(
     n_experts: int,
     n_agents: int,
     alpha: float,
+    asked: Asked | None = None,
 ) -> Bound:
     """Evaluate a theorem on experts at every recorded point of a run, for its best expert.
 
@@ -245,6 +285,8 @@ def on_mistakes(
         primal.
     n_experts, n_agents, alpha
         P, N and the penalty α.
+    asked : Asked, optional
+        What `SELECTIVE` and `LABEL_EFFICIENT` need besides.
 
     Examples
     --------
@@ -253,6 +295,8 @@ def on_mistakes(
     """
     kept = np.asarray(expert_log_weight, dtype=np.float64)
     kept = np.minimum(kept.max(axis=-1) if kept.ndim == 2 else kept, 0.0)
+    if asked is not None and theorem in _ASKED.values():
+        return _on_asked(theorem, -kept / np.log(1 / alpha), n_experts, alpha, asked)
     if theorem in (DWM_A, DRWM_A):
         formula = dwm_a if theorem == DWM_A else drwm_a
         value = formula(kept, n_experts, n_agents, alpha)
@@ -260,6 +304,27 @@ def on_mistakes(
         mistakes = -n_agents * kept / np.log(1 / alpha)
         value = (drwm if theorem == DRWM else dwm_i)(mistakes, n_experts, n_agents, alpha)
     return Bound(theorem, value, chance_margin(value) if theorem in (DRWM, DRWM_A) else 0.0)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Examples so far, and the share of the answers that is asked for at random."""
+
+    examples: ArrayLike
+    share: float = 1.0
+
+
+def _on_asked(
+    theorem: Theorem, losses: FloatArray, n_experts: int, alpha: float, asked: Asked
+) -> Bound:
+    """One mistake of an expert is seen as up to `most`, which is what luck is counted in."""
+    if theorem == SELECTIVE:
+        value = selective(losses, asked.examples, n_experts, alpha)
+        most = max(3.0 / np.log(1 / alpha), 1.0)
+    else:
+        value = label_efficient(losses, asked.examples, n_experts, alpha, asked.share)
+        most = 1.0 / asked.share
+    return Bound(theorem, value, most * chance_margin(value / most) + chance_margin(value))
 
 
 def on_regret(

@@ -13,9 +13,9 @@ the vote where experts give advice.
 ==============  ====================================================  ======================================
 
 `unbiased` rules divide what is learned by the probability of asking, so that in expectation all answers were
-bought; those for experts always do. With ``+neighbours`` an agent that wants an answer shows the example to one
-neighbour after the other first. Who is sure of it, by a margin above his own threshold, answers in place of
-the label.
+bought; those for experts always do. With ``+neighbours`` an agent that wants an answer shows the example to
+one neighbour after the other first. Who is sure of it, by a margin above his own threshold, answers in place
+of the label.
 """
 
 # Signatures say the types of compiled functions.
@@ -45,7 +45,8 @@ KIND, B, SHARE, UNBIASED, SURE = range(5)
 STEER, MARGINS, LABELS, HEARD, QUESTIONS, SHOWN = range(6)
 NUMBERS = 6
 """Numbers that an agent remembers: the steered b, the sum of its margins, the labels that it asked for, the
-answers that it had from neighbours, the questions to them, and the non-zeros that these showed."""
+answers that it had from neighbours, the questions to them, and the bytes of these: 8 for a number, and 4 for
+its place in a sparse row."""
 
 GAIN = 0.02
 """How fast b follows the budget: e-fold in 50 examples that are all asked for, or none."""

@@ -171,7 +171,7 @@ def _neighbours_answer(worker, examples, a, i, seen):
         j = starts[starts[a] + (np.int64(seen) + turn) % n]
         scores = score_example(worker, examples, j, i)
         own[QUESTIONS] += 1.0
-        own[SHOWN] += np.float64(shown)
+        own[SHOWN] += np.float64(shown * (8 if examples.indptr == 0 else 12))
         theirs = np.float64(integers(worker.memory.examples)[j])
         if is_sure(p, _asking_of(worker, j), theirs, _margin(worker)):
             if worker.rules.kind == CLASSES:
