@@ -6,6 +6,7 @@ import pytest
 import ddol
 from ddol.measure.certificate import certificate_curve, certificate_of
 from ddol.schedules.conditions import Conditions
+from ddol.schedules.schedule import Schedule
 from ddol.trace import ShadowSums
 
 SCHEDULES = ("rounds", "async", "gossip", "walk", "push-sum")
@@ -144,6 +145,63 @@ def test_certificate_grows_with_the_run():
     assert (np.diff(curve["serial"]) >= 0).all()
     assert curve["agent_drift"].shape == (len(curve["time"]), 4)
     assert trace.to_dict()["certificate"]["total"] == trace.certificate.total
+
+
+@pytest.mark.parametrize("topology", [ddol.ring(5), ddol.complete(4)], ids=str)
+@pytest.mark.parametrize(
+    "algorithm", [ddol.dogd(), ddol.dogd(l2=0.0, radius=2.0), ddol.doeg(), ddol.dogd(outputs=3)]
+)
+def test_rounds_have_the_certificate_of_their_events(algorithm, topology):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((203, 4))
+    y = np.sign(X[:, 0]) if algorithm.outputs == 1 else rng.integers(0, 3, 203).astype(float)
+    asked = Schedule(certificate=True)
+    events = ddol.run(algorithm, (X, y), topology, conditions=Conditions(latency=1))
+    for engine in ("local", "threads"):
+        rounds = ddol.run(algorithm, (X, y), topology, schedule=asked, engine=engine, workers=2)
+        assert rounds.certificate.drift == pytest.approx(
+            events.certificate.drift, rel=1e-9, abs=1e-9
+        )
+        assert rounds.certificate.serial == pytest.approx(events.certificate.serial)
+        assert certificate_curve(rounds.moments)["examples"][-1] == 203
+    plain = ddol.run(algorithm, (X, y), topology)
+    assert np.array_equal(plain.weights, rounds.weights) or engine == "threads"
+    batches = ddol.run(algorithm, (X, y), topology, schedule=asked, batch=3)
+    assert batches.moments[-1].shadow.plays == 203
+
+
+def test_threads_without_a_barrier_have_the_certificate_of_their_recording():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 4))
+    data = X, np.sign(X[:, 0])
+    for algorithm in (ddol.dogd(), ddol.doeg(radius=3.0), ddol.adaptive()):
+        first = ddol.run(
+            algorithm,
+            data,
+            ddol.ring(5),
+            schedule="async",
+            engine="threads",
+            workers=2,
+            record=True,
+        )
+        again = ddol.run(algorithm, data, ddol.ring(5), replay=first.events)
+        assert first.certificate.total == pytest.approx(again.certificate.total, rel=1e-9)
+        bare = ddol.run(
+            algorithm, data, ddol.ring(5), schedule="async", engine="threads", workers=2
+        )
+        assert bare.moments[-1].shadow.plays == 500
+
+
+def test_a_loss_that_is_not_convex_has_none():
+    """The ramp loss: what is far on the wrong side costs no more than what is near."""
+    X = np.random.default_rng(0).standard_normal((50, 3))
+    ramp = ddol.Loss(
+        "ramp",
+        lambda z, y, p: max(0.0, min(1.0, 0.5 - 0.5 * y * z)),
+        lambda z, y, p: -0.5 * y if abs(z) < 1.0 else 0.0,
+    )
+    data = X, np.sign(X[:, 0])
+    assert ddol.run(ddol.dogd(loss=ramp), data, 3, schedule="async").certificate is None
 
 
 def test_experts_and_plain_rounds_have_none():

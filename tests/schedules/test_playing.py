@@ -85,9 +85,24 @@ def test_on_a_complete_graph_one_copy_for_all_is_as_good_as_one_each(name):
     algorithm = ALGORITHMS[name].on(4)
     X, y = data()
     rounds = ddol.run(algorithm, (X, y))
-    events = ddol.run(algorithm, (X, y), schedule=Schedule("rounds", certificate=True))
+    events = ddol.run(algorithm, (X, y), conditions=Conditions(latency=1))
     assert np.array_equal(rounds.mistakes, events.mistakes)
     assert np.allclose(events.weights, rounds.weights, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["dogd", "dogd on a ball", "adaptive"])
+def test_rows_longer_than_what_is_exchanged_at_a_time_are_the_same_to_the_bit(name):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((64, 3000)), rng.choice([-1.0, 1.0], 64)
+    algorithm = ALGORITHMS[name].on(ddol.ring(16))
+    rounds, events = (
+        ddol.run(algorithm, (X, y), conditions=c) for c in (None, Conditions(latency=1))
+    )
+    assert np.array_equal(rounds.weights, events.weights)
+    sparse = sp.csr_matrix(np.where(rng.random((64, 5000)) < 0.01, 1.0, 0.0))
+    first = ddol.run(algorithm, (sparse, y), record=True)
+    again = ddol.run(algorithm, (sparse, y), replay=first.events)
+    assert np.array_equal(first.weights, again.weights)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -19,6 +19,7 @@ from ddol.engines.live_turns import Merger, PlayedTurns, TurnPlan
 from ddol.engines.player import check_playable, each_its_own
 from ddol.engines.row_pool import RowPool
 from ddol.engines.setup import Setup
+from ddol.engines.shadow import ShadowLearner, moment_of
 from ddol.engines.shares import joined, joined_counters, part_of
 from ddol.engines.state import State, averages_together, grow, numbers_sent
 from ddol.engines.threads import OthersFailedError, WorkerThreads, checked_workers
@@ -73,6 +74,9 @@ class AsyncThreads:
         self.plan = TurnPlan(algorithm.n_agents, algorithm.period, algorithm.delay)
         self.pool = RowPool(algorithm.n_agents, keep_numbers=schedule.record)
         self.merger = Merger(self.wires) if schedule.record and own is None else None
+        self.shadow: ShadowLearner | None = None
+        if self.together and ShadowLearner.covers(algorithm):
+            self.shadow = ShadowLearner(algorithm, state.n_features)
         self.played: list[PlayedTurns] = []
         """What the workers have played last, if that is recorded."""
         self.recorded: list[Events] = []
@@ -114,7 +118,9 @@ class AsyncThreads:
             self._widen(block.rows.n_features)
             _, serials = self.pool.add(block, self.plan.under_way())
             table = serials.reshape(-1, self.algorithm.n_agents)
+            loss = self.counters().loss
             self._play([self.plan.chunk(table, seat.first, seat.agents) for seat in self.seats])
+            self._follow(table, loss)
         return self._look(before)
 
     def end(self) -> Snapshots:
@@ -182,11 +188,12 @@ class AsyncThreads:
     def _play(self, chunks: list[EventChunk]) -> None:
         start = time.perf_counter() - self._began
         rows = self.pool.rows.widen(self.seats[0].worker.state.n_features)
+        self._scores = np.empty((len(rows) if self.shadow else 0, self.algorithm.outputs))
         first, last = self._shares[0][0], sum(self._shares[-1])
         self.progress[first:last, 0] = self.versions[first:last, 0] // 2
 
         def work(w: int) -> None:
-            self.seats[w].play(chunks[w], rows)
+            self.seats[w].play(chunks[w], rows, _at(self._scores))
 
         def stop() -> None:
             self.control[0] = 1
@@ -204,16 +211,27 @@ class AsyncThreads:
             end = time.perf_counter() - self._began
             self.recorded.append(self.merger.merged(self.played, start, end))
 
+    def _follow(self, table: np.ndarray, loss: np.ndarray) -> None:
+        """Let the shadow follow what was predicted: in the order of the recording, or turn by turn."""
+        if self.shadow is None:
+            return
+        agents = np.broadcast_to(np.arange(table.shape[1]), table.shape)[table >= 0]
+        serials = table[table >= 0]
+        if self.merger is not None:
+            made = self.recorded[-1]
+            predicts = (made.kind == PREDICT) & (made.row >= 0)
+            agents, serials = made.agent[predicts], made.row[predicts]
+        places, gained = self.pool.where[serials - self.pool.first], self.counters().loss - loss
+        self.shadow.follow(self.pool.rows, agents, places, self._scores, gained)
+
     def _look(self, before: int) -> Snapshots:
         state, weights = self.counters(), self.weights()
         counters = np.column_stack([state.mistakes, state.loss, state.expected, state.examples])
         gaps = weights - weights.mean(axis=0)
         distance = float(np.sqrt(np.mean(np.sum(gaps * gaps, axis=(1, 2)))))
-        totals = counters.sum(axis=0)
         seconds = time.perf_counter() - self._began
-        self._moments.append(
-            Moment(self._rounds, seconds, int(totals[3]), int(totals[0]), float(totals[1]))
-        )
+        shadow = None if self.shadow is None else self.shadow.seen()
+        self._moments.append(moment_of(self._rounds, seconds, counters, shadow))
         return Snapshots(
             np.array([self._rounds - before]), counters[None], np.array([[distance, np.nan]])
         )
@@ -234,13 +252,13 @@ class Seat:
         self.absent = np.zeros(algorithm.n_agents, np.int64)
         self.log = np.empty(0, np.int64)
 
-    def play(self, chunk: EventChunk, rows: Rows) -> None:
+    def play(self, chunk: EventChunk, rows: Rows, scores: int = 0) -> None:
         """Play events; nobody waits for agents of this process when they are through with a block."""
         wires = self.engine.wires
         if self.engine.schedule.record:
             heard = np.diff(wires.starts)[self.first + chunk.agent[chunk.kind == MIX]]
             self.log = np.empty(int(heard.sum()), np.int64)
-        worker, examples = self.worker.at_hand(rows)
+        worker, examples = self.worker.at_hand(rows, scores)
         memory, kept = self._memory(chunk)
         self.words[words.LOGGED] = 0
         play_events(worker, examples, memory, Shadow.none(), 0)

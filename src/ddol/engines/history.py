@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ddol.algorithm import Algorithm
@@ -17,6 +19,9 @@ from ddol.schedules.events import Events
 from ddol.schedules.schedule import Schedule
 from ddol.streams.rows import Block
 from ddol.trace import Moment, Recorder
+
+if TYPE_CHECKING:
+    from ddol.engines.shadow import RoundShadow
 
 
 class History:
@@ -38,6 +43,8 @@ class History:
         self.weights: WeightRecord | None = None
         logs = schedule.record and not schedule.plays_events
         self.log = RoundLog(algorithm) if logs else None
+        keeps = schedule.certificate and not schedule.plays_events
+        self.shadow = _shadow_of(algorithm) if keeps else None
         self._changing = isinstance(algorithm.mixing, Changing)
 
     def keep(self, before: int, seen: Snapshots) -> Snapshots:
@@ -82,7 +89,18 @@ class History:
             return engine.events()
         return None if self.log is None else self.log.events(feed.passes, feed.n_streams)
 
+    def moments(self, engine: Engine) -> tuple[Moment, ...]:
+        """The run by its time, where a schedule has one, or a certificate of rounds is kept."""
+        if is_scheduled(engine):
+            return engine.moments()
+        found = () if self.shadow is None else self.shadow.moments()
+        # The shadow has not seen an open round, which is played on a copy.
+        whole = not found or found[-1].examples == engine.counters().examples.sum()
+        return found if whole else ()
 
-def moments(engine: Engine) -> tuple[Moment, ...]:
-    """The run by its time, where a schedule has one."""
-    return engine.moments() if is_scheduled(engine) else ()
+
+def _shadow_of(algorithm: Algorithm) -> RoundShadow | None:
+    """The shadow of a run in rounds, where there is a certificate; few runs ask for it."""
+    from ddol.engines.shadow import RoundShadow, ShadowLearner
+
+    return RoundShadow(algorithm) if ShadowLearner.covers(algorithm) else None

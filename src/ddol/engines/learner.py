@@ -18,7 +18,7 @@ from ddol.engines.ending import delivered, seen_now, with_open_round
 from ddol.engines.errors import RankLostError
 from ddol.engines.faults import check_numbers
 from ddol.engines.feed import Feed, Past
-from ddol.engines.history import History, moments
+from ddol.engines.history import History
 from ddol.engines.local import Local
 from ddol.engines.memory import check_memory
 from ddol.engines.open_round import OpenRound
@@ -103,7 +103,7 @@ class Learner:
         with self.timing():
             engine = self.opened(block.rows.n_features)
             before = engine.counters().rounds
-            if self.on_predicted is not None:
+            if self.on_predicted is not None or self.history.shadow is not None:
                 room = np.full((len(block.rows), self.algorithm.outputs), np.nan)
                 block = replace(block, scores=room)
             for lo, hi in self._pieces(before, block.n_rounds):
@@ -219,8 +219,12 @@ class Learner:
         last = before + piece.n_rounds
         points = self.history.curves.between(before, last)
         end = [last] if self.on_progress is not None and last not in points[-1:] else []
+        shadow = self.history.shadow
+        loss = None if shadow is None else engine.counters().loss.copy()
         began = time.perf_counter()
         seen = engine.play(piece, [point - before for point in points + end])
+        if shadow is not None and loss is not None:
+            shadow.follow(piece, before, loss, seen, engine.counters())
         self._pace.took(piece.n_rounds, time.perf_counter() - began)
         return self.history.keep(before, seen)
 
@@ -236,7 +240,7 @@ class Learner:
             bytes_sent=sent,
             seconds=self.seconds,
             position=position,
-            moments=moments(self.engine),
+            moments=self.history.moments(self.engine),
         )
         self.on_progress(progress)
 
@@ -335,7 +339,7 @@ class Learner:
             state=state,
             dropped=dropped,
             weight_history=None if recorded is None else recorded.history(),
-            moments=moments(engine),
+            moments=self.history.moments(engine),
             events=self.history.events(engine, self.feed),
         )
 

@@ -19,6 +19,9 @@ from ddol.schedules.events import Events
 from ddol.streams.rows import Block
 from ddol.trace import Moment
 
+_SCORING = ("local", "threads")
+"""Engines that give the scores of single rows back."""
+
 
 class Engine(Protocol):
     """Where rounds run. Engines differ in nothing that the result shows.
@@ -107,6 +110,10 @@ def open_engine(algorithm: Algorithm, state: State, setup: Setup, feed: Feed) ->
     """Open the engine that a setup names, at a state, for rounds or for its schedule."""
     kind = engine_named(setup.engine)
     if not setup.schedule.plays_events:
+        if setup.schedule.certificate and setup.engine_name not in _SCORING:
+            raise ValueError(
+                f"the engine {setup.engine_name} keeps no certificate of rounds; use local or threads"
+            )
         check_state(algorithm, state)
         opened: Engine = kind.engine.open(algorithm, state, setup)
         return opened

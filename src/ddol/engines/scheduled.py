@@ -8,14 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.engines.kernels import COPIES
 from ddol.engines.local import Local
 from ddol.engines.player import EventPlayer
 from ddol.engines.registry import ScheduledEngine
 from ddol.engines.row_pool import RowPool
 from ddol.engines.setup import Setup
-from ddol.engines.shadow import ShadowLearner
-from ddol.engines.state import State, numbers_sent, sharing
+from ddol.engines.shadow import ShadowLearner, moment_of
+from ddol.engines.state import State, numbers_sent
 from ddol.engines.worker import Snapshots
 from ddol.schedules.clock import Clock, EventChunk
 from ddol.schedules.conditions import Conditions
@@ -26,7 +25,7 @@ from ddol.schedules.schedule import PUSH_SUM, ROUNDS, Schedule
 from ddol.schedules.wiring import Wiring
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block
-from ddol.trace import Moment, next_point
+from ddol.trace import Moment, ShadowSums, next_point
 
 
 class Scheduled:
@@ -139,7 +138,8 @@ class Scheduled:
     def moments(self) -> tuple[Moment, ...]:
         """The run by its time; the last is now."""
         seen = self._look()
-        now = self._moment(int(seen.rounds[0]), self._time, seen.counters[0])
+        shadow = None if self.shadow is None else self.shadow.seen()
+        now = moment_of(int(seen.rounds[0]), self._time, seen.counters[0], shadow)
         now = replace(now, absent=self.player.absent.astype(bool))
         return (*(m for m in self._moments if m.rounds < now.rounds), now)
 
@@ -207,17 +207,10 @@ class Scheduled:
         times = chunk.time[chunk.kind == PREDICT]
         for k, point in enumerate(seen.rounds):
             place = min(max(int(point) * self.algorithm.n_agents - played, 0), turns - 1)
+            shadow = self.player.shadows[k] if self.player.shadows else None
             self._moments.append(
-                replace(
-                    self._moment(int(point), float(times[place]), seen.counters[k]),
-                    shadow=self.player.shadows[k] if self.player.shadows else None,
-                )
+                moment_of(int(point), float(times[place]), seen.counters[k], shadow)
             )
-
-    def _moment(self, rounds: int, time: float, counters: np.ndarray) -> Moment:
-        mistakes, loss, _, examples = counters.sum(axis=0)
-        shadow = None if self.shadow is None or self._rounds is not None else self.shadow.seen()
-        return Moment(rounds, time, int(examples), int(mistakes), float(loss), shadow)
 
     # --- lists ---------------------------------------------------------------------------------------
 
@@ -238,26 +231,30 @@ class Scheduled:
         sends = np.bincount(events.agent[events.kind == SEND], minlength=self.algorithm.n_agents)
         self._sent = self._received if in_pairs else int(sends @ self.player.spoken)
         self.recorded.append(events)
-        table = None
-        if sharing(self.algorithm) != COPIES:
-            plan = RoundPlan(self.wires, self.algorithm.period, self.algorithm.delay)
-            table = plan.table_of(events)
+        plan = RoundPlan(self.wires, self.algorithm.period, self.algorithm.delay)
+        table = None if self.player.push_sum else plan.table_of(events)
         if table is not None:
             return [self._play_rounds(table)]
         return [self._play(chunk)] if len(events) else []
 
     def _play_rounds(self, table: np.ndarray) -> Snapshots:
-        """Play rounds as the round engine does, with one copy of the weights for all agents."""
+        """Play rounds as the round engine does, with one copy of the weights for all where it has one."""
         self._rounds = Local(self.algorithm, self._began)
         rows = np.where(table >= 0, self.pool.where[table], -1)
         points, last = [], next_point(0)
-        while last <= len(table):
+        while last < len(table):
             points.append(last)
             last = next_point(last)
+        points.append(len(table))
         self._time = float(len(table))
-        seen = self._rounds.play(Block(self.pool.rows, rows[:, :, None]), points)
-        for k, point in enumerate(seen.rounds):
-            self._moments.append(self._moment(int(point), float(point), seen.counters[k]))
+        room = np.empty((len(self.pool.rows), self.algorithm.outputs))
+        block, before = Block(self.pool.rows, rows[:, :, None], room), self._began.loss
+        seen = self._rounds.play(block, points)
+        sums: Sequence[ShadowSums | None] = [None] * len(points)
+        if self.shadow is not None:
+            sums = self.shadow.follow_block(block, points, before, seen.counters[:, :, 1])
+        for point, counters, shadow in zip(points, seen.counters, sums, strict=True):
+            self._moments.append(moment_of(point, float(point), counters, shadow))
         return seen
 
     def _given(self, numbers: np.ndarray) -> tuple[Events, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -19,9 +20,10 @@ from ddol.engines.kernels.shadow_loops import (
     SIZE,
     WANTED,
 )
-from ddol.engines.worker import addresses, rates_of
-from ddol.streams.rows import Rows
-from ddol.trace import ShadowSums
+from ddol.engines.state import State
+from ddol.engines.worker import Snapshots, addresses, rates_of
+from ddol.streams.rows import Block, Rows
+from ddol.trace import Moment, ShadowSums
 from ddol.update import linear
 from ddol.update.losses import BINARY, Loss
 
@@ -147,6 +149,32 @@ class ShadowLearner:
         if self.l2 > 0.0:
             self.drift += cost - costs
 
+    def follow_block(
+        self, block: Block, after: Sequence[int], loss: np.ndarray, losses: np.ndarray
+    ) -> list[ShadowSums]:
+        """Follow the rounds of a block that was played; what is seen after some of them.
+
+        Parameters
+        ----------
+        block : Block
+            With the scores of its rows.
+        after : rising numbers of rounds
+        loss : (N,)
+            Of every agent before the block.
+        losses : (len(after), N)
+            The same after these rounds.
+        """
+        lo, seen, agents = 0, [], np.arange(block.n_agents)[:, None]
+        for hi, now in zip(after, losses, strict=True):
+            table = block.table[lo:hi]
+            used = table >= 0
+            who = np.broadcast_to(agents, table.shape)[used]
+            assert block.scores is not None
+            self.follow(block.rows, who, table[used], block.scores, now - loss)
+            seen.append(self.seen())
+            lo, loss = hi, now
+        return seen
+
     def seen(self) -> ShadowSums:
         """What the certificate is made of, as it is now."""
         return ShadowSums(
@@ -173,6 +201,67 @@ def _is_convex(loss: Loss) -> bool:
         if np.any(values < tangents - 1e-9 * (1.0 + np.abs(tangents))):
             return False
     return True
+
+
+class RoundShadow:
+    """The shadow of a run in rounds, and its moments.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        One that `ShadowLearner.covers`.
+    """
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        self.algorithm = algorithm
+        self.learner: ShadowLearner | None = None
+        self._moments: list[Moment] = []
+        self._last: Moment | None = None
+
+    def follow(
+        self, piece: Block, before: int, loss: np.ndarray, seen: Snapshots, now: State
+    ) -> None:
+        """Follow a piece that was played.
+
+        Parameters
+        ----------
+        piece : Block
+            With the scores of its rows.
+        before : int
+            Rounds before it.
+        loss : (N,)
+            Of every agent, before it.
+        seen : Snapshots
+            Of some of its rounds.
+        now : State
+            The counters after it.
+        """
+        if self.learner is None:
+            self.learner = ShadowLearner(self.algorithm, now.n_features)
+        last = np.array([now.mistakes, now.loss, now.expected, now.examples]).T
+        rounds = [*seen.rounds.tolist(), piece.n_rounds]
+        counters = np.concatenate([seen.counters, last[None]])
+        sums = self.learner.follow_block(piece, rounds, loss, counters[:, :, 1])
+        made = [
+            moment_of(before + r, float(before + r), c, s)
+            for r, c, s in zip(rounds, counters, sums, strict=True)
+        ]
+        self._moments += made[:-1]
+        self._last = made[-1]
+
+    def moments(self) -> tuple[Moment, ...]:
+        """The run by its rounds, which take a unit of time each; the last is now."""
+        if self._last is None:
+            return ()
+        return (*(m for m in self._moments if m.rounds < self._last.rounds), self._last)
+
+
+def moment_of(
+    rounds: int, time: float, counters: np.ndarray, shadow: ShadowSums | None = None
+) -> Moment:
+    """A moment, from the counters (N, 4) of all agents."""
+    mistakes, loss, _, examples = counters.sum(axis=0)
+    return Moment(rounds, time, int(examples), int(mistakes), float(loss), shadow)
 
 
 def _kind(update: Any) -> int:

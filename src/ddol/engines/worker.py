@@ -276,11 +276,16 @@ class KernelWorker:
             context=partition.context,
         )
 
-    def at_hand(self, rows: Rows) -> tuple[bytes, bytes]:
+    def at_hand(self, rows: Rows, scores: int = 0) -> tuple[bytes, bytes]:
         """The worker, and rows that events name by themselves: there are no rounds."""
         if self.workspace.meet(self.state, rows.dense):
             self._workers.clear()
-        numbers = {**dict.fromkeys(Examples._fields, 0), "t": 1, **addresses(rows)}
+        numbers = {
+            **dict.fromkeys(Examples._fields, 0),
+            "t": 1,
+            "scores": scores,
+            **addresses(rows),
+        }
         return self._any_worker(rows.dense), packed(Examples(**numbers))
 
     def play_block(self, block: Block, after: Sequence[int] = ()) -> int:

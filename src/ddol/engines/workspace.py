@@ -83,10 +83,11 @@ class Workspace:
         self.merged_index = np.empty(D if merges else 0, np.uint32)
         self.mean = apart(np.empty((outputs if exchanges else 0, D)))
         rows = len(layout.message_rows)
-        self.block = D if layout.whole else min(D, max(64, _CACHED // max(agents * rows, 1)))
+        cached = max(64, _CACHED // max(algorithm.n_agents * rows, 1))
+        self.block = D if layout.whole else min(D, cached)
         here = rows * (D if algorithm.update.experts else self.block if exchanges else 0)
         across = numbers_sent(algorithm, D) if whole and exchanges else 0
-        self.mixed = apart(np.empty(max(D, here, across)))
+        self.mixed = apart(np.empty(max(D, here, across + rows * self.block)))
         maxima = across and averages_together(algorithm) and LARGEST in layout.modes
         self.largest = apart(np.empty(across if maxima else 0))
         here_too = exchanges and not whole

@@ -131,53 +131,48 @@ class ClockMemory(NamedTuple):
 
 
 @inner(inlined=True)
-def _before(c, a, b):
-    """Whether a is due before b: at the same time, whatever was put in first."""
-    times, orders = floats(c.due_time), integers(c.due_order)
-    return times[a] < times[b] or (times[a] == times[b] and orders[a] < orders[b])
+def _set(c, k, time, order, what):
+    floats(c.due_time)[k], integers(c.due_order)[k], integers(c.due_what)[k] = time, order, what
 
 
 @inner(inlined=True)
-def _swap(c, a, b):
-    times, orders, what = floats(c.due_time), integers(c.due_order), integers(c.due_what)
-    times[a], times[b] = times[b], times[a]
-    orders[a], orders[b] = orders[b], orders[a]
-    what[a], what[b] = what[b], what[a]
+def _move(c, k, there):
+    _set(c, there, floats(c.due_time)[k], integers(c.due_order)[k], integers(c.due_what)[k])
 
 
 @inner
 def _put(c, time, what):
-    """Put something into the heap."""
-    words = integers(c.words)
+    """Put something into the heap; at the same time, whatever was put in first is due first."""
+    words, times = integers(c.words), floats(c.due_time)
     k = words[DUE]
-    floats(c.due_time)[k] = time
-    integers(c.due_order)[k] = words[ORDER]
-    integers(c.due_what)[k] = what
+    while k > 0 and time < times[(k - 1) >> 1]:
+        _move(c, (k - 1) >> 1, k)
+        k = (k - 1) >> 1
+    _set(c, k, time, words[ORDER], what)
     words[DUE] += 1
     words[ORDER] += 1
-    while k > 0 and _before(c, k, (k - 1) // 2):
-        _swap(c, k, (k - 1) // 2)
-        k = (k - 1) // 2
 
 
 @inner
 def _take(c):
     """Take out what is due first, and let its time be now."""
-    words = integers(c.words)
-    what = integers(c.due_what)[0]
-    floats(c.now)[0] = floats(c.due_time)[0]
+    words, times, orders = integers(c.words), floats(c.due_time), integers(c.due_order)
+    first = integers(c.due_what)[0]
+    floats(c.now)[0] = times[0]
     words[DUE] -= 1
-    size, k = words[DUE], 0
-    _swap(c, 0, size)
-    while 2 * k + 1 < size:
-        child = 2 * k + 1
-        if child + 1 < size and _before(c, child + 1, child):
-            child += 1
-        if not _before(c, child, k):
+    size, k, child = words[DUE], 0, 1
+    time, order, what = times[size], orders[size], integers(c.due_what)[size]
+    while child < size:
+        if child + 1 < size:
+            later = times[child + 1] > times[child]
+            tied = times[child + 1] == times[child] and orders[child + 1] > orders[child]
+            child += not (later or tied)
+        if times[child] > time or (times[child] == time and orders[child] > order):
             break
-        _swap(c, k, child)
-        k = child
-    return what
+        _move(c, child, k)
+        k, child = child, 2 * child + 1
+    _set(c, k, time, order, what)
+    return first
 
 
 # --- numbers that are drawn ----------------------------------------------------------------------

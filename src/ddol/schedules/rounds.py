@@ -94,7 +94,7 @@ class RoundPlan:
         """
         n = self.wires.n_agents
         predicted = events.row[events.kind == PREDICT]
-        if len(predicted) % n:
+        if len(predicted) % n or (events.kind[:n] != PREDICT).any():
             return None
         table = predicted.reshape(-1, n)
         return table if self.events(table).same_as(events) else None

@@ -41,7 +41,7 @@ class Schedule:
         Each agent has a copy of its learner for every answer under way, so that none learns late; on the
         engine local, with all examples in memory.
     certificate : bool
-        Keep the regret certificate; by default wherever events are played.
+        Keep the regret certificate of rounds, too; wherever events are played there is one.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class Schedule:
     def plays_events(self) -> bool:
         """Whether a run needs more than rounds."""
         special = self.name != ROUNDS or not self.conditions.is_calm
-        return special or self.is_given or self.certificate or self.patient
+        return special or self.is_given or self.patient
 
 
 def schedule_of(

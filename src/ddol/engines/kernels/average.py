@@ -205,6 +205,25 @@ def write_message(worker, copy, out):
 
 
 @inner
+def _adopt_rows(worker, w, s, averaged):
+    """Take averaged rows as those of one weight vector, as many features at a time as within one worker.
+
+    Sums over features then come out the same, to the bit, wherever agents are.
+    """
+    shape, D, block = worker.shape, worker.shape.D, worker.links.block
+    room = worker.scratch.mixed + 8 * shape.states * unit_of(worker)
+    lo = 0
+    while lo < D:
+        n, rows = min(block, D - lo), averaged + 8 * lo
+        if n < D and shape.message_rows > 1:
+            rows = room
+            for i in range(shape.message_rows):
+                _copy_numbers(averaged + 8 * (i * D + lo), room + 8 * i * n, n)
+        call_void(part(worker, FROM_MESSAGE_ALL), (w + 8 * lo, s, worker.rules.p, 0, n, D, rows))
+        lo += n
+
+
+@inner
 def adopt_message(worker, copy, averaged):
     """Take what was averaged as the state of one copy."""
     shape = worker.shape
@@ -212,8 +231,7 @@ def adopt_message(worker, copy, averaged):
         w, s = vector_at(worker, copy, k)
         place = averaged + 8 * k * unit_of(worker)
         _copy_numbers(place + 8 * shape.message_rows * shape.D, s, _sent_scalars(worker))
-        arguments = (w, s, worker.rules.p, 0, shape.D, shape.D, place)
-        call_void(part(worker, FROM_MESSAGE_ALL), arguments)
+        _adopt_rows(worker, w, s, place)
 
 
 @inner
@@ -268,8 +286,7 @@ def mix_copy(worker, copy, packed, columns, weights, count):
         mix_message(worker, first, stride, columns, weights, count, shape.D)
         there = first + 8 * shape.message_rows * shape.D
         mix_scalars(worker, there, stride, columns, weights, count, s)
-        arguments = (w, s, worker.rules.p, 0, shape.D, shape.D, worker.scratch.mixed)
-        call_void(part(worker, FROM_MESSAGE_ALL), arguments)
+        _adopt_rows(worker, w, s, worker.scratch.mixed)
 
 
 @inner

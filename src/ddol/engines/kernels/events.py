@@ -32,6 +32,7 @@ from ddol.engines.kernels.event_memory import (
     TURNS,
     EventMemory,
 )
+from ddol.engines.kernels.fetching import fetch
 from ddol.engines.kernels.layout import (
     FINISH,
     OBSERVE,
@@ -58,6 +59,8 @@ from ddol.schedules.events import (
     RECEIVE,
     SEND,
 )
+
+_AHEAD = 24  # events
 
 # --- turns ---------------------------------------------------------------------------------------
 
@@ -150,10 +153,19 @@ def _obstacle(memory, kind, a, slot):
     return PLAYED if known else OTHER_MATRIX
 
 
+@inner(inlined=True)
+def _fetch_ahead(worker, examples, memory, e):
+    """Ask for a row that is predicted some events later: nobody could guess which one it is."""
+    if e < memory.n and bytes_at(memory.kind)[e] == PREDICT and integers(memory.row)[e] >= 0:
+        place = integers(memory.where)[integers(memory.row)[e] - memory.first_row]
+        fetch(worker, examples, place, False)
+
+
 @inner
 def _play(worker, examples, memory, shadow, first):
     """Play events from the first on; where it ended, with the reason in STATUS."""
     for e in range(first, memory.n):
+        _fetch_ahead(worker, examples, memory, e + _AHEAD)
         kind, a = bytes_at(memory.kind)[e], ints(memory.agent)[e]
         wire, slot, row = ints(memory.wire)[e], ints(memory.slot)[e], integers(memory.row)[e]
         status = _obstacle(memory, kind, a, slot)
