@@ -21,7 +21,6 @@ POINT, PLUS, MINUS = 46, 43, 45
 _LOWER_E = 101
 
 _ZERO, _ONE, _THREE, _TEN = np.uint64(0), np.uint64(1), np.uint64(3), np.uint64(10)
-_DIGIT_ZERO = np.uint64(48)
 _DIGITS = np.uint64(0x3030303030303030)
 _SEVEN_BITS, _TOP_BITS = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(0x8080808080808080)
 _TO_TOP_BIT = np.uint64(0x7676767676767676)  # what brings a byte above 9 there
@@ -221,16 +220,16 @@ def _is_too_large(text, p):
 @inner(inlined=True)
 def read_number(text, p):
     """Value of the decimal number at `p`, where it ends, and how reading it went."""
-    digit = np.uint64(text[p]) - _DIGIT_ZERO
-    if digit < _TEN and text[p + 1] == POINT:
+    digit = np.int64(text[p]) - 48
+    if 0 <= digit <= 9 and text[p + 1] == POINT:
         word, others = _digits_at(text, p + 2)
         n = trailing_zeros(others) >> 3
         end = p + 2 + n
         if others != _ZERO and n > 0 and text[end] | 32 != _LOWER_E:
-            w = digit * _TENS[n] + _first_digits(word, n)
+            w = np.uint64(digit) * _TENS[n] + _first_digits(word, n)
             return np.float64(np.int64(w)) / _POWERS[n], end, DONE
-    elif digit < _TEN and text[p + 1] < POINT:
-        return np.float64(np.int64(digit)), p + 1, DONE
+    elif 0 <= digit <= 9 and text[p + 1] < POINT:
+        return np.float64(digit), p + 1, DONE
     return _read_any(text, p)
 
 
