@@ -207,5 +207,10 @@ def test_contiguous_parts_are_one_for_each_agent(ddol, examples, tmp_path, text_
     table = tmp_path / "t.csv"
     table.write_text("y,x\n" + "".join(f"{k % 2},{k}\n" for k in range(90)))
     assert figures(ddol("train", table, "--deal", "contiguous", "--json", "-"))["examples"] == 90
+    two = [tmp_path / "a.libsvm", tmp_path / "b.libsvm"]  # any number of files is one long file
+    for path, part in zip(two, (lines[:77], lines[77:]), strict=True):
+        path.write_text("".join(part))
+    cut = figures(ddol("train", *two, "--deal", "contiguous", "--agents", 3, "--json", "-"))
+    assert cut["loss"] == found["loss"]
     pipe = ddol("train", "-", "--deal", "contiguous", stdin="".join(lines))
     assert pipe.exit_code == 2 and "--deal round-robin" in pipe.stderr

@@ -33,7 +33,7 @@ LONG_RUN = 1000
 
 _MOST_DEFAULT_EXPERTS = 10_000
 _SHUFFLE_BYTES = 48 << 20
-_MOST_AHEAD = 8
+_MOST_AHEAD = 4
 """Pieces of a stream that each worker parses before all of them learn."""
 
 

@@ -83,11 +83,11 @@ def _opened(
     paths = expand(options.data)
     if STDIN in paths and len(paths) > 1:
         raise DataError("found standard input (-) among files, expected it alone; use cat a b | …")
-    if len(paths) not in (1, n_agents):
+    if len(paths) not in (1, n_agents) and options.deal == "round-robin":
         raise DataError(
             f"found {len(paths)} files for {n_agents} agents, expected one file, which is dealt "
-            f"round-robin, or one for each agent; use --agents {len(paths)}, or join the files "
-            "and read standard input (-)"
+            f"round-robin, or one for each agent; use --agents {len(paths)}, or --deal contiguous, which "
+            "cuts them into as many parts as there are agents"
         )
     return open_streams(paths, n_agents, read_options(options, kinds), own)
 

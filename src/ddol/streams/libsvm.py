@@ -34,6 +34,7 @@ from ddol.streams.text import (
     count_lines,
     cut,
     progress_in,
+    share_of_chunks,
 )
 
 _MOST_INDEX = 1 << 31
@@ -170,7 +171,11 @@ class LibsvmStream:
 
     def part_of(self, number: int, parts: int) -> LibsvmStream:
         """The lines of one of `parts` contiguous parts, about equal in bytes."""
-        return replace(self, part=byte_range(self.paths, number, parts))
+        part, chunk_bytes = (
+            byte_range(self.paths, number, parts),
+            share_of_chunks(self.chunk_bytes, parts),
+        )
+        return replace(self, part=part, chunk_bytes=chunk_bytes)
 
     @property
     def _limit(self) -> int:

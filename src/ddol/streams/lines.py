@@ -30,6 +30,7 @@ from ddol.streams.text import (
     byte_range,
     cut,
     progress_in,
+    share_of_chunks,
 )
 
 
@@ -164,7 +165,11 @@ class LineStream:
 
     def part_of(self, number: int, parts: int) -> LineStream:
         """The lines of one of `parts` contiguous parts, about equal in bytes."""
-        return replace(self, part=byte_range(self.paths, number, parts))
+        part, chunk_bytes = (
+            byte_range(self.paths, number, parts),
+            share_of_chunks(self.chunk_bytes, parts),
+        )
+        return replace(self, part=part, chunk_bytes=chunk_bytes)
 
     def _layout(self, number: int, load: Load, layouts: dict[int, Any]) -> Any:
         if number and 0 not in layouts:

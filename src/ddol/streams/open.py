@@ -14,9 +14,7 @@ from ddol.streams.files import STDIN, check_readable, is_remote
 from ddol.streams.formats import ReadOptions, format_of, opener
 from ddol.streams.frames import frame_streams, is_frame
 from ddol.streams.stream import Stream
-
-_MOST_CHUNKS = 8  # together, at the size of one
-_LEAST_CHUNK = 64 << 10
+from ddol.streams.text import share_of_chunks
 
 
 def open_streams(
@@ -60,10 +58,7 @@ def open_streams(
     paths = expand(source)
     options = options or ReadOptions()
     if len(paths) == n_agents > 1:
-        # All are read at the same time, so each gets its share of the memory.
-        affordable = max(_LEAST_CHUNK, _MOST_CHUNKS * options.chunk_bytes // len(paths))
-        chunk_bytes = min(options.chunk_bytes, affordable)
-        options = replace(options, chunk_bytes=chunk_bytes)
+        options = replace(options, chunk_bytes=share_of_chunks(options.chunk_bytes, len(paths)))
         here = range(n_agents) if own is None else own
         return [open_stream([path], options, k in here) for k, path in enumerate(paths)]
     return [open_stream(paths, options)]

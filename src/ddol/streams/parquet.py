@@ -36,7 +36,7 @@ class ParquetStream:
     piece_rows
         Rows that are given at a time; by default as many as take 8 MB.
     part
-        Only groups between these numbers, of all files together.
+        Only rows between these numbers, of all files together.
 
     Examples
     --------
@@ -64,10 +64,8 @@ class ParquetStream:
 
     @cached_property
     def n_examples(self) -> int:
-        """Number of rows in all files, from their footers."""
-        return sum(
-            sum(rows for _, rows in self._groups(number)) for number in range(len(self.paths))
-        )
+        """Number of rows that are read of all files, from their footers."""
+        return sum(len(group) for file in range(len(self.paths)) for group in self._groups(file))
 
     def read(
         self, position: Position | None = None, pass_number: int = 0
@@ -81,16 +79,15 @@ class ParquetStream:
         if not self.n_examples and self.part is None:
             raise DataError(f"{self.describe()}: found no rows, expected examples")
         for file in range(at["file"], len(self.paths)):
-            begun = at if file == at["file"] else {"group": 0, "row": 0}
-            for group, first_row, rows in self._own_groups(file):
-                if group >= begun["group"]:
-                    done = begun["row"] if group == begun["group"] else 0
-                    yield from self._cut(_Group(self, file, group, first_row, rows), done)
+            for group in self._groups(file):
+                if file > at["file"] or group.number >= at["group"]:
+                    here = file == at["file"] and group.number == at["group"]
+                    yield from self._cut(group, max(at["row"] if here else 0, group.first))
 
-    def _cut(self, group: _Group, done: int) -> Iterator[Piece]:
+    def _cut(self, group: _Group, first: int) -> Iterator[Piece]:
         step = self.piece_rows or max(1, _PIECE_BYTES // (8 * self._width))
-        for lo in range(done, group.rows, step):
-            yield partial(group.piece, lo, min(lo + step, group.rows))
+        for lo in range(first, group.last, step):
+            yield partial(group.piece, lo, min(lo + step, group.last))
 
     def describe(self) -> str:
         """Name of the file, or of the first and how many more."""
@@ -99,50 +96,55 @@ class ParquetStream:
     def progress(self, position: Position | None) -> tuple[int, int] | None:
         """Rows read and in total."""
         at = position or {"file": 0, "group": 0, "row": 0}
-        done = at["row"]
-        for file in range(at["file"] + 1):
-            for group, rows in self._groups(file) if file < len(self.paths) else ():
-                done += rows if file < at["file"] or group < at["group"] else 0
+        done = 0
+        for file in range(min(at["file"] + 1, len(self.paths))):
+            for group in self._groups(file):
+                if file < at["file"] or group.number < at["group"]:
+                    done += len(group)
+                elif group.number == at["group"]:
+                    done += max(0, at["row"] - group.first)
         return done, self.n_examples
 
     def locate(self, position: Position | None, row: int) -> str:
         """File and row number."""
         at = position or {"file": 0, "group": 0, "row": 0}
-        before = sum(rows for group, rows in self._groups(at["file"]) if group < at["group"])
-        return f"{self.paths[at['file']]}: row {before + at['row'] + row + 1}"
+        found = self._groups(at["file"])
+        group = next((group for group in found if group.number >= at["group"]), None)
+        before = 0 if group is None else group.before + max(at["row"], group.first)
+        return f"{self.paths[at['file']]}: row {before + row + 1}"
 
     def part_of(self, number: int, parts: int) -> ParquetStream:
-        """The rows of one of `parts` contiguous parts, cut between row groups."""
-        groups = sum(len(self._groups(file)) for file in range(len(self.paths)))
-        if groups < parts:
-            raise DataError(
-                f"{self.describe()}: found {groups} row groups for {parts} parts, expected one for each "
-                "at least; write the file with smaller groups, or deal it round-robin"
-            )
-        return replace(self, part=(groups * number // parts, groups * (number + 1) // parts))
+        """The rows of one of `parts` contiguous parts, about equal in rows."""
+        n = self.n_examples
+        return replace(self, part=(n * number // parts, n * (number + 1) // parts))
 
     @cached_property
     def _counts(self) -> dict[int, list[int]]:
         return {}
 
-    def _groups(self, file: int) -> list[tuple[int, int]]:
-        """Numbers and rows of the groups of a file."""
+    def _count(self, file: int) -> list[int]:
+        """Rows of the groups of a file."""
         if file not in self._counts:
             path = self.paths[file]
             check_readable(path)
             size = size_of(path)
             assert size is not None
             self._counts[file] = group_rows(partial(read_range, path), size, path)
-        return list(enumerate(self._counts[file]))
+        return self._counts[file]
 
-    def _own_groups(self, file: int) -> Iterator[tuple[int, int, int]]:
-        """Numbers of the groups that are read of a file, their first rows, and how many these are."""
-        before = sum(len(self._groups(each)) for each in range(file)) if self.part else 0
-        first_row = 0
-        for group, rows in self._groups(file):
-            if self.part is None or self.part[0] <= before + group < self.part[1]:
-                yield group, first_row, rows
-            first_row += rows
+    def _groups(self, file: int) -> list[_Group]:
+        """The groups of a file of which rows are read."""
+        first, last = 0, sum(self._count(file))
+        if self.part is not None:
+            earlier = sum(sum(self._count(each)) for each in range(file))
+            first, last = self.part[0] - earlier, self.part[1] - earlier
+        found, before = [], 0
+        for number, rows in enumerate(self._count(file)):
+            own = max(0, first - before), min(rows, last - before)
+            if own[0] < own[1]:
+                found.append(_Group(self, file, number, before, *own))
+            before += rows
+        return found
 
     @cached_property
     def _width(self) -> int:
@@ -174,34 +176,38 @@ class ParquetStream:
 
 
 class _Group:
-    """A row group, which is read when the first of its pieces is asked for."""
+    """Rows `first` to `last` (exclusive) of a row group, which are read when the first are asked for."""
 
     def __init__(
-        self, stream: ParquetStream, file: int, group: int, first_row: int, rows: int
+        self, stream: ParquetStream, file: int, number: int, before: int, first: int, last: int
     ) -> None:
-        self.stream, self.file, self.group = stream, file, group
-        self.first_row, self.rows = first_row, rows
+        self.stream, self.file, self.number = stream, file, number
+        self.before, self.first, self.last = before, first, last
         self._lock = threading.Lock()
         self._frame: Any = None
+
+    def __len__(self) -> int:
+        return self.last - self.first
 
     def piece(self, lo: int, hi: int) -> Parsed:
         """Rows `lo` to `hi` (exclusive) of the group."""
         path = self.stream.paths[self.file]
         with polars_reading(path), self._lock:
             if self._frame is None:
-                frame = self.stream.scan(self.file).slice(self.first_row, self.rows).collect()
-                if frame.height != self.rows:
+                rows = self.stream.scan(self.file).slice(self.before + self.first, len(self))
+                frame = rows.collect()
+                if frame.height != len(self):
                     raise DataError(
-                        f"{path}: found {frame.height} rows in group {self.group}, expected {self.rows} as "
-                        "its footer says; write the file again"
+                        f"{path}: found {frame.height} rows in group {self.number}, expected {len(self)} "
+                        "as its footer says; write the file again"
                     )
                 self._frame = frame
         with polars_reading(path):
-            table = table_of_frame(self._frame[lo:hi], path)
-        ended = hi == self.rows
-        end = {"file": self.file, "group": self.group + ended, "row": 0 if ended else hi}
+            table = table_of_frame(self._frame[lo - self.first : hi - self.first], path)
+        ended = hi == self.last
+        end = {"file": self.file, "group": self.number + ended, "row": 0 if ended else hi}
         return Parsed(
-            table, lambda position: end, lambda row: f"{path}: row {self.first_row + lo + row + 1}"
+            table, lambda position: end, lambda row: f"{path}: row {self.before + lo + row + 1}"
         )
 
 

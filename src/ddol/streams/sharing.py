@@ -8,7 +8,7 @@ from typing import Any
 from ddol.streams.shuffle import ShuffledStream
 from ddol.streams.stream import Stream
 
-_MOST_CHUNKS = 8
+_MOST_CHUNKS = 4
 """Text of so many chunks is read at a time at most: memory is bounded."""
 
 

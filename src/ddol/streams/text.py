@@ -29,7 +29,9 @@ from ddol.streams.files import (
     size_of,
 )
 
-CHUNK_BYTES = 2 << 20
+CHUNK_BYTES = 4 << 20
+_LEAST_CHUNK = 64 << 10
+_MOST_CHUNKS = 4  # together, at the size of one
 _LONGEST_LINE = 256 << 20
 _TAIL = 4096
 _NEWLINE = 10
@@ -149,6 +151,17 @@ def byte_range(paths: Sequence[str], number: int, parts: int) -> tuple[int, int]
             raise not_divisible(path)
         total += size
     return total * number // parts, total * (number + 1) // parts
+
+
+def share_of_chunks(chunk_bytes: int, n_streams: int) -> int:
+    """Text that one of several streams reads at a time: all are read together, within one memory.
+
+    Examples
+    --------
+    >>> share_of_chunks(4 << 20, 2) >> 10, share_of_chunks(4 << 20, 1000) >> 10
+    (4096, 64)
+    """
+    return min(chunk_bytes, max(_LEAST_CHUNK, _MOST_CHUNKS * chunk_bytes // n_streams))
 
 
 def not_divisible(path: str) -> DataError:
