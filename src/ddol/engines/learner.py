@@ -136,6 +136,8 @@ class Learner:
         # A list says by itself how often a row is seen; it needs every row once.
         given = self.setup.schedule.is_given
         self.feed, self.position = replace(feed, passes=1) if given else feed, position
+        if self.engine is None and feed.n_features:
+            self._pace = Pace.of(self.algorithm.n_agents * self.algorithm.outputs * feed.n_features)
         self.processes.follow(self)
 
     def follow_here(self) -> None:

@@ -14,6 +14,9 @@ from ddol.streams.errors import DataError
 
 _CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
+_NOTHING = 16 << 20
+"""Bytes that any machine has: nobody asks the system about less."""
+
 
 def bytes_needed(algorithm: Algorithm, n_features: int) -> int:
     """Bytes of the states of all agents, of a copy of them, and of their messages.
@@ -47,7 +50,8 @@ def bytes_available() -> int | None:
 
 def check_memory(algorithm: Algorithm, n_features: int) -> None:
     """Refuse a run that does not fit this machine, with the figure and what to do."""
-    needed, available = bytes_needed(algorithm, n_features), bytes_available()
+    needed = bytes_needed(algorithm, n_features)
+    available = None if needed < _NOTHING else bytes_available()
     if available is None or needed <= available:
         return
     n = algorithm.n_agents

@@ -315,6 +315,8 @@ class KernelWorker:
         metrics = np.empty((n, 2))
         metrics[:] = 0.0, np.nan
         self.snapshots = Snapshots(np.array(after, np.int64), np.empty((n, agents, 4)), metrics)
+        if not len(predicted):  # somebody looks, whatever kind of rows there were
+            return max((self._look(self._any_worker(), place) for place in range(n)), default=0)
         for lo, hi in self._pieces(len(predicted)):
             matrices = self.fixed_matrices or self._matrices(list(range(t + lo, t + hi)))
             seen = predicted[lo:hi]
@@ -387,8 +389,8 @@ class KernelWorker:
 
     def _pieces(self, rounds: int) -> Iterator[tuple[int, int]]:
         """All rounds at once, but few at a time where each has a matrix of its own."""
-        size = 256 if self._changing else max(rounds, 1)
-        return ((lo, min(lo + size, rounds)) for lo in range(0, max(rounds, 1), size))
+        size = 256 if self._changing else rounds
+        return ((lo, min(lo + size, rounds)) for lo in range(0, rounds, size))
 
     def _chances(self, t: int, rounds: int) -> np.ndarray:
         """Uniform numbers for the draws of the rounds t, …: a function of seed, agent and round."""

@@ -71,13 +71,13 @@ def score(w, s, p, x, index, n, D, which):
     if n == 0:
         return 0.0
     if p[CLASSES] == 2.0:
-        strange = 0
+        strange = 0.0
         for j in range(n):
             weight = w[D + column(index, j)]
             votes += weight * x[j]
             total += weight
-            strange += x[j] * x[j] != 1.0
-        if strange > 0:
+            strange += abs(x[j] * x[j] - 1.0)
+        if strange != 0.0:
             return math.nan
         votes /= total
         return votes if abs(votes) > TIE else 0.0

@@ -320,10 +320,13 @@ def _reduce_collected(worker, active):
 def collects(worker, examples):
     """Whether steps on the shared copy are collected first, so that a row is gone through once.
 
-    Sparse rows would be gone through again to apply what was collected.
+    Sparse rows would be gone through again to apply what was collected, and what was collected of
+    experts costs each of them an exponential.
     """
-    several = worker.links.workers > 1 or worker.rules.sharing == SHARED_COLLECT
-    return several or (examples.indptr == 0 and worker.shape.agents * worker.shape.batch >= GROUP)
+    rules, shape = worker.rules, worker.shape
+    if worker.links.workers > 1 or rules.sharing == SHARED_COLLECT:
+        return True
+    return examples.indptr == 0 and not rules.experts and shape.agents * shape.batch >= GROUP
 
 
 @inner
