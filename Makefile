@@ -28,9 +28,10 @@ test-oldest: .venv/.installed-dev
 	  --only-binary :all: --no-binary ddol -e '.[test]'
 	.venv-oldest/bin/python -m pytest -n 2 --dist loadfile
 
-# Damaged checkpoints, models and texts, at length: make hostile ARGS="--tries 10000"
+# Damaged files, killed processes and cut networks, at length: make hostile ARGS="--tries 10000"
 hostile: .venv/.installed-dev
 	$(BIN)/python -m tests.hostile $(ARGS)
+	$(BIN)/pytest -m hostile
 
 bench: .venv/.installed-dev
 	$(BIN)/pip install --quiet -e '.[bench]'

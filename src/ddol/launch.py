@@ -19,15 +19,12 @@ from types import FrameType
 from typing import IO, Any
 
 from ddol.engines.mpi_calls import find_mpiexec
-from ddol.engines.ranks import DONE, LOST
+from ddol.engines.ranks import LAST_WORD
 from ddol.streams.errors import DataError
 
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl.h
-_LONGEST_END = 12.0
-"""Seconds from a job's last word to its end."""
-
-_AFTER_LOSS = 3.0
-"""The same where it gave up on a process: the others find out at about the same time."""
+_LONGEST_END, _AFTER_FAILURE = 12.0, 3.0
+"""Seconds from a job's last word to its end: where all was done, and where it failed."""
 
 _NOISE = (
     "is not tested for post-failure",
@@ -35,7 +32,12 @@ _NOISE = (
     "prterun has exited due to process rank",
     "prterun detected that one or more processes exited with non-zero status",
 )
-_NOISY_LINES = ("help-mpi-ft.txt", "orte_base_help_aggregate", "prte_base_help_aggregate")
+_NOISY_LINES = (
+    "help-mpi-ft.txt",
+    "help-mpi-api.txt",
+    "orte_base_help_aggregate",
+    "prte_base_help_aggregate",
+)
 
 
 def launch(n: int, arguments: Sequence[str], hostfile: Path | None = None, ft: bool = True) -> int:
@@ -81,7 +83,7 @@ def launch(n: int, arguments: Sequence[str], hostfile: Path | None = None, ft: b
         heard.join(5)
         if not heard.is_alive():
             job.stderr.close()
-    if heard.done:
+    if heard.code == 0:
         if code != 0:
             print("ddol: a rank was lost after the result was written", file=sys.stderr)
         return 0
@@ -89,7 +91,7 @@ def launch(n: int, arguments: Sequence[str], hostfile: Path | None = None, ft: b
         if not heard.stopped:
             print(_stopped(caught[0], n, arguments), file=sys.stderr)
         return 128 + caught[-1]
-    code = code if 0 < code < 256 else 128 - code if code < 0 else 1
+    code = heard.code or (code if 0 < code < 128 else 1)
     if code != 2:  # wrong options are no reason to go on
         print(f"ddol: the job ended early; {_advice(n, arguments)}", file=sys.stderr)
     return code
@@ -108,8 +110,8 @@ def _ended(job: subprocess.Popen[Any], heard: _Listener) -> int:
         try:
             return job.wait(0.2)
         except subprocess.TimeoutExpired:
-            last, longest = heard.last_word, _LONGEST_END if heard.done else _AFTER_LOSS
-            if last is not None and time.monotonic() - last > longest:
+            longest = _LONGEST_END if heard.code == 0 else _AFTER_FAILURE
+            if heard.code is not None and time.monotonic() - heard.last_word > longest:
                 with suppress(ProcessLookupError):
                     os.killpg(job.pid, signal.SIGKILL)
 
@@ -133,7 +135,7 @@ def command_line(
         raise DataError(f"--hostfile {hostfile}: no such file; write one host per line")
     command = [str(find_mpiexec()), "-n", str(n), "--map-by", ":OVERSUBSCRIBE"]
     # Bound to one core, a process would read ahead on the core it computes on.
-    command += ["--bind-to", "none", "-x", DONE]
+    command += ["--bind-to", "none", "-x", LAST_WORD]
     if ft:
         command += ["--with-ft", "ulfm"]
     if hostfile is not None:
@@ -145,7 +147,7 @@ def command_line(
 def variables(present: Mapping[str, str], token: str) -> dict[str, str]:
     """Return the environment of a job: as it is, fit for root, with a word to say at the end."""
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return {**root, **present, DONE: token}
+    return {**root, **present, LAST_WORD: token}
 
 
 @contextmanager
@@ -171,23 +173,25 @@ def _forwarding(job: subprocess.Popen[Any]) -> Iterator[list[int]]:
 class _Listener(threading.Thread):
     """Prints what the job says on standard error.
 
-    ``done``: whether it did all it should; ``stopped``: whether it told of a signal; ``last_word``: when it
-    said that it had done so, or that it gives up on a process.
+    ``code``: the exit code that it told at its end, and ``last_word``, when; ``stopped``: whether it told of
+    a signal.
     """
 
     def __init__(self, lines: IO[str], token: str) -> None:
         super().__init__(daemon=True)
         self.lines, self.token = lines, token
-        self.done = self.stopped = False
-        self.last_word: float | None = None
+        self.stopped = False
+        self.code: int | None = None
+        self.last_word = 0.0
 
     def run(self) -> None:
         """Read to the end."""
         last = ""
         for line in quiet(self.lines):
             if line.startswith(self.token):
-                self.done = self.done or LOST not in line
-                self.last_word = time.monotonic()
+                if self.code is None:  # the others fail because one has
+                    self.last_word = time.monotonic()
+                    self.code = int(line.split()[1])
             elif line != last or not line.startswith("ddol: "):  # ranks often fail alike
                 last = line
                 self.stopped = self.stopped or line.startswith("stopped by")

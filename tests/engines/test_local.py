@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix, random_array
+from scipy.sparse import csr_matrix, random
 
 import ddol
 from ddol.algorithm import Algorithm, play_round, start
@@ -402,7 +402,7 @@ MET = (
 @pytest.mark.parametrize("period", [1, 3])
 def test_exchanging_only_what_agents_have_met_changes_nothing(algorithm, period):
     """Sparse rows of many columns exchange the features that were met, dense ones all of them."""
-    matrix = random_array((120, 5_000), density=0.004, rng=np.random.default_rng(0), format="csr")
+    matrix = random(120, 5_000, 0.004, random_state=np.random.default_rng(0), format="csr")
     y = np.random.default_rng(1).choice([-1.0, 1.0], 120)
     placed = algorithm.on(ddol.ring(4), period=period)
     table, found = table_round_robin(120, 4), []
@@ -418,7 +418,7 @@ def test_exchanging_only_what_agents_have_met_changes_nothing(algorithm, period)
 
 
 def test_large_sparse_rows_equal_dense_ones():
-    matrix = random_array((300, 2_000), density=0.02, rng=np.random.default_rng(0), format="csr")
+    matrix = random(300, 2_000, 0.02, random_state=np.random.default_rng(0), format="csr")
     y = np.random.default_rng(1).choice([-1.0, 1.0], 300)
     for algorithm in (ddol.dogd(l2=0.1), ddol.doeg(), ddol.adaptive()):
         sparse = ddol.run(algorithm, (csr_matrix(matrix), y), 4)

@@ -211,7 +211,7 @@ _QUIET = "quiet"
     "--on-lost",
     metavar="WAY",
     default="wait",
-    help="When a process is lost: end, wait for another, or go on without its agents.",
+    help="When a process is silent or lost: end, wait, or go on without it.",
 )
 @option(RUN, "--resume", is_flag=True, help="Go on from the newest checkpoint.")
 @option(RUN, "--quiet", is_flag=True, help="No table.")

@@ -155,6 +155,7 @@ class Pulse(threading.Thread):
                 # The main thread looks for messages again and again, which takes a core.
                 with contextlib.suppress(ProcessLookupError):
                     signal.pthread_kill(self._waiting, _SIGNAL)
+            since = self._since or began  # it may have ended meanwhile
             if since:
                 self._watch(time.monotonic(), since)
 

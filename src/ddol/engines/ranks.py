@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import pickle
 import signal
 import sys
 import threading
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ddol.engines import messages
 from ddol.engines.atomics import TOO_LONG
 from ddol.engines.errors import RankLostError
 from ddol.engines.mpi_calls import CALLS, MpiContext, load, open_context, unload
@@ -29,11 +29,8 @@ from ddol.streams.errors import DataError
 if TYPE_CHECKING:
     from ddol.engines.grouped import Neighbours
 
-DONE = "DDOL_DONE"
-"""Variable with the word by which a job tells `ddol launch` that it has done all it should."""
-
-LOST = "lost"
-"""Said after that word when a job gives up on a process."""
+LAST_WORD = "DDOL_LAST_WORD"
+"""Variable with the word after which a job tells `ddol launch` its exit code."""
 
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl.h
 
@@ -45,6 +42,9 @@ _LONGEST_START = 120.0
 
 _LONGEST_END = 10.0
 """Seconds from the first rank's end to the last one's, when all is done."""
+
+_LONGEST_ABORT = 5.0
+"""Seconds that ending every process may take."""
 
 _STARTED_BY = ("OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE")
 
@@ -110,17 +110,21 @@ class Ranks:
 
     def shrink(self) -> None:
         """Go on with the processes that are left."""
-        before = self.size
+        before = dict(zip(self.numbers, self.hosts, strict=True))
         with self.watching():
             self.comm.Revoke()  # wakes those who wait for us
             if not self._asked:
                 self.all_well(False)
             own = self.numbers[self.rank], self.hosts[self.rank]
             self.comm, self._asked = self.comm.Shrink(), False
-            self.numbers, self.hosts = map(list, zip(*self.comm.allgather(own), strict=True))
+            self.numbers, self.hosts = map(list, zip(*messages.gather(self.comm, own), strict=True))
         if self.pulse is not None:
             self.pulse.keep(set(self.numbers))
-        if self.size == before:
+        if cut_off(before, self.numbers):
+            text = f"ddol: rank {own[0]} on {own[1]} is cut off from most of the job and ends"
+            print(text, file=sys.stderr, flush=True)
+            os._exit(1)
+        if self.size == len(before):
             raise RuntimeError(
                 "MPI failed though no rank has died; start again, with --resume if there is a "
                 "checkpoint, and --debug to see more"
@@ -143,15 +147,15 @@ class Ranks:
     def gather(self, value: Any) -> list[Any]:
         """Every process's value, in their order, on every process."""
         with self.watching():
-            return list(self.comm.allgather(value))
+            return messages.gather(self.comm, value)
 
     def gather_rows(self, own: np.ndarray, rows: Sequence[int]) -> np.ndarray:
         """Every process's rows of numbers, one after the other; `rows` says how many each has."""
-        whole = np.empty((sum(rows), *own.shape[1:]))
-        sizes = [n * int(np.prod(own.shape[1:])) for n in rows]
+        words = np.ascontiguousarray(own).reshape(-1).view(np.int64)
+        each = int(np.prod(own.shape[1:]))
         with self.watching():
-            self.comm.Allgatherv(np.ascontiguousarray(own), [whole, sizes])
-        return whole
+            found = messages.gather_words(self.comm, words, [n * each for n in rows])
+        return np.concatenate(found).view(np.float64).reshape(-1, *own.shape[1:])
 
     def connect(self, near: Neighbours | None, agents: int, numbers: int) -> MpiContext:
         """Make what a kernel calls to meet those of other ranks; see `ddol.engines.grouped.Group`."""
@@ -164,28 +168,23 @@ class Ranks:
     def pass_on(self, value: Any) -> Any:
         """Give a value to another process, in a circle, and get that of a third one."""
         after, before = circle(self.hosts, self.rank)
-        given = np.frombuffer(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), np.uint8)
-        length = np.empty(1, np.int64)
         with self.watching():
-            # Not mpi4py's sendrecv: where it fails, it leaves its message under way.
-            self.comm.Sendrecv(np.array([given.size]), after, recvbuf=length, source=before)
-            taken = np.empty(length[0], np.uint8)
-            self.comm.Sendrecv(given, after, recvbuf=taken, source=before)
-        return pickle.loads(taken.tobytes())
+            return messages.pass_on(self.comm, value, after, before)
 
     def most(self, numbers: list[int]) -> list[int]:
         """The largest of every process's numbers, place by place."""
-        MPI = self._mpi
-        here = np.array(numbers, np.int64)
         with self.watching():
-            self.comm.Allreduce(MPI.IN_PLACE, here, MPI.MAX)
-        return [int(number) for number in here]
+            found = messages.gather_numbers(self.comm, np.array(numbers, np.int64))
+        return [int(number) for number in found.max(axis=0)]
+
+    def from_one(self, value: Any, rank: int) -> Any:
+        """The value of one process, on every process."""
+        with self.watching():
+            return messages.broadcast(self.comm, value, rank)
 
     def from_leader(self, make: Callable[[], Any]) -> Any:
         """What one process makes, on every process."""
-        value = make() if self.leads else None
-        with self.watching():
-            return self.comm.bcast(value)
+        return self.from_one(make() if self.leads else None, 0)
 
     def check_same(self, facts: Mapping[str, Any]) -> None:
         """Refuse to go on where processes were started with different options."""
@@ -208,6 +207,9 @@ class Ranks:
                 yield
         except MPI.Exception as error:
             raise self.error(error.Get_error_code()) from error
+        except messages.DamagedMessageError as error:
+            kind = RankLostError if self.survives else RuntimeError
+            raise kind(f"MPI failed: {error}") from error
 
     def error(self, code: int) -> Exception:
         """What the error code of an MPI call means."""
@@ -223,9 +225,35 @@ class Ranks:
 
     def abort(self, code: int) -> None:
         """End every process of the job at once, with an exit code."""
-        sys.stdout.flush()
-        sys.stderr.flush()
+        say_last(code)
+        # Where nobody answers any more, it would wait for ever.
+        end = threading.Timer(_LONGEST_ABORT, os._exit, (code,))
+        end.daemon = True
+        end.start()
         self._mpi.COMM_WORLD.Abort(code)
+
+
+def cut_off(before: Mapping[int, str], left: Sequence[int]) -> bool:
+    """Whether the ranks that are left are the smaller part of a job whose network has come apart.
+
+    Who has lost whole hosts cannot know whether they are dead or go on without us; of two halves the one
+    with the first rank goes on, so that never both do.
+
+    Parameters
+    ----------
+    before : dict of rank to host
+    left : ranks
+
+    Examples
+    --------
+    >>> hosts = {0: "a", 1: "a", 2: "b", 3: "b"}
+    >>> [cut_off(hosts, left) for left in ([0, 1], [2, 3], [1, 2, 3], [2])]
+    [False, True, False, True]
+    """
+    if {before[rank] for rank in left} == set(before.values()):
+        return False
+    half = len(before) / 2
+    return len(left) < half or (len(left) == half and min(before) not in left)
 
 
 def circle(hosts: Sequence[str], rank: int) -> tuple[int, int]:
@@ -298,12 +326,19 @@ def _end_with_parent() -> None:
 def _give_up(reason: str) -> None:
     """End this process, whose main thread waits for ever; the others find out by themselves."""
     if reason:
-        text = f"ddol: {reason}; the job ends, go on with --resume if there is a checkpoint\n"
-        word = f"{os.environ[DONE]} {LOST}\n" if DONE in os.environ else ""
-        sys.stderr.write(text + word)
-        sys.stderr.flush()
+        text = f"ddol: {reason}; the job ends, go on with --resume if there is a checkpoint"
+        print(text, file=sys.stderr)
+        say_last(1)
         time.sleep(1.0)  # mpiexec passes on what was said before, as long as somebody says it
     os._exit(1)
+
+
+def say_last(code: int) -> None:
+    """Tell `ddol launch` with which exit code the job ends: mpiexec may wait for a host that is gone."""
+    sys.stdout.flush()
+    if LAST_WORD in os.environ:
+        print(f"{os.environ[LAST_WORD]} {code}", file=sys.stderr)
+    sys.stderr.flush()
 
 
 def _tune(on_lost: str) -> None:
@@ -376,8 +411,8 @@ def leave(code: int) -> None:
         return
     if code != 0:
         _ranks.abort(code)
-    if _ranks.leads and DONE in os.environ:
-        print(os.environ[DONE], file=sys.stderr, flush=True)
+    if _ranks.leads:
+        say_last(0)
     if tolerant():
         # Ending MPI waits for all ranks, for ever if one is lost just then.
         sys.stdout.flush()

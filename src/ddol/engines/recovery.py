@@ -103,8 +103,7 @@ class Safekeeping:
     def _fetched(self, share: tuple[int, int], holder: int, parts: tuple[Part, ...]) -> State:
         """One part, from the process that holds it."""
         own = [part.state for part in parts if (part.first, part.agents) == share]
-        with self.ranks.watching():
-            found: State = self.ranks.comm.bcast(own[0] if own else None, root=holder)
+        found: State = self.ranks.from_one(own[0] if own else None, holder)
         return found
 
 

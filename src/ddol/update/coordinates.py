@@ -265,8 +265,10 @@ def retake(w, s, d, D):
         w[CENTRE * D + d] = share * mean
         w[INVERSE * D + d] = 1.0 / math.sqrt(share * variance) if varies else 0.0
     else:
+        # Agents that have met one value each, of either sign, may agree on a mean and a variance of 0.
+        size = share * (within + mean * mean)
         w[CENTRE * D + d] = 0.0
-        w[INVERSE * D + d] = 1.0 / math.sqrt(share * (within + mean * mean))
+        w[INVERSE * D + d] = 1.0 / math.sqrt(size) if size > 0.0 else 0.0
     return (before == 0.0) != (w[CENTRE * D + d] == 0.0)
 
 
