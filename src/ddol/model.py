@@ -23,7 +23,7 @@ from ddol.streams.labels import Label, listed
 from ddol.streams.raw import Named, Raw, Table, table_of_frame
 from ddol.streams.rows import Rows
 from ddol.trace import Trace
-from ddol.update.losses import Loss, loss_named
+from ddol.update.losses import loss_named
 
 KIND = "model"
 _MOST_BYTES = 1 << 30
@@ -184,11 +184,8 @@ class Model:
 
     def chances_of(self, scores: np.ndarray) -> np.ndarray:
         """Chances that scores stand for; see `predict_proba`."""
-        chance = self.probability()
-        each = np.vectorize(chance, otypes=[float])(scores) if scores.size else scores
-        if each.ndim == 1:
-            return np.column_stack([1.0 - each, each])
-        return each / each.sum(axis=1, keepdims=True)
+        self.check_chances()
+        return loss_named(self.loss).chances(scores)
 
     def save(self, path: str | Path) -> None:
         """Write the model beside ``path`` and rename it."""
@@ -233,13 +230,11 @@ class Model:
         """Whether there are chances of the classes."""
         return self.classes is not None and loss_named(self.loss).probability is not None
 
-    def probability(self) -> Any:
-        """The function from score to chance, or an error where the loss has none."""
-        loss: Loss = loss_named(self.loss)
-        if self.classes is None or loss.probability is None:
+    def check_chances(self) -> None:
+        """Raise an error where there are no chances of classes."""
+        if not self.has_chances:
             what = "a regression model" if self.classes is None else f"the loss {self.loss}"
             raise DataError(f"{what} gives no probabilities; train with the loss logistic")
-        return loss.probability
 
 
 def load(path: str | Path) -> Model:

@@ -84,3 +84,43 @@ def test_inspect_tells_what_a_model_is(ddol, model):
     assert found["features"] == 4 and found["classes"] == [-1, 1]
     assert found["training"]["examples"] == 300
     assert len(found["largest"][0]["weights"]) == 5
+
+
+@pytest.mark.parametrize(("format", "bad"), [("libsvm", "1 2:oops\n"), ("csv", "1,oops\n1\n")])
+def test_bad_lines_are_skipped_and_counted(ddol, tmp_path, text_of, format, bad):
+    if format == "csv":
+        head, lines = "y,x\n", [f"{k % 2},{k % 7}\n" for k in range(60)]
+    else:
+        head, lines = "", text_of(60).splitlines(keepends=True)
+    good, broken, model = tmp_path / f"a.{format}", tmp_path / f"b.{format}", tmp_path / "m"
+    good.write_text(head + "".join(lines))
+    broken.write_text(head + "".join([*lines[:30], bad, *lines[30:]]))
+    assert ddol("train", good, "--model", model, "--quiet").exit_code == 0
+    for command in ("predict", "evaluate"):
+        stopped = ddol(command, model, broken)
+        assert stopped.exit_code == 2 and "oops" in stopped.stderr
+        skipped = ddol(command, model, broken, "--on-bad-line", "skip")
+        assert (
+            skipped.exit_code == 0 and f"skipped {bad.count(chr(10))} bad lines" in skipped.stderr
+        )
+        assert skipped.stdout == ddol(command, model, good).stdout
+    wrong = ddol("predict", model, good, "--on-bad-line", "ignore")
+    assert wrong.exit_code == 2 and "expected one of stop, skip" in wrong.stderr
+
+
+@pytest.mark.parametrize("loss", ["squared-hinge", "modified-huber", "hinge"])
+def test_losses_that_have_chances_of_classes(ddol, examples, tmp_path, loss):
+    model = tmp_path / "m"
+    options = ("--loss", loss, "--task", "classification", "--model", model, "--quiet")
+    assert ddol("train", examples, *options).exit_code == 0
+    found = ddol("evaluate", model, examples, "--json", "-")
+    log_loss = json.loads(found.stdout)["log_loss"]
+    if loss == "hinge":
+        assert log_loss is None and "gives no probabilities" in found.stderr
+        assert ddol("predict", model, examples, "--proba").exit_code == 2
+    else:
+        lines = ddol("predict", model, examples, "--proba").stdout.splitlines()
+        chances = np.array([line.split() for line in lines], dtype=float)
+        labels = [float(line.split()[0]) > 0 for line in examples.read_text().splitlines()]
+        right = np.maximum(chances[np.arange(len(labels)), np.array(labels, int)], 1e-15)
+        assert log_loss == pytest.approx(-np.log(right).mean())

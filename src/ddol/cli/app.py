@@ -12,6 +12,7 @@ from ddol.cli.flags import (
     COUNT_FROM_ZERO,
     NOT_NEGATIVE,
     as_json,
+    check_bad_line,
     debug,
     format_,
     on_bad_line,
@@ -56,6 +57,7 @@ app.add_command(train)
 )
 @format_
 @zero_based
+@on_bad_line
 @debug
 def predict(
     model: str,
@@ -66,6 +68,7 @@ def predict(
     agent: str | None,
     format: str | None,  # noqa: A002
     zero_based: bool,
+    on_bad_line: str,
 ) -> None:
     """Predict with a model: one line for every example of DATA, as it comes.
 
@@ -75,10 +78,11 @@ def predict(
     from ddol.cli.predict import Wanted
     from ddol.cli.predict import predict as run_prediction
 
+    check_bad_line(on_bad_line)
     if scores and proba:
         raise ValueError("--scores does not go with --proba; leave one out")
     what = "chances" if proba else "scores" if scores else "labels"
-    reading = DataOptions(data, format=format, zero_based=zero_based)
+    reading = DataOptions(data, format=format, zero_based=zero_based, on_bad_line=on_bad_line)
     run_prediction(model, reading, out, Wanted(what, agent))
 
 
@@ -105,6 +109,7 @@ def evaluate(
     """
     from ddol.cli.evaluate import evaluate as run_evaluation
 
+    check_bad_line(on_bad_line)
     reading = DataOptions(data, format=format, zero_based=zero_based, on_bad_line=on_bad_line)
     run_evaluation(model, reading, json)
 

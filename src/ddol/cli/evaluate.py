@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ddol.cli.leaving import write_json
+from ddol.cli.leaving import tell_skipped, write_json
 from ddol.cli.options import DataOptions
+from ddol.cli.predict import read_ahead
 from ddol.cli.sources import read_options
 from ddol.cli.table import say, warn
 from ddol.measure.evaluation import ClassEvaluation, NumberEvaluation, evaluation_of
@@ -26,6 +27,10 @@ def evaluate(path: str, data: DataOptions, json: str | None) -> None:
     """
     model = load(path)
     found = figures_of(model, data)
+    if model.classes is not None and not model.has_chances:
+        say(
+            f"no log loss: the loss {model.loss} gives no probabilities; train with --loss logistic"
+        )
     if json != "-":
         for line in lines_of(found):
             print(line)
@@ -37,14 +42,15 @@ def figures_of(model: Model, data: DataOptions) -> dict[str, Any]:
     """Figures over all files, and of each agent with its own weights where files are named so."""
     whole = evaluation_of(model.classes)
     sites: dict[str, Any] = {}
+    skipped = 0
     for file in expand(data.data):
         site = partition_name(file) if partition_name(file) in model.encoding.sites else None
         own = evaluation_of(model.classes)
-        _count(model, file, data, whole, own if site else None, site)
+        skipped += _count(model, file, data, whole, own if site else None, site)
         if site is not None:
             sites[site] = own.figures()
     return {"task": "regression" if model.classes is None else "classification"} | (
-        whole.figures() | {"agents": sites}
+        whole.figures() | {"skipped_lines": skipped, "agents": sites}
     )
 
 
@@ -55,18 +61,18 @@ def _count(
     whole: ClassEvaluation | NumberEvaluation,
     own: ClassEvaluation | NumberEvaluation | None,
     site: str | None,
-) -> None:
+) -> int:
+    """Count the examples of a file; lines that were skipped."""
     stream = open_stream(file, read_options(data, model.encoding.kinds))
     encoder = model.encoder(labelled=True, skip=data.on_bad_line == "skip", warn=warn)
     chances = model.has_chances
-    for rows, _ in encoder.stream(stream).read():
+    for rows, _ in read_ahead(encoder, stream):
         scores = model.scores(rows)
         whole.add(rows.y, scores, model.chances_of(scores) if chances else None)
         if own is not None:
             scores = model.scores(rows, site)
             own.add(rows.y, scores, model.chances_of(scores) if chances else None)
-    if encoder.n_skipped:
-        say(f"skipped {encoder.n_skipped} rows; the first: {encoder.skipped[0]}")
+    return tell_skipped([stream], encoder)
 
 
 def lines_of(found: dict[str, Any]) -> list[str]:

@@ -128,3 +128,14 @@ on_bad_line = option(
 )
 zero_based = option(DATA, "--zero-based", is_flag=True, help="LIBSVM indices begin at 0, not 1.")
 as_json = click.option("--json", is_flag=True, help="As JSON.")
+
+
+def one_of(name: str, value: str | None, allowed: tuple[str, ...]) -> None:
+    """Refuse a value that is not among those of an option."""
+    if value is not None and value not in allowed:
+        raise ValueError(f"{name}: found {value!r}, expected one of {', '.join(allowed)}")
+
+
+def check_bad_line(value: str) -> None:
+    """Refuse what ``--on-bad-line`` does not know."""
+    one_of("--on-bad-line", value, ("stop", "skip"))

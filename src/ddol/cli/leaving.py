@@ -6,6 +6,7 @@ import json
 import math
 import shlex
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from ddol.cli.holdout import HeldOutFigures
@@ -14,7 +15,8 @@ from ddol.cli.pipeline import Prepared
 from ddol.cli.table import say, summary, warn
 from ddol.model import model_of
 from ddol.storage import write_text
-from ddol.streams.stream import described
+from ddol.streams.encoder import Encoder
+from ddol.streams.stream import Stream, described
 from ddol.trace import Trace
 
 STDOUT = "-"
@@ -25,7 +27,7 @@ def leave(
 ) -> None:
     """Write the model, the figures and the report, and say what happened."""
     run = options.run
-    skipped = _skipped(prepared)
+    skipped = tell_skipped(prepared.sources, prepared.encoder)
     if run.model is not None:
         write_model(options, trace, prepared)
     if run.json is not None:
@@ -59,16 +61,15 @@ def write_model(options: TrainOptions, trace: Trace, prepared: Prepared) -> None
     model_of(trace, prepared.encoding, settings).save(options.run.model)
 
 
-def _skipped(prepared: Prepared) -> int:
+def tell_skipped(sources: Sequence[Stream], encoder: Encoder) -> int:
     """Lines that were skipped, after telling about the first of them."""
     count = 0
-    for source in prepared.sources:
+    for source in sources:
         bad = getattr(source, "bad_lines", None)
         if bad is not None and bad.count:
             count += bad.count
             first = f"; the first: {bad.messages[0]}" if bad.messages else ""
             warn(f"{source.describe()}: skipped {bad.count} bad lines{first}")
-    encoder = prepared.encoder
     if encoder.n_skipped:
         first = f"; the first: {encoder.skipped[0]}"
         warn(f"skipped {encoder.n_skipped} rows with missing or impossible values{first}")

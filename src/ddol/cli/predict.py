@@ -10,13 +10,17 @@ from typing import TextIO
 
 import numpy as np
 
+from ddol.cli.leaving import tell_skipped
 from ddol.cli.options import DataOptions
 from ddol.cli.sources import read_options
 from ddol.cli.table import warn
 from ddol.model import Model, load
 from ddol.storage import check_writable, written_beside
+from ddol.streams.encoder import Encoder
 from ddol.streams.open import open_stream
-from ddol.streams.stream import Stream
+from ddol.streams.parallel import ParallelStream, ParsingPool
+from ddol.streams.rows import Rows
+from ddol.streams.stream import Position, Stream
 
 
 @dataclass(frozen=True)
@@ -54,16 +58,18 @@ def predict(path: str, data: DataOptions, out: str | None, wanted: Wanted) -> No
     """
     model = load(path)
     if wanted.what == "chances":
-        model.probability()
+        model.check_chances()
     if wanted.agent is not None:
         model.agent_number(wanted.agent)
     stream = open_stream(data.data, read_options(data, model.encoding.kinds, labelled=None))
     if out is not None:
         check_writable(out)
+    encoder = model.encoder(skip=data.on_bad_line == "skip", warn=warn)
     with _opened(out) as file:
-        for lines in _lines(model, stream, wanted):
-            file.write(lines)
+        for rows, _ in read_ahead(encoder, stream):
+            file.write(text_of(wanted.of(model, model.scores(rows, wanted.agent))))
             file.flush()
+    tell_skipped([stream], encoder)
 
 
 @contextmanager
@@ -75,10 +81,9 @@ def _opened(out: str | None) -> Iterator[TextIO]:
         yield file
 
 
-def _lines(model: Model, stream: Stream, wanted: Wanted) -> Iterator[str]:
-    encoded = model.encoder(warn=warn).stream(stream)
-    for rows, _ in encoded.read():
-        yield text_of(wanted.of(model, model.scores(rows, wanted.agent)))
+def read_ahead(encoder: Encoder, stream: Stream) -> Iterator[tuple[Rows, Position]]:
+    """Encoded rows of a stream, which all cores read while somebody makes use of them."""
+    return ParallelStream(encoder.stream(stream), ParsingPool()).read()
 
 
 def text_of(found: np.ndarray) -> str:

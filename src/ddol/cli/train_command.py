@@ -15,11 +15,13 @@ from ddol.cli.flags import (
     OUT,
     RUN,
     Command,
+    check_bad_line,
     debug,
     format_,
     label,
     missing,
     on_bad_line,
+    one_of,
     option,
     zero_based,
 )
@@ -255,14 +257,14 @@ def train(**given: Any) -> None:
     in LIBSVM and Vowpal Wabbit text it stands first in the line. The first line of a run says what was
     taken for what.
     """
-    _one_of("--on-bad-line", given["on_bad_line"], ("stop", "skip"))
-    _one_of("--missing", given["missing"], ("error", "zero", "mean"))
-    _one_of("--deal", given["deal"], ("round-robin", "contiguous"))
-    _one_of("--engine", given["engine"], tuple(ENGINES))
-    _one_of("--on-lost", given["on_lost"], ("end", "wait", "without"))
-    _one_of("--task", given["task"], ("classification", "regression"))
-    _one_of("--average", given["average"], ("dual", "primal"))
-    _one_of("--mixing", given["mixing"], ("uniform", "metropolis"))
+    check_bad_line(given["on_bad_line"])
+    one_of("--missing", given["missing"], ("error", "zero", "mean"))
+    one_of("--deal", given["deal"], ("round-robin", "contiguous"))
+    one_of("--engine", given["engine"], tuple(ENGINES))
+    one_of("--on-lost", given["on_lost"], ("end", "wait", "without"))
+    one_of("--task", given["task"], ("classification", "regression"))
+    one_of("--average", given["average"], ("dual", "primal"))
+    one_of("--mixing", given["mixing"], ("uniform", "metropolis"))
     given["labels"] = _labels(given["labels"])
     given["quiet"] |= _QUIET in given["interactions"]
     given["interactions"] = tuple(map(_pair, filter(_QUIET.__ne__, given["interactions"])))
@@ -281,11 +283,6 @@ def train(**given: Any) -> None:
 
 def _part(kind: Any, given: dict[str, Any]) -> dict[str, Any]:
     return {name: given[name] for name in kind.__dataclass_fields__}
-
-
-def _one_of(name: str, value: str | None, allowed: tuple[str, ...]) -> None:
-    if value is not None and value not in allowed:
-        raise ValueError(f"{name}: found {value!r}, expected one of {', '.join(allowed)}")
 
 
 def _labels(text: str | None) -> tuple[float | str, ...] | None:

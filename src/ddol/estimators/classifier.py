@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import compute_class_weight
 from sklearn.utils._param_validation import StrOptions
@@ -262,14 +261,7 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
     @available_if(_knows_chances)
     def predict_proba(self, X: Any, agents: Any = None) -> np.ndarray:
         """Chances (n, n_classes) as the loss has them; those of several classes are normalised."""
-        scores, chance = self._scores(X, agents), self._loss().probability
-        assert chance is not None
-        logistic = self._loss().name == "logistic"
-        chances = expit(scores) if logistic else np.vectorize(chance, otypes=[float])(scores)
-        if chances.shape[1] == 1:
-            return np.hstack([1.0 - chances, chances])
-        total = chances.sum(axis=1, keepdims=True)
-        return np.where(total > 0.0, chances / np.maximum(total, 1e-300), 1.0 / chances.shape[1])
+        return self._loss().chances(self._scores(X, agents))
 
     @available_if(_knows_chances)
     def predict_log_proba(self, X: Any) -> np.ndarray:

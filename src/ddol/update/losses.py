@@ -39,8 +39,9 @@ class Loss:
     parameters : tuple of float
         Passed as the third argument.
     task : "binary" or "regression"
-    probability : function ``f(z, p)`` or None
-        Chance of the positive class at score z, where the loss has one.
+    probability : function ``f(z)`` or None
+        Chance of the positive class at score z, where the loss has one: where its expectation over
+        the classes is least at z.
     pieces : function of answers and ``parameters``, or None
         Of a piecewise linear loss: slopes and offsets of which it is the largest slope · z + offset,
         or 0. Solvers that look for the best weights in hindsight make use of it.
@@ -82,6 +83,27 @@ class Loss:
     def slopes(self, scores: ArrayLike, answers: ArrayLike) -> np.ndarray:
         """The derivative at every score and answer, compiled."""
         return self._each(self.addresses()[1], scores, answers)
+
+    def chances(self, scores: np.ndarray) -> np.ndarray:
+        """Chance of every class, (n, classes), at scores of shape (n,) or (n, 1) for two, or (n, classes).
+
+        Several classes have one chance each (one against all), scaled to sum to 1.
+
+        Examples
+        --------
+        >>> logistic.chances(np.array([0.0])), squared_hinge.chances(np.array([0.5]))
+        (array([[0.5, 0.5]]), array([[0.25, 0.75]]))
+        """
+        if self.probability is None:
+            raise ValueError(f"the loss {self.name} gives no probabilities; use logistic")
+        if self.probability is _sigmoid:
+            each = np.exp(-np.logaddexp(0.0, -scores))
+        else:
+            each = np.vectorize(self.probability, otypes=[float])(scores)
+        if each.ndim == 1 or each.shape[1] == 1:
+            return np.column_stack([1.0 - each, each])
+        total = each.sum(axis=1, keepdims=True)
+        return np.where(total > 0.0, each / np.maximum(total, 1e-300), 1.0 / each.shape[1])
 
     def _each(self, function: int, scores: ArrayLike, answers: ArrayLike) -> np.ndarray:
         pairs = np.broadcast_arrays(np.asarray(scores, float), np.asarray(answers, float))
@@ -127,7 +149,7 @@ def _modified_huber_derivative(z, y, p):
 
 
 def _clipped(z):
-    """Chance that scikit-learn gives to the positive class with this loss."""
+    """Chance of the positive class where the loss is least at twice the chance minus one."""
     return (min(max(z, -1.0), 1.0) + 1.0) / 2.0
 
 
@@ -233,7 +255,9 @@ def _quantile_pieces(y, p):
 
 
 hinge = Loss("hinge", _hinge_value, _hinge_derivative, pieces=_hinge_pieces)
-squared_hinge = Loss("squared_hinge", _squared_hinge_value, _squared_hinge_derivative)
+squared_hinge = Loss(
+    "squared_hinge", _squared_hinge_value, _squared_hinge_derivative, probability=_clipped
+)
 modified_huber = Loss(
     "modified_huber", _modified_huber_value, _modified_huber_derivative, probability=_clipped
 )
