@@ -214,9 +214,8 @@ def start(algorithm: Algorithm, n_features: int) -> Agents:
     nothing = (np.empty((0, n_features)), np.empty(0))
     late = [Answer(nothing, np.empty((0, algorithm.outputs))) for _ in agents]
     states = [[first.copy() for _ in range(outputs)] for _ in agents]
-    n, asking = algorithm.n_agents, algorithm.asking
-    own = np.zeros((n, NUMBERS)) if asking is None else asking.start(n)
-    return Agents(1, states, (late,) * algorithm.delay, own, np.zeros(n, int))
+    n = algorithm.n_agents
+    return Agents(1, states, (late,) * algorithm.delay, np.zeros((n, NUMBERS)), np.zeros(n, int))
 
 
 def play_round(

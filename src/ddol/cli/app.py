@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,10 +16,12 @@ from ddol.cli.flags import (
     check_bad_line,
     debug,
     format_,
+    label,
+    missing,
     on_bad_line,
     zero_based,
 )
-from ddol.cli.options import DataOptions, LearnOptions
+from ddol.cli.options import DataOptions, LearnOptions, RunOptions
 from ddol.cli.train_command import train
 from ddol.version import __version__
 
@@ -181,6 +184,49 @@ def sweep(file: str, out: str | None, report: str | None, workers: int | None, q
     from ddol.cli.sweep import sweep as run_sweep
 
     run_sweep(file, out, report, workers, quiet)
+
+
+@app.command()
+@click.argument("data", nargs=-1)
+@click.option(
+    "--against",
+    type=click.Choice(("bytes", "labels")),
+    default="bytes",
+    help="What to save: bytes sent, or answers asked for.",
+)
+@click.option("--algorithm", metavar="NAME", default="adaptive", help="What agents learn with.")
+@click.option("--loss", metavar="NAME", show_default="the algorithm's", help="As in ddol train.")
+@click.option("--rate", type=float, show_default="the algorithm's", help="Scale of the steps.")
+@click.option("--agents", metavar="N", type=COUNT, default=16, help="Number of agents.")
+@click.option("--topology", metavar="NAME", default="ring", help="Who talks to whom.")
+@click.option(
+    "--seed", type=int, default=0, help="Of the order, of what is drawn, of random graphs."
+)
+@click.option("--shuffle", is_flag=True, help="Put the examples into another order first.")
+@click.option("--limit", metavar="n", type=COUNT, help="Examples to read at most.")
+@click.option("--bits", metavar="b", type=COUNT, help="Hash features into 2^b columns.")
+@format_
+@label
+@missing
+@on_bad_line
+@zero_based
+@click.option("--out", metavar="TABLE.csv", help="The table of runs.")
+@click.option("--report", metavar="OUT.html", help="Charts and table as one page.")
+@click.option("--json", metavar="OUT", help="The runs as JSON; - for standard output.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@debug
+def frontier(against: str, out: str | None, **given: Any) -> None:
+    """Error and regret against bytes sent, or answers asked for, over all policies.
+
+    Fixed periods, or asking at random, are the line to beat; of_line is the share of its cost at the same
+    error. DATA: files as for ddol train, which are kept in memory.
+    """
+    from ddol.cli.frontier import frontier as run_frontier
+
+    def part(kind: Any) -> Any:
+        return kind(**{k: v for k, v in given.items() if k in kind.__dataclass_fields__})
+
+    run_frontier(part(DataOptions), part(LearnOptions), part(RunOptions), against, out)
 
 
 @app.command()

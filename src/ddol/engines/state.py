@@ -31,7 +31,7 @@ class State:
         Counters per agent; `expected` is the chance of a mistake, summed, where answers are drawn.
     slopes : (delay + 1, N, batch, outputs)
         Slopes whose answers are under way, and `pending`, the rows that they belong to.
-    asking : (N, 7)
+    asking : (N, 6)
         What agents remember of their asking for answers; see `ddol.update.asking`.
     seed : int
         Of the draws of randomised algorithms.
@@ -160,7 +160,7 @@ def start_state(algorithm: Algorithm, n_features: int, seed: int = 0) -> State:
         expected=np.zeros(n),
         examples=np.zeros(n, np.int64),
         slopes=np.zeros((algorithm.delay + 1, n, algorithm.batch, algorithm.outputs)),
-        asking=np.zeros((0, NUMBERS)) if algorithm.asking is None else algorithm.asking.start(n),
+        asking=np.zeros((n, NUMBERS) if algorithm.asking is not None else (0, NUMBERS)),
         pending=_nothing(algorithm) if algorithm.delay else None,
         seed=seed,
     )

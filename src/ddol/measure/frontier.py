@@ -82,7 +82,9 @@ def _talking(algorithm: Algorithm) -> list[Policy]:
         Policy("period", {p: {"period": p} for p in periods}, is_line=True),
         Policy("period, 8 bits", {p: {"period": p, "compress": "8bit"} for p in periods}),
         Policy("drift", {e: {"talk": f"drift:{e}"} for e in thresholds}),
-        Policy("drift, 8 bits", {e: {"talk": f"drift:{e}", "compress": "8bit"} for e in thresholds}),
+        Policy(
+            "drift, 8 bits", {e: {"talk": f"drift:{e}", "compress": "8bit"} for e in thresholds}
+        ),
         Policy("teach", {k: {"teach": k, "period": 1024} for k in (1, 2)}),
     ]
 

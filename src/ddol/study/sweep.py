@@ -8,7 +8,6 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 
 from ddol.study.kept import RunFolder
 from ddol.study.points import Axis, Point, data_for, play, points_of
+from ddol.study.progress import shown
 from ddol.study.study import Study
 from ddol.trace import Curves, Trace
 
@@ -78,14 +78,14 @@ def sweep(
         if known is not None:
             found[index] = known
     missing = [index for index in range(len(points)) if index not in found]
-    with _shown(progress, len(points)) as tell:
-        tell(len(found))
+    with shown(progress) as tell:
+        tell(len(found), len(points))
         for index, finished in _played(job, missing, workers):
             found[index] = finished
             place, curves = places[index], finished[1]
             if kept is not None and place is not None and curves is not None:
                 kept.save(place, finished[0], curves)
-            tell(len(found))
+            tell(len(found), len(points))
     rows = [{**points[i].names, **found[i][0]} for i in range(len(points))]
     _warn_of_failures(rows)
     return Study(
@@ -132,6 +132,7 @@ def figures(trace: Trace) -> dict[str, Any]:
         "loss": float(trace.loss.sum()),
         "mean_loss": trace.mean_loss,
         "bound": bound,
+        "labels": trace.labels,
         "consensus": trace.consensus,
         "messages": trace.messages,
         "bytes_sent": trace.bytes_sent,
@@ -189,19 +190,3 @@ def _warn_of_failures(rows: Sequence[Mapping[str, Any]]) -> None:
             f"{len(failed)} of {len(rows)} runs failed, the first of them: {failed[0]['problem']}",
             stacklevel=3,
         )
-
-
-@contextmanager
-def _shown(wanted: bool | Callable[[int, int], None] | None, total: int) -> Iterator[Any]:
-    """A function that is told how many runs are done."""
-    if callable(wanted):
-        yield lambda done: wanted(done, total)
-    elif wanted or (wanted is None and sys.stderr.isatty()):
-        from rich.console import Console
-        from rich.progress import Progress
-
-        with Progress(console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task("runs", total=total)
-            yield lambda done: bar.update(task, completed=done)
-    else:
-        yield lambda done: None

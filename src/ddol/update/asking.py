@@ -42,11 +42,11 @@ _KINDS = {
 
 # Places in the parameters, and in what an agent remembers.
 KIND, B, SHARE, UNBIASED, SURE = range(5)
-STEER, MARGINS, LABELS, HEARD, QUESTIONS, SHOWN, AHEAD = range(7)
-NUMBERS = 7
+STEER, MARGINS, LABELS, HEARD, QUESTIONS, SHOWN = range(6)
+NUMBERS = 6
 """Numbers that an agent remembers: the steered b, the sum of its margins, the labels that it asked for, the
-answers that it had from neighbours, the questions to them, the bytes of these (8 for a number, and 4 for its
-place in a sparse row), and how much of a label it may be ahead of its own budget."""
+answers that it had from neighbours, the questions to them, and the bytes of these: 8 for a number, and 4 for
+its place in a sparse row."""
 
 GAIN = 0.02
 """How fast b follows the budget: e-fold in 50 examples that are all asked for, or none."""
@@ -100,18 +100,6 @@ class Asking:
     def neighbours(self) -> bool:
         """Whether neighbours are asked first."""
         return self.sure < math.inf
-
-    def start(self, n_agents: int) -> np.ndarray:
-        """What agents remember before round 1.
-
-        Each of N agents with a budget s would have its first label after 1/s examples, all at once. So agent i
-        is ahead by (1 − s)(N − 1 − i)/N of a label: the first labels come one by one, and in rounds all
-        agents together keep to s at every moment all the same.
-        """
-        own = np.zeros((n_agents, NUMBERS))
-        if self.kind == "budget":
-            own[:, AHEAD] = (1.0 - self.share) * np.arange(n_agents)[::-1] / n_agents
-        return own
 
     def parameters(self, penalty: float) -> np.ndarray:
         """What `ask` finds in ``p``; `penalty` is log(1/α) where experts give advice."""
@@ -202,7 +190,7 @@ def buy(p, own, seen, weight):
     """Ask for the label, if one is still wanted (weight > 0) and the budget has room: what it is to weigh."""
     kind, share = p[KIND], p[SHARE]
     if kind == BUDGET:
-        if own[LABELS] + 1.0 > share * seen + own[AHEAD]:
+        if own[LABELS] + 1.0 > share * seen:
             weight = 0.0
         steer = own[STEER] + GAIN * (share - (1.0 if weight > 0.0 else 0.0)) / max(share, 0.05)
         own[STEER] = min(max(steer, -math.log(_WIDE)), math.log(_WIDE))

@@ -107,7 +107,7 @@ class Memory(NamedTuple):
     examples: int
     """int64 (agents,)"""
     asking: int
-    """float64 (agents, 7): what agents remember of their asking"""
+    """float64 (agents, 6): what agents remember of their asking"""
     slopes: int
     """float64 (delay + 1, agents, batch, outputs): slopes whose answers are under way."""
 
