@@ -25,6 +25,7 @@ from ddol.algorithm import Algorithm
 from ddol.engines.learner import Learner
 from ddol.engines.setup import Setup
 from ddol.estimators.agent_ids import AgentIds
+from ddol.estimators.asker import Asker
 from ddol.estimators.dicts import INTERCEPT, DictColumns
 from ddol.estimators.placing import Placement, linear_algorithm
 from ddol.trace import Trace
@@ -149,6 +150,8 @@ class Classifier(base.MiniBatchClassifier):
     hash_bits : int or None
         None: every new feature has a column of its own. Otherwise features are hashed into 2^bits.
     seed : int
+    query : str, float or None
+        When `ask` says that an answer is worth asking for, such as 0.2 for at most a fifth of them.
 
     Examples
     --------
@@ -175,9 +178,12 @@ class Classifier(base.MiniBatchClassifier):
         delay: int = 0,
         hash_bits: int | None = None,
         seed: int = 0,
+        query: str | float | None = None,
     ) -> None:
         self.algorithm = algorithm
         self.loss = loss
+        self.query = query
+        self._asker = Asker(query, seed)
         self.rate = rate
         self.C = C
         self.l2 = l2
@@ -234,6 +240,27 @@ class Classifier(base.MiniBatchClassifier):
             Of the prediction that this is the answer to; x may be None then.
         """
         self._learn([self.kept.taken(identifier, x)], [y], agent, w)
+
+    def ask(self, x: Example, agent: Any = None) -> bool:
+        """Whether the answer to an example is worth asking for, as `query` says; learn from it if so.
+
+        Examples
+        --------
+        >>> model, asked = Classifier(query=0.25), 0
+        >>> for k in range(200):
+        ...     x = {"x": k % 7 - 3.0}
+        ...     if model.ask(x):
+        ...         model.learn_one(x, k % 7 > 3)
+        ...         asked += 1
+        >>> asked == model.labels <= 50
+        True
+        """
+        return self._asker.ask(self._scores([x], agent)[0].tolist(), agent)
+
+    @property
+    def labels(self) -> int:
+        """Answers that `ask` has asked for."""
+        return self._asker.labels
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
         """Learn from the rows of a data frame, one after the other."""

@@ -197,7 +197,9 @@ def sweep(file: str, out: str | None, report: str | None, workers: int | None, q
 @click.option("--algorithm", metavar="NAME", default="adaptive", help="What agents learn with.")
 @click.option("--loss", metavar="NAME", show_default="the algorithm's", help="As in ddol train.")
 @click.option("--rate", type=float, show_default="the algorithm's", help="Scale of the steps.")
-@click.option("--agents", metavar="N", type=COUNT, default=16, help="Number of agents.")
+@click.option(
+    "--agents", metavar="N", type=COUNT, show_default="16, or one a file", help="Number of agents."
+)
 @click.option("--topology", metavar="NAME", default="ring", help="Who talks to whom.")
 @click.option(
     "--seed", type=int, default=0, help="Of the order, of what is drawn, of random graphs."
@@ -215,13 +217,16 @@ def sweep(file: str, out: str | None, report: str | None, workers: int | None, q
 @click.option("--json", metavar="OUT", help="The runs as JSON; - for standard output.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress.")
 @debug
-def frontier(against: str, out: str | None, **given: Any) -> None:
+def frontier(against: str, out: str | None, agents: int | None, **given: Any) -> None:
     """Error and regret against bytes sent, or answers asked for, over all policies.
 
     Fixed periods, or asking at random, are the line to beat; of_line is the share of its cost at the same
     error. DATA: files as for ddol train, which are kept in memory.
     """
     from ddol.cli.frontier import frontier as run_frontier
+
+    several = len(given["data"]) > 1
+    given["agents"] = agents or (len(given["data"]) if several else 16)
 
     def part(kind: Any) -> Any:
         return kind(**{k: v for k, v in given.items() if k in kind.__dataclass_fields__})
