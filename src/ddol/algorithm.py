@@ -18,6 +18,16 @@ import numpy as np
 from ddol.communicate import average
 from ddol.communicate.graph import Topology, check_count
 from ddol.communicate.mixing import Changing, Mixing, metropolis, mixing_for, uniform
+from ddol.communicate.talking import (
+    Compression,
+    Partners,
+    Talking,
+    Teaching,
+    compression_of,
+    partners_of,
+    talking_of,
+    teaching_of,
+)
 from ddol.communicate.topologies import complete
 from ddol.update.asking import (
     HEARD,
@@ -60,6 +70,9 @@ class Algorithm:
         1, or the number of classes (one-vs-all).
     query : Asking, float, str or None
         When agents ask for answers; see `ddol.update.asking`. All of them if it is None.
+    talk, compress, talk_to, teach
+        When agents send, how messages are written, to whom they go, and what is taught; see
+        `ddol.communicate.talking`. Everything, to all neighbours and after every period, if they are None.
     recipe : dict or None
         How a preset made it, in plain values: what a saved model needs to score again.
     """
@@ -77,6 +90,10 @@ class Algorithm:
     outputs: int = 1
     average_iterates: bool = False
     query: Asking | float | str | None = None
+    talk: Talking | str | None = None
+    compress: Compression | str | None = None
+    talk_to: Partners | int | str | None = None
+    teach: Teaching | int | str | None = None
     recipe: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -95,6 +112,8 @@ class Algorithm:
         object.__setattr__(self, "query", asking_of(self.query))
         if self.asking is not None:
             self._check_asking(self.asking)
+        for name, made in _TALKING.items():
+            object.__setattr__(self, name, made(getattr(self, name)))
 
     def _check_asking(self, asking: Asking) -> None:
         """Refuse rules that this algorithm cannot follow."""
@@ -114,6 +133,11 @@ class Algorithm:
         """When agents ask for answers; None where they ask for all."""
         assert self.query is None or isinstance(self.query, Asking)
         return self.query
+
+    @property
+    def chooses_messages(self) -> bool:
+        """Whether it is decided on the way who sends what to whom: such runs play events."""
+        return any(getattr(self, name) is not None for name in _TALKING)
 
     @property
     def draws(self) -> bool:
@@ -160,6 +184,13 @@ class Algorithm:
         update = self.update.with_network(matrix.n_agents)
         return replace(self, mixing=matrix, update=update, **changes)
 
+
+_TALKING = {
+    "talk": talking_of,
+    "compress": compression_of,
+    "talk_to": partners_of,
+    "teach": teaching_of,
+}
 
 Example = tuple[np.ndarray, np.ndarray]
 """One agent's examples of a round: rows (n, D), n ≤ batch, and their answers (n,)."""

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 MOST_AGENT_CURVES = 64
+MOST_EDGES = 1024
+"""Edges of which ``--json`` tells, those with the most messages."""
 
 
 @dataclass(frozen=True)
@@ -240,6 +242,8 @@ class Trace:
         From which the run can go on.
     dropped : int
         Messages that did not arrive.
+    edges : (edges, 4)
+        Sender, receiver, messages and bytes of every edge that was used, where they are not the same for all.
     moments : tuple of Moment
         The run by its (virtual) time, where a schedule has one; the last is its end.
     events : Events
@@ -268,6 +272,7 @@ class Trace:
     version: str
     state: Any = None
     dropped: int = 0
+    edges: np.ndarray | None = None
     moments: tuple[Moment, ...] = ()
     events: Any = None
     weight_history: WeightHistory | None = None
@@ -361,9 +366,23 @@ class Trace:
         """Answers that neighbours gave in place of labels."""
         return 0 if self.state is None else self.state.neighbour_answers
 
+    @cached_property
+    def traffic(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """(sender, receiver) → (messages, bytes) of every edge that was used."""
+        counted = self.edges
+        if counted is None and self.messages and self.topology != "changing":
+            receivers, senders = np.nonzero(self.algorithm.mixing.dense())
+            apart = senders != receivers
+            counts = np.array([self.messages, self.bytes_sent]) // np.count_nonzero(apart)
+            counted = np.column_stack([senders, receivers, *np.tile(counts[:, None], len(apart))])[apart]
+        return {} if counted is None else {(i, j): (n, size) for i, j, n, size in counted.tolist()}
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings and lists, as ``--json`` writes them."""
         kept = {} if self.certificate is None else {"certificate": self.certificate.to_dict()}
+        if self.edges is not None:
+            busiest = np.argsort(-self.edges[:, 2], kind="stable")[:MOST_EDGES]
+            kept["traffic"] = self.edges[np.sort(busiest)].tolist()
         return kept | {
             "algorithm": self.name,
             "engine": self.engine,

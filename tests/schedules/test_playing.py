@@ -219,7 +219,7 @@ def test_push_sum_keeps_the_mean_on_a_one_way_ring():
     began = np.random.default_rng(0).standard_normal((5, 2))
     state.theta[:, 0, 0] = began
     wires = Wiring.of(mixing)
-    player = EventPlayer(algorithm, state, wires, push_sum=True)
+    player = EventPlayer(algorithm, state, wires, Schedule("push-sum"))
     clock = Clock("push-sum", mixing, Conditions(drop=0.3, latency="0..2", speed="1..2"), seed=3)
     # Rows of zeros: turns without a gradient.
     rows = Rows.from_dense(np.zeros((2000, 2)), np.ones(2000))

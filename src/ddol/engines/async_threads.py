@@ -10,6 +10,7 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
+from ddol.engines.conversation import Conversation
 from ddol.engines.kernels import event_memory as words
 from ddol.engines.kernels.event_memory import EventMemory
 from ddol.engines.kernels.events import play_events
@@ -17,7 +18,9 @@ from ddol.engines.kernels.published import STRIDE
 from ddol.engines.kernels.shadow import Shadow
 from ddol.engines.live_turns import Merger, PlayedTurns, TurnPlan
 from ddol.engines.player import check_playable, each_its_own
+from ddol.engines.registry import ScheduledEngine
 from ddol.engines.row_pool import RowPool
+from ddol.engines.scheduled import Scheduled
 from ddol.engines.setup import Setup
 from ddol.engines.shadow import ShadowLearner, moment_of
 from ddol.engines.shares import joined, joined_counters, part_of
@@ -26,7 +29,7 @@ from ddol.engines.threads import OthersFailedError, WorkerThreads, checked_worke
 from ddol.engines.worker import KernelWorker, Partition, Snapshots, rates_of, split
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import ANSWER, MIX, PREDICT, Events
-from ddol.schedules.schedule import ASYNC, Schedule
+from ddol.schedules.schedule import ASYNC, ROUNDS, Schedule
 from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block, Rows
 from ddol.trace import Moment
@@ -71,6 +74,7 @@ class AsyncThreads:
         self.workers = min(checked_workers(workers), agents)
         self._shares = [(first + lo, n) for lo, n in split(agents, self.workers)]
         self.wires = Wiring.of(algorithm.mixing)
+        self.talk = Conversation(algorithm, self.wires, schedule)
         self.plan = TurnPlan(algorithm.n_agents, algorithm.period, algorithm.delay)
         self.pool = RowPool(algorithm.n_agents, keep_numbers=schedule.record)
         self.merger = Merger(self.wires) if schedule.record and own is None else None
@@ -81,21 +85,24 @@ class AsyncThreads:
         """What the workers have played last, if that is recorded."""
         self.recorded: list[Events] = []
         self._moments: list[Moment] = []
-        self.passes, self.n_streams, self._exchanges = 1, 1, 0
+        self.passes, self.n_streams = 1, 1
         self._began = time.perf_counter()
         self._crew = WorkerThreads(self.workers)
         whole = replace(each_its_own(state, algorithm.n_agents), pending=None)
         self._seat([part_of(whole, *share) for share in self._shares])
 
     @classmethod
-    def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> AsyncThreads:
-        """Open it as a setup says."""
+    def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> ScheduledEngine:
+        """Open it as a setup says; rounds in which agents choose what they send are played in one thread."""
+        if setup.schedule.name == ROUNDS and setup.schedule.talks:
+            return Scheduled.open(algorithm, state, setup)
         return cls(algorithm, state, setup.workers, setup.schedule)
 
     def _seat(self, parts: list[State]) -> None:
         """Give every worker its part of the state, and all of them rows to publish in."""
         n, D = self.algorithm.n_agents, parts[0].n_features
         size = numbers_sent(self.algorithm, D)
+        self.talk.prepare(D)
         self.published = np.zeros((n, size))
         self.versions = np.zeros((n, STRIDE), np.int64)
         self.progress = np.zeros((n, STRIDE), np.int64)
@@ -147,7 +154,12 @@ class AsyncThreads:
 
     def sent(self) -> tuple[int, int, int]:
         """Messages sent, their bytes, and how many of them were lost: none is."""
-        return self._exchanges, self._exchanges * 8 * self.published.shape[1], 0
+        messages, size, _ = self.talk.sent()
+        return messages, size, 0
+
+    def edges(self) -> np.ndarray:
+        """Sender, receiver, messages and bytes of every edge that was used."""
+        return self.talk.edges()
 
     def moments(self) -> tuple[Moment, ...]:
         """The run in seconds; the last is now."""
@@ -190,7 +202,7 @@ class AsyncThreads:
         rows = self.pool.rows.widen(self.seats[0].worker.state.n_features)
         self._scores = np.empty((len(rows) if self.shadow else 0, self.algorithm.outputs))
         first, last = self._shares[0][0], sum(self._shares[-1])
-        self.progress[first:last, 0] = self.versions[first:last, 0] // 2
+        self.progress[first:last, 0] = self.versions[first:last, 0] // 2 if self.talk.plain else 0
 
         def work(w: int) -> None:
             self.seats[w].play(chunks[w], rows, _at(self._scores))
@@ -199,13 +211,10 @@ class AsyncThreads:
             self.control[0] = 1
 
         self._crew.work(work, stop)
-        spoken = np.diff(self.wires.spoken_starts)
-        for seat, chunk in zip(self.seats, chunks, strict=True):
-            who = seat.first + chunk.agent[chunk.kind == MIX]
-            self._exchanges += int(spoken[who].sum())
         if self.schedule.record:
             self.played = [
-                PlayedTurns(c, s.first, s.log) for s, c in zip(self.seats, chunks, strict=True)
+                PlayedTurns(c.without_struck(), s.first, s.log)
+                for s, c in zip(self.seats, chunks, strict=True)
             ]
         if self.merger is not None:
             end = time.perf_counter() - self._began
@@ -251,6 +260,7 @@ class Seat:
         self.turns, self.words = np.zeros(agents, np.int64), np.zeros(words.N_WORDS, np.int64)
         self.absent = np.zeros(algorithm.n_agents, np.int64)
         self.log = np.empty(0, np.int64)
+        self.coded = np.zeros(engine.published.shape[1])
 
     def play(self, chunk: EventChunk, rows: Rows, scores: int = 0) -> None:
         """Play events; nobody waits for agents of this process when they are through with a block."""
@@ -261,7 +271,8 @@ class Seat:
         worker, examples = self.worker.at_hand(rows, scores)
         memory, kept = self._memory(chunk)
         self.words[words.LOGGED] = 0
-        play_events(worker, examples, memory, Shadow.none(), 0)
+        talk = self.engine.talk.memory(self.coded, self.first)
+        play_events(worker, examples, memory, Shadow.none(), talk, 0)
         del kept
         if self.engine.together:
             self.wait_for_nobody()

@@ -89,6 +89,11 @@ class History:
             return engine.events()
         return None if self.log is None else self.log.events(feed.passes, feed.n_streams)
 
+    def edges(self, engine: Engine) -> np.ndarray | None:
+        """Sender, receiver, messages and bytes of every edge that was used, where an engine counts them."""
+        count = getattr(engine, "edges", None)
+        return None if count is None else count()
+
     def moments(self, engine: Engine) -> tuple[Moment, ...]:
         """The run by its time, where a schedule has one, or a certificate of rounds is kept."""
         if is_scheduled(engine):

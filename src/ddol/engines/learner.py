@@ -72,7 +72,7 @@ class Learner:
         on_progress: Callable[[Progress], None] | None = None,
     ) -> None:
         self.algorithm = algorithm
-        self.setup = setup or Setup()
+        self.setup = (setup or Setup()).playing(algorithm)
         self.on_progress = on_progress
         self.on_predicted: Callable[[Block], None] | None = None
         """Called with every piece that was played, and the scores its rows were predicted with."""
@@ -340,6 +340,7 @@ class Learner:
             version=__version__,
             state=state,
             dropped=dropped,
+            edges=self.history.edges(engine),
             weight_history=None if recorded is None else recorded.history(),
             moments=self.history.moments(engine),
             events=self.history.events(engine, self.feed),

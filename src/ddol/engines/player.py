@@ -9,6 +9,7 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
+from ddol.engines.conversation import Conversation
 from ddol.engines.kernels import event_memory as words
 from ddol.engines.kernels.event_memory import EventMemory
 from ddol.engines.kernels.events import play_events
@@ -19,6 +20,7 @@ from ddol.engines.state import State, averages_together, grow, numbers_sent
 from ddol.engines.worker import KernelWorker, Partition, Snapshots, rates_of
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import PREDICT
+from ddol.schedules.schedule import ASYNC, PUSH_SUM, Schedule
 from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Rows, no_rows
 from ddol.trace import ShadowSums
@@ -37,8 +39,8 @@ class EventPlayer:
     state : State
         Copied; where all agents share one copy of the weights, each gets its own.
     wires : Wiring
-    push_sum : bool
-        Average as push-sum does.
+    schedule : Schedule, optional
+        Asynchronous if it is not given.
     shadow : ShadowLearner, optional
         Keeps what the certificate is made of.
     """
@@ -48,11 +50,14 @@ class EventPlayer:
         algorithm: Algorithm,
         state: State,
         wires: Wiring,
-        push_sum: bool = False,
+        schedule: Schedule | None = None,
         shadow: ShadowLearner | None = None,
     ) -> None:
-        check_playable(algorithm, state.n_features, push_sum)
-        self.algorithm, self.wires, self.push_sum, self.shadow = algorithm, wires, push_sum, shadow
+        schedule = schedule or Schedule(ASYNC)
+        self.push_sum = schedule.name == PUSH_SUM
+        check_playable(algorithm, state.n_features, self.push_sum)
+        self.algorithm, self.wires, self.shadow = algorithm, wires, shadow
+        self.talk = Conversation(algorithm, wires, schedule)
         n = algorithm.n_agents
         own = replace(part_of(each_its_own(state, n), 0, n), pending=None)
         self.worker = KernelWorker(algorithm, own, Partition(0, n), separate=True)
@@ -74,6 +79,7 @@ class EventPlayer:
         n, wires = self.algorithm.n_agents, self.wires
         self.size = numbers_sent(self.algorithm, self.worker.state.n_features) + self.push_sum
         self.messages = np.zeros((1 + len(self.references), self.size))
+        self.talk.prepare(self.worker.state.n_features)
         self.mass = np.ones(n if self.push_sum else 0)
         self.sums = np.zeros((n if self.push_sum else 0, self.size))
         self.heard = np.zeros((len(wires.sender) if self.push_sum else 0, self.size))
@@ -127,7 +133,7 @@ class EventPlayer:
                 if self.shadow is None
                 else self.shadow.memory(len(chunk.kind) - at, rows.dense)
             )
-            at = play_events(worker, examples, now, shadow, at)
+            at = play_events(worker, examples, now, shadow, self.talk.memory(), at)
             status = self.words[words.STATUS]
             if status == words.STOPPED:
                 seen.append((left.pop(0), self.look()))

@@ -21,7 +21,7 @@ from ddol.schedules.conditions import Conditions
 from ddol.schedules.events import ADOPT, MIX, NONE, PREDICT, RECEIVE, SEND, Events
 from ddol.schedules.linking import linked
 from ddol.schedules.rounds import RoundPlan
-from ddol.schedules.schedule import PUSH_SUM, ROUNDS, Schedule
+from ddol.schedules.schedule import ROUNDS, Schedule
 from ddol.schedules.wiring import Wiring
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block
@@ -56,7 +56,7 @@ class Scheduled:
         shadow = None
         if ShadowLearner.covers(algorithm):
             shadow = ShadowLearner(algorithm, state.n_features)
-        self.player = EventPlayer(algorithm, state, self.wires, schedule.name == PUSH_SUM, shadow)
+        self.player = EventPlayer(algorithm, state, self.wires, schedule, shadow)
         self.shadow = shadow
         given = schedule.replay is not None or schedule.own is not None
         self.clock = None if given else Clock(
@@ -74,6 +74,7 @@ class Scheduled:
         """Messages that were still under way when the run ended."""
         self._sent = 0
         self._time = 0.0
+        self._over = False
 
     @classmethod
     def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> ScheduledEngine:
@@ -113,6 +114,7 @@ class Scheduled:
         else:
             pieces = self._play_list()
         self.player.end()
+        self._over = True
         return self._with_now(pieces, before)
 
     def state(self) -> State:
@@ -127,9 +129,16 @@ class Scheduled:
         """Primal weights of all agents: (N, outputs, D), or of the copy that they share."""
         return self.player.worker.weights() if self._rounds is None else self._rounds.weights()
 
+    def edges(self) -> np.ndarray | None:
+        """Sender, receiver, messages and bytes of every edge that was used."""
+        return None if self._rounds is not None else self.player.talk.edges()
+
     def sent(self) -> tuple[int, int, int]:
         """Messages sent, their bytes, and how many of them were lost."""
         state = self.player.worker.state
+        if not self.player.talk.plain:
+            messages, size, arrived = self.player.talk.sent()
+            return messages, size, messages - arrived if self._over else 0
         each = 8 * (numbers_sent(self.algorithm, state.n_features) + self.player.push_sum)
         if self.clock is not None:
             return self.clock.sent, self.clock.sent * each, self.clock.lost + self._stranded
@@ -147,7 +156,7 @@ class Scheduled:
         """What happened, with rows numbered as in the whole data; None where nothing was kept."""
         if not self.schedule.record:
             return None
-        whole = Events.joined(self.recorded)
+        whole = Events.joined(self.recorded).without_struck()
         if self.clock is None:
             return whole
         numbers = self.pool.numbers.in_the_data(self.passes, self.n_streams)
@@ -185,9 +194,6 @@ class Scheduled:
         return pieces
 
     def _play(self, chunk: EventChunk) -> Snapshots:
-        if self.schedule.record and self.clock is not None:
-            made = chunk.events(self.wires)
-            self.recorded.append(Events(*(array.copy() for array in vars(made).values())))
         turns = int(np.count_nonzero(chunk.kind == PREDICT))
         played, N = int(self.player.turns.sum()), self.algorithm.n_agents
         points, point = [], next_point(played // N)
@@ -197,6 +203,9 @@ class Scheduled:
             point = next_point(point)
         seen = self.player.play(chunk, self.pool.rows, self.pool.where, self.pool.first, points)
         self._time = float(chunk.time[-1])
+        if self.schedule.record:
+            made = chunk.events(self.wires)
+            self.recorded.append(Events(*(array.copy() for array in vars(made).values())))
         self._keep(seen, chunk, turns, played)
         return seen
 
@@ -230,10 +239,12 @@ class Scheduled:
         )
         sends = np.bincount(events.agent[events.kind == SEND], minlength=self.algorithm.n_agents)
         self._sent = self._received if in_pairs else int(sends @ self.player.spoken)
-        self.recorded.append(events)
+        self.player.talk.read(events, in_pairs)
         plan = RoundPlan(self.wires, self.algorithm.period, self.algorithm.delay)
-        table = None if self.player.push_sum else plan.table_of(events)
+        by_events = self.player.push_sum or not self.player.talk.plain
+        table = None if by_events else plan.table_of(events)
         if table is not None:
+            self.recorded.append(events)
             return [self._play_rounds(table)]
         return [self._play(chunk)] if len(events) else []
 

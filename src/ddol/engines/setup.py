@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from ddol.algorithm import Algorithm
 from ddol.engines.kinds import EngineKind
 from ddol.schedules.schedule import Schedule
 
@@ -38,6 +39,17 @@ class Setup:
     address: str | None = None
     on_lost: str = "wait"
     schedule: Schedule = field(default_factory=Schedule)
+
+    def playing(self, algorithm: Algorithm) -> Setup:
+        """The same for an algorithm, which may ask for events where everybody else plays rounds."""
+        if not algorithm.chooses_messages or self.schedule.talks:
+            return self
+        if self.engine_name not in ("local", "threads"):
+            raise ValueError(
+                "`talk`, `compress`, `talk_to` and `teach` are for the engines local and threads; on "
+                f"{self.engine_name} everybody sends to all neighbours"
+            )
+        return replace(self, schedule=replace(self.schedule, talks=True))
 
     @property
     def engine_name(self) -> str:

@@ -12,7 +12,7 @@ from ddol.compiled import packed
 from ddol.schedules import clock_kernel as kernel
 from ddol.schedules.clock_kernel import ClockMemory
 from ddol.schedules.conditions import Conditions, Draw
-from ddol.schedules.events import NONE, Events
+from ddol.schedules.events import NONE, STRUCK, Events
 from ddol.schedules.wiring import Wiring, walk_chances
 
 SCHEDULES = {
@@ -50,6 +50,12 @@ class EventChunk(NamedTuple):
         """The same as a list, with rows as they are numbered here."""
         peer = np.where(self.wire >= 0, wires.sender[self.wire], NONE).astype(np.int32)
         return Events(self.kind, self.agent, peer, self.row, self.time)
+
+    def without_struck(self) -> EventChunk:
+        """The events that happened."""
+        kept = self.kind != STRUCK
+        columns = {name: getattr(self, name)[kept] for name in self._fields[:6]}
+        return self if kept.all() else self._replace(**columns)
 
 
 class Clock:

@@ -141,10 +141,14 @@ class Conditions:
     def is_calm(self) -> bool:
         """Whether nothing differs from rounds in which everybody is there and hears everything."""
         still = isinstance(self.latency, Draw) and self.latency.is_zero
-        kept = not isinstance(self.drop, np.ndarray) and self.drop == 0.0
         even = isinstance(self.speed, Draw) and self.speed.kind == CONSTANT
-        there = self.churn is None and not self.partitions
-        return still and kept and even and there and self.is_prompt
+        return still and even and not self.loses and self.is_prompt
+
+    @property
+    def loses(self) -> bool:
+        """Whether messages may not arrive."""
+        kept = not isinstance(self.drop, np.ndarray) and self.drop == 0.0
+        return not kept or self.churn is not None or bool(self.partitions)
 
     @property
     def is_prompt(self) -> bool:

@@ -26,6 +26,8 @@ from numpy.typing import NDArray
 
 PREDICT, ANSWER, SEND, RECEIVE, MIX, PROJECT, LEAVE, JOIN, ADOPT = range(9)
 NAMES = ("predict", "answer", "send", "receive", "mix", "project", "leave", "join", "adopt")
+STRUCK = -1
+"""In the place of the kind of an event that did not happen, since an agent had nothing to say."""
 NONE = -1
 """In the place of a row, a peer or a message where there is none."""
 
@@ -163,6 +165,16 @@ class Events:
     def count(self, kind: int) -> int:
         """How many events are of a kind."""
         return int(np.count_nonzero(self.kind == kind))
+
+    def without_struck(self) -> Events:
+        """The events that happened; messages are named by their places among these."""
+        kept = self.kind != STRUCK
+        if kept.all():
+            return self
+        places = np.cumsum(kept) - 1
+        received = (self.kind == RECEIVE) & (self.row >= 0)
+        row = np.where(received, places[np.where(received, self.row, 0)], self.row)
+        return Events(*(column[kept] for column in (self.kind, self.agent, self.peer, row, self.time)))
 
     def same_as(self, other: Events) -> bool:
         """Whether both say that the same happens, at whatever times."""

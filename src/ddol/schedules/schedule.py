@@ -40,6 +40,8 @@ class Schedule:
     patient : bool
         Each agent has a copy of its learner for every answer under way, so that none learns late; on the
         engine local, with all examples in memory.
+    talks : bool
+        Agents choose what they send, as their algorithm says, which is known on the way only.
     certificate : bool
         Keep the regret certificate of rounds, too; wherever events are played there is one.
 
@@ -57,6 +59,7 @@ class Schedule:
     record: bool = False
     certificate: bool = False
     patient: bool = False
+    talks: bool = False
 
     def __post_init__(self) -> None:
         if self.name not in SCHEDULES:
@@ -79,7 +82,7 @@ class Schedule:
     def plays_events(self) -> bool:
         """Whether a run needs more than rounds."""
         special = self.name != ROUNDS or not self.conditions.is_calm
-        return special or self.is_given or self.patient
+        return special or self.is_given or self.patient or self.talks
 
 
 def schedule_of(

@@ -380,7 +380,7 @@ class Adaptive(Update):
         """Statistics, then weights, √P and room for a step."""
         own = (Field("u", LOCAL), Field("root", LOCAL, TINY), Field("move", LOCAL))
         message = (LINEAR, LINEAR, *at.STATISTICS)
-        return Layout(at.ROWS + own, at.SCALARS, message, collected=_SUMS)
+        return Layout(at.ROWS + own, at.SCALARS, message, _SUMS, statistics=at.COUNTED)
 
     def loops(self, space: str) -> Loops:
         """The loops of this module."""

@@ -269,7 +269,7 @@ class Coin(Update):
         """Statistics, then the coins."""
         own = tuple(Field(name, LOCAL) for name in ("theta", "sizes", "reward", "mark"))
         message = (LINEAR, LINEAR, LINEAR, *at.STATISTICS)
-        return Layout(at.ROWS + own, at.SCALARS, message, collected=_SUMS)
+        return Layout(at.ROWS + own, at.SCALARS, message, _SUMS, statistics=at.COUNTED)
 
     def loops(self, space: str) -> Loops:
         """The loops of this module."""

@@ -173,6 +173,9 @@ class Layout:
         Rows of maxima that `absorb` collects.
     whole : bool
         A message needs all features at once.
+    statistics : (rows, scalars)
+        The last rows of a message, and the first scalars, that count examples: they change slowly, and may be sent
+        apart from the others.
 
     Examples
     --------
@@ -187,6 +190,7 @@ class Layout:
     collected: int | None = None
     maxima: int = 0
     whole: bool = False
+    statistics: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
         for name in ("rows", "scalars"):

@@ -67,6 +67,8 @@ SCALARS = (
 )
 STATISTICS = (LINEAR,) * 3
 """Rows of a message: filled, sum, squares."""
+COUNTED = (len(STATISTICS), OWN_SUMS)
+"""Rows and scalars of a message that count examples and answers."""
 
 # Parameters, in front of an update's own.
 KEEP, REGRESSION, OWN_PARAMETERS = range(3)

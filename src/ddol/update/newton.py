@@ -319,7 +319,9 @@ class Newton(Update):
         own = tuple(Field(name, LOCAL) for name in names)
         message = (LINEAR,) * (_triangle_rows(n_features) + 1) + at.STATISTICS
         collected = _TRIANGLE + _triangle_rows(n_features)
-        return Layout(at.ROWS + own, at.SCALARS, message, collected, whole=True)
+        return Layout(
+            at.ROWS + own, at.SCALARS, message, collected, whole=True, statistics=at.COUNTED
+        )
 
     def start(self, n_features: int) -> Vector:
         """A is the identity."""

@@ -25,6 +25,7 @@ from ddol.engines.kernels.event_memory import (
     ABORTED,
     CROWDED,
     FREE,
+    LOGGED,
     OTHER_MATRIX,
     PLAYED,
     STATUS,
@@ -44,9 +45,10 @@ from ddol.engines.kernels.layout import (
     squares_of,
     vector_at,
 )
-from ddol.engines.kernels.messages import listen, receive, show, wait_for_others, write_down
+from ddol.engines.kernels.messages import listen, receive, wait_for_others, write_down
 from ddol.engines.kernels.predict import ask_for_answer, observe_example, predict_example
 from ddol.engines.kernels.shadow import NO_SHADOW, Shadow, follow
+from ddol.engines.kernels.talking import EVERYTHING, Talk, count_spoken, hear, say, show
 from ddol.engines.kernels.update import answer_example, finish_copy
 from ddol.schedules.events import (
     ADOPT,
@@ -58,6 +60,7 @@ from ddol.schedules.events import (
     PROJECT,
     RECEIVE,
     SEND,
+    STRUCK,
 )
 
 _AHEAD = 24  # events
@@ -134,6 +137,55 @@ def _project(worker, memory, a):
         finish_copy(worker, a, max(integers(memory.turns)[a], 1), _eta(memory, a))
 
 
+# --- messages that may be left out ---------------------------------------------------------------
+
+
+@inner
+def _send(worker, memory, talk, a, slot, e):
+    """An agent sends, if it has something to say."""
+    pieces = EVERYTHING
+    if worker.rules.n_agents == 1:
+        return  # nobody hears it
+    if memory.live:
+        pieces = show(worker, memory, talk, a)
+    elif talk.plain:
+        write_down(worker, memory, a, slot)
+        count_spoken(talk, a, 8 * memory.size)
+    else:
+        pieces = say(worker, memory, talk, a, slot, integers(memory.row)[e])
+    if pieces == 0:
+        bytes_at(memory.kind)[e] = STRUCK
+    elif pieces != EVERYTHING:
+        integers(memory.row)[e] = pieces
+
+
+@inner
+def _receive(memory, talk, a, wire, slot, e):
+    """What was sent arrives; where nothing was, this did not happen."""
+    if receive(memory, a, wire, slot, integers(memory.row)[e]):
+        hear(memory, talk, a, wire)
+    else:
+        bytes_at(memory.kind)[e] = STRUCK
+
+
+@inner
+def _mix(worker, memory, talk, a, wire, e):
+    """An agent averages; where agents may be silent, only if there is something new."""
+    logged = integers(memory.words)[LOGGED]
+    if memory.live and listen(memory, a):
+        integers(talk.news)[a] = 1
+    if not talk.chooses or integers(talk.news)[a] != 0:
+        integers(talk.news)[a] = 0
+        if worker.rules.n_agents > 1:  # alone it has nothing to average
+            mix(worker, memory, a, wire)
+        _project(worker, memory, a)
+        return
+    integers(memory.words)[LOGGED] = logged
+    bytes_at(memory.kind)[e] = PROJECT if talk.projects else STRUCK
+    if talk.projects:
+        _project(worker, memory, a)
+
+
 # --- one event after the other -------------------------------------------------------------------
 
 
@@ -143,7 +195,7 @@ def _obstacle(memory, kind, a, slot):
     words = integers(memory.words)
     if kind == PREDICT and words[TURNS] >= memory.stop_at:
         return STOPPED
-    if kind == SEND and slot >= 0 and words[FREE] == 0:
+    if kind == SEND and words[FREE] == 0 and not memory.live:
         return CROWDED
     if kind == MIX and memory.live and memory.staleness >= 0 and wait_for_others(memory, a):
         return ABORTED
@@ -162,7 +214,7 @@ def _fetch_ahead(worker, examples, memory, e):
 
 
 @inner
-def _play(worker, examples, memory, shadow, first):
+def _play(worker, examples, memory, shadow, talk, first):
     """Play events from the first on; where it ended, with the reason in STATUS."""
     for e in range(first, memory.n):
         _fetch_ahead(worker, examples, memory, e + _AHEAD)
@@ -177,20 +229,11 @@ def _play(worker, examples, memory, shadow, first):
         elif kind == ANSWER:
             _learn(worker, examples, memory, a, slot, row)
         elif kind == RECEIVE:
-            receive(memory, a, wire, slot, row)
+            _receive(memory, talk, a, wire, slot, e)
         elif kind == SEND:
-            if worker.rules.n_agents == 1:
-                continue  # nobody hears it
-            if memory.live:
-                show(worker, memory, a)
-            else:
-                write_down(worker, memory, a, slot)
+            _send(worker, memory, talk, a, slot, e)
         elif kind == MIX:
-            if memory.live:
-                listen(memory, a)
-            if worker.rules.n_agents > 1:  # alone it has nothing to average
-                mix(worker, memory, a, wire)
-            _project(worker, memory, a)
+            _mix(worker, memory, talk, a, wire, e)
         elif kind == PROJECT:
             _project(worker, memory, a)
         elif kind == ADOPT:
@@ -203,19 +246,21 @@ def _play(worker, examples, memory, shadow, first):
     return memory.n
 
 
-@entry("int64(struct*, struct*, struct*, struct*, int64)")
-def _events(worker, examples, memory, shadow, first):
+@entry("int64(struct*, struct*, struct*, struct*, struct*, int64)")
+def _events(worker, examples, memory, shadow, talk, first):
     return _play(
         unpacked(Worker, worker),
         unpacked(Examples, examples),
         unpacked(EventMemory, memory),
         unpacked(Shadow, shadow),
+        unpacked(Talk, talk),
         first,
     )
 
 
 def play_events(
-    worker: bytes, examples: bytes, memory: EventMemory, shadow: Shadow, first: int
+    worker: bytes, examples: bytes, memory: EventMemory, shadow: Shadow, talk: Talk, first: int
 ) -> int:
     """Play events from the first on; the place at which playing ended (see `STATUS`)."""
-    return int(_events(worker, examples, packed(memory), packed(shadow), first))
+    others = packed(memory), packed(shadow), packed(talk)
+    return int(_events(worker, examples, *others, first))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from ddol.compiled import (
     atomic_load,
-    atomic_store,
     floats,
     inner,
     integers,
@@ -18,7 +17,7 @@ from ddol.compiled import (
 )
 from ddol.engines.kernels.average import write_message
 from ddol.engines.kernels.event_memory import FREE, LEAST_MASS, LOGGED
-from ddol.engines.kernels.published import STRIDE, publish, read_newest
+from ddol.engines.kernels.published import STRIDE, read_newest
 
 
 @inner
@@ -77,31 +76,23 @@ def write_down(worker, memory, a, slot):
 
 @inner
 def receive(memory, a, wire, slot, place):
-    """A message comes into the mailbox, unless a newer one is there or nobody is."""
-    if integers(memory.absent)[a] != 0 or place <= integers(memory.version)[wire]:
-        return
+    """A message comes into the mailbox, unless a newer one is there or nobody is; whether there was one."""
     message, box = integers(memory.under_way)[slot], integers(memory.box)
-    integers(memory.references)[message] += 1
-    release(memory, box[wire])
-    box[wire] = message
-    integers(memory.version)[wire] = place
-
-
-@inner
-def show(worker, memory, a):
-    """Publish what an agent shares."""
-    own, i = own_at(memory), memory.first_agent + a
-    write_message(worker, a, own)
-    target = memory.published + 8 * i * memory.size
-    version = publish(integers(memory.versions), i, own, target, memory.size)
-    atomic_store(integers(memory.progress), STRIDE * i, version)
+    if message < 0:
+        return False
+    if integers(memory.absent)[a] == 0 and place > integers(memory.version)[wire]:
+        integers(memory.references)[message] += 1
+        release(memory, box[wire])
+        box[wire] = message
+        integers(memory.version)[wire] = place
+    return True
 
 
 @inner
 def listen(memory, a):
-    """Copy what neighbours have published last; their messages are numbered by wire."""
+    """Copy what neighbours have published last, numbered by wire; whether there was anything new."""
     box, version = integers(memory.box), integers(memory.version)
-    versions, words = integers(memory.versions), integers(memory.words)
+    versions, words, news = integers(memory.versions), integers(memory.words), False
     for wire in range(integers(memory.starts)[a], integers(memory.starts)[a + 1]):
         i, place = integers(memory.sender)[wire], wire - integers(memory.starts)[0]
         if i != memory.first_agent + a:
@@ -110,9 +101,11 @@ def listen(memory, a):
             known = version[place]
             version[place] = read_newest(versions, i, source, target, memory.size, known)
             box[place] = place if version[place] > 0 else -1
+            news = news or version[place] > known
         if memory.log != 0:
             integers(memory.log)[words[LOGGED]] = version[place]
             words[LOGGED] += 1
+    return news
 
 
 @inner

@@ -1,0 +1,124 @@
+"""What agents have said to each other in a run of events: last messages, and counts of every edge."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.communicate.talking import PLAIN, TOP
+from ddol.engines.kernels.talking import Talk
+from ddol.engines.state import layout_of, n_states, numbers_sent
+from ddol.schedules.events import SEND, Events
+from ddol.schedules.schedule import ROUNDS, Schedule
+from ddol.schedules.wiring import Wiring
+from ddol.update.contract import Interpreted
+
+IN_PAIRS = ("gossip", "walk")
+"""Schedules in which a message goes to one neighbour."""
+
+
+class Conversation:
+    """Who has said what, and how often.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        On its network, with the rules by which agents talk.
+    wires : Wiring
+    schedule : Schedule
+    """
+
+    def __init__(self, algorithm: Algorithm, wires: Wiring, schedule: Schedule) -> None:
+        check_talking(algorithm, schedule)
+        self.algorithm, self.wires = algorithm, wires
+        self.pairs = schedule.name in IN_PAIRS
+        self.chooses = algorithm.talk is not None and schedule.replay is None
+        self.pieces_named = False
+        """Whether a recording says which pieces were sent."""
+        self.projects = schedule.name == ROUNDS and algorithm.period == 1
+        n = algorithm.n_agents
+        self.last, self.news = np.full(n, -1, np.int64), np.zeros(n, np.int64)
+        self.messages, self.bytes, self.arrived = (np.zeros(len(wires.sender), np.int64) for _ in range(3))
+
+    @property
+    def plain(self) -> bool:
+        """Whether everybody sends everything, as it is."""
+        return not (self.chooses or self.pieces_named or self.algorithm.compress is not None)
+
+    def prepare(self, n_features: int) -> None:
+        """Make room for messages of so many features."""
+        algorithm = self.algorithm
+        self.layout = layout_of(algorithm, n_features)
+        compress = algorithm.compress
+        self.code = PLAIN if compress is None else compress.code
+        self.most = 0 if compress is None else compress.features(n_features)
+        self.sizes = np.zeros(n_features if self.code != PLAIN else 0)
+        self.origin = _first_message(algorithm, n_features)
+
+    def read(self, events: Events, pairs: bool) -> None:
+        """Look what a given list says about its messages, which may all go to one neighbour each."""
+        self.pairs = pairs
+        sends = events.kind == SEND
+        self.pieces_named = bool((events.row[sends] >= 0).any())
+
+    def memory(self, coded: np.ndarray | None = None, first: int = 0) -> Talk:
+        """All of it by address; ``first`` is the first agent of a thread, ``coded`` its room for a message."""
+        talk, wires, layout = self.algorithm.talk, self.wires, self.layout
+        return Talk(
+            plain=self.plain, chooses=self.chooses, code=self.code, most=self.most,
+            threshold=float("inf") if talk is None else talk.threshold,
+            statistics=layout.statistics[0], counts=layout.statistics[1], projects=self.projects,
+            origin=_at(self.origin), last=_at(self.last), news=_at(self.news) + 8 * first,
+            sizes=_at(self.sizes), spoken_starts=_at(wires.spoken_starts), spoken=_at(wires.spoken),
+            pairs=self.pairs, coded=0 if coded is None else _at(coded),
+            messages=_at(self.messages), bytes=_at(self.bytes), arrived=_at(self.arrived),
+        )  # fmt: skip
+
+    def sent(self) -> tuple[int, int, int]:
+        """Messages sent, their bytes, and how many of them have arrived."""
+        return int(self.messages.sum()), int(self.bytes.sum()), int(self.arrived.sum())
+
+    def edges(self) -> np.ndarray:
+        """Sender, receiver, messages and bytes of every edge that was used: (edges, 4)."""
+        used = np.flatnonzero(self.messages)
+        wires = self.wires.sender, self.wires.listener, self.messages, self.bytes
+        return np.column_stack([column[used] for column in wires])
+
+
+def check_talking(algorithm: Algorithm, schedule: Schedule) -> None:
+    """Refuse rules of talking that do not go with a schedule or its conditions."""
+    named = schedule.name not in (*IN_PAIRS, "push-sum")
+    if not named and algorithm.talk is not None:
+        raise ValueError(
+            f"`talk` is for rounds and async; in {schedule.name} a schedule says who meets whom"
+        )
+    compress, conditions = algorithm.compress, schedule.conditions
+    if compress is not None and schedule.name == "push-sum":
+        raise ValueError("`compress` would bias the sums of push-sum; use the schedule async")
+    if compress is None or not compress.has_memory:
+        return
+    if not named:
+        raise ValueError(
+            f"`compress`: {compress.kind} sends differences to what all neighbours have heard; in {schedule.name} "
+            "they hear different things; use float32"
+        )
+    if conditions.loses:
+        raise ValueError(
+            f"`compress`: {compress.kind} sends differences, and one that is lost is missing ever after; use "
+            "float32 where messages are lost or agents are away"
+        )
+
+
+def _first_message(algorithm: Algorithm, n_features: int) -> np.ndarray:
+    """What an agent would send that has seen nothing."""
+    loops = Interpreted(algorithm.update, algorithm.average, n_features)
+    rows, scalars = loops.to_message(algorithm.update.start(n_features))
+    whole = np.concatenate([rows.ravel(), scalars])
+    found = np.tile(whole, n_states(algorithm))
+    assert len(found) == numbers_sent(algorithm, n_features)
+    return found
+
+
+def _at(array: np.ndarray) -> int:
+    """Address of an array; 0 of an empty one."""
+    return int(array.ctypes.data) if array.size else 0
