@@ -374,7 +374,9 @@ class Trace:
             receivers, senders = np.nonzero(self.algorithm.mixing.dense())
             apart = senders != receivers
             counts = np.array([self.messages, self.bytes_sent]) // np.count_nonzero(apart)
-            counted = np.column_stack([senders, receivers, *np.tile(counts[:, None], len(apart))])[apart]
+            counted = np.column_stack([senders, receivers, *np.tile(counts[:, None], len(apart))])[
+                apart
+            ]
         return {} if counted is None else {(i, j): (n, size) for i, j, n, size in counted.tolist()}
 
     def to_dict(self) -> dict[str, Any]:

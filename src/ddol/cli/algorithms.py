@@ -38,6 +38,10 @@ def build(options: LearnOptions, seed: int, n_classes: int = 2) -> Algorithm:
         "period": options.period,
         "delay": options.delay,
         "query": options.query,
+        "talk": options.talk,
+        "compress": options.compress,
+        "talk_to": options.talk_to,
+        "teach": options.teach,
     }
     if options.average is not None:
         places["average"] = _average(options, name, algorithm)

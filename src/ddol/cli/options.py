@@ -61,6 +61,17 @@ class LearnOptions:
     period: int = 1
     delay: int = 0
     query: str | None = None
+    talk: str | None = None
+    compress: str | None = None
+    talk_to: str | None = None
+    teach: str | None = None
+
+    @property
+    def talks(self) -> bool:
+        """Whether agents are told to choose what they send, which needs events."""
+        return any(
+            rule is not None for rule in (self.talk, self.compress, self.talk_to, self.teach)
+        )
 
 
 @dataclass(frozen=True)

@@ -127,9 +127,9 @@ class ScheduleOptions:
             patient=self.patient,
         )
 
-    def check(self, checkpoint: str | None, batch: int) -> None:
+    def check(self, checkpoint: str | None, batch: int, talks: bool = False) -> None:
         """Refuse what does not go together, before any work is done."""
-        special = self.to_schedule().plays_events
+        special = self.to_schedule().plays_events or talks
         if batch > 1 and (special or self.record is not None):
             raise DataError(
                 f"schedules and recordings are of one example a turn, --batch is {batch}; leave it out"

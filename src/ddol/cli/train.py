@@ -195,7 +195,7 @@ def _keep_memory() -> None:
 def check(options: TrainOptions, leads: bool = True) -> None:
     """Refuse what cannot end well, before any work is done."""
     run, data = options.run, options.data
-    options.schedule.check(run.checkpoint, options.learn.batch)
+    options.schedule.check(run.checkpoint, options.learn.batch, options.learn.talks)
     if run.resume and run.checkpoint is None:
         raise DataError("--resume needs --checkpoint DIR, the folder of the earlier run")
     if run.every is not None and run.checkpoint is None:
@@ -227,8 +227,10 @@ def _check_predictions(options: TrainOptions) -> None:
         raise DataError(
             f"--predictions does not go with --engine {options.run.engine}; use local or threads"
         )
-    if options.schedule.to_schedule().plays_events:
-        raise DataError("--predictions goes with --schedule rounds only; leave one out")
+    if options.schedule.to_schedule().plays_events or options.learn.talks:
+        raise DataError(
+            "--predictions goes with --schedule rounds in which everybody talks; leave one out"
+        )
     if options.learn.algorithm in ("drwm", "rwma"):
         raise DataError(
             f"--predictions does not go with --algorithm {options.learn.algorithm}, which draws what "

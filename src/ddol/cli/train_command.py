@@ -120,6 +120,34 @@ _QUIET = "quiet"
     help="Ask for at most the share s of the answers; other rules: b:1, adaptive:1, unbiased:1, "
     "random:0.2, experts; +neighbours asks them first.",
 )
+@option(
+    NETWORK,
+    "--talk",
+    metavar="RULE",
+    show_default="always",
+    help="Send always, never, or drift:E: what has moved by more than E/√t since it was sent.",
+)
+@option(
+    NETWORK,
+    "--compress",
+    metavar="CODE",
+    show_default="none",
+    help="Messages in float32, 8bit, or top:K: the K features that changed most.",
+)
+@option(
+    NETWORK,
+    "--talk-to",
+    metavar="k",
+    show_default="all",
+    help="Send to k neighbours: those that disagree most; k:loss: those that do best.",
+)
+@option(
+    NETWORK,
+    "--teach",
+    metavar="k",
+    show_default="nobody",
+    help="Send examples to at most k neighbours whom they help; k:gradients: gradients alone.",
+)
 # What happens when.
 @schedule_options
 # The data.

@@ -26,9 +26,10 @@ DISAGREEMENT, LOSS = "disagreement", "loss"
 class Talking:
     """When an agent sends: when its state has moved far enough since it last did.
 
-    What is sent in one piece (weights with their scales, or statistics of the features) has moved by the largest
-    share ‖m − m_sent‖²/‖m − m_start‖² of its rows: squares of distances, as mirror descent measures them,
-    free of units. In its n-th turn an agent sends the pieces that have moved by more than E/√n.
+    What is sent in one piece (weights with their scales, or statistics of the features) has moved by the
+    largest share ‖m − m_sent‖²/‖m − m_start‖² of its rows: squares of distances, as mirror descent
+    measures them, free of units. In its n-th turn an agent sends the pieces that have moved by more than
+    E/√n.
 
     Parameters
     ----------
@@ -55,8 +56,8 @@ class Compression:
     Parameters
     ----------
     kind : "float32", "top" or "8bit"
-        ``top`` and ``8bit`` write differences to what was sent before, so that what one message leaves out is in
-        the next (error feedback).
+        ``top`` and ``8bit`` write differences to what was sent before, so that what one message leaves out
+        is in the next (error feedback).
     most : float
         Of ``top``: features of a message, or below 1 their share.
     """
@@ -97,8 +98,8 @@ class Partners:
     ----------
     k : int
     by : "disagreement" or "loss"
-        Largest recent |difference of scores| on the agent's own examples, by what it last heard of theirs; or lowest
-        recent loss there.
+        Largest recent |difference of scores| on the agent's own examples, by what it last heard of
+        theirs; or lowest recent loss there.
     """
 
     k: int
@@ -228,5 +229,7 @@ def _number(name: str, text: str, number: Any) -> float:
     except ValueError:
         found = math.nan
     if not found >= 0.0:
-        raise ValueError(f"`{name}`: found {text!r}, expected a number of at least 0 behind the colon")
+        raise ValueError(
+            f"`{name}`: found {text!r}, expected a number of at least 0 behind the colon"
+        )
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.communicate.talking import PLAIN, TOP
+from ddol.communicate.talking import PLAIN, compression_of, talking_of
 from ddol.engines.kernels.talking import Talk
 from ddol.engines.state import layout_of, n_states, numbers_sent
 from ddol.schedules.events import SEND, Events
@@ -38,7 +38,9 @@ class Conversation:
         self.projects = schedule.name == ROUNDS and algorithm.period == 1
         n = algorithm.n_agents
         self.last, self.news = np.full(n, -1, np.int64), np.zeros(n, np.int64)
-        self.messages, self.bytes, self.arrived = (np.zeros(len(wires.sender), np.int64) for _ in range(3))
+        self.messages, self.bytes, self.arrived = (
+            np.zeros(len(wires.sender), np.int64) for _ in range(3)
+        )
 
     @property
     def plain(self) -> bool:
@@ -49,7 +51,7 @@ class Conversation:
         """Make room for messages of so many features."""
         algorithm = self.algorithm
         self.layout = layout_of(algorithm, n_features)
-        compress = algorithm.compress
+        compress = compression_of(algorithm.compress)
         self.code = PLAIN if compress is None else compress.code
         self.most = 0 if compress is None else compress.features(n_features)
         self.sizes = np.zeros(n_features if self.code != PLAIN else 0)
@@ -62,8 +64,8 @@ class Conversation:
         self.pieces_named = bool((events.row[sends] >= 0).any())
 
     def memory(self, coded: np.ndarray | None = None, first: int = 0) -> Talk:
-        """All of it by address; ``first`` is the first agent of a thread, ``coded`` its room for a message."""
-        talk, wires, layout = self.algorithm.talk, self.wires, self.layout
+        """All of it by address; ``first`` is the first agent of a thread, ``coded`` its room."""
+        talk, wires, layout = talking_of(self.algorithm.talk), self.wires, self.layout
         return Talk(
             plain=self.plain, chooses=self.chooses, code=self.code, most=self.most,
             threshold=float("inf") if talk is None else talk.threshold,
@@ -92,17 +94,17 @@ def check_talking(algorithm: Algorithm, schedule: Schedule) -> None:
         raise ValueError(
             f"`talk` is for rounds and async; in {schedule.name} a schedule says who meets whom"
         )
-    compress, conditions = algorithm.compress, schedule.conditions
+    compress = compression_of(algorithm.compress)
     if compress is not None and schedule.name == "push-sum":
         raise ValueError("`compress` would bias the sums of push-sum; use the schedule async")
     if compress is None or not compress.has_memory:
         return
     if not named:
         raise ValueError(
-            f"`compress`: {compress.kind} sends differences to what all neighbours have heard; in {schedule.name} "
-            "they hear different things; use float32"
+            f"`compress`: {compress.kind} sends differences to what all neighbours have heard; in "
+            f"{schedule.name} they hear different things; use float32"
         )
-    if conditions.loses:
+    if schedule.conditions.loses:
         raise ValueError(
             f"`compress`: {compress.kind} sends differences, and one that is lost is missing ever after; use "
             "float32 where messages are lost or agents are away"

@@ -174,7 +174,9 @@ class Events:
         places = np.cumsum(kept) - 1
         received = (self.kind == RECEIVE) & (self.row >= 0)
         row = np.where(received, places[np.where(received, self.row, 0)], self.row)
-        return Events(*(column[kept] for column in (self.kind, self.agent, self.peer, row, self.time)))
+        return Events(
+            *(column[kept] for column in (self.kind, self.agent, self.peer, row, self.time))
+        )
 
     def same_as(self, other: Events) -> bool:
         """Whether both say that the same happens, at whatever times."""

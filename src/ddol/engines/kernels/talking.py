@@ -1,8 +1,8 @@
 """What an agent says, and when: pieces of its message that have moved, coded as wished.
 
-A message consists, for each weight vector, of rows of D numbers and of scalars. Its last rows and first scalars
-may be statistics of the features, which change slowly: they are a piece of their own. What an agent leaves out of
-a message stays as it was in the one before, for the sender and for whoever hears it.
+A message consists, for each weight vector, of rows of D numbers and of scalars. Its last rows and first
+scalars may be statistics of the features, which change slowly: they are a piece of their own. What an agent
+leaves out of a message stays as it was in the one before, for the sender and for whoever hears it.
 """
 
 # Signatures say the types of compiled functions.
@@ -37,7 +37,7 @@ _THREE_BITS, _SEVEN_BITS = -(1 << 49), -(1 << 45)
 """What is left of a number with so many bits behind its leading one."""
 _MANTISSA = 52
 _EXPONENTS = 15
-"""Powers of two in a row of 8 bits: sign, 4 bits for the exponent (one of them for 0), 3 behind the leading one."""
+"""Powers of two in a row of 8 bits: a sign, 4 bits for the exponent (one of them for 0), and 3 more."""
 
 
 class Talk(NamedTuple):
@@ -217,7 +217,7 @@ def _measure_features(worker, talk, own, before, pieces):
 
 @inner
 def _largest_but(sizes, n, k):
-    """The k-th largest of n numbers that are not negative: bit by bit, as their order is that of their bits."""
+    """The k-th largest of n numbers ≥ 0: bit by bit, since they are ordered as their bits are."""
     word = 0
     for place in range(62, -1, -1):
         least, count = word | (1 << place), 0

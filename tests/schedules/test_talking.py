@@ -1,0 +1,121 @@
+"""Agents that choose what they send: limits to the bit, recordings, counts, codes, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ddol
+from ddol.schedules.events import MIX, RECEIVE, SEND
+
+RNG = np.random.default_rng(3)
+X = RNG.standard_normal((1_200, 6))
+Y = np.sign(X @ RNG.standard_normal(6) + 0.5 * RNG.standard_normal(1_200))
+ALGORITHMS = [ddol.dogd(radius=5.0), ddol.adaptive(), ddol.doeg()]
+
+
+def played(algorithm, **options):
+    return ddol.run(algorithm, (X, Y), ddol.ring(5), **options)
+
+
+def same(first, second):
+    assert np.array_equal(first.weights, second.weights)
+    assert np.array_equal(first.mistakes, second.mistakes)
+    assert np.array_equal(first.loss, second.loss)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: a.name)
+@pytest.mark.parametrize(
+    "options", [{"talk": "drift:0"}, {"talk": "always"}, {"compress": "top:6"}]
+)
+def test_limits_that_change_nothing(algorithm, options):
+    same(played(algorithm), played(algorithm, **options))
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda a: a.name)
+def test_who_never_talks_is_alone(algorithm):
+    silent = played(algorithm, talk="drift:inf")
+    same(played(algorithm, period=10**6), silent)
+    assert (silent.messages, silent.bytes_sent, silent.traffic) == (0, 0, {})
+    same(silent, played(algorithm, talk="never"))
+
+
+@pytest.mark.parametrize("schedule", ["rounds", "async"])
+@pytest.mark.parametrize("compress", [None, "float32", "8bit", "top:2"])
+def test_a_recording_of_silence_plays_again(schedule, compress):
+    algorithm = ddol.adaptive()
+    options = {"talk": "drift:0.5", "compress": compress}
+    first = played(algorithm, schedule=schedule, record=True, **options)
+    again = played(algorithm, replay=first.events, **options)
+    same(first, again)
+    assert (first.messages, first.bytes_sent) == (again.messages, again.bytes_sent)
+    assert first.events.count(SEND) < first.events.count(MIX) + 1 <= 1_200
+    assert first.messages == 2 * first.events.count(SEND) == first.events.count(RECEIVE)
+    assert first.certificate.drift == again.certificate.drift
+
+
+def test_threads_choose_what_they_send_too():
+    first = played(
+        ddol.adaptive(), schedule="async", engine="threads", workers=2, talk="drift", record=True
+    )
+    same(first, played(ddol.adaptive(), replay=first.events))
+    assert 0 < first.messages < 2 * 1_200
+    rounds = played(ddol.adaptive(), engine="threads", talk="drift")
+    same(played(ddol.adaptive(), talk="drift"), rounds)
+
+
+@pytest.mark.parametrize(
+    ("compress", "most"),
+    [("float32", 4 * 40), ("8bit", 5 * (6 + 2) + 2 * 10), ("top:2", 2 * 44 + 80)],
+)
+def test_bytes_are_counted_as_sent(compress, most):
+    whole, coded = played(ddol.adaptive()), played(ddol.adaptive(), compress=compress)
+    assert coded.messages == whole.messages
+    assert coded.bytes_sent < whole.bytes_sent / 1.8
+    assert coded.bytes_sent <= coded.messages * most + 10 * 8 * 40
+    assert sum(size for _, size in coded.traffic.values()) == coded.bytes_sent
+    assert sum(count for count, _ in coded.traffic.values()) == coded.messages
+    assert abs(coded.error - whole.error) < 0.02
+
+
+def test_less_is_sent_where_less_has_moved():
+    sent = [played(ddol.adaptive(), talk=f"drift:{e}").bytes_sent for e in (1e-6, 0.1, 1.0, 10.0)]
+    assert sent == sorted(sent, reverse=True)
+    assert sent[-1] < sent[0] / 20
+
+
+def test_units_do_not_matter():
+    options = {"talk": "drift", "compress": "8bit"}
+    first = ddol.run(ddol.adaptive(), (X, Y), ddol.ring(5), **options)
+    scaled = ddol.run(ddol.adaptive(), (X * 1024.0, Y), ddol.ring(5), **options)
+    assert (first.messages, first.error) == (scaled.messages, scaled.error)
+
+
+def test_losses_and_latencies():
+    rough = ddol.Conditions(latency="0..3", drop=0.2)
+    options = {"schedule": "async", "conditions": rough, "talk": "drift", "compress": "float32"}
+    first = played(ddol.dogd(), record=True, **options)
+    assert 0.1 < first.dropped / first.messages < 0.3
+    same(first, played(ddol.dogd(), replay=first.events, compress="float32"))
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"talk": "drift:-1"}, "`talk`: found 'drift:-1', expected a number"),
+        ({"talk": "often"}, "`talk`: found 'often', expected always, never, drift or drift:E"),
+        ({"compress": "zip"}, "`compress`: found 'zip', expected float32, 8bit, top:K or none"),
+        ({"compress": "top:0"}, "`compress`: found 'top:0'"),
+        ({"compress": "top:2.5"}, "`compress`: found 'top:2.5'"),
+        ({"talk": "drift", "schedule": "gossip"}, "`talk` is for rounds and async"),
+        ({"compress": "8bit", "schedule": "gossip"}, "use float32"),
+        ({"compress": "8bit", "conditions": ddol.Conditions(drop=0.1)}, "use float32"),
+        ({"talk": "drift", "engine": "mpi"}, "are for the engines local and threads"),
+        ({"talk": "drift", "batch": 2}, "one example a turn"),
+    ],
+)
+def test_what_does_not_go_is_refused_in_one_line(options, expected):
+    with pytest.raises(ValueError, match=".") as caught:
+        played(ddol.dogd(), **options)
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
