@@ -115,7 +115,7 @@ def test_losses_and_latencies():
     ],
 )
 def test_what_does_not_go_is_refused_in_one_line(options, expected):
-    with pytest.raises(ValueError, match=".") as caught:
+    with pytest.raises(ValueError, match=r"\S") as caught:
         played(ddol.dogd(), **options)
     assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
