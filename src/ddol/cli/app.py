@@ -228,10 +228,15 @@ def frontier(against: str, out: str | None, agents: int | None, **given: Any) ->
     several = len(given["data"]) > 1
     given["agents"] = agents or (len(given["data"]) if several else 16)
 
-    def part(kind: Any) -> Any:
-        return kind(**{k: v for k, v in given.items() if k in kind.__dataclass_fields__})
+    data, learn = _part(DataOptions, given), _part(LearnOptions, given)
+    run_frontier(data, learn, _part(RunOptions, given), against, out)
 
-    run_frontier(part(DataOptions), part(LearnOptions), part(RunOptions), against, out)
+
+def _part(kind: Any, given: dict[str, Any]) -> Any:
+    """Those of the given options that are fields of one kind."""
+    return kind(
+        **{name: value for name, value in given.items() if name in kind.__dataclass_fields__}
+    )
 
 
 @app.command()
@@ -261,31 +266,20 @@ def frontier(against: str, out: str | None, agents: int | None, **given: Any) ->
 @click.option("--rate", type=float, help="Scale of the steps.")
 @click.option("--topology", metavar="NAME", default="complete", help="Who talks to whom.")
 @click.option("--period", metavar="n", type=COUNT, default=1, help="Rounds between two exchanges.")
+@click.option(
+    "--query",
+    metavar="s",
+    show_default="all answers",
+    help="Which answers are asked for: experts, random:0.2.",
+)
 @as_json
 @debug
-def bound(
-    algorithm: str,
-    agents: int,
-    experts: int | None,
-    mistakes: float | None,
-    alpha: float | None,
-    rounds: int | None,
-    gradient: float | None,
-    divergence: float | None,
-    radius: float | None,
-    rate: float | None,
-    topology: str,
-    period: int,
-    json: bool,
-) -> None:
+def bound(json: bool, **given: Any) -> None:
     """How many mistakes, or how much regret, N agents can have at most."""
     from ddol.cli.bound import Question
     from ddol.cli.bound import bound as run_bound
 
-    learn = LearnOptions(
-        algorithm, agents, topology, radius=radius, rate=rate, alpha=alpha, period=period
-    )
-    run_bound(learn, Question(experts, mistakes, rounds, gradient, divergence), json)
+    run_bound(_part(LearnOptions, given), _part(Question, given), json)
 
 
 @app.command()

@@ -60,10 +60,13 @@ class MistakeBound:
         """Whether the bound grows with the number of examples."""
         return self.theorem in (SELECTIVE, LABEL_EFFICIENT)
 
-    def at(self, best_log_weight: ArrayLike, examples: ArrayLike = 0) -> Bound:
+    def at(
+        self, best_log_weight: ArrayLike, examples: ArrayLike = 0, estimated: bool = True
+    ) -> Bound:
         """The bound when the best expert has this log-weight after so many examples, or at several points."""
         sizes = self.n_experts, self.n_agents, self.alpha
-        return on_mistakes(self.theorem, best_log_weight, *sizes, Asked(examples, self.share))
+        asked = Asked(examples, self.share, estimated)
+        return on_mistakes(self.theorem, best_log_weight, *sizes, asked)
 
     def before(self, expert_mistakes: float, examples: int = 0) -> Bound:
         """The bound if the best expert will have made so many mistakes, at all agents together.
@@ -78,7 +81,8 @@ class MistakeBound:
         >>> float(applicable_bound(dwm_i(0.5).on(8), 50).before(100).value.round(1))
         349.7
         """
-        return self.at(-expert_mistakes / self.n_agents * math.log(1 / self.alpha), examples)
+        kept = -expert_mistakes / self.n_agents * math.log(1 / self.alpha)
+        return self.at(kept, examples, estimated=False)
 
 
 def applicable_bound(algorithm: Algorithm, n_experts: int | None) -> MistakeBound | None:
@@ -116,8 +120,7 @@ def check_bounds(trace: Trace) -> dict[str, Any]:
     observed = float(curves.mistakes[-1])
     if made.theorem in DRAWN:
         observed = float(trace.expected_mistakes.sum())
-        luck = np.atleast_1d(bound.chance)[-1:] if made.needs_examples else 0.0
-        last = Bound(made.theorem, bound.value[-1:], luck)
+        last = Bound(made.theorem, bound.value[-1:])
         problem = problem or last.exceeded(observed, curves.rounds[-1:])
     if problem:
         warnings.warn(problem, BoundExceededWarning, stacklevel=2)

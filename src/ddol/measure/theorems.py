@@ -24,6 +24,8 @@ from ddol.update.mirrors import MirrorDescent
 from ddol.update.rates import evaluate
 
 _ROUNDS_TRIED = 1024
+_LUCK = 1e-6
+"""Chance that a bound from estimated mistakes does not hold."""
 
 
 @dataclass(frozen=True)
@@ -308,10 +310,22 @@ def on_mistakes(
 
 @dataclass(frozen=True)
 class Asked:
-    """Examples so far, and the share of the answers that is asked for at random."""
+    """What bounds on asking need besides.
+
+    Parameters
+    ----------
+    examples : array
+        Examples so far.
+    share : float
+        Of the answers that is asked for at random.
+    estimated : bool
+        Whether experts' mistakes are known from the answers bought only: then luck is added, which is more
+        than this once in a million runs.
+    """
 
     examples: ArrayLike
     share: float = 1.0
+    estimated: bool = True
 
 
 def _on_asked(
@@ -324,7 +338,9 @@ def _on_asked(
     else:
         value = label_efficient(losses, asked.examples, n_experts, alpha, asked.share)
         most = 1.0 / asked.share
-    return Bound(theorem, value, most * chance_margin(value / most) + chance_margin(value))
+    if asked.estimated:
+        value = value + most * chance_margin(value / most, _LUCK)
+    return Bound(theorem, value, chance_margin(value))
 
 
 def on_regret(
