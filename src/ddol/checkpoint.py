@@ -52,6 +52,8 @@ class Checkpoint:
         What was found out about the data before round 1, as plain values.
     arrays : dict of arrays
         The same in arrays, such as the experts.
+    kept : dict of arrays
+        What a schedule has under way: answers, messages, waiting rows, the clock.
     """
 
     state: State
@@ -61,6 +63,7 @@ class Checkpoint:
     run: Mapping[str, Any] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    kept: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def rounds(self) -> int:
@@ -78,7 +81,9 @@ def take(learner: Learner, **known: Any) -> Checkpoint:
         ``run``, ``facts`` and ``arrays`` of `Checkpoint`.
     """
     past = learner.past()
-    return Checkpoint(learner.state(), past.position, past.curves, learner.seconds, **known)
+    return Checkpoint(
+        learner.state(), past.position, past.curves, learner.seconds, kept=past.kept, **known
+    )
 
 
 def resume(learner: Learner, saved: Checkpoint, where: str = "the checkpoint") -> None:
@@ -89,11 +94,18 @@ def resume(learner: Learner, saved: Checkpoint, where: str = "the checkpoint") -
     DataError
         What it holds is not what the learner's algorithm expects.
     """
-    check_state(learner.algorithm, saved.state, where)
+    scheduled = learner.setup.schedule.plays_events
+    check_state(learner.algorithm, saved.state, where, separate=scheduled)
     check_position(where, saved.position)
     _check_curves(saved, where)
-    learner.go_back(saved.state, Past(saved.position, saved.recorder))
+    if bool(saved.kept) != (scheduled or learner.history.shadow is not None):
+        raise DataError(f"{where}: found a checkpoint of {_other(saved)}, expected one of this run")
+    learner.go_back(saved.state, Past(saved.position, saved.recorder, kept=saved.kept), where)
     learner.seconds = saved.seconds
+
+
+def _other(saved: Checkpoint) -> str:
+    return "a schedule" if saved.kept else "rounds"
 
 
 def _check_curves(saved: Checkpoint, where: str) -> None:
@@ -218,6 +230,7 @@ def _pack(checkpoint: Checkpoint) -> tuple[dict[str, np.ndarray], dict[str, Any]
         plain["pending_features"] = pending.rows.n_features
     arrays |= {f"recorder.{k}": np.asarray(v) for k, v in checkpoint.recorder.items()}
     arrays |= {f"arrays.{k}": v for k, v in checkpoint.arrays.items()}
+    arrays |= {f"kept.{k}": v for k, v in checkpoint.kept.items()}
     header = {
         "version": __version__,
         "state": plain,
@@ -245,6 +258,7 @@ def _unpack(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Chec
         run=dict(header["run"]),
         facts=dict(header["facts"]),
         arrays=_below("arrays", arrays),
+        kept=_below("kept", arrays),
     )
 
 

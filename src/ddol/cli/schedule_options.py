@@ -127,17 +127,22 @@ class ScheduleOptions:
             patient=self.patient,
         )
 
-    def check(self, checkpoint: str | None, batch: int, talks: bool = False) -> None:
+    def check(self, checkpoint: str | None, batch: int, engine: str, talks: bool = False) -> None:
         """Refuse what does not go together, before any work is done."""
         special = self.to_schedule().plays_events or talks
         if batch > 1 and (special or self.record is not None):
             raise DataError(
                 f"schedules and recordings are of one example a turn, --batch is {batch}; leave it out"
             )
-        if special and checkpoint is not None:
+        if special and checkpoint is not None and (self.replay is not None or self.patient):
             raise DataError(
-                "--checkpoint keeps rounds, and not what is under way on a schedule; leave it out, or use "
-                "--record to keep what happened"
+                "--checkpoint keeps what is under way; --replay and --patient have all examples in memory "
+                "and are played at once: leave it out"
+            )
+        if special and checkpoint is not None and engine != "local":
+            raise DataError(
+                f"--checkpoint: --engine {engine} runs a schedule in real time, which does not come again; "
+                "use --engine local, or --record to keep what happened"
             )
         if self.record is not None:
             check_writable(self.record)

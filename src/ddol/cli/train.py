@@ -195,7 +195,7 @@ def _keep_memory() -> None:
 def check(options: TrainOptions, leads: bool = True) -> None:
     """Refuse what cannot end well, before any work is done."""
     run, data = options.run, options.data
-    options.schedule.check(run.checkpoint, options.learn.batch, options.learn.talks)
+    options.schedule.check(run.checkpoint, options.learn.batch, run.engine, options.learn.talks)
     if run.resume and run.checkpoint is None:
         raise DataError("--resume needs --checkpoint DIR, the folder of the earlier run")
     if run.every is not None and run.checkpoint is None:

@@ -47,3 +47,5 @@ class Past(NamedTuple):
     position: Position | None
     curves: Mapping[str, np.ndarray]
     open_round: OpenRound | None = None
+    kept: Mapping[str, np.ndarray] = {}
+    """What a schedule, or the shadow of rounds, has under way."""

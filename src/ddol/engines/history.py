@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,7 @@ from ddol.streams.rows import Block
 from ddol.trace import Moment, Recorder
 
 if TYPE_CHECKING:
-    from ddol.engines.shadow import RoundShadow
+    from ddol.engines.round_shadow import RoundShadow
 
 
 class History:
@@ -52,7 +53,8 @@ class History:
         if not len(seen.rounds):
             return seen
         rounds = before + seen.rounds
-        points = set(self.curves.between(before, int(rounds[-1])))
+        # A scheduled run may see a point of its last piece only when it is known that the round is over.
+        points = set(self.curves.between(self.curves.last, int(rounds[-1])))
         mine = np.array([point in points for point in rounds.tolist()], dtype=bool)
         self.curves.record(rounds[mine].tolist(), seen.counters[mine], *seen.metrics[mine].T)
         return seen._replace(rounds=rounds)
@@ -94,6 +96,19 @@ class History:
         count = getattr(engine, "edges", None)
         return None if count is None else count()
 
+    def kept(self, engine: Engine | None) -> dict[str, np.ndarray]:
+        """What is under way on a schedule, and what the shadow of rounds remembers."""
+        if engine is not None and hasattr(engine, "kept"):
+            return dict(engine.kept())
+        return {} if self.shadow is None else self.shadow.kept()
+
+    def give_back(self, engine: Engine, kept: Mapping[str, np.ndarray], where: str) -> None:
+        """Go on from what was kept."""
+        if hasattr(engine, "give_back"):
+            engine.give_back(kept, where)
+        elif self.shadow is not None:
+            self.shadow.give_back(kept, engine.counters().n_features, where)
+
     def moments(self, engine: Engine) -> tuple[Moment, ...]:
         """The run by its time, where a schedule has one, or a certificate of rounds is kept."""
         if is_scheduled(engine):
@@ -106,6 +121,7 @@ class History:
 
 def _shadow_of(algorithm: Algorithm) -> RoundShadow | None:
     """The shadow of a run in rounds, where there is a certificate; few runs ask for it."""
-    from ddol.engines.shadow import RoundShadow, ShadowLearner
+    from ddol.engines.round_shadow import RoundShadow
+    from ddol.engines.shadow import ShadowLearner
 
     return RoundShadow(algorithm) if ShadowLearner.covers(algorithm) else None

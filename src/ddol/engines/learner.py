@@ -138,6 +138,8 @@ class Learner:
         self.feed, self.position = replace(feed, passes=1) if given else feed, position
         if self.engine is None and feed.n_features:
             self._pace = Pace.of(self.algorithm.n_agents * self.algorithm.outputs * feed.n_features)
+        if is_scheduled(self.engine):
+            self.engine.begin(self.feed.passes, self.feed.n_streams)
         self.processes.follow(self)
 
     def follow_here(self) -> None:
@@ -350,13 +352,14 @@ class Learner:
 
     def past(self) -> Past:
         """All but the state that it takes to come back to this moment, between two blocks."""
-        return Past(self.position, self.history.curves.to_dict(), copy.copy(self.open_round))
+        curves, waiting = self.history.curves.to_dict(), copy.copy(self.open_round)
+        return Past(self.position, curves, waiting, self.history.kept(self.engine))
 
     def moment(self) -> tuple[State | None, Past]:
         """All that it takes to come back to this moment."""
         return (None if self.engine is None else self.state()), self.past()
 
-    def go_back(self, state: State | None, past: Past) -> None:
+    def go_back(self, state: State | None, past: Past, where: str = "the earlier moment") -> None:
         """Take up an earlier moment; no state is the beginning."""
         self.position = past.position
         self.history.curves.restore(past.curves)
@@ -368,6 +371,8 @@ class Learner:
         self.engine = (
             None if began is None else open_engine(self.algorithm, began, self.setup, self.feed)
         )
+        if self.engine is not None and past.kept:
+            self.history.give_back(self.engine, past.kept, where)
 
     def grow(self, outputs: int) -> None:
         """Make room for classes that have not been seen before; they begin now."""

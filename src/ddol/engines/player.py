@@ -175,7 +175,7 @@ class EventPlayer:
         used = len(self.references)
         more = max(used, 2 * self.algorithm.n_agents)
         self.references = np.append(self.references, np.zeros(more, np.int64))
-        self.free = np.append(np.arange(used + more - 1, used - 1, -1), np.empty(used, np.int64))
+        self.free = np.append(np.arange(used + more - 1, used - 1, -1), np.zeros(used, np.int64))
         self.words[words.FREE] = more
         grown = np.zeros((1 + used + more, self.size))
         grown[: 1 + used] = self.messages

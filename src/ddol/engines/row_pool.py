@@ -35,6 +35,10 @@ class RowNumbers:
         self.count += len(used)
         return serials, used
 
+    def give_back(self, count: int, whose: NDArray) -> None:
+        """Go on from so many rows."""
+        self.count, self._whose = count, [whose.astype(np.int32)]
+
     def whose(self) -> NDArray[np.int32]:
         """The agent of every row, by serial number."""
         return np.concatenate([np.empty(0, np.int32), *self._whose])
@@ -111,6 +115,12 @@ class RowPool:
         self.serials = np.concatenate([self.serials, np.arange(before, self.numbers.count)])
         self._index()
         return np.tile(np.arange(block.n_agents), block.n_rounds), serials.ravel()
+
+    def give_back(self, rows: Rows, serials: NDArray, count: int, whose: NDArray) -> None:
+        """Go on from where another pool was: its rows, and whose all rows so far were."""
+        self.rows, self.serials = rows, serials
+        self.numbers.give_back(count, whose)
+        self._index()
 
     def keep_none(self) -> None:
         """Forget all rows, of which none is under way; their numbers go on."""

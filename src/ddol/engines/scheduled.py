@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ddol.algorithm import Algorithm
+from ddol.engines import schedule_keeping as keeping
 from ddol.engines.local import Local
 from ddol.engines.player import EventPlayer
 from ddol.engines.registry import ScheduledEngine
@@ -17,15 +18,23 @@ from ddol.engines.shadow import ShadowLearner, moment_of
 from ddol.engines.state import State, numbers_sent
 from ddol.engines.worker import Snapshots
 from ddol.schedules.clock import Clock, EventChunk
+from ddol.schedules.clock_keeping import give_back_to_clock, kept_of_clock
 from ddol.schedules.conditions import Conditions
 from ddol.schedules.events import ADOPT, MIX, NONE, PREDICT, RECEIVE, SEND, Events
+from ddol.schedules.keeping import Kept, below, under
 from ddol.schedules.linking import linked
 from ddol.schedules.rounds import RoundPlan
 from ddol.schedules.schedule import ROUNDS, Schedule
 from ddol.schedules.wiring import Wiring
+from ddol.storage import Expected, check_arrays
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block
 from ddol.trace import Moment, ShadowSums, next_point
+
+_NOT_KEPT = (
+    "a recording or a schedule of one's own is played when all examples are read: there is nothing to keep "
+    "before its end; leave the checkpoint out"
+)
 
 
 class Scheduled:
@@ -75,6 +84,8 @@ class Scheduled:
         self._sent = 0
         self._time = 0.0
         self._over = False
+        self._first = state.rounds
+        """Rounds before the run."""
 
     @classmethod
     def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> ScheduledEngine:
@@ -107,6 +118,9 @@ class Scheduled:
     def end(self) -> Snapshots:
         """The streams are over: play whatever is left to happen."""
         before = self.player.rounds
+        if self._over:
+            return self._with_now([], before)
+        self._over = True
         if self.clock is not None:
             self.clock.end()
             pieces = self._run()
@@ -114,7 +128,6 @@ class Scheduled:
         else:
             pieces = self._play_list()
         self.player.end()
-        self._over = True
         return self._with_now(pieces, before)
 
     def state(self) -> State:
@@ -167,6 +180,46 @@ class Scheduled:
     def close(self) -> None:
         """Nothing to give back."""
 
+    # --- checkpoints ---------------------------------------------------------------------------------
+
+    def kept(self) -> Kept:
+        """All but the state that it takes to go on from here."""
+        if self.clock is None:
+            raise ValueError(_NOT_KEPT)
+        parts = {
+            "clock": kept_of_clock(self.clock),
+            "player": keeping.kept_of_player(self.player),
+            "pool": keeping.kept_of_pool(self.pool),
+            "shadow": {} if self.shadow is None else keeping.kept_of_shadow(self.shadow),
+            "moments": keeping.kept_of_moments(self._moments),
+            "events": keeping.kept_of_events(Events.joined(self.recorded)),
+            "run": {"numbers": np.array([self._time, self._over, self._stranded, self._first])},
+        }
+        return {k: v for part, kept in parts.items() for k, v in under(part, kept).items()}
+
+    def give_back(self, kept: Mapping[str, np.ndarray], where: str) -> None:
+        """Go on from where another run like this one was, at the state with which this one was opened."""
+        if self.clock is None:
+            raise ValueError(_NOT_KEPT)
+        parts = {
+            part: below(part, kept) for part in ("clock", "player", "pool", "shadow", "moments")
+        }
+        keeping.give_back_to_pool(
+            self.pool, parts["pool"], self.player.worker.state.n_features, where
+        )
+        give_back_to_clock(self.clock, parts["clock"], self.pool.numbers.count, where)
+        keeping.give_back_to_player(self.player, parts["player"], where)
+        if not np.isin(self.clock.waiting_rows(), self.pool.serials).all():
+            raise DataError(f"{where}: found rows that wait for nobody; write the file again")
+        if self.shadow is not None:
+            keeping.give_back_to_shadow(self.shadow, parts["shadow"], where)
+        self._moments = keeping.moments_from(parts["moments"], self.shadow, where)
+        self.recorded = [keeping.events_from(below("events", kept), where)]
+        numbers = below("run", kept)
+        check_arrays(where, numbers, {"numbers": Expected("float64", (4,))})
+        self._time, over, stranded, first = numbers["numbers"].tolist()
+        self._over, self._stranded, self._first = bool(over), int(stranded), int(first)
+
     # --- the clock -----------------------------------------------------------------------------------
 
     def _feed(self, block: Block) -> list[Snapshots]:
@@ -196,7 +249,7 @@ class Scheduled:
     def _play(self, chunk: EventChunk) -> Snapshots:
         turns = int(np.count_nonzero(chunk.kind == PREDICT))
         played, N = int(self.player.turns.sum()), self.algorithm.n_agents
-        points, point = [], next_point(played // N)
+        points, point = [], next_point(self._moments[-1].rounds if self._moments else self._first)
         # At the very end of a chunk nobody knows yet whether the round goes on.
         while point * N < played + turns:
             points.append(point)

@@ -20,8 +20,7 @@ from ddol.engines.kernels.shadow_loops import (
     SIZE,
     WANTED,
 )
-from ddol.engines.state import State
-from ddol.engines.worker import Snapshots, addresses, rates_of
+from ddol.engines.worker import addresses, rates_of
 from ddol.streams.rows import Block, Rows
 from ddol.trace import Moment, ShadowSums
 from ddol.update import linear
@@ -201,59 +200,6 @@ def _is_convex(loss: Loss) -> bool:
         if np.any(values < tangents - 1e-9 * (1.0 + np.abs(tangents))):
             return False
     return True
-
-
-class RoundShadow:
-    """The shadow of a run in rounds, and its moments.
-
-    Parameters
-    ----------
-    algorithm : Algorithm
-        One that `ShadowLearner.covers`.
-    """
-
-    def __init__(self, algorithm: Algorithm) -> None:
-        self.algorithm = algorithm
-        self.learner: ShadowLearner | None = None
-        self._moments: list[Moment] = []
-        self._last: Moment | None = None
-
-    def follow(
-        self, piece: Block, before: int, loss: np.ndarray, seen: Snapshots, now: State
-    ) -> None:
-        """Follow a piece that was played.
-
-        Parameters
-        ----------
-        piece : Block
-            With the scores of its rows.
-        before : int
-            Rounds before it.
-        loss : (N,)
-            Of every agent, before it.
-        seen : Snapshots
-            Of some of its rounds.
-        now : State
-            The counters after it.
-        """
-        if self.learner is None:
-            self.learner = ShadowLearner(self.algorithm, now.n_features)
-        last = np.array([now.mistakes, now.loss, now.expected, now.examples]).T
-        rounds = [*seen.rounds.tolist(), piece.n_rounds]
-        counters = np.concatenate([seen.counters, last[None]])
-        sums = self.learner.follow_block(piece, rounds, loss, counters[:, :, 1])
-        made = [
-            moment_of(before + r, float(before + r), c, s)
-            for r, c, s in zip(rounds, counters, sums, strict=True)
-        ]
-        self._moments += made[:-1]
-        self._last = made[-1]
-
-    def moments(self) -> tuple[Moment, ...]:
-        """The run by its rounds, which take a unit of time each; the last is now."""
-        if self._last is None:
-            return ()
-        return (*(m for m in self._moments if m.rounds < self._last.rounds), self._last)
 
 
 def moment_of(

@@ -19,8 +19,12 @@ from ddol.update.asking import NUMBERS
 _LARGEST = (1 << 63) - 1
 
 
-def expected_state(algorithm: Algorithm, n_features: int) -> dict[str, Expected]:
+def expected_state(
+    algorithm: Algorithm, n_features: int, separate: bool = False
+) -> dict[str, Expected]:
     """Type and shape of every array of a state, without the memory that they take.
+
+    On a schedule (``separate``) every agent has its own copy of the weights.
 
     Examples
     --------
@@ -29,7 +33,7 @@ def expected_state(algorithm: Algorithm, n_features: int) -> dict[str, Expected]
     Expected(kind='int64', shape=(3,))
     """
     n, states = algorithm.n_agents, n_states(algorithm)
-    copies = n if sharing(algorithm) == COPIES else 1
+    copies = n if separate or sharing(algorithm) == COPIES else 1
     layout = algorithm.update.layout(algorithm.average, n_features)
     sums = (copies, states, n_features) if algorithm.average_iterates else (0, 0, 0)
     return {
@@ -45,7 +49,9 @@ def expected_state(algorithm: Algorithm, n_features: int) -> dict[str, Expected]
     }
 
 
-def check_state(algorithm: Algorithm, state: State, where: str = "the state") -> None:
+def check_state(
+    algorithm: Algorithm, state: State, where: str = "the state", separate: bool = False
+) -> None:
     """Refuse a state that is not one of this algorithm, before an address of it is taken.
 
     Parameters
@@ -56,6 +62,8 @@ def check_state(algorithm: Algorithm, state: State, where: str = "the state") ->
         Of all agents.
     where : str
         Where it came from, for messages.
+    separate : bool
+        Of a schedule: every agent has its own copy, and answers under way are not in the state.
     """
     if not isinstance(state.theta, np.ndarray) or state.theta.ndim != 4 or not state.n_features:
         raise DataError(f"{where}: found no weights, expected (copies, outputs, rows, features)")
@@ -63,14 +71,14 @@ def check_state(algorithm: Algorithm, state: State, where: str = "the state") ->
     for name, least in (("t", 1), ("seed", 0)):
         check_number(f"{where}: {name}", arrays.pop(name), least)
     pending = arrays.pop("pending")
-    check_arrays(where, arrays, expected_state(algorithm, state.n_features))
+    check_arrays(where, arrays, expected_state(algorithm, state.n_features, separate))
     for name, array in arrays.items():
         if not array.flags.c_contiguous:
             raise DataError(f"{where}: found `{name}` in pieces, expected contiguous memory")
     for name in ("mistakes", "examples"):
         if arrays[name].min() < 0:
             raise DataError(f"{where}: found {arrays[name].min()} {name}, expected 0 or more")
-    if (pending is not None) != (algorithm.delay > 0):
+    if (pending is not None) != (algorithm.delay > 0 and not separate):
         raise DataError(
             f"{where}: found {'no ' if pending is None else ''}answers under way, expected those of "
             f"{algorithm.delay} rounds"
@@ -105,14 +113,15 @@ def check_position(where: str, position: Any) -> None:
 def _check_pending(algorithm: Algorithm, late: Block, n_features: int, where: str) -> None:
     table = Expected("int64", (algorithm.delay, algorithm.n_agents, algorithm.batch))
     check_arrays(f"{where}: answers under way", {"table": late.table}, {"table": table})
-    _check_rows(late.rows, n_features, f"{where}: answers under way")
+    check_rows(late.rows, n_features, f"{where}: answers under way")
     try:
         check_examples(algorithm, late)
     except ValueError as error:
         raise DataError(f"{where}: answers under way: {error}") from None
 
 
-def _check_rows(rows: Rows, most_features: int, where: str) -> None:
+def check_rows(rows: Rows, most_features: int, where: str) -> None:
+    """Refuse rows whose arrays do not belong together, or that name columns which do not exist."""
     check_number(f"{where}: features", rows.n_features)
     if rows.n_features > most_features:
         raise DataError(

@@ -9,18 +9,19 @@ from numpy.typing import NDArray
 
 from ddol.communicate.mixing import Changing, Mixing
 from ddol.compiled import packed
-from ddol.schedules import clock_kernel as kernel
-from ddol.schedules.clock_kernel import ClockMemory
+from ddol.schedules import clock_memory as words
+from ddol.schedules.clock_kernel import run_clock
+from ddol.schedules.clock_memory import ClockMemory
 from ddol.schedules.conditions import Conditions, Draw
 from ddol.schedules.events import NONE, STRUCK, Events
 from ddol.schedules.wiring import Wiring, walk_chances
 
 SCHEDULES = {
-    "rounds": kernel.ROUNDS,
-    "async": kernel.ASYNC,
-    "push-sum": kernel.ASYNC,
-    "gossip": kernel.GOSSIP,
-    "walk": kernel.WALK,
+    "rounds": words.ROUNDS,
+    "async": words.ASYNC,
+    "push-sum": words.ASYNC,
+    "gossip": words.GOSSIP,
+    "walk": words.WALK,
 }
 """Names of schedules; push-sum is asynchronous too, and differs in how messages are averaged."""
 
@@ -104,10 +105,10 @@ class Clock:
         self.latency = self.conditions.on_wires("latency", self.wires)
         self.drops = self.conditions.on_wires("drop", self.wires)
         self.cut_times, self.cut_groups = self.conditions.groups(n)
-        walks = self.schedule == kernel.WALK
+        walks = self.schedule == words.WALK
         self.walk = walk_chances(mixing, self.wires) if walks else np.empty(0)
-        self.words, self.now = np.zeros(kernel.N_WORDS, np.int64), np.zeros(1)
-        self.words[kernel.GOING_ON] = n
+        self.words, self.now = np.zeros(words.N_WORDS, np.int64), np.zeros(1)
+        self.words[words.GOING_ON] = n
         self.turns, self.answers, self.late, self.absent, self.parked, self.ended = (
             np.zeros(n, np.int64) for _ in range(6)
         )
@@ -140,21 +141,21 @@ class Clock:
         """Put the first turns and absences into what is due."""
         n, due = self.n_agents, []
         phase = self.rng.random(n) * self.interval
-        if self.schedule == kernel.WALK:
-            due.append((0.0, kernel.TURN))
-        elif self.schedule != kernel.ROUNDS:
-            due += [(phase[i], kernel.TURN + (i << 3)) for i in range(n)]
+        if self.schedule == words.WALK:
+            due.append((0.0, words.TURN))
+        elif self.schedule != words.ROUNDS:
+            due += [(phase[i], words.TURN + (i << 3)) for i in range(n)]
         if self.conditions.churn:
             up, down = self.conditions.churn
             away, later = self.rng.random(n) < down / (up + down), self.rng.exponential(up, n)
-            due += [(0.0 if away[i] else later[i], kernel.GOING + (i << 3)) for i in range(n)]
+            due += [(0.0 if away[i] else later[i], words.GOING + (i << 3)) for i in range(n)]
         due.sort()
         while len(self.due_time) < len(due) + n + 2:
             self._grow_due()
         self.due_time[: len(due)] = [time for time, _ in due]
         self.due_order[: len(due)] = np.arange(len(due))
         self.due_what[: len(due)] = [what for _, what in due]
-        self.words[kernel.DUE] = self.words[kernel.ORDER] = len(due)
+        self.words[words.DUE] = self.words[words.ORDER] = len(due)
 
     # --- examples ------------------------------------------------------------------------------------
 
@@ -189,24 +190,24 @@ class Clock:
         ends = np.cumsum(np.bincount(whose, minlength=self.n_agents))
         self.queue_at[:] = np.concatenate([[0], ends[:-1]])
         self.queue_end[:] = ends
-        self.words[kernel.LEFT] = len(self.queue)
+        self.words[words.LEFT] = len(self.queue)
         if ended is not None:
             self.ended[:] = ended
-            self.words[kernel.GOING_ON] = self.n_agents - np.count_nonzero(ended)
+            self.words[words.GOING_ON] = self.n_agents - np.count_nonzero(ended)
         if delays is not None:
             self.delays = np.ascontiguousarray(delays, np.int64)
-        self.words[kernel.FIRST_ROW] = first_row
+        self.words[words.FIRST_ROW] = first_row
 
     def end(self) -> None:
         """No agent has any more to come."""
         self.ended[:] = 1
-        self.words[kernel.GOING_ON] = 0
+        self.words[words.GOING_ON] = 0
 
     def waiting_rows(self) -> NDArray[np.int64]:
         """Rows that are to be predicted, or whose answers are under way."""
         queued = [self.queue[a:b] for a, b in zip(self.queue_at, self.queue_end, strict=True)]
         used = np.ones(len(self.row_of), bool)
-        used[self.free_answers[: self.words[kernel.FREE_ANSWERS]]] = False
+        used[self.free_answers[: self.words[words.FREE_ANSWERS]]] = False
         rows = np.unique(np.concatenate([*queued, self.row_of[used]]))
         return rows[rows >= 0]
 
@@ -215,17 +216,17 @@ class Clock:
     @property
     def sent(self) -> int:
         """Messages sent so far, each to one neighbour."""
-        return int(self.words[kernel.SENT])
+        return int(self.words[words.SENT])
 
     @property
     def lost(self) -> int:
         """Messages that did not arrive."""
-        return int(self.words[kernel.LOST])
+        return int(self.words[words.LOST])
 
     @property
     def under_way(self) -> int:
         """Messages that are still to arrive."""
-        free = self.free_messages[: self.words[kernel.FREE_MESSAGES]]
+        free = self.free_messages[: self.words[words.FREE_MESSAGES]]
         return int(np.delete(self.copies, free).sum())
 
     @property
@@ -235,23 +236,23 @@ class Clock:
 
     def make(self) -> EventChunk | None:
         """Make events until there are many, or an agent lacks an example; None where there are none."""
-        self.words[kernel.MADE] = 0
+        self.words[words.MADE] = 0
         while True:
-            status = kernel.run_clock(packed(self._memory()))
-            if status == kernel.MORE_NUMBERS:
+            status = run_clock(packed(self._memory()))
+            if status == words.MORE_NUMBERS:
                 self._draw()
-            elif status == kernel.MORE_ANSWERS:
+            elif status == words.MORE_ANSWERS:
                 self._grow_answers()
-            elif status == kernel.MORE_MESSAGES:
+            elif status == words.MORE_MESSAGES:
                 self._grow_messages()
-            elif status == kernel.MORE_DUE:
+            elif status == words.MORE_DUE:
                 self._grow_due()
-            elif status == kernel.FULL and self.words[kernel.MADE] == 0:
+            elif status == words.FULL and self.words[words.MADE] == 0:
                 self.room *= 2
                 self._make_room()
             else:
                 break
-        made = int(self.words[kernel.MADE])
+        made = int(self.words[words.MADE])
         if made == 0:
             return None
         return EventChunk(
@@ -272,20 +273,20 @@ class Clock:
 
     def _draw(self) -> None:
         """More random numbers, after those that are not used yet."""
-        rest = self.numbers[self.words[kernel.NUMBER] :]
+        rest = self.numbers[self.words[words.NUMBER] :]
         self.numbers = np.concatenate([rest, self.rng.random(max(1 << 14, 2 * len(rest)))])
-        self.words[kernel.NUMBER] = 0
+        self.words[words.NUMBER] = 0
 
     def _grow_answers(self) -> None:
         more = max(len(self.due_turn), 2 * self.n_agents)
-        self._more_slots("free_answers", kernel.FREE_ANSWERS, len(self.due_turn), more)
+        self._more_slots("free_answers", words.FREE_ANSWERS, len(self.due_turn), more)
         self.next_answer, self.due_turn, self.row_of = (
             np.append(a, np.full(more, -1)) for a in (self.next_answer, self.due_turn, self.row_of)
         )
 
     def _grow_messages(self) -> None:
         more = max(len(self.copies), 2 * self.n_agents)
-        self._more_slots("free_messages", kernel.FREE_MESSAGES, len(self.copies), more)
+        self._more_slots("free_messages", words.FREE_MESSAGES, len(self.copies), more)
         self.copies, self.place_of = (
             np.append(a, np.zeros(more, np.int64)) for a in (self.copies, self.place_of)
         )
@@ -294,9 +295,8 @@ class Clock:
         """Put new slots under those that are free, so that the ones used last are used again."""
         free = getattr(self, name)[: self.words[word]]
         fresh = np.arange(used + more - 1, used - 1, -1)
-        setattr(
-            self, name, np.concatenate([fresh, free, np.empty(used, np.int64)]).astype(np.int64)
-        )
+        room = np.zeros(used - len(free), np.int64)
+        setattr(self, name, np.concatenate([fresh, free, room]).astype(np.int64))
         self.words[word] += more
 
     def _grow_due(self) -> None:

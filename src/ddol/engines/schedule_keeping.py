@@ -1,0 +1,168 @@
+"""A scheduled run for checkpoints: mailboxes, answers under way, waiting rows, moments, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from ddol.engines.kernels import event_memory as words
+from ddol.engines.player import EventPlayer
+from ddol.engines.row_pool import RowPool
+from ddol.engines.shadow import ShadowLearner
+from ddol.engines.state_checks import check_rows
+from ddol.schedules.events import FIELDS, Events
+from ddol.schedules.keeping import (
+    Kept,
+    below,
+    check_length,
+    check_range,
+    give_back,
+    kept_of,
+    under,
+)
+from ddol.storage import Expected, check_arrays
+from ddol.streams.errors import DataError
+from ddol.streams.rows import Rows
+from ddol.trace import Moment
+
+_PLAYER = (
+    "turns", "words", "absent", "box", "version", "under_way", "references", "free", "slopes",
+    "messages", "mass", "sums", "heard",
+)  # fmt: skip
+_AS_LONG = ("turns", "words", "absent", "box", "version", "mass", "sums", "heard")
+_TALK = ("last", "news", "messages", "bytes", "arrived")
+_SHADOW = ("weights", "scalars", "sums", "drift")
+_NUMBERS = ("rounds", "time", "examples", "mistakes", "loss")
+_SUMS = ("plays", "rated_squares", "last_rate", "longest", "smallest")
+
+
+def kept_of_player(player: EventPlayer) -> Kept:
+    """Turns, mailboxes, and what is under way between agents; their state is kept besides."""
+    return kept_of(player, _PLAYER) | under("talk", kept_of(player.talk, _TALK))
+
+
+def give_back_to_player(player: EventPlayer, kept: Mapping[str, np.ndarray], where: str) -> None:
+    """Let a player go on from where another one like it was."""
+    _give_back_as_long(player, _AS_LONG, kept, where)
+    _give_back_as_long(player.talk, _TALK, below("talk", kept), where)
+    give_back(player, [name for name in _PLAYER if name not in _AS_LONG], kept, where)
+    messages = len(player.references)
+    check_range(where, "last", player.talk.last, -1, messages - 1)
+    check_length(where, "free", player.free, messages)
+    check_length(where, "messages", player.messages, 1 + messages)
+    check_range(where, "words", player.words, 0, 1 << 62)
+    check_range(where, "words", player.words[[words.FREE]], 0, messages)
+    check_range(where, "free", player.free[: player.words[words.FREE]], 0, messages - 1)
+    for name in ("box", "under_way"):
+        check_range(where, name, getattr(player, name), -1, messages - 1)
+    check_range(where, "references", player.references, 0, 1 << 62)
+
+
+def _give_back_as_long(
+    owner: Any, names: Sequence[str], kept: Mapping[str, np.ndarray], where: str
+) -> None:
+    """Give back arrays that must be as long as they are."""
+    sizes = {name: len(getattr(owner, name)) for name in names}
+    give_back(owner, names, kept, where)
+    for name, size in sizes.items():
+        check_length(where, name, getattr(owner, name), size)
+
+
+def kept_of_pool(pool: RowPool) -> Kept:
+    """Rows that wait, and the numbers that rows have got so far."""
+    rows = {f"rows_{f.name}": getattr(pool.rows, f.name) for f in fields(pool.rows)}
+    plain = {name: np.atleast_1d(np.asarray(value)) for name, value in rows.items()}
+    whose = pool.numbers.whose().astype(np.int64)
+    return plain | {
+        "serials": pool.serials,
+        "count": np.array([pool.numbers.count]),
+        "whose": whose,
+    }
+
+
+def give_back_to_pool(
+    pool: RowPool, kept: Mapping[str, np.ndarray], n_features: int, where: str
+) -> None:
+    """Let a pool go on from where another one was."""
+    shapes = {name: Expected("int64", (None,)) for name in ("serials", "count", "whose")}
+    check_arrays(where, {name: kept[name] for name in shapes if name in kept}, shapes)
+    parts: dict[str, Any] = {}
+    for f in fields(Rows):
+        array = kept.get(f"rows_{f.name}", np.empty(0))
+        parts[f.name] = array.item() if f.name == "n_features" and array.size == 1 else array
+    rows = Rows(**parts)
+    check_rows(rows, n_features, f"{where}: waiting rows")
+    serials, count = kept["serials"], int(kept["count"][0]) if len(kept["count"]) else -1
+    if len(serials) != len(rows) or np.any(np.diff(serials) <= 0):
+        raise DataError(f"{where}: found rows that wait out of order; write the file again")
+    check_range(where, "serials", serials, 0, count - 1)
+    check_range(where, "whose", kept["whose"], 0, pool.numbers.n_agents - 1)
+    pool.give_back(rows, serials, count, kept["whose"])
+
+
+def kept_of_shadow(shadow: ShadowLearner) -> Kept:
+    """The shadow's weights and sums."""
+    return kept_of(shadow, _SHADOW)
+
+
+def give_back_to_shadow(shadow: ShadowLearner, kept: Mapping[str, np.ndarray], where: str) -> None:
+    """Let a shadow go on from where another one like it was."""
+    fresh = {name: Expected("float64", getattr(shadow, name).shape) for name in _SHADOW}
+    fresh["weights"] = Expected("float64", (*shadow.weights.shape[:2], None))
+    check_arrays(where, kept, fresh)
+    give_back(shadow, _SHADOW, kept, where)
+
+
+def kept_of_moments(moments: Sequence[Moment]) -> Kept:
+    """The run by its time; NaN where there is no shadow."""
+    numbers = [[float(getattr(m, name)) for name in _NUMBERS] for m in moments]
+    blank = [np.nan] * len(_SUMS)
+    sums = [blank if m.shadow is None else [getattr(m.shadow, s) for s in _SUMS] for m in moments]
+    drift = [m.shadow.drift for m in moments if m.shadow is not None]
+    return {
+        "numbers": np.array(numbers, float).reshape(-1, len(_NUMBERS)),
+        "sums": np.array(sums, float).reshape(-1, len(_SUMS)),
+        "drift": np.array(drift, float).reshape(len(drift), len(drift[0]) if drift else 0),
+    }
+
+
+def moments_from(
+    kept: Mapping[str, np.ndarray], shadow: ShadowLearner | None, where: str
+) -> list[Moment]:
+    """The moments that were kept."""
+    n = len(kept["numbers"]) if "numbers" in kept else 0
+    drift = (0, None) if shadow is None else (n, len(shadow.drift) if n else None)
+    shapes: dict[str, tuple[int | None, ...]] = {
+        "numbers": (n, len(_NUMBERS)),
+        "sums": (n, len(_SUMS)),
+        "drift": drift,
+    }
+    check_arrays(where, kept, {name: Expected("float64", shape) for name, shape in shapes.items()})
+    found = []
+    for k, (rounds, time, examples, mistakes, loss) in enumerate(kept["numbers"].tolist()):
+        seen = None
+        if shadow is not None:
+            plays, *others = kept["sums"][k].tolist()
+            named = dict(zip(_SUMS[1:], others, strict=True))
+            seen = replace(shadow.seen(), plays=int(plays), drift=kept["drift"][k], **named)
+        found.append(Moment(int(rounds), time, int(examples), int(mistakes), loss, seen))
+    return found
+
+
+def kept_of_events(events: Events) -> Kept:
+    """A list of events in the types that files of checkpoints have."""
+    return {
+        name: getattr(events, name).astype(np.float64 if name == "time" else np.int64)
+        for name in FIELDS
+    }
+
+
+def events_from(kept: Mapping[str, np.ndarray], where: str) -> Events:
+    """The list that was kept."""
+    n = len(kept["kind"]) if "kind" in kept else 0
+    kinds = {name: "float64" if name == "time" else "int64" for name in FIELDS}
+    check_arrays(where, kept, {name: Expected(kind, (n,)) for name, kind in kinds.items()})
+    return Events(*(kept[name].astype(kind) for name, kind in FIELDS.items()))
