@@ -301,3 +301,33 @@ def test_recorded_rounds_play_again_to_the_bit(engine, topology, period, delay):
 def test_recording_of_batches_is_refused():
     with pytest.raises(ValueError, match="one example a turn, `batch` is 2"):
         ddol.run(ddol.dogd(), data(), ddol.ring(5), record=True, batch=2)
+
+
+def test_delays_of_rows_from_an_array_and_from_a_function_are_the_same():
+    X, y = data()
+    delays, asked = np.arange(N_ROWS) % 5, []
+
+    def source(first, count):
+        asked.append((first, count))
+        return delays[(first + np.arange(count)) % N_ROWS]
+
+    runs = [
+        ddol.run(
+            ddol.dogd(), (X, y), ddol.ring(3), schedule="async", passes=2, record=True,
+            conditions=Conditions(delay=delay, speed="1..4"), on_progress=lambda progress: None,
+        )
+        for delay in (delays, source)
+    ]  # fmt: skip
+    assert runs[0].events.same_as(runs[1].events)
+    assert sum(count for _, count in asked) == 2 * N_ROWS
+    assert [first for first, _ in asked] == np.cumsum([0, *(c for _, c in asked)])[:-1].tolist()
+
+
+def test_delays_that_do_not_fit_the_data_are_refused():
+    for delay, said in (
+        ([1, 2], "`delay` is given for 2 rows"),
+        (lambda first, count: [0], "`delay` gave 1 numbers for"),
+        (lambda first, count: [-1] * count, "not negative"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            ddol.run(ddol.dogd(), data(), 3, schedule="async", conditions=Conditions(delay=delay))

@@ -19,7 +19,7 @@ from ddol.engines.state import State, numbers_sent
 from ddol.engines.worker import Snapshots
 from ddol.schedules.clock import Clock, EventChunk
 from ddol.schedules.clock_keeping import give_back_to_clock, kept_of_clock
-from ddol.schedules.conditions import Conditions
+from ddol.schedules.conditions import Conditions, Draw, whole_delays
 from ddol.schedules.events import ADOPT, MIX, NONE, PREDICT, RECEIVE, SEND, Events
 from ddol.schedules.keeping import Kept, below, under
 from ddol.schedules.linking import linked
@@ -226,18 +226,42 @@ class Scheduled:
         if self.clock is None:
             self.pool.add(block)
             return []
-        delay = self.clock.conditions.delay
-        agents, serials = self.pool.add(block, self.clock.waiting_rows())
+        needed = self.clock.waiting_rows()
+        kept, first = len(needed), self.pool.first
+        agents, serials = self.pool.add(block, needed)
         if self.schedule.name != ROUNDS:
             agents, serials = agents[serials >= 0], serials[serials >= 0]
         over = block.table[-1, :, 0] < 0 if self.passes == 1 else np.zeros(block.n_agents, bool)
-        delays = None
-        if isinstance(delay, np.ndarray):
-            if self.pool.numbers.count > len(delay) * self.passes:
-                raise DataError(f"`delay` is given for {len(delay)} rows, the data have more")
-            delays = delay[(self.pool.first + np.arange(len(self.pool.where))) % len(delay)]
+        delays = self._delays(first, len(self.pool.serials) - kept)
         self.clock.feed(agents, serials, over, delays, self.pool.first)
         return self._run()
+
+    def _delays(self, first: int, count: int) -> np.ndarray | None:
+        """Delays of all rows that may be used from now on, where each row has its own.
+
+        Parameters
+        ----------
+        first : int
+            Serial number from which on the clock knows them.
+        count : int
+            Rows of which it has not heard.
+        """
+        assert self.clock is not None
+        source, total = self.clock.conditions.delay, self.pool.numbers.count
+        if isinstance(source, Draw):
+            return None
+        if self.n_streams > 1:
+            raise DataError("delays by row are those of one stream; deal one file to all agents")
+        new = np.arange(total - count, total)
+        if callable(source):
+            fresh = whole_delays(source(total - count, count))
+        elif total > len(source) * self.passes:
+            raise DataError(f"`delay` is given for {len(source)} rows, the data have more")
+        else:
+            fresh = source[new % len(source)]
+        if len(fresh) != count:
+            raise DataError(f"`delay` gave {len(fresh)} numbers for {count} rows")
+        return np.concatenate([self.clock.delays[self.pool.first - first :], fresh])
 
     def _run(self) -> list[Snapshots]:
         assert self.clock is not None

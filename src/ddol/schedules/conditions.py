@@ -110,8 +110,9 @@ class Conditions:
         Time from a send to its arrival, drawn for every message; ``latency[i, j]`` from i to j.
     drop : number or array (N, N)
         Chance that a message is lost.
-    delay : number, draw, or one whole number for each row of the data
-        How many more predictions the agent makes before the answer to one of them arrives.
+    delay : number, draw, one whole number for each row of the data, or a function
+        How many more predictions the agent makes before the answer to one of them arrives. A function
+        ``delay(first, count)`` gives those of the rows first, …, in the order in which they are read, once.
     churn : (up, down) or "up:down", optional
         Mean times, drawn from exponential distributions, for which an agent is there, and away.
     partitions : sequence of `Cut` or (start, end, groups)
@@ -225,18 +226,25 @@ def _chance(value: Any, name: str) -> float:
     return chance
 
 
-def _delay(value: Any) -> Any:
-    if isinstance(value, str | Draw) or np.ndim(value) == 0:
-        drawn = Draw.of(value, "delay")
-        if drawn.kind in (CONSTANT, UNIFORM) and (drawn.low % 1 or drawn.high % 1):
-            raise ValueError(f"`delay` counts predictions, found {value!r}, expected whole numbers")
-        return drawn
-    each = np.asarray(value)
+def whole_delays(values: Any) -> np.ndarray:
+    """Delays of rows: whole numbers of predictions, not negative."""
+    each = np.asarray(values)
     if each.ndim != 1 or not np.issubdtype(each.dtype, np.number) or not np.isfinite(each).all():
         raise ValueError("`delay` by row must be one finite number for each row of the data")
     if (each < 0).any() or (each % 1).any():
         raise ValueError("`delay` by row must be whole numbers of predictions, not negative")
     return each.astype(np.int64)
+
+
+def _delay(value: Any) -> Any:
+    if callable(value):
+        return value
+    if isinstance(value, str | Draw) or np.ndim(value) == 0:
+        drawn = Draw.of(value, "delay")
+        if drawn.kind in (CONSTANT, UNIFORM) and (drawn.low % 1 or drawn.high % 1):
+            raise ValueError(f"`delay` counts predictions, found {value!r}, expected whole numbers")
+        return drawn
+    return whole_delays(value)
 
 
 def _churn(value: Any) -> tuple[float, float] | None:
