@@ -7,7 +7,7 @@ import matplotlib
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-GALLERY = ["pipeline", "hospitals", "drifting_experts", "ring_or_complete", "threads"]
+GALLERY = ["pipeline", "hospitals", "drifting_experts", "ring_or_complete", "threads", "frontier"]
 
 
 @pytest.fixture
@@ -53,3 +53,9 @@ def test_a_ring_pays_little_for_few_neighbours(draw):
 
 def test_threads_change_no_weight(draw):
     assert draw("threads") < 1e-9
+
+
+def test_spending_less_where_it_helps_beats_the_line(draw):
+    for found in draw("frontier").values():
+        best = min(row["of_line"] for row in found.rows if row["policy"] != found.line)
+        assert best < 0.5

@@ -77,7 +77,7 @@ def policies_for(algorithm: Algorithm, against: str) -> list[Policy]:
 
 def _talking(algorithm: Algorithm) -> list[Policy]:
     periods = [1 << k for k in range(0, 11, 2)]
-    thresholds = (0.01, 0.03, 0.1, 0.3, 1)
+    thresholds = (0.01, 0.03, 0.1, 0.3, 1, 3)
     return [
         Policy("period", {p: {"period": p} for p in periods}, is_line=True),
         Policy("period, 8 bits", {p: {"period": p, "compress": "8bit"} for p in periods}),
@@ -250,10 +250,10 @@ class _Against:
 
 def _beside_line(rows: list[dict[str, Any]], line: str, price: str) -> list[dict[str, Any]]:
     """Add what every row pays of what the line pays for the same error."""
-    on_line = [row for row in rows if row["policy"] == line]
+    on_line = [row for row in rows if row["policy"] == line and row[price] > 0]
 
     def share(row: dict[str, Any]) -> float:
         enough = [other[price] for other in on_line if other["error"] <= row["error"] + SAME]
-        return row[price] / min(enough) if enough and min(enough) > 0 else float("nan")
+        return row[price] / min(enough) if enough else float("nan")
 
     return [{**row, "of_line": share(row)} for row in rows]
