@@ -86,13 +86,13 @@ def test_inspect_tells_what_a_model_is(ddol, model):
     assert len(found["largest"][0]["weights"]) == 5
 
 
-@pytest.mark.parametrize(("format", "bad"), [("libsvm", "1 2:oops\n"), ("csv", "1,oops\n1\n")])
-def test_bad_lines_are_skipped_and_counted(ddol, tmp_path, text_of, format, bad):
-    if format == "csv":
+@pytest.mark.parametrize(("ending", "bad"), [("libsvm", "1 2:oops\n"), ("csv", "1,oops\n1\n")])
+def test_bad_lines_are_skipped_and_counted(ddol, tmp_path, text_of, ending, bad):
+    if ending == "csv":
         head, lines = "y,x\n", [f"{k % 2},{k % 7}\n" for k in range(60)]
     else:
         head, lines = "", text_of(60).splitlines(keepends=True)
-    good, broken, model = tmp_path / f"a.{format}", tmp_path / f"b.{format}", tmp_path / "m"
+    good, broken, model = tmp_path / f"a.{ending}", tmp_path / f"b.{ending}", tmp_path / "m"
     good.write_text(head + "".join(lines))
     broken.write_text(head + "".join([*lines[:30], bad, *lines[30:]]))
     assert ddol("train", good, "--model", model, "--quiet").exit_code == 0
