@@ -62,9 +62,22 @@ def wait_for_reader(pid: int, pipe: Path) -> None:
 
 @pytest.mark.parametrize("written", [b"", b"1 1:1\n-1 1:-1\n" * 40])
 def test_a_named_pipe_does_not_keep_the_first_signal_waiting(tmp_path, written):
+    check_stops(tmp_path, [*TRAIN, str(tmp_path / "pipe")], written)
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_commands_that_read_a_pipe_stop_at_a_signal(tmp_path, ddol, examples, command):
+    model = tmp_path / "m.ddol"
+    assert ddol("train", examples, "--model", model, "--quiet").exit_code == 0
+    words = [sys.executable, "-m", "ddol", command, str(model), str(tmp_path / "pipe")]
+    check_stops(tmp_path, words, examples.read_bytes())
+
+
+def check_stops(tmp_path, command, written):
+    """A signal ends a command that reads a pipe of which nothing more comes."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    process = subprocess.Popen([*TRAIN, str(pipe)], stderr=subprocess.PIPE)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
     writer = os.open(pipe, os.O_RDWR)  # does not wait for a reader
     try:
         os.write(writer, written)
@@ -75,4 +88,4 @@ def test_a_named_pipe_does_not_keep_the_first_signal_waiting(tmp_path, written):
         os.close(writer)
         process.kill()
     assert process.returncode == 130
-    assert b"Traceback" not in said
+    assert b"Traceback" not in said and b"stopped by SIGINT" in said

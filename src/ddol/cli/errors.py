@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from ddol.cli.flags import Command
+from ddol.cli.stopping import Signals
 
 
 class Commands(click.Group):
@@ -23,9 +24,10 @@ class Commands(click.Group):
         return list(self.commands)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command."""
+        """Run a command; a signal ends it at once, unless it knows better."""
         try:
-            return super().invoke(ctx)
+            with Signals(at_once=True):
+                return super().invoke(ctx)
         except (click.exceptions.Exit, click.Abort, click.ClickException):
             raise  # an end, or wrong usage, which click prints itself with the usage line
         except BrokenPipeError:

@@ -95,9 +95,8 @@ def train(options: TrainOptions) -> Trace:
             algorithm = build(options.learn, options.run.seed, n_classes)
         setup = _setup(options, prepared)
         learner = _learner(options, algorithm, setup, saved, initial)
-        stack.callback(learner.close)
+        stack.callback(learner.close, keep=False)
         _make_room(options.run, job)
-        signals.at_once = options.data.from_stdin
         with _in_mid_run():
             writer = CheckpointWriter(options.run, run)
             feed = _feed(options.run, algorithm, prepared)
@@ -111,7 +110,8 @@ def train(options: TrainOptions) -> Trace:
             page = None
             if options.run.live is not None and job.leads:
                 page = stack.enter_context(_served(options.run, algorithm, feed, setup, prepared))
-            watch = RunWatch(learner, prepared, writer, job, signals, table, holdout, page)
+            pipe = options.data.from_stdin
+            watch = RunWatch(learner, prepared, writer, job, signals, pipe, table, holdout, page)
             _write_predictions(options.run, watch, stack)
             return _carry_out(options, watch, feed)
 
@@ -297,6 +297,8 @@ def _carry_out(options: TrainOptions, watch: RunWatch, feed: Feed) -> Trace:
                 raise
             left = [text for text in (_model_so_far(options, watch), watch.writer.advice()) if text]
             nothing = "nothing was written; use --model OUT, or --checkpoint DIR to go on"
+            if options.run.model is not None:
+                nothing = "no example was learned from, so that nothing was written"
             raise StoppedError(stop.number, "; ".join(left) or nothing) from None
         trace = learner.trace()
         measured = watch.holdout.measured(learner, at_end=True) if watch.holdout else None
@@ -310,7 +312,8 @@ def _carry_out(options: TrainOptions, watch: RunWatch, feed: Feed) -> Trace:
 def _model_so_far(options: TrainOptions, watch: RunWatch) -> str:
     """Write the model of a run that was stopped, if one was asked for, and say so."""
     path = options.run.model
-    if path is None or watch.learner.engine is None:
+    engine = watch.learner.engine
+    if path is None or engine is None or not engine.counters().rounds:
         return ""
     trace = watch.learner.trace()
     if watch.job.leads:

@@ -21,19 +21,25 @@ if TYPE_CHECKING:
 
 @dataclass
 class RunWatch:
-    """What is to be done while a run goes on: show where it stands, keep checkpoints, and stop."""
+    """What is to be done while a run goes on: show where it stands, keep checkpoints, and stop.
+
+    Where examples come through a `pipe`, whose next may never come, nobody waits for the end of a block.
+    """
 
     learner: Learner
     prepared: Prepared
     writer: CheckpointWriter
     job: RunProcesses
     signals: Signals
+    pipe: bool
     table: ProgressTable | None
     holdout: Holdout | None = None
     page: WatchedRun | None = None
 
     def __call__(self, progress: Progress) -> None:
         """Look at a run that stands here."""
+        # Until now there was nothing to be lost.
+        self.signals.at_once = self.pipe
         try:
             self._look(progress)
         except RankLostError:

@@ -383,11 +383,18 @@ class Learner:
         if self._start is not None:
             self._start = with_outputs(self.algorithm, self._start)
 
-    def close(self) -> None:
-        """Give the engine's threads back; whoever learns on opens another one."""
+    def close(self, keep: bool = True) -> None:
+        """Give the engine's threads back; whoever learns on opens another one.
+
+        Parameters
+        ----------
+        keep : bool
+            Whether the state is kept for that.
+        """
         if self.engine is not None:
             try:
-                self._start = self.engine.state()
+                if keep:
+                    self._start = self.engine.state()
             finally:
                 self.engine.close()
                 self.engine = None
