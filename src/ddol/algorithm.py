@@ -43,7 +43,7 @@ from ddol.update.asking import (
 )
 from ddol.update.contract import DUAL, LINEAR, LOG, PRIMAL, Interpreted, Update, Vector
 from ddol.update.losses import REGRESSION, Loss, hinge
-from ddol.update.rates import Rate, evaluate, inverse_sqrt
+from ddol.update.rates import PerAgent, Rate, agent_rate, evaluate, inverse_sqrt
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,10 @@ class Algorithm:
                 raise ValueError(f"`{name}` must be a whole number ≥ {least}, it is {value!r}")
         if not callable(self.rate):
             raise TypeError(f"`rate` must be a function of the round, it is {self.rate!r}")
+        if isinstance(self.rate, PerAgent) and self.n_agents not in (1, len(self.rate.factors)):
+            raise ValueError(
+                f"`rate` is given for {len(self.rate.factors)} agents, expected {self.n_agents}"
+            )
         if self.outputs > 1 and self.loss.task == REGRESSION:
             raise ValueError(f"the loss {self.loss.name} is for regression, which has one output")
         object.__setattr__(self, "query", asking_of(self.query))
@@ -279,6 +283,7 @@ def play_round(
     """
     t, n = agents.t, algorithm.n_agents
     rate = float(evaluate(algorithm.rate, t, 1)[0])
+    rates = [agent_rate(algorithm.rate, i, rate) for i in range(n)]
     exchanging = n > 1 and t % algorithm.period == 0
     loops = Interpreted(algorithm.update, algorithm.average, agents.states[0][0].rows.shape[1])
     states = [[state.copy() for state in own] for own in agents.states]
@@ -296,15 +301,15 @@ def play_round(
     *_, answered = (answers := (predicted, *agents.pending))
 
     # ... updates with the answers that arrive in this round ...
-    for own, answer in zip(states, answered, strict=True):
-        learn_answers(loops, own, answer, rate)
+    for own, answer, own_rate in zip(states, answered, rates, strict=True):
+        learn_answers(loops, own, answer, own_rate)
 
     # ... communicates with its neighbours, and averages.
     if exchanging:
         if algorithm.period > 1:
-            _finish(loops, states, t, rate)
+            _finish(loops, states, t, rates)
         _average(algorithm, loops, states, t)
-    _finish(loops, states, t, rate)
+    _finish(loops, states, t, rates)
     return Agents(t + 1, states, answers[:-1], asking, seen), outcome
 
 
@@ -421,8 +426,8 @@ def learn_answers(loops: Interpreted, own: list[Vector], answer: Answer, rate: f
             loops.step(state, slopes[:, k] @ X / len(y), 1.0, rate, 1.0)
 
 
-def _finish(loops: Interpreted, states: list[list[Vector]], t: int, rate: float) -> None:
-    for own in states:
+def _finish(loops: Interpreted, states: list[list[Vector]], t: int, rates: list[float]) -> None:
+    for own, rate in zip(states, rates, strict=True):
         for state in own:
             loops.finish(state, t, rate)
 

@@ -8,22 +8,33 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.update.losses import LOSSES, REGRESSION, Loss, hinge, loss_named, perceptron, zero_one
 from ddol.update.majority import Majority
-from ddol.update.rates import Rate, constant, inverse_sqrt
+from ddol.update.rates import PerAgent, Rate, constant, inverse_sqrt
+
+Steps: TypeAlias = float | Rate | Sequence[float]
+"""A rate: a number, one for each agent, or a function of the round."""
 
 
-def _constant(rate: float | Rate) -> Rate:
-    return rate if callable(rate) else constant(rate)
+def _constant(rate: Steps) -> Rate:
+    return _shaped(rate, constant)
 
 
-def _rate(rate: float | Rate) -> Rate:
-    return rate if callable(rate) else inverse_sqrt(rate)
+def _rate(rate: Steps) -> Rate:
+    return _shaped(rate, inverse_sqrt)
+
+
+def _shaped(rate: Any, shape: Callable[[float], Rate]) -> Rate:
+    if callable(rate):
+        return rate
+    return PerAgent(shape(1.0), tuple(rate)) if np.ndim(rate) else shape(rate)
 
 
 def noted(make: Callable[..., Algorithm]) -> Callable[..., Algorithm]:
@@ -79,7 +90,7 @@ def made_again(recipe: Mapping[str, Any]) -> Algorithm:
 @noted
 def adaptive(
     loss: Loss | str = hinge,
-    rate: float | Rate = 1.0,
+    rate: Steps = 1.0,
     C: float = 1.0,
     l1: float = 0.0,
     l2: float = 0.0,
@@ -115,9 +126,7 @@ def coin(loss: Loss | str = "logistic", C: float = 1.0, **places: Any) -> Algori
 
 
 @noted
-def newton(
-    loss: Loss | str = hinge, rate: float | Rate = 1.0, C: float = 1.0, **places: Any
-) -> Algorithm:
+def newton(loss: Loss | str = hinge, rate: Steps = 1.0, C: float = 1.0, **places: Any) -> Algorithm:
     """Online Newton step with a full matrix: for at most 1,000 features.
 
     ``rate`` scales all steps.
@@ -132,7 +141,7 @@ def newton(
 @noted
 def dual_averaging(
     loss: Loss | str = hinge,
-    rate: float | Rate = 1.0,
+    rate: Steps = 1.0,
     l1: float = 0.0,
     radius: float | None = None,
     C: float = 1.0,
@@ -156,7 +165,7 @@ def dogd(
     loss: Loss | str = hinge,
     C: float = 1.0,
     l2: float = 1.0,
-    rate: float | Rate = 1.0,
+    rate: Steps = 1.0,
     radius: float | None = None,
     **places: Any,
 ) -> Algorithm:
@@ -179,7 +188,7 @@ def dogd(
 def doeg(
     loss: Loss | str = hinge,
     radius: float = 1.0,
-    rate: float | Rate = 1.0,
+    rate: Steps = 1.0,
     C: float = 1.0,
     **places: Any,
 ) -> Algorithm:
@@ -204,7 +213,7 @@ def oeg(*args: Any, **options: Any) -> Algorithm:
 
 
 @noted
-def winnow(rate: float | Rate = 1.0, radius: float = 1.0, **places: Any) -> Algorithm:
+def winnow(rate: Steps = 1.0, radius: float = 1.0, **places: Any) -> Algorithm:
     """Multiplicative updates on mistakes, weights on the simplex (normalised Winnow)."""
     from ddol.update.domains import simplex
     from ddol.update.mirrors import MirrorDescent, entropy
@@ -217,7 +226,7 @@ def winnow(rate: float | Rate = 1.0, radius: float = 1.0, **places: Any) -> Algo
 def p_norm(
     p: float = 1.5,
     loss: Loss | str = perceptron,
-    rate: float | Rate = 1.0,
+    rate: Steps = 1.0,
     radius: float | None = None,
     **places: Any,
 ) -> Algorithm:

@@ -93,6 +93,17 @@ def test_updates_with_more_than_weights(algorithm):
         check_algorithm(algorithm.on(network, **place))
 
 
+@pytest.mark.parametrize("preset", [ddol.dogd, ddol.doeg, ddol.adaptive])
+def test_agents_with_rates_of_their_own(preset):
+    own = preset(rate=[0.1, 1.0, 0.3])
+    for place, network in itertools.product(PLACES, (ddol.complete(3), ddol.path(3))):
+        check_algorithm(own.on(network, **place))
+    with pytest.raises(ValueError, match="`rate` is given for 3 agents, expected 4"):
+        own.on(4)
+    with pytest.raises(ValueError, match="`rate` is given for 3 agents, expected 1"):
+        ddol.run(own, (np.eye(2), [1, -1]))
+
+
 EXPERTS = (
     ddol.dwm_i(0.5),
     ddol.dwm_a(0.5),

@@ -17,6 +17,7 @@ from ddol.schedules.events import (
     send,
 )
 from ddol.schedules.reference import EventReference
+from ddol.update.rates import PerAgent
 
 N_ROWS, N_FEATURES = 30, 4
 
@@ -30,6 +31,7 @@ ALGORITHMS = {
     "three classes": ddol.dogd(outputs=3),
     "adaptive": ddol.adaptive(),
     "coin": ddol.coin(),
+    "rates of their own": ddol.dogd(rate=[1.0]),
 }
 
 
@@ -73,7 +75,10 @@ def random_list(rng, n_agents, neighbours, length=120):
 @pytest.mark.parametrize("name", ALGORITHMS)
 @pytest.mark.parametrize("topology", [ddol.ring(4), ddol.star(4), ddol.complete(3)], ids=str)
 def test_kernel_is_the_reference_on_random_lists(name, topology):
-    algorithm = ALGORITHMS[name].on(topology)
+    algorithm = ALGORITHMS[name]
+    if isinstance(algorithm.rate, PerAgent):
+        algorithm = ddol.dogd(rate=np.geomspace(0.2, 3.0, topology.n_agents))
+    algorithm = algorithm.on(topology)
     for seed in range(4):
         rng = np.random.default_rng(seed)
         X = rng.standard_normal((N_ROWS, N_FEATURES))

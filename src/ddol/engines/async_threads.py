@@ -33,7 +33,6 @@ from ddol.schedules.schedule import ASYNC, ROUNDS, Schedule
 from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block, Rows
 from ddol.trace import Moment
-from ddol.update.rates import Power, evaluate
 
 _NOBODY_WAITS = 1 << 62
 
@@ -293,10 +292,7 @@ class Seat:
         engine, algorithm, wires = self.engine, self.engine.algorithm, self.engine.wires
         counts = np.bincount(chunk.agent[chunk.kind == PREDICT], minlength=self.agents)
         rate, last = algorithm.rate, int((self.turns + counts).max(initial=1))
-        rates = np.empty(0)
-        if rates_of(rate, 1, 0)[1] == 0.0:
-            rates = evaluate(rate, 1, max(last, 1))
-        scale, exponent = (rate.scale, rate.exponent) if isinstance(rate, Power) else (0.0, 0.0)
+        rates, scale, exponent = rates_of(rate, 1, max(last, 1))
         draws, starts = self._draws(counts)
         staleness = self.engine.schedule.staleness
         memory = EventMemory(

@@ -25,7 +25,7 @@ from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Rows, no_rows
 from ddol.trace import ShadowSums
 from ddol.update.contract import LINEAR
-from ddol.update.rates import Power, evaluate
+from ddol.update.rates import evaluate
 
 NEVER = 1 << 62
 
@@ -223,7 +223,7 @@ class EventPlayer:
         """The events by address, and what must stay in memory meanwhile."""
         rates, draws, draw_starts = self._prepared(chunk)
         rate, wires = self.algorithm.rate, self.wires
-        scale, exponent = (rate.scale, rate.exponent) if isinstance(rate, Power) else (0.0, 0.0)
+        _, scale, exponent = rates_of(rate, 1, 0)
         changing = isinstance(self.algorithm.mixing, Changing)
         memory = EventMemory(
             n=len(chunk.kind), kind=_at(chunk.kind), agent=_at(chunk.agent), wire=_at(chunk.wire),

@@ -12,6 +12,7 @@ from ddol.engines.kernels import COPIES, LOG, SHARED_ADD, SHARED_COLLECT
 from ddol.streams.rows import Block, no_rows
 from ddol.update.asking import HEARD, LABELS, NUMBERS, QUESTIONS, SHOWN
 from ddol.update.contract import ADD, COLLECT, Layout, Loops
+from ddol.update.rates import PerAgent
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,8 @@ def sharing(algorithm: Algorithm) -> int:
     weights after every round.
     """
     together = algorithm.mixing.is_uniform_complete and algorithm.period == 1
-    if algorithm.n_agents == 1 or not together or algorithm.asking is not None:
+    own = algorithm.asking is not None or isinstance(algorithm.rate, PerAgent)
+    if algorithm.n_agents == 1 or not together or own:
         return COPIES
     loops = loops_of(algorithm)
     batched = algorithm.batch > 1

@@ -27,7 +27,7 @@ from ddol.engines.state import State, averages_together, layout_of, loops_of, sh
 from ddol.engines.workspace import Workspace
 from ddol.streams.rows import Block, Rows, concatenate
 from ddol.update.losses import REGRESSION
-from ddol.update.rates import Power, Rate, evaluate
+from ddol.update.rates import PerAgent, Power, Rate, evaluate
 
 
 class Partition(NamedTuple):
@@ -109,6 +109,7 @@ class KernelWorker:
         self.loss_parameters = np.array([*algorithm.loss.parameters, 0.0])
         asking = algorithm.asking
         self.asks = np.empty(0) if asking is None else asking.parameters(algorithm.update.penalty)
+        self.factors = _factors_of(algorithm, partition)
         self.neighbours = _neighbours_of(algorithm)
         if len(self.neighbours) and partition.agents < algorithm.n_agents:
             raise ValueError(
@@ -212,6 +213,7 @@ class KernelWorker:
             p=self.parameters.ctypes.data,
             q=self.loss_parameters.ctypes.data,
             asks=self.asks.ctypes.data if len(self.asks) else 0,
+            factors=self.factors.ctypes.data if len(self.factors) else 0,
             neighbours=self.neighbours.ctypes.data if len(self.neighbours) else 0,
         )
 
@@ -456,8 +458,22 @@ def _neighbours_of(algorithm: Algorithm) -> np.ndarray:
     return np.array([*starts, *(j for own in lists for j in own)], np.int64)
 
 
+def _factors_of(algorithm: Algorithm, partition: Partition) -> np.ndarray:
+    """By what the rates of a worker's agents are multiplied; none where all have the same."""
+    rate = algorithm.rate
+    if not isinstance(rate, PerAgent):
+        return np.empty(0)
+    if len(rate.factors) != algorithm.n_agents:
+        raise ValueError(
+            f"`rate` is given for {len(rate.factors)} agents, expected {algorithm.n_agents}"
+        )
+    return np.array(rate.factors[partition.first : partition.first + partition.agents])
+
+
 def rates_of(rate: Rate, t: int, rounds: int) -> tuple[np.ndarray, float, float]:
     """A table of the rates of the rounds t, …, or none where the kernel takes scale/t^exponent."""
+    if isinstance(rate, PerAgent):
+        return rates_of(rate.rate, t, rounds)
     if isinstance(rate, Power) and rate.exponent in (0.0, 0.5, 1.0):
         return np.empty(0), float(rate.scale), float(rate.exponent)
     return evaluate(rate, t, rounds), 0.0, 0.0

@@ -21,7 +21,7 @@ from ddol.measure.bounds import (
 )
 from ddol.update.majority import Majority
 from ddol.update.mirrors import MirrorDescent
-from ddol.update.rates import evaluate
+from ddol.update.rates import PerAgent, evaluate
 
 _ROUNDS_TRIED = 1024
 _LUCK = 1e-6
@@ -250,6 +250,7 @@ def _missing(algorithm: Algorithm, theorem: Theorem) -> list[str]:
             together and mirror and not _averages_in_dual(algorithm),
             "weights are averaged in the primal, not in the dual",
         ),
+        (isinstance(algorithm.rate, PerAgent), "agents have rates of their own"),
         (mirror and not _rate_falls(algorithm), "the rate may increase"),
     ]
     return [why for is_missing, why in doubts if is_missing]

@@ -30,7 +30,7 @@ from ddol.schedules.events import (
     Events,
 )
 from ddol.update.contract import LINEAR, LOG, Interpreted, Vector
-from ddol.update.rates import evaluate
+from ddol.update.rates import agent_rate, evaluate
 
 Message = list[tuple[np.ndarray, np.ndarray]]
 """What an agent shares: rows and scalars, for each of its weight vectors."""
@@ -108,7 +108,8 @@ class EventReference:
             self._absent[i] = event.kind == LEAVE
 
     def _rate(self, i: int) -> float:
-        return float(evaluate(self.algorithm.rate, max(int(self.turns[i]), 1), 1)[0])
+        rate = self.algorithm.rate
+        return agent_rate(rate, i, float(evaluate(rate, max(int(self.turns[i]), 1), 1)[0]))
 
     def _predict(self, i: int, own: list[Vector], row: int) -> None:
         self.turns[i] += 1

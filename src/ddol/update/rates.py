@@ -1,7 +1,8 @@
 """Rates: the step size η_t of round t = 1, 2, …
 
-A rate is any callable of the round. It is evaluated outside the kernel, a block of rounds at a time,
-so it needs no compilation: one that takes arrays is called once a block, any other once a round.
+A rate is any callable of the round, and the same for all agents unless it is `PerAgent`. It is evaluated
+outside the kernel, a block of rounds at a time, so it needs no compilation: one that takes arrays is called
+once a block, any other once a round.
 """
 
 from __future__ import annotations
@@ -61,6 +62,45 @@ def inverse(rate: float = 1.0) -> Power:
 
 
 @dataclass(frozen=True)
+class PerAgent:
+    """Agent i steps by factor_i · η_t.
+
+    Parameters
+    ----------
+    rate : callable of the round
+        η_t, the same for all agents.
+    factors : one positive number for each agent
+
+    Examples
+    --------
+    >>> str(PerAgent(inverse_sqrt(1.0), (0.5, 2.0)))
+    '(0.5, 2) × 1/√t'
+    """
+
+    rate: Rate
+    factors: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        given = tuple(map(float, self.factors))
+        object.__setattr__(self, "factors", given)
+        if not given or not all(0.0 < factor < math.inf for factor in given):
+            raise ValueError(f"`rate` must be a positive number for each agent, it is {given}")
+
+    def __call__(self, t: Any) -> Any:
+        """Values of rounds t that all agents have in common."""
+        return self.rate(t)
+
+    def __str__(self) -> str:
+        some = ", ".join(f"{factor:g}" for factor in self.factors[:4])
+        return f"({some}{', …' if len(self.factors) > 4 else ''}) × {self.rate}"
+
+
+def agent_rate(rate: Rate, agent: int, value: float) -> float:
+    """What one agent makes of the common ``value`` of a rate."""
+    return value * rate.factors[agent] if isinstance(rate, PerAgent) else value
+
+
+@dataclass(frozen=True)
 class Later:
     """A rate as it is after some rounds: η_{t + rounds}."""
 
@@ -80,6 +120,8 @@ def later(rate: Rate, rounds: int) -> Rate:
     >>> float(later(inverse_sqrt(2.0), 3)(1))
     1.0
     """
+    if isinstance(rate, PerAgent):
+        return PerAgent(later(rate.rate, rounds), rate.factors)
     if rounds == 0 or (isinstance(rate, Power) and rate.exponent == 0.0):
         return rate
     return Later(rate, rounds)
@@ -94,6 +136,8 @@ def evaluate(rate: Rate, first: int, rounds: int) -> np.ndarray:
     array([2.        , 0.5       , 0.33333333])
     """
     t = np.arange(first, first + rounds)
+    if isinstance(rate, PerAgent):
+        return evaluate(rate.rate, first, rounds)
     if isinstance(rate, Power):  # finite and positive for every round
         return rate(t)
     values = _on_array(rate, t)

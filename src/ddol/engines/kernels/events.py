@@ -40,6 +40,7 @@ from ddol.engines.kernels.layout import (
     WEIGHTS_ALL,
     Examples,
     Worker,
+    own_rate,
     part,
     row_at,
     squares_of,
@@ -79,8 +80,8 @@ def _rate_of(memory, n):
 
 
 @inner(inlined=True)
-def _eta(memory, a):
-    return _rate_of(memory, max(integers(memory.turns)[a], 1))
+def _eta(worker, memory, a):
+    return own_rate(worker, a, _rate_of(memory, max(integers(memory.turns)[a], 1)))
 
 
 @inner
@@ -128,13 +129,13 @@ def _learn(worker, examples, memory, a, slot, row):
     """An answer arrives: one step along the gradient that was kept."""
     i = integers(memory.where)[row - memory.first_row]
     slopes = memory.slopes + 8 * slot * worker.shape.outputs
-    answer_example(worker, examples, a, i, slopes, _eta(memory, a))
+    answer_example(worker, examples, a, i, slopes, _eta(worker, memory, a))
 
 
 @inner
 def _project(worker, memory, a):
     if part(worker, FINISH) != 0:
-        finish_copy(worker, a, max(integers(memory.turns)[a], 1), _eta(memory, a))
+        finish_copy(worker, a, max(integers(memory.turns)[a], 1), _eta(worker, memory, a))
 
 
 # --- messages that may be left out ---------------------------------------------------------------

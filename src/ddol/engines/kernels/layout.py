@@ -55,6 +55,8 @@ class Rules(NamedTuple):
     """float64: the loss's parameters."""
     asks: int
     """float64: when agents ask for answers; 0 where they ask for all."""
+    factors: int
+    """float64: by what the rate of each agent is multiplied; 0 where all have the same."""
     neighbours: int
     """int64: where the neighbours of every agent begin, and then who they are; 0 where none is asked."""
 
@@ -250,6 +252,12 @@ def rate_of(examples, r):
     if examples.exponent == 0.5:
         return examples.scale / math.sqrt(t)
     return examples.scale / t if examples.exponent == 1.0 else examples.scale
+
+
+@inner(inlined=True)
+def own_rate(worker, a, eta):
+    """What one agent makes of the rate of all."""
+    return eta if worker.rules.factors == 0 else eta * floats(worker.rules.factors)[a]
 
 
 @inner(inlined=True)

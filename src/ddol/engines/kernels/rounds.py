@@ -69,7 +69,8 @@ def is_usual(worker):
 @inner(inlined=True)
 def is_alone(worker):
     """One usual agent, of whose weights nobody keeps the sum."""
-    return worker.rules.n_agents == 1 and is_usual(worker) and worker.memory.sums == 0
+    one = worker.rules.n_agents == 1 and worker.rules.factors == 0
+    return one and is_usual(worker) and worker.memory.sums == 0
 
 
 @inner(inlined=True)
@@ -257,7 +258,7 @@ def kernel_for(worker: Worker, parts: np.ndarray) -> Entry:
     """The kernel that plays a worker's rounds; ``parts`` is what its rules point to."""
     rules = worker.rules
     usual = is_usual(worker)
-    if usual and rules.n_agents == 1 and worker.memory.sums == 0:
+    if usual and rules.n_agents == 1 and rules.factors == 0 and worker.memory.sums == 0:
         before = parts[[BEGIN, FINISH, OBSERVE, HEAR]]
         return _alone if before.any() or rules.l2 > 0.0 else _alone_plain
     if rules.sharing == COPIES:

@@ -23,6 +23,7 @@ from ddol.engines.kernels.layout import (
     SHORT,
     STEP,
     batch_size,
+    own_rate,
     part,
     row_at,
     rows_of,
@@ -167,9 +168,9 @@ def update_copy(worker, examples, r, a, eta):
         return
     if worker.shape.batch == 1:
         slopes = slopes_of(worker, turn_of(worker, examples.t + r + 1), a, 0)
-        answer_example(worker, examples, a, rows[0], slopes, eta)
+        answer_example(worker, examples, a, rows[0], slopes, own_rate(worker, a, eta))
     else:
-        _answer_batch(worker, examples, r, a, size, eta)
+        _answer_batch(worker, examples, r, a, size, own_rate(worker, a, eta))
 
 
 # --- one copy that all agents share --------------------------------------------------------------
@@ -361,4 +362,4 @@ def finish(worker, t, eta):
     """Project every copy."""
     if part(worker, FINISH) != 0:
         for copy in range(worker.shape.copies):
-            finish_copy(worker, copy, t, eta)
+            finish_copy(worker, copy, t, own_rate(worker, copy, eta))
