@@ -1,4 +1,4 @@
-"""What talking and asking less cost: 16 agents on a ring, all policies, error against bytes and against answers.
+"""What talking and asking less cost: 16 agents on a ring, all policies, error against bytes and answers.
 
 Run: python examples/frontier.py [PICTURE.png]
 """

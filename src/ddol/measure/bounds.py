@@ -306,6 +306,23 @@ def chance_margin(expected: ArrayLike, probability: float = 1e-12) -> FloatArray
     return luck / 3 + np.sqrt(luck**2 / 9 + 2 * np.asarray(expected, dtype=np.float64) * luck)
 
 
+def estimate_margin(paid: ArrayLike, most: float, probability: float) -> FloatArray:
+    """How far a sum may lie above one in which each term is there by chance, and weighs 1/chance then.
+
+    Terms c_t of up to `most` are bought with probability q_t, Σ Z_t c_t = `paid`. Σ q_t c_t is at most the y
+    with y = paid + √(2·most·y·L) + most·L/3, but with probability e^(−L) (Freedman).
+
+    Examples
+    --------
+    >>> float(estimate_margin(100.0, most=1.0, probability=1e-6).round(1))
+    73.9
+    """
+    luck, sums = np.log(1 / probability), np.asarray(paid, dtype=np.float64)
+    half = np.sqrt(most * luck / 2)
+    root = half + np.sqrt(half**2 + sums + most * luck / 3)
+    return np.asarray(root**2 - sums)
+
+
 def _counts(values: ArrayLike) -> FloatArray:
     counts = np.asarray(values, dtype=np.float64)
     if not np.all((counts >= 0) & np.isfinite(counts)):

@@ -16,6 +16,7 @@ from ddol.measure.bounds import (
     drwm_a,
     dwm_a,
     dwm_i,
+    estimate_margin,
     label_efficient,
     selective,
 )
@@ -332,7 +333,7 @@ class Asked:
 def _on_asked(
     theorem: Theorem, losses: FloatArray, n_experts: int, alpha: float, asked: Asked
 ) -> Bound:
-    """One mistake of an expert is seen as up to `most`, which is what luck is counted in."""
+    """A mistake of an expert that is seen counts for up to `most`; nobody makes more than one an example."""
     if theorem == SELECTIVE:
         value = selective(losses, asked.examples, n_experts, alpha)
         most = max(3.0 / np.log(1 / alpha), 1.0)
@@ -340,7 +341,8 @@ def _on_asked(
         value = label_efficient(losses, asked.examples, n_experts, alpha, asked.share)
         most = 1.0 / asked.share
     if asked.estimated:
-        value = value + most * chance_margin(value / most, _LUCK)
+        paid = losses + np.log(n_experts) / np.log(1 / alpha)
+        value = np.minimum(value + estimate_margin(paid, most, _LUCK), asked.examples)
     return Bound(theorem, value, chance_margin(value))
 
 
