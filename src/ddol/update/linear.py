@@ -6,11 +6,13 @@ The factor makes L2 shrinking and the projection onto an L2 ball O(1), so a spar
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ddol.compiled import column, inner
 from ddol.update.contract import ADD, LOCAL, Field, Layout, Loops
 
 SCALE, SQUARES, TOUCHED = 0, 1, 2
-L2, KIND, RADIUS, TRACK = 0, 1, 2, 3
+L2, KIND, RADIUS = 0, 1, 2
 _FREE, _L2_BALL, _L1_BALL, _SIMPLEX = 0.0, 1.0, 2.0, 3.0
 KINDS = {"everywhere": _FREE, "l2_ball": _L2_BALL, "l1_ball": _L1_BALL, "simplex": _SIMPLEX}
 
@@ -29,10 +31,26 @@ def _dot(w, x, index, start, stop):
 
 
 @inner
+def _short_dot(w, x, index, start, stop):
+    """The same of few numbers, four at a time: one sum would wait for itself at every number."""
+    a, b, c, d, rest, j = 0.0, 0.0, 0.0, 0.0, 0.0, start
+    while j + 4 <= stop:
+        a += w[column(index, j)] * x[j]
+        b += w[column(index, j + 1)] * x[j + 1]
+        c += w[column(index, j + 2)] * x[j + 2]
+        d += w[column(index, j + 3)] * x[j + 3]
+        j += 4
+    while j < stop:
+        rest += w[column(index, j)] * x[j]
+        j += 1
+    return ((a + b) + (c + d)) + rest
+
+
+@inner
 def dot(w, x, index, n):
     """⟨w, x⟩; numbers that fill no vector registers are summed at the same time, not afterwards."""
     whole = n & -16
-    return _dot(w, x, index, 0, whole) + _dot(w, x, index, whole, n)
+    return _dot(w, x, index, 0, whole) + _short_dot(w, x, index, whole, n)
 
 
 def score(w, s, p, x, index, n, D, which):
@@ -50,26 +68,38 @@ def _keep_in_range(w, s, D):
 
 
 def begin(w, s, p, D, eta, weight):
-    if p[L2] == 0.0:
-        return
     s[SCALE] *= 1.0 - eta * p[L2] * weight
     _keep_in_range(w, s, D)
 
 
+@inner
+def _keep_norm(w, s, D, gained, n):
+    """Add to the squared norm; it loses digits, and summing it anew once in 16·D weights costs little."""
+    s[SQUARES] += gained
+    s[TOUCHED] += n
+    if s[TOUCHED] > 16.0 * D:
+        fresh = 0.0
+        for d in range(D):
+            fresh += w[d] * w[d]
+        s[SQUARES] = fresh
+        s[TOUCHED] = 0.0
+
+
+@inner
+def _inverse(s):
+    """1 over the factor; a bare quotient would be divided anew for every number, as sums may be reordered."""
+    return 1.0 / s[SCALE] if s[SCALE] != 0.0 else 0.0
+
+
 def step(w, s, p, x, index, n, D, g, eta, weight):
-    move = -eta * weight * g / s[SCALE]
-    if p[TRACK] == 0.0:
-        for j in range(n):
-            w[column(index, j)] += move * x[j]
-        return
-    gained = 0.0
+    # What is known before g is multiplied before: everything waits for g.
+    move, gained = (-eta * weight) * _inverse(s) * g, 0.0
     for j in range(n):
         d = column(index, j)
         change = move * x[j]
         gained += change * (2.0 * w[d] + change)
         w[d] += change
-    s[SQUARES] += gained
-    s[TOUCHED] += n
+    _keep_norm(w, s, D, gained, n)
 
 
 def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
@@ -78,34 +108,24 @@ def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
 
 
 def commit(w, s, p, delta, maxima, index, n, D, eta):
-    gained = 0.0
+    inverse, gained = _inverse(s), 0.0
     for j in range(n):
         d = column(index, j)
-        change = delta[d] / s[SCALE]
+        change = inverse * delta[d]
         gained += change * (2.0 * w[d] + change)
         w[d] += change
         delta[d] = 0.0
-    s[SQUARES] += gained
-    s[TOUCHED] += n
+    _keep_norm(w, s, D, gained, n)
 
 
 def finish(w, s, p, D, t, eta):
-    if p[TRACK] == 0.0:
-        return
-    # The running squared norm loses digits; summing it anew once in 16·D touched weights costs little.
-    if s[TOUCHED] > 16.0 * D:
-        fresh = 0.0
-        for d in range(D):
-            fresh += w[d] * w[d]
-        s[SQUARES] = fresh
-        s[TOUCHED] = 0.0
     kind = p[KIND]
     if kind == _L2_BALL:
         norm = abs(s[SCALE]) * max(s[SQUARES], 0.0) ** 0.5
         if norm > p[RADIUS]:
             s[SCALE] *= p[RADIUS] / norm
             _keep_in_range(w, s, D)
-    elif kind != _FREE:
+    else:
         _project_onto_l1(w, s, p, D, kind == _SIMPLEX)
 
 
@@ -162,10 +182,10 @@ def _replace(w, index, start, stop, inverse, averaged):
 
 def from_message(w, s, p, index, n, D, averaged):
     # In two parts as in `dot`.
-    inverse, whole = 1.0 / s[SCALE], n & -16
+    inverse, whole = _inverse(s), n & -16
     gained = _replace(w, index, 0, whole, inverse, averaged)
-    s[SQUARES] += gained + _replace(w, index, whole, n, inverse, averaged)
-    s[TOUCHED] += n
+    gained += _replace(w, index, whole, n, inverse, averaged)
+    _keep_norm(w, s, D, gained, n)
 
 
 def squares(w, s, p, D):
@@ -201,4 +221,6 @@ LOOPS = Loops(
     branchless_step=True,
     propagates_nan=True,
 )
+SHRUNK = replace(LOOPS, finish=None)
+"""With an L2 term and no domain."""
 FREE = Loops(free_score, free_step, additive=True, branchless_step=True, propagates_nan=True)

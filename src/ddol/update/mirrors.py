@@ -64,8 +64,8 @@ class Mirror(ABC):
         """Sizes of the compiled state."""
 
     @abstractmethod
-    def loops(self, space: str, plain: bool) -> Loops:
-        """The compiled form; ``plain`` where there is neither an L2 term nor a domain."""
+    def loops(self, space: str, l2: float, domain: Domain) -> Loops:
+        """The compiled form."""
 
     @abstractmethod
     def parameters(self, l2: float, domain: Domain) -> list[float]:
@@ -105,14 +105,15 @@ class Euclidean(Mirror):
         """See `ddol.update.linear`; both averages are one."""
         return linear.LAYOUT
 
-    def loops(self, space: str, plain: bool) -> Loops:
+    def loops(self, space: str, l2: float, domain: Domain) -> Loops:
         """See `ddol.update.linear`."""
-        return linear.FREE if plain else linear.LOOPS
+        if domain.kind != EVERYWHERE:
+            return linear.LOOPS
+        return linear.SHRUNK if l2 > 0.0 else linear.FREE
 
     def parameters(self, l2: float, domain: Domain) -> list[float]:
-        """L2 weight, domain, and whether the norm has to be kept."""
-        track = float(l2 > 0.0 or domain.kind != EVERYWHERE)
-        return [l2, linear.KINDS[domain.kind], domain.radius, track]
+        """L2 weight and domain."""
+        return [l2, linear.KINDS[domain.kind], domain.radius]
 
     def vector(self, theta: np.ndarray) -> Vector:
         """The weights, factor 1, and their squared norm."""
@@ -151,7 +152,7 @@ class Entropy(Mirror):
         """See `ddol.update.entropy`."""
         return entropy_loops.layout(self.sides, logarithmic=space == PRIMAL)
 
-    def loops(self, space: str, plain: bool) -> Loops:
+    def loops(self, space: str, l2: float, domain: Domain) -> Loops:
         """See `ddol.update.entropy`."""
         return entropy_loops.DUAL_LOOPS if space == DUAL else entropy_loops.PRIMAL_LOOPS
 
@@ -231,7 +232,7 @@ class PNorm(Mirror):
         """See `ddol.update.pnorm`."""
         return pnorm.LAYOUT if space == DUAL else pnorm.PRIMAL_LAYOUT
 
-    def loops(self, space: str, plain: bool) -> Loops:
+    def loops(self, space: str, l2: float, domain: Domain) -> Loops:
         """See `ddol.update.pnorm`."""
         return pnorm.LOOPS if space == DUAL else pnorm.PRIMAL_LOOPS
 
@@ -273,7 +274,7 @@ class Separable(Mirror):
         """See `ddol.update.separable`."""
         return separable.LAYOUT
 
-    def loops(self, space: str, plain: bool) -> Loops:
+    def loops(self, space: str, l2: float, domain: Domain) -> Loops:
         """See `ddol.update.separable`."""
         return separable.LOOPS if space == DUAL else separable.PRIMAL_LOOPS
 
@@ -375,7 +376,7 @@ class MirrorDescent(Update):
 
     def loops(self, space: str) -> Loops:
         """Those of the mirror."""
-        return self.mirror.loops(space, self.l2 == 0.0 and self.domain.kind == EVERYWHERE)
+        return self.mirror.loops(space, self.l2, self.domain)
 
     def parameters(self) -> list[float]:
         """L2 weight, kind and radius of the domain, then what the mirror needs."""
