@@ -225,9 +225,10 @@ def _pack(checkpoint: Checkpoint) -> tuple[dict[str, np.ndarray], dict[str, Any]
     arrays = {f"state.{k}": v for k, v in values.items() if isinstance(v, np.ndarray)}
     plain = {k: int(v) for k, v in values.items() if not isinstance(v, np.ndarray)}
     if pending is not None:
-        arrays |= {f"pending.{name}": getattr(pending.rows, name) for name in _ROWS}
+        rows = pending.rows.plain()
+        arrays |= {f"pending.{name}": getattr(rows, name) for name in _ROWS}
         arrays["pending.table"] = pending.table
-        plain["pending_features"] = pending.rows.n_features
+        plain["pending_features"] = rows.n_features
     arrays |= {f"recorder.{k}": np.asarray(v) for k, v in checkpoint.recorder.items()}
     arrays |= {f"arrays.{k}": v for k, v in checkpoint.arrays.items()}
     arrays |= {f"kept.{k}": v for k, v in checkpoint.kept.items()}

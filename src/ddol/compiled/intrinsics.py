@@ -93,6 +93,11 @@ def trailing_zeros(word: int) -> int:
     return (word & -word).bit_length() - 1 if word else 64
 
 
+def copy_words(source: int, target: int, n: int) -> None:
+    """Copy n words of 8 bytes from one address to another."""
+    ctypes.memmove(int(target), int(source), 8 * n)
+
+
 def prefetch(address: int) -> None:
     """Ask for the cache line behind an address, to be read at once: into the nearest cache."""
 

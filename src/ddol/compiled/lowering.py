@@ -119,6 +119,15 @@ def _trailing_zeros(context: Any, builder: Any, signature: Any, values: Any) -> 
     return builder.cttz(values[0], ir.Constant(ir.IntType(1), 0))
 
 
+@_means("copy_words", lambda source, target, n: types.void(types.int64, types.int64, types.int64))
+def _copy_words(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    byte = _BYTE.as_pointer()
+    source, target = (builder.inttoptr(value, byte) for value in values[:2])
+    function = _function(builder, "memcpy", ir.FunctionType(byte, [byte, byte, _WORD]))
+    builder.call(function, [target, source, builder.shl(values[2], _WORD(3))])
+    return context.get_dummy_value()
+
+
 def _prefetch(name: str, locality: int) -> None:
     """Define a request for a cache line; locality 3 is the nearest cache."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -120,10 +120,7 @@ class TicketEngine:
         self.player.slopes[kept.slot] = slopes
         self._free.append(kept.slot)
         agent = kept.ticket.agent
-        answered = Rows(
-            kept.row.data, kept.row.indices, kept.row.indptr, kept.row.n_features,
-            np.array([float(y)]), kept.row.weight,
-        )  # fmt: skip
+        answered = replace(kept.row, y=np.array([float(y)]))
         self._answers[agent] += 1
         self._play(self._learning(agent, kept.slot), answered)
 

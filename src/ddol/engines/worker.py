@@ -132,6 +132,7 @@ class KernelWorker:
         )
         self.fixed_matrices = None if self._changing else self._matrices([1])
         self._workers.clear()
+        self._places.clear()
 
     @property
     def _changing(self) -> bool:
@@ -286,7 +287,7 @@ class KernelWorker:
             **dict.fromkeys(Examples._fields, 0),
             "t": 1,
             "scores": scores,
-            **addresses(rows),
+            **self._addresses_of(rows),
         }
         return self._any_worker(rows.dense), packed(Examples(**numbers))
 
@@ -434,6 +435,8 @@ class KernelWorker:
             if len(self._places) >= _MOST_PLACES or rows.nbytes > _LARGE:
                 self._places.clear()  # large ones must not be kept in memory
             found = self._places[id(rows)] = rows, addresses(rows)
+            if self.workspace.begin(rows):
+                self._workers.clear()
         return found[1]
 
     def _any_worker(self, dense: bool | None = None) -> bytes:
@@ -485,6 +488,7 @@ def addresses(rows: Rows) -> dict[str, int]:
         "x": rows.data.ctypes.data,
         "features": rows.indices.ctypes.data,
         "indptr": 0 if rows.dense else rows.indptr.ctypes.data,
+        "ones": int(rows.intercept),
         "y": rows.y.ctypes.data,
         "weight": rows.weight.ctypes.data if len(rows.weight) else 0,
     }

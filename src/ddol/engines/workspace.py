@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.engines.kernels import COPIES, Scratch
+from ddol.engines.kernels import COPIES, SLOTS, Scratch
 from ddol.engines.shares import apart
 from ddol.engines.state import (
     State,
@@ -18,12 +18,33 @@ from ddol.engines.state import (
     numbers_sent,
     sharing,
 )
+from ddol.streams.rows import Rows
 from ddol.update.contract import LARGEST
 
 _LISTED = 4096
 """Features from which it pays to exchange those only that some agent has met."""
 _CACHED = 1 << 15
 """Numbers of all agents' messages that are exchanged at a time: they stay in the second cache."""
+
+
+class BegunRows(NamedTuple):
+    """Where rows are copied behind the 1 that they begin with."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    numbers: np.ndarray
+
+    @classmethod
+    def of(cls, size: int) -> BegunRows:
+        """Room for rows of at most so many values."""
+        data, indices = np.empty((SLOTS, size)), np.empty((SLOTS, size), np.uint32)
+        data[:, :1], indices[:, :1] = 1.0, 0
+        return cls(apart(data), indices, np.empty(SLOTS, np.int64))
+
+    @property
+    def size(self) -> int:
+        """Most values of a row."""
+        return self.data.shape[1]
 
 
 class Met(NamedTuple):
@@ -96,6 +117,19 @@ class Workspace:
         self.sent_scalars = np.empty((agents if here_too else 0, scalars))
         self.lists = here_too and D >= _LISTED and algorithm.update.grows and not layout.whole
         self.met: Met | None = None
+        self.begun = BegunRows.of(0)
+
+    def begin(self, rows: Rows) -> bool:
+        """Make room for rows that begin with a 1 which is not stored; whether that is new."""
+        if not rows.intercept or self.begun.size >= rows.n_features:
+            return False
+        longest = rows.n_features
+        if longest > _LISTED and not rows.dense:
+            longest = 1 + int(np.diff(rows.indptr).max(initial=0))
+        if self.begun.size >= longest:
+            return False
+        self.begun = BegunRows.of(-(-longest // 8) * 8)
+        return True
 
     def meet(self, state: State, dense: bool) -> bool:
         """List the features that agents have met, but not where rows are dense; whether that is new."""
@@ -120,6 +154,10 @@ class Workspace:
             touched=0 if met is None else met.listed.ctypes.data,
             n_touched=0 if met is None else met.n.ctypes.data,
             is_touched=0 if met is None else met.known.ctypes.data,
+            begun=self.begun.data.ctypes.data,
+            begun_index=self.begun.indices.ctypes.data,
+            begun_rows=self.begun.numbers.ctypes.data,
+            begun_size=self.begun.size,
         )
 
 

@@ -58,6 +58,8 @@ class Rows:
         One raw label or target per row.
     weight
         One importance per row, or empty when all are 1.
+    intercept
+        Column 0 is a constant 1 that is not stored: the values of a row begin with column 1.
 
     Examples
     --------
@@ -72,6 +74,7 @@ class Rows:
     n_features: int
     y: Floats
     weight: Floats
+    intercept: bool = False
 
     def __len__(self) -> int:
         return len(self.y)
@@ -80,6 +83,11 @@ class Rows:
     def dense(self) -> bool:
         """Whether every row stores all of its D values."""
         return len(self.indptr) == 0
+
+    @property
+    def n_stored(self) -> int:
+        """Columns that are stored."""
+        return self.n_features - self.intercept
 
     @property
     def nbytes(self) -> int:
@@ -150,14 +158,14 @@ class Rows:
             return self
         y, weight = self.y[lo:hi], self.weight[lo:hi]
         if self.dense:
-            data = self.data[lo * self.n_features : hi * self.n_features]
+            data = self.data[lo * self.n_stored : hi * self.n_stored]
             return replace(self, data=data, y=y, weight=weight)
         first, last = self.indptr[lo], self.indptr[hi]
-        return Rows(
+        return replace(
+            self,
             data=self.data[first:last],
             indices=self.indices[first:last],
             indptr=self.indptr[lo : hi + 1] - first,
-            n_features=self.n_features,
             y=y,
             weight=weight,
         )
@@ -174,13 +182,14 @@ class Rows:
         y = self.y[order]
         weight = self.weight[order] if len(self.weight) else self.weight
         if self.dense:
-            data = self.data.reshape(len(self), self.n_features)[order].reshape(-1)
+            data = self.data.reshape(len(self), self.n_stored)[order].reshape(-1)
             return replace(self, data=data, y=y, weight=weight)
         counts = np.diff(self.indptr)[order]
         indptr = np.concatenate(([0], np.cumsum(counts)))
         # Position of every kept value in `data`: start of its row plus its rank in the row.
         chosen = np.repeat(self.indptr[order] - indptr[:-1], counts) + np.arange(indptr[-1])
-        return Rows(self.data[chosen], self.indices[chosen], indptr, self.n_features, y, weight)
+        data, indices = self.data[chosen], self.indices[chosen]
+        return replace(self, data=data, indices=indices, indptr=indptr, y=y, weight=weight)
 
     def widen(self, n_features: int) -> Rows:
         """The same sparse rows in a space of at least `n_features` columns."""
@@ -193,31 +202,42 @@ class Rows:
             )
         return replace(self, n_features=n_features)
 
-    def with_intercept(self) -> Rows:
+    def with_intercept(self, stored: bool = True) -> Rows:
         """The rows with a constant 1 as column 0, every other column moved up by one.
 
         The constant is first, not last, so that it keeps its place when later rows of a
-        sparse stream bring new columns.
+        sparse stream bring new columns. If it is not stored, nothing is copied.
 
         Examples
         --------
         >>> Rows.from_dense([[5.0], [6.0]], [0, 1]).with_intercept().data
         array([1., 5., 1., 6.])
         """
+        begun = replace(self, n_features=self.n_features + 1, intercept=True)
+        return begun.plain() if stored else begun
+
+    def plain(self) -> Rows:
+        """The same rows with all of their values stored.
+
+        Examples
+        --------
+        >>> Rows.from_dense([[5.0]], [0]).with_intercept(stored=False).plain().data
+        array([1., 5.])
+        """
+        if not self.intercept:
+            return self
         n = len(self)
         if self.dense:
-            X = np.empty((n, self.n_features + 1))
+            X = np.empty((n, self.n_features))
             X[:, 0] = 1.0
-            X[:, 1:] = self.data.reshape(n, self.n_features)
-            return replace(self, data=X.reshape(-1), n_features=self.n_features + 1)
+            X[:, 1:] = self.data.reshape(n, self.n_stored)
+            return replace(self, data=X.reshape(-1), intercept=False)
         size = len(self.data) + n
         data, indices = np.empty(size), np.empty(size, dtype=np.uint32)
         indptr = np.empty(n + 1, dtype=np.int64)
         given = (self.indptr, self.indices, self.data, indptr, indices, data)
         _insert_ones(n, *(array.ctypes.data for array in given))
-        return replace(
-            self, data=data, indices=indices, indptr=indptr, n_features=self.n_features + 1
-        )
+        return replace(self, data=data, indices=indices, indptr=indptr, intercept=False)
 
     def to_scipy(self) -> Any:
         """The features as a scipy CSR matrix.
@@ -229,6 +249,8 @@ class Rows:
         """
         import scipy.sparse as sp
 
+        if self.intercept:
+            return self.plain().to_scipy()
         if self.dense:
             return sp.csr_matrix(self.data.reshape(len(self), self.n_features))
         indices = self.indices.astype(np.int64)
@@ -269,7 +291,7 @@ class Rows:
 
     def _cell(self, at: int) -> tuple[int, int]:
         if self.dense:
-            return divmod(at, self.n_features)
+            return divmod(at, self.n_stored)
         return int(np.searchsorted(self.indptr, at, side="right")) - 1, int(self.indices[at])
 
 
@@ -341,8 +363,10 @@ def concatenate(pieces: Sequence[Rows]) -> Rows:
     dense = pieces[0].dense
     if any(piece.dense != dense for piece in pieces):
         raise DataError("found dense and sparse rows together; convert all streams to one kind")
-    pieces = [piece.widen(n_features) for piece in pieces]
-    return Rows(
+    together = all(piece.intercept for piece in pieces)
+    pieces = [(piece if together else piece.plain()).widen(n_features) for piece in pieces]
+    return replace(
+        pieces[0],
         data=np.concatenate([piece.data for piece in pieces]),
         indices=_NO_INDICES if dense else np.concatenate([piece.indices for piece in pieces]),
         indptr=_NO_INDPTR if dense else _joined_indptr(pieces),

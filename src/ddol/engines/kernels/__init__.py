@@ -5,7 +5,7 @@ loss, and the communicator that brings numbers across workers. A worker hosts so
 the local engine it hosts all of them.
 
 - `layout`: a worker and a block in memory.
-- `predict`, `update`, `average`: what happens in a round; `fetching`: rows before they are needed.
+- `predict`, `update`, `average`: what happens in a round; `reading`: rows, before they are needed.
 - `rounds`: one round after the other, in the kernels that Python calls.
 - `metrics`: what is seen of the weights; `scoring`: scores of rows, without learning.
 """
@@ -18,6 +18,7 @@ from ddol.engines.kernels.layout import (
     REGRESSION,
     SHARED_ADD,
     SHARED_COLLECT,
+    SLOTS,
     Examples,
     Links,
     Memory,
@@ -37,6 +38,7 @@ __all__ = [
     "REGRESSION",
     "SHARED_ADD",
     "SHARED_COLLECT",
+    "SLOTS",
     "Examples",
     "Links",
     "Memory",

@@ -33,7 +33,6 @@ from ddol.engines.kernels.event_memory import (
     TURNS,
     EventMemory,
 )
-from ddol.engines.kernels.fetching import fetch
 from ddol.engines.kernels.layout import (
     FINISH,
     OBSERVE,
@@ -42,12 +41,12 @@ from ddol.engines.kernels.layout import (
     Worker,
     own_rate,
     part,
-    row_at,
     squares_of,
     vector_at,
 )
 from ddol.engines.kernels.messages import listen, receive, wait_for_others, write_down
 from ddol.engines.kernels.predict import ask_for_answer, observe_example, predict_example
+from ddol.engines.kernels.reading import fetch, forget_rows, row_at
 from ddol.engines.kernels.shadow import NO_SHADOW, Shadow, follow
 from ddol.engines.kernels.talking import EVERYTHING, Talk, count_spoken, hear, say, show
 from ddol.engines.kernels.update import answer_example, finish_copy
@@ -249,9 +248,11 @@ def _play(worker, examples, memory, shadow, talk, first):
 
 @entry("int64(struct*, struct*, struct*, struct*, struct*, int64)")
 def _events(worker, examples, memory, shadow, talk, first):
+    worker, examples = unpacked(Worker, worker), unpacked(Examples, examples)
+    forget_rows(worker, examples)
     return _play(
-        unpacked(Worker, worker),
-        unpacked(Examples, examples),
+        worker,
+        examples,
         unpacked(EventMemory, memory),
         unpacked(Shadow, shadow),
         unpacked(Talk, talk),

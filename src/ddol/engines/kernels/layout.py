@@ -26,6 +26,7 @@ LINEAR, LOG = 0, 1  # as in ddol.update.contract
 SHORT = 128  # non-zeros
 AHEAD, MOST_FETCHED = 4, 1024  # rounds, and bytes of a row
 GROUP, FAR = 4, 8  # agents, and rows
+SLOTS = 16  # rows that begin with a 1
 LISTED = 1e-300
 """Marks a feature that is listed already, where its gradient happens to be 0."""
 
@@ -140,6 +141,13 @@ class Scratch(NamedTuple):
     """int64 (1,)"""
     is_touched: int
     """uint8 (D,)"""
+    begun: int
+    """float64 (SLOTS, begun_size): rows that begin with a 1 which is not stored, as they are read."""
+    begun_index: int
+    """uint32 (SLOTS, begun_size)"""
+    begun_rows: int
+    """int64 (SLOTS,): which row is where."""
+    begun_size: int
 
 
 class Links(NamedTuple):
@@ -194,6 +202,8 @@ class Examples(NamedTuple):
     features: int
     indptr: int
     """0 when rows are dense."""
+    ones: int
+    """1 where a 1 that is not stored comes before every row, else 0."""
     y: int
     weight: int
     """0 when all examples count the same."""
@@ -222,17 +232,6 @@ class Examples(NamedTuple):
 def part(worker, place):
     """Address of a compiled part; 0 where there is none."""
     return integers(worker.rules.parts)[place]
-
-
-@inner(inlined=True)
-def row_at(worker, examples, i):
-    """Addresses and length of a row."""
-    if examples.indptr == 0:
-        start, n = i * worker.shape.D, worker.shape.D
-    else:
-        start = integers(examples.indptr)[i]
-        n = integers(examples.indptr)[i + 1] - start
-    return examples.x + 8 * start, examples.features + 4 * start, n
 
 
 @inner(inlined=True)
@@ -289,16 +288,27 @@ def batch_size(worker, rows):
 
 
 @inner
+def _sum_of_squares(worker, w, s):
+    total, D, out = 0.0, worker.shape.D, worker.scratch.mixed
+    call_void(part(worker, WEIGHTS_ALL), (w, s, worker.rules.p, 0, D, D, out))
+    for d in range(D):
+        total += floats(out)[d] ** 2
+    return total
+
+
+@inner(inlined=True)
+def squares_at(worker, w, s):
+    """‖w‖² of one weight vector."""
+    if part(worker, SQUARES) != 0:
+        return call_float(part(worker, SQUARES), (w, s, worker.rules.p, worker.shape.D))
+    return _sum_of_squares(worker, w, s)
+
+
+@inner
 def squares_of(worker, copy):
     """‖w‖² over all weight vectors of a copy."""
-    total, D = 0.0, worker.shape.D
+    total = 0.0
     for k in range(worker.shape.states):
         w, s = vector_at(worker, copy, k)
-        if part(worker, SQUARES) != 0:
-            total += call_float(part(worker, SQUARES), (w, s, worker.rules.p, D))
-        else:
-            out = worker.scratch.mixed
-            call_void(part(worker, WEIGHTS_ALL), (w, s, worker.rules.p, 0, D, D, out))
-            for d in range(D):
-                total += floats(out)[d] ** 2
+        total += squares_at(worker, w, s)
     return total

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ddol.compiled import call_float, call_void, floats, inner, integers
-from ddol.engines.kernels.fetching import fetch_ahead
 from ddol.engines.kernels.layout import (
     BINARY,
     CLASSES,
@@ -14,13 +13,13 @@ from ddol.engines.kernels.layout import (
     SCORE,
     VALUE,
     part,
-    row_at,
     rows_of,
     slopes_of,
     squares_of,
     turn_of,
     vector_at,
 )
+from ddol.engines.kernels.reading import fetch_ahead, row_at
 from ddol.update.asking import (
     HEARD,
     NUMBERS,

@@ -19,7 +19,6 @@ from ddol.compiled import (
     unpacked,
 )
 from ddol.engines.kernels.average import average_copies, keep_sum
-from ddol.engines.kernels.fetching import fetch, jumps
 from ddol.engines.kernels.layout import (
     AHEAD,
     BEGIN,
@@ -40,11 +39,11 @@ from ddol.engines.kernels.layout import (
     batch_size,
     part,
     rate_of,
-    row_at,
     rows_of,
-    squares_of,
+    squares_at,
     vector_at,
 )
+from ddol.engines.kernels.reading import begin_next, fetch, fetch_place, forget_rows, jumps, row_at
 from ddol.engines.kernels.metrics import write_metrics
 from ddol.engines.kernels.predict import penalty_of, predict_agent, unless_finite
 from ddol.engines.kernels.update import absorb_agent, collects, finish, update_copy, update_shared
@@ -92,6 +91,7 @@ def _play_alone(worker, examples, lo, hi, plain):
     w, s, p, q, D = memory.theta, memory.scalars, rules.p, rules.q, worker.shape.D
     # Added to what it was, not summed apart: blocks may end anywhere, to the bit.
     mistakes, loss, seen = 0, floats(memory.loss)[0], 0
+    forget_rows(worker, examples)
     for r in range(lo, hi):
         i = integers(examples.predicted)[r]
         if i < 0:
@@ -99,9 +99,13 @@ def _play_alone(worker, examples, lo, hi, plain):
         eta, y = rate_of(examples, r), floats(examples.y)[i]
         x, index, n = row_at(worker, examples, i)
         if r + AHEAD < examples.rounds:
-            fetch(worker, examples, integers(examples.predicted)[r + AHEAD], True)
+            ahead = integers(examples.predicted + 8 * r)
+            if ahead[AHEAD] != i + AHEAD:  # else the processor guesses it
+                fetch(worker, examples, ahead[AHEAD], True)
+                fetch_place(examples, ahead[min(2 * AHEAD, examples.rounds - 1 - r)])
+            begin_next(worker, examples, i, ahead[1])
         if not plain and rules.l2 > 0.0:
-            loss += 0.5 * rules.l2 * squares_of(worker, 0)
+            loss += 0.5 * rules.l2 * squares_at(worker, w, s)
         importance = rules.C
         if examples.weight != 0:
             importance *= floats(examples.weight)[i]
@@ -174,6 +178,7 @@ def _play_agents(worker, examples, r, eta, copies):
 
 @inner(inlined=True)
 def _play_shared(worker, examples, lo, hi):
+    forget_rows(worker, examples)
     for r in range(lo, hi):
         eta = rate_of(examples, r)
         active = _play_agents(worker, examples, r, eta, False)
@@ -207,6 +212,7 @@ def _shared(worker, examples, lo, hi):
 
 @inner(inlined=True)
 def _play_copies(worker, examples, lo, hi):
+    forget_rows(worker, examples)
     for r in range(lo, hi):
         eta = rate_of(examples, r)
         _play_agents(worker, examples, r, eta, True)

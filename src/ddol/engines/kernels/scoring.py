@@ -10,15 +10,16 @@ from ddol.engines.kernels.layout import (
     Examples,
     Worker,
     part,
-    row_at,
     vector_at,
 )
+from ddol.engines.kernels.reading import forget_rows, row_at
 
 
 @entry("void(struct*, struct*, int64, int64, int64)")
 def _scores(worker, examples, copy, n, out):
     worker, examples = unpacked(Worker, worker), unpacked(Examples, examples)
     shape, scores = worker.shape, floats(out)
+    forget_rows(worker, examples)
     for i in range(n):
         x, index, size = row_at(worker, examples, i)
         for k in range(shape.outputs):

@@ -25,12 +25,12 @@ from ddol.engines.kernels.layout import (
     batch_size,
     own_rate,
     part,
-    row_at,
     rows_of,
     slopes_of,
     turn_of,
     vector_at,
 )
+from ddol.engines.kernels.reading import row_at
 
 
 @inner
@@ -38,23 +38,24 @@ def _merge(worker, examples, r, a, k, size):
     """Add the gradients of a batch up, as one row: (x, index, n)."""
     D, n, scratch = worker.shape.D, 0, worker.scratch
     values, sums = floats(scratch.merged), floats(scratch.merged + 8 * D)
-    x, index, listed = floats(examples.x), indices(examples.features), indices(scratch.merged_index)
+    listed = indices(scratch.merged_index)
     rows = rows_of(worker, examples, examples.learned, r, a)
     for b in range(worker.shape.batch):
         weight = floats(slopes_of(worker, turn_of(worker, examples.t + r + 1), a, b))[k] / size
         if rows[b] < 0 or weight == 0.0:
             continue
+        x, index, length = row_at(worker, examples, rows[b])
         if examples.indptr == 0:
             n = D
             for d in range(D):
-                sums[d] += weight * x[rows[b] * D + d]
+                sums[d] += weight * floats(x)[d]
             continue
-        for j in range(integers(examples.indptr)[rows[b]], integers(examples.indptr)[rows[b] + 1]):
-            d = np.int64(index[j])
+        for j in range(length):
+            d = np.int64(indices(index)[j])
             if sums[d] == 0.0:
-                listed[n] = index[j]
+                listed[n] = indices(index)[j]
                 n += 1
-            sums[d] += weight * x[j]
+            sums[d] += weight * floats(x)[j]
             if sums[d] == 0.0:
                 sums[d] = LISTED
     for j in range(n):
