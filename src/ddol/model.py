@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.engines.scoring import scores
+from ddol.engines.scoring import products, scores
 from ddol.engines.state import grow
 from ddol.engines.state_checks import expected_state
 from ddol.presets import made_again
@@ -155,7 +155,7 @@ class Model:
         copy = None if agent is None else self.agent_number(agent)
         known = self.known
         if known is None or (copy is None and len(known.theta) > 1 and known.is_linear):
-            found = _products(rows, self.weights)
+            found = products(rows, self.weights)
         else:
             found = known.scores(rows, copy if len(known.theta) > 1 else None)
         return found[:, 0] if found.shape[1] == 1 else found
@@ -357,12 +357,6 @@ def as_raw(X: Any) -> Raw:
 
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     return array_stream(X, np.zeros(n)).rows
-
-
-def _products(rows: Rows, weights: np.ndarray) -> np.ndarray:
-    if rows.dense:
-        return rows.data.reshape(len(rows), rows.n_features) @ weights.T
-    return np.asarray(rows.to_scipy() @ weights.T)
 
 
 def _finite(path: str | Path, weights: np.ndarray) -> np.ndarray:

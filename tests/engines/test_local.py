@@ -435,3 +435,24 @@ def test_large_sparse_rows_equal_dense_ones():
         sparse = ddol.run(algorithm, (csr_matrix(matrix), y), 4)
         dense = ddol.run(algorithm, (matrix.toarray(), y), 4)
         np.testing.assert_allclose(sparse.weights, dense.weights, rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+@pytest.mark.parametrize("agents, batch, delay", [(1, 1, 0), (4, 1, 0), (3, 3, 2), (40, 1, 0)])
+def test_a_constant_that_is_not_stored_is_a_column_of_ones(dense, agents, batch, delay):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((240, 7)) * (rng.random((240, 7)) < 0.5)
+    y = np.where(rng.random(240) < 0.5, 1.0, -1.0)
+    rows = Rows.from_dense(X, y) if dense else Rows.from_csr(csr_matrix(X), y)
+    table = rng.permutation(240)[: 240 // (agents * batch) * agents * batch]
+    for made in (ddol.dogd(), ddol.adaptive(), ddol.newton()):
+        algorithm = replace(made.on(agents), batch=batch, delay=delay)
+        found = []
+        for stored in (True, False):
+            engine = Local(algorithm, start_state(algorithm, 8))
+            given = rows.with_intercept(stored)
+            for part in np.array_split(table.reshape(-1, agents, batch), 2):
+                engine.play(Block(given, part))
+            found.append((engine.weights(), engine.counters().loss, engine.scores(given)))
+        for one, other in zip(*found, strict=True):
+            np.testing.assert_array_equal(one, other)

@@ -4,7 +4,7 @@ import scipy.sparse as sp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ddol.estimators.gathering import by_content, has_twins
+from ddol.estimators.content import by_content, has_twins
 from ddol.estimators.training_rows import MOST_COPIES, TrainingRows
 from ddol.streams.rows import Rows
 
@@ -15,14 +15,10 @@ Y = np.sign(RNG.standard_normal(40))
 
 def dealt(examples, **options):
     """What agents see, in order: rows with their answers and weights."""
-    seen = []
-    for block in examples.deal(2, 1, **options):
-        rows = block.rows
-        X = rows.to_scipy().toarray()
-        weight = rows.weight if len(rows.weight) else np.ones(len(rows))
-        order = block.table[block.table >= 0]
-        seen += [(*X[k], rows.y[k], weight[k]) for k in order]
-    return seen
+    block = examples.deal(2, 1, **options)
+    rows, X = block.rows, block.rows.to_scipy().toarray()
+    weight = rows.weight if len(rows.weight) else np.ones(len(rows))
+    return [(*X[k], rows.y[k], weight[k]) for k in block.table[block.table >= 0]]
 
 
 def test_weights_are_copies():
@@ -80,8 +76,7 @@ def test_dense_and_sparse_are_dealt_alike(intercept):
     assert dealt(dense, rng=np.random.default_rng(0)) == dealt(sparse, rng=np.random.default_rng(0))
 
 
-def test_a_pass_in_pieces_deals_every_row_once(monkeypatch):
-    monkeypatch.setattr("ddol.estimators.gathering.PIECE", 7)
+def test_a_pass_deals_every_row_once_to_its_agent():
     examples = TrainingRows.of(X, Y, agents=RNG.integers(0, 2, 40))
     seen = dealt(examples, rng=np.random.default_rng(0))
     assert sorted(seen) == sorted((*x, y, 1.0) for x, y in zip(X, Y, strict=True))
@@ -98,22 +93,11 @@ def test_held_out_rows_are_not_learned_from():
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("intercept", [False, True])
-def test_rows_in_sequence_are_the_rows(sparse, intercept, monkeypatch):
-    monkeypatch.setattr("ddol.estimators.gathering.PIECE", 12)
-    given = TrainingRows.of(sp.csr_array(X) if sparse else X, Y, intercept=intercept)
-    seen, answers = [], []
-    for rows, _ in given.in_sequence(unit=3):
-        seen.append(rows.to_scipy().toarray())
-        answers.append(rows.y.copy())
-    assert intercept == (len(seen) > 1)
-    expected = np.hstack([np.ones((40, 1)), X]) if intercept else X
-    np.testing.assert_array_equal(np.vstack(seen), expected)
-    np.testing.assert_array_equal(np.concatenate(answers), Y)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_values_that_are_not_finite_are_counted_as_they_are_dealt(bad):
-    for made in (np.asarray, sp.csr_array):
-        given = TrainingRows.of(made([[1.0, 2.0], [bad, 3.0]]), Y[:2], intercept=True)
-        list(given.deal(1, 1))
-        assert given.strange == 1
+def test_rows_in_sequence_are_the_rows(sparse, intercept):
+    made, weight = sp.csr_array(X) if sparse else X, np.arange(40.0) % 3
+    given = TrainingRows.of(made, Y, weight, np.arange(40) % 2, intercept)
+    rows, agents = given.in_sequence()
+    expected = (np.hstack([np.ones((40, 1)), X]) if intercept else X)[given.listed]
+    np.testing.assert_array_equal(rows.to_scipy().toarray(), expected)
+    np.testing.assert_array_equal(rows.y, Y[given.listed])
+    np.testing.assert_array_equal(agents, given.listed % 2)

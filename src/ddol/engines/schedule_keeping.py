@@ -71,10 +71,13 @@ def _give_back_as_long(
         check_length(where, name, getattr(owner, name), size)
 
 
+_STORED = tuple(f.name for f in fields(Rows) if f.name != "intercept")
+
+
 def kept_of_pool(pool: RowPool) -> Kept:
     """Rows that wait, and the numbers that rows have got so far."""
-    rows = {f"rows_{f.name}": getattr(pool.rows, f.name) for f in fields(pool.rows)}
-    plain = {name: np.atleast_1d(np.asarray(value)) for name, value in rows.items()}
+    rows = pool.rows.plain()
+    plain = {f"rows_{name}": np.atleast_1d(getattr(rows, name)) for name in _STORED}
     whose = pool.numbers.whose().astype(np.int64)
     return plain | {
         "serials": pool.serials,
@@ -90,9 +93,9 @@ def give_back_to_pool(
     shapes = {name: Expected("int64", (None,)) for name in ("serials", "count", "whose")}
     check_arrays(where, {name: kept[name] for name in shapes if name in kept}, shapes)
     parts: dict[str, Any] = {}
-    for f in fields(Rows):
-        array = kept.get(f"rows_{f.name}", np.empty(0))
-        parts[f.name] = array.item() if f.name == "n_features" and array.size == 1 else array
+    for name in _STORED:
+        array = kept.get(f"rows_{name}", np.empty(0))
+        parts[name] = array.item() if name == "n_features" and array.size == 1 else array
     rows = Rows(**parts)
     check_rows(rows, n_features, f"{where}: waiting rows")
     serials, count = kept["serials"], int(kept["count"][0]) if len(kept["count"]) else -1

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from ddol.algorithm import Algorithm
+from ddol.engines.kernels import Examples, read_products
 from ddol.engines.state import start_state
-from ddol.engines.worker import KernelWorker, Partition
+from ddol.engines.worker import KernelWorker, Partition, addresses
 from ddol.streams.rows import Rows
 
 
@@ -48,3 +49,22 @@ def scores(algorithm: Algorithm, theta: np.ndarray, scalars: np.ndarray, rows: R
         )
         found.append(KernelWorker(alone, own, Partition(0, 1)).scores(rows))
     return np.stack(found)
+
+
+def products(rows: Rows, weights: np.ndarray) -> np.ndarray:
+    """Scores (n, outputs) of rows where they are products of weights (outputs, D) and features.
+
+    Examples
+    --------
+    >>> rows = Rows.from_dense([[1.0, 0.0], [0.0, 2.0]], [1.0, -1.0]).with_intercept(stored=False)
+    >>> products(rows, np.array([[0.5, 1.0, 1.0]])).tolist()
+    [[1.5], [2.5]]
+    """
+    if rows.dense:
+        X, first = rows.data.reshape(len(rows), rows.n_stored), int(rows.intercept)
+        found = X @ weights[:, first:].T
+        return found + weights[:, 0] if rows.intercept else found
+    out, given = np.empty((len(rows), len(weights))), np.ascontiguousarray(weights, float)
+    nothing = {**dict.fromkeys(Examples._fields, 0), "ones": int(rows.intercept)}
+    read_products(Examples(**nothing | addresses(rows)), len(rows), given, out.ctypes.data)
+    return out

@@ -73,7 +73,7 @@ class ShadowLearner:
         self.weights = np.full((outputs, sides, n_features), start)
         bounded = math.isfinite(self.radius)
         domain = linear.KINDS["l2_ball" if bounded else "everywhere"]
-        self.parameters = np.array([self.l2, domain, self.radius if bounded else 0.0, 1.0])
+        self.parameters = np.array([self.l2, domain, self.radius if bounded else 0.0])
         self.scalars[:, linear.SCALE] = 1.0
         if self.entropy:
             self.parameters = np.array([self.radius])
@@ -133,7 +133,7 @@ class ShadowLearner:
             What the predictions of each agent cost, with the L2 term.
         """
         self.widen(rows.n_features)
-        rows = rows.widen(self.weights.shape[2])
+        rows = rows.plain().widen(self.weights.shape[2])
         algorithm, costs = self.algorithm, np.zeros(len(cost))
         agents, places = (np.ascontiguousarray(a, np.int64) for a in (agents, places))
         slopes, q = np.empty(algorithm.outputs), np.array([*algorithm.loss.parameters, 0.0])

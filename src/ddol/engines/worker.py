@@ -434,7 +434,8 @@ class KernelWorker:
         if found is None or found[0] is not rows:
             if len(self._places) >= _MOST_PLACES or rows.nbytes > _LARGE:
                 self._places.clear()  # large ones must not be kept in memory
-            found = self._places[id(rows)] = rows, addresses(rows)
+            ones = {"ones": int(rows.intercept)}
+            found = self._places[id(rows)] = rows, addresses(rows) | ones
             if self.workspace.begin(rows):
                 self._workers.clear()
         return found[1]
@@ -488,7 +489,6 @@ def addresses(rows: Rows) -> dict[str, int]:
         "x": rows.data.ctypes.data,
         "features": rows.indices.ctypes.data,
         "indptr": 0 if rows.dense else rows.indptr.ctypes.data,
-        "ones": int(rows.intercept),
         "y": rows.y.ctypes.data,
         "weight": rows.weight.ctypes.data if len(rows.weight) else 0,
     }

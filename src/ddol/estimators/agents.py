@@ -128,33 +128,25 @@ class LearningAgents:
 
     def play(self, rows: TrainingRows, shuffle: bool) -> None:
         """One pass over all rows; the last round is played even if it is not full."""
-        order = self.rng if shuffle else None
-        for block in rows.deal(self.algorithm.n_agents, self.algorithm.batch, order):
-            _check(rows)
-            self.learner.play(block)
-        _check(rows)
+        n, batch = self.algorithm.n_agents, self.algorithm.batch
+        self.learner.play(rows.deal(n, batch, self.rng if shuffle else None))
 
     def learn(self, rows: TrainingRows) -> None:
-        """The next rows of a stream, in their order; where one of them is refused, so are all."""
-        learner, before = self.learner, None
-        for number, piece in enumerate(
-            rows.in_sequence(self.algorithm.n_agents * self.algorithm.batch)
-        ):
-            if rows.strange and before is not None:
-                learner.go_back(*before)
-            _check(rows)
-            if number == 0 and len(piece[0]) < len(rows.rows):
-                before = learner.moment()
-            learner.learn(*piece)
+        """The next rows of a stream, in their order."""
+        self.learner.learn(*rows.in_sequence())
 
+    @property
+    def tells_of_nan(self) -> bool:
+        """Whether the loss says that a row was not finite; processes must agree beforehand."""
+        loops = self.algorithm.update.loops(self.algorithm.average)
+        return loops.propagates_nan and self.learner.setup.engine_name != "mpi"
 
-class NotFiniteError(ValueError):
-    """Rows have values that are not finite."""
-
-
-def _check(rows: TrainingRows) -> None:
-    if rows.strange:
-        raise NotFiniteError
+    @property
+    def is_finite(self) -> bool:
+        """Whether the loss so far is a number, and so are the rows that wait for others."""
+        waiting = self.learner.open_round.rows
+        learned = np.isfinite(self.learner.counters().loss).all()
+        return bool(learned and (waiting is None or np.isfinite(waiting.data).all()))
 
 
 class Doublings:

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ddol.algorithm import Algorithm
-from ddol.engines.scoring import scores
-from ddol.estimators.agents import CONSTRAINTS, COUNT, LearningAgents, NotFiniteError
+from ddol.estimators.agents import CONSTRAINTS, COUNT, LearningAgents
 from ddol.estimators.placing import LINEAR_PRESETS, Penalty, linear_algorithm, loss_of
-from ddol.estimators.training_rows import TrainingRows
+from ddol.estimators.training_rows import TrainingRows, rows_of
+from ddol.model import Knowledge, Model
 from ddol.presets import PRESETS
+from ddol.streams.encoding import Encoding
+from ddol.streams.rows import Rows
 from ddol.trace import Trace
 from ddol.update.losses import Loss
 
 _POSITIVE = Interval(Real, 0, None, closed="neither")
+_MANY = 1 << 18
+"""Values that take longer to look at before than what was known takes to remember."""
 
 
 class LinearAgents(BaseEstimator):
@@ -97,33 +102,21 @@ class LinearAgents(BaseEstimator):
                 f"`agents` must name one agent for each of the {X.shape[0]} rows, it has the shape "
                 f"{numbers.shape}"
             )
-        own = self._own_weights
-        found = np.empty((X.shape[0], own.shape[1]))
+        rows, model = self._rows(X), self._model
+        found = np.empty((X.shape[0], len(model.weights)))
         for agent in np.unique(numbers):
-            rows = np.flatnonzero(numbers == agent)
-            copy = agent if len(own) > 1 else 0
-            if self._seeing is None:
-                found[rows] = _products(X[rows], *self._split(own[copy]))
-            else:
-                found[rows] = self._seen_scores(X[rows], slice(copy, copy + 1))
+            own = np.flatnonzero(numbers == agent)
+            if model.known is None:
+                copy = agent if len(self._own_weights) > 1 else 0
+                model = replace(model, weights=self._own_weights[copy])
+            found[own] = _column(model.scores(rows.take(own), int(agent)))
         return found
 
     def _scores_of(self, X: Any) -> np.ndarray:
-        if self._seeing is None:
-            return _products(X, np.atleast_2d(self.coef_), self.intercept_)
-        return self._seen_scores(X, slice(None))
+        return _column(self._model.scores(self._rows(X)))
 
-    def _seen_scores(self, X: Any, copies: slice) -> np.ndarray:
-        """Mean of agents' scores where they depend on more than weights: as each would predict."""
-        assert self._seeing is not None
-        theta, scalars = (array[copies] for array in self._seeing)
-        rows = TrainingRows.of(X, np.zeros(X.shape[0]), intercept=self.fit_intercept)
-        algorithm = self._agents.algorithm
-        found = [
-            scores(algorithm, theta, scalars, piece).mean(axis=0)
-            for piece, _ in rows.in_sequence(1)
-        ]
-        return np.concatenate(found)
+    def _rows(self, X: Any) -> Rows:
+        return rows_of(X, np.zeros(X.shape[0]), None, self.fit_intercept)
 
     def _split(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights (outputs, D) and intercepts (outputs,), from those that agents learn."""
@@ -139,8 +132,6 @@ class LinearAgents(BaseEstimator):
     # Learning.
 
     def _checked(self, X: Any, y: Any, reset: bool, **options: Any) -> tuple[Any, np.ndarray]:
-        # Where rows are copied, to begin with a 1, it is seen then whether they are finite.
-        finite = not self.fit_intercept
         return validate_data(
             self,
             X,
@@ -149,19 +140,32 @@ class LinearAgents(BaseEstimator):
             dtype=np.float64,
             order="C",
             reset=reset,
-            ensure_all_finite=finite,
+            ensure_all_finite=False,  # see `_refusing`
             **options,
         )
 
     @contextmanager
-    def _refusing(self, X: Any) -> Iterator[None]:
-        """Say in scikit-learn's words which values are not finite."""
+    def _refusing(self, X: Any, found: LearningAgents) -> Iterator[None]:
+        """Refuse values that are not finite, and forget what was learned with them.
+
+        Many values are not looked at before where the loss tells of such ones afterwards.
+        """
+        many = X.nnz if issparse(X) else X.size
+        after = many > _MANY and found.tells_of_nan and not self.early_stopping
+        if not after:
+            self._check_finite(X)
+        before = found.learner.moment() if after else None
+        yield
+        if before is None or found.is_finite:
+            return
         try:
-            yield
-        except NotFiniteError:
-            name = type(self).__name__
-            assert_all_finite(X, estimator_name=name, input_name="X")
+            self._check_finite(X)
+        except ValueError:
+            found.learner.go_back(*before)
             raise
+
+    def _check_finite(self, X: Any) -> None:
+        assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
 
     def _that_count(
         self, X: Any, y: np.ndarray, sample_weight: Any, agents: Any
@@ -221,7 +225,7 @@ class LinearAgents(BaseEstimator):
             patience = EarlyStop(self.n_iter_no_change, self.tol)
         passes = self.passes if self.max_iter is None else self.max_iter
         for number in range(1, passes + 1):
-            with self._refusing(X):
+            with self._refusing(X, found) if number == 1 else nullcontext():
                 found.play(rows, self.shuffle)
             self._publish(found)
             self.n_iter_ = number
@@ -237,7 +241,7 @@ class LinearAgents(BaseEstimator):
         begun = hasattr(self, "_agents")
         found = self._agents if begun else self._new_agents(X.shape[1], agents, True)
         numbers = found.numbers(agents, len(y))
-        with self._refusing(X):
+        with self._refusing(X, found):
             found.learn(TrainingRows.of(X, self._answers(y), weight, numbers, self.fit_intercept))
         self._publish(found)
         self.n_iter_ = 1
@@ -253,11 +257,15 @@ class LinearAgents(BaseEstimator):
                 f"the weights of {agents.algorithm.name} left the range of numbers; scale the "
                 "features, give a radius, lower the rate, or use algorithm='adaptive'"
             )
-        self._agents, self._own_weights, self._seeing = agents, own, None
-        loops = agents.algorithm.update.loops(agents.algorithm.average)
-        if loops.observe is not None and not self.average_iterates:
+        self._agents, self._own_weights, known = agents, own, None
+        if not self.average_iterates:
             ended = agents.learner.ended()
-            self._seeing = ended.theta.copy(), ended.scalars.copy()
+            known = Knowledge(agents.algorithm, ended.theta.copy(), ended.scalars.copy())
+        encoding = Encoding(
+            n_features=len(weights[0]) - self.fit_intercept, intercept=self.fit_intercept
+        )
+        training = {"agents": agents.algorithm.n_agents}
+        self._model = Model(weights, encoding, training=training, known=known)
         self._set_weights(*self._split(weights))
 
     def _say(self, what: str) -> None:
@@ -279,8 +287,8 @@ class LinearAgents(BaseEstimator):
         return (self.algorithm if own else PRESETS[self.algorithm]()).loss
 
 
-def _products(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
-    return np.asarray(safe_sparse_dot(X, coef.T, dense_output=True)) + intercept
+def _column(scores: np.ndarray) -> np.ndarray:
+    return scores[:, None] if scores.ndim == 1 else scores
 
 
 class EarlyStop:

@@ -153,11 +153,21 @@ def table_round_robin(
     >>> table_round_robin(5, n_agents=2, batch=2).tolist()
     [[[0, 2], [1, 3]], [[4, -1], [-1, -1]]]
     """
-    size = n_agents * batch
-    rounds = -(-n_rows // size)
-    flat = np.arange(first, first + rounds * size, dtype=np.int64)
-    flat[n_rows:] = -1
-    table = flat.reshape(rounds, batch, n_agents).transpose(0, 2, 1)
+    return table_of(np.arange(first, first + n_rows, dtype=np.int64), n_agents, batch)
+
+
+def table_of(order: NDArray[np.int64], n_agents: int, batch: int = 1) -> NDArray[np.int64]:
+    """Table that deals rows in any order, as `table_round_robin` deals them in theirs.
+
+    Examples
+    --------
+    >>> table_of(np.array([4, 2, 0]), n_agents=2)[:, :, 0].tolist()
+    [[4, 2], [0, -1]]
+    """
+    missing = -len(order) % (n_agents * batch)
+    if missing:
+        order = np.append(order, np.full(missing, -1))
+    table = order.reshape(-1, batch, n_agents).transpose(0, 2, 1)
     return np.ascontiguousarray(table)
 
 

@@ -125,7 +125,7 @@ def finish(w, s, p, D, t, eta):
         if norm > p[RADIUS]:
             s[SCALE] *= p[RADIUS] / norm
             _keep_in_range(w, s, D)
-    else:
+    elif kind != _FREE:
         _project_onto_l1(w, s, p, D, kind == _SIMPLEX)
 
 

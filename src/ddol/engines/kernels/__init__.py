@@ -28,7 +28,7 @@ from ddol.engines.kernels.layout import (
     Worker,
 )
 from ddol.engines.kernels.rounds import kernel_for, play, read_metrics, read_weights
-from ddol.engines.kernels.scoring import read_scores
+from ddol.engines.kernels.scoring import read_products, read_scores
 
 __all__ = [
     "BINARY",
@@ -49,6 +49,7 @@ __all__ = [
     "kernel_for",
     "play",
     "read_metrics",
+    "read_products",
     "read_scores",
     "read_weights",
 ]

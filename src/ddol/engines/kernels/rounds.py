@@ -43,9 +43,9 @@ from ddol.engines.kernels.layout import (
     squares_at,
     vector_at,
 )
-from ddol.engines.kernels.reading import begin_next, fetch, fetch_place, forget_rows, jumps, row_at
 from ddol.engines.kernels.metrics import write_metrics
 from ddol.engines.kernels.predict import penalty_of, predict_agent, unless_finite
+from ddol.engines.kernels.reading import begin_next, fetch, fetch_place, forget_rows, jumps, row_at
 from ddol.engines.kernels.update import absorb_agent, collects, finish, update_copy, update_shared
 
 PLAY = "int64(struct*, struct*, int64, int64)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddol.compiled import call_float, entry, floats, unpacked
+from ddol.compiled import call_float, entry, floats, indices, integers, unpacked
 from ddol.engines.kernels.layout import (
     SCORE_UNSEEN,
     Examples,
@@ -26,6 +26,24 @@ def _scores(worker, examples, copy, n, out):
             w, s = vector_at(worker, copy, 0 if shape.states == 1 else k)
             arguments = (w, s, worker.rules.p, x, index, size, shape.D, np.float64(k))
             scores[i * shape.outputs + k] = call_float(part(worker, SCORE_UNSEEN), arguments)
+
+
+@entry("void(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def _sparse_products(n, x, features, indptr, ones, weights, outputs, D, out):
+    starts, values, columns = integers(indptr), floats(x), indices(features)
+    for i in range(n):
+        for k in range(outputs):
+            w = floats(weights + 8 * (k * D + ones))
+            total = floats(weights)[k * D] if ones else 0.0
+            for j in range(starts[i], starts[i + 1]):
+                total += w[columns[j]] * values[j]
+            floats(out)[i * outputs + k] = total
+
+
+def read_products(examples: Examples, n: int, weights: np.ndarray, out: int) -> None:
+    """Write the products (n, outputs) of sparse rows and weights (outputs, D)."""
+    places = examples.x, examples.features, examples.indptr, examples.ones
+    _sparse_products(n, *places, weights.ctypes.data, *weights.shape, out)
 
 
 def read_scores(worker: bytes, examples: bytes, copy: int, n: int, out: int) -> None:
