@@ -88,3 +88,62 @@ def test_recording_of_other_data_is_refused(ddol, examples, tmp_path):
     result = ddol("train", examples, *fewer, "--replay", tmp_path / "run.npz")
     assert result.exit_code == 2
     assert "names an agent that does not exist" in result.stderr
+
+
+def test_a_column_says_how_late_answers_are(ddol, tmp_path, late_table):
+    """Delays by row are those of the same number for all where the column says it."""
+    for turns in (0, 3):
+        path = late_table([turns] * 80)
+        column = train(ddol, path, "--delay", "column:late")
+        whole = train(ddol, path, "--drop", "late", "--delay", turns)
+        assert column["mistakes"] == whole["mistakes"] and column["examples"] == 80
+    mixed = train(ddol, late_table([k % 5 for k in range(80)]), "--delay", "column:late")
+    assert mixed["mistakes"] != whole["mistakes"]
+    for cells, said in (([0.5] * 80, "whole number"), ([-1] * 80, "whole number")):
+        refused = ddol("train", late_table(cells), "--delay", "column:late")
+        assert refused.exit_code == 2 and said in refused.stderr
+    refused = ddol("train", path, "--delay", "column:nope")
+    assert refused.exit_code == 2 and "found no column 'nope'" in refused.stderr
+    refused = ddol("train", path, "--delay", "column:late", "--shuffle")
+    assert refused.exit_code == 2 and "--shuffle" in refused.stderr
+
+
+def test_answers_in_a_file_of_their_own(ddol, tmp_path, late_table):
+    rows = [line.split(",") for line in late_table([0] * 80).read_text().split()[1:]]
+    examples, answers = tmp_path / "examples.csv", tmp_path / "answers.csv"
+    examples.write_text("id,x,z\n" + "".join(f"e{k},{r[1]},{r[2]}\n" for k, r in enumerate(rows)))
+
+    def joined(order, *more):
+        lines = [f"e{k},{rows[k][0]}\n" for k in order]
+        answers.write_text("id,y\n" + "".join([*lines, *more]))
+        return train(ddol, examples, "--answers", answers, "--id", "id")
+
+    prompt = train(ddol, tmp_path / "late.csv", "--drop", "late")
+    assert joined(range(80))["mistakes"] == prompt["mistakes"]
+    swapped = [k + 8 if k % 16 < 8 else k - 8 for k in range(80)]  # two of the agent's turns
+    late = [2 if k % 16 < 8 else 0 for k in range(80)]
+    by_row = train(ddol, late_table(late), "--delay", "column:late")
+    assert joined(swapped)["mistakes"] == by_row["mistakes"]
+    some = joined([k for k in range(80) if k % 10], "e0815,1\n")
+    assert some["examples"] == 72 and some["unanswered"] == 8
+    refused = ddol("train", examples, "--answers", answers, "--id", "nope")
+    assert refused.exit_code == 2 and "correct --id" in refused.stderr
+
+
+@pytest.fixture
+def late_table(tmp_path):
+    """A table of 80 examples with a column of delays."""
+
+    def write(late):
+        rng = np.random.default_rng(3)
+        X = rng.standard_normal((80, 2)).round(3)
+        cells = zip((X[:, 0] > X[:, 1]).astype(int), *X.T, late, strict=True)
+        path = tmp_path / "late.csv"
+        path.write_text("y,x,z,late\n" + "".join(",".join(map(str, c)) + "\n" for c in cells))
+        return path
+
+    return write
+
+
+def train(ddol, *arguments):
+    return figures(ddol("train", *arguments, "--quiet", "--json", "-"))

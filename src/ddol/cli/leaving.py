@@ -28,11 +28,16 @@ def leave(
     """Write the model, the figures and the report, and say what happened."""
     run = options.run
     skipped = tell_skipped(prepared.sources, prepared.encoder)
+    unanswered = _tell_unanswered(prepared.sources)
     if run.model is not None:
         write_model(options, trace, prepared)
     if run.json is not None:
         name = options.learn.algorithm.replace("_", "-")
-        own: dict[str, Any] = {"algorithm": name, "skipped_lines": skipped}
+        own: dict[str, Any] = {
+            "algorithm": name,
+            "skipped_lines": skipped,
+            "unanswered": unanswered,
+        }
         own["holdout"] = None if held is None else vars(held)
         write_json(run.json, {**trace.to_dict(), **own})
     if run.report is not None:
@@ -74,6 +79,20 @@ def tell_skipped(sources: Sequence[Stream], encoder: Encoder) -> int:
         first = f"; the first: {encoder.skipped[0]}"
         warn(f"skipped {encoder.n_skipped} rows with missing or impossible values{first}")
     return count + encoder.n_skipped
+
+
+def _tell_unanswered(sources: Sequence[Stream]) -> int:
+    """Examples that were never answered, after telling about them."""
+    for source in sources:
+        left = getattr(source, "unmatched", None)
+        if left is not None:
+            if left.examples or left.answers:
+                warn(
+                    f"{source.describe()}: {left.examples:,} examples were never answered, and left out; "
+                    f"{left.answers:,} answers were to no example"
+                )
+            return int(left.examples)
+    return 0
 
 
 def write_json(path: str, figures: dict[str, Any]) -> None:

@@ -31,6 +31,9 @@ class DataOptions:
     limit: int | None = None
     intercept: bool = True
     experts: int | None = None
+    answers: str | None = None
+    id: str | None = None
+    late: str | None = None
 
     @property
     def from_stdin(self) -> bool:

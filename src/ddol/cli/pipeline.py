@@ -21,6 +21,7 @@ from ddol.streams.filling import FilledStream, joint_means
 from ddol.streams.holdout import HoldoutStream
 from ddol.streams.importance import WeightedStream
 from ddol.streams.labels import listed
+from ddol.streams.lateness import DELAY, Delays
 from ddol.streams.limited import LimitedStream, ReadAhead
 from ddol.streams.parallel import ParallelStream, ParsingPool
 from ddol.streams.shuffle import ShuffledStream
@@ -121,8 +122,14 @@ class Pipeline:
         parts = self._completed(parts, encoding)
         if known is None:
             encoding = self._finished(encoding, parts)
-        skip = options.on_bad_line == "skip"
-        encoder = Encoder(encoding, learning=not self.apart, skip=skip, warn=self.warn)
+        encoder = Encoder(
+            encoding,
+            learning=not self.apart,
+            skip=options.on_bad_line == "skip",
+            warn=self.warn,
+            dropped=self._dropped,
+            delays=None if self._late is None else (self._late, Delays()),
+        )
         streams, held = self._assembled(parts, encoder)
         filled = [part for part in parts if isinstance(part, FilledStream)]
         return Prepared(sources, streams, encoder, filled, held)
@@ -141,12 +148,21 @@ class Pipeline:
     def _looks_twice(self) -> bool:
         return self.passes > 1 or self._experts or self._needs_width
 
+    @property
+    def _late(self) -> str | None:
+        """Column that says how late answers are."""
+        return DELAY if self.options.answers is not None else self.options.late
+
+    @property
+    def _dropped(self) -> tuple[str, ...]:
+        return self.options.drop if self._late is None else (*self.options.drop, self._late)
+
     def _wishes(self) -> Wishes:
         options = self.options
         return Wishes(
             label=options.label,
             weight=options.weight,
-            drop=options.drop,
+            drop=self._dropped,
             classes=options.labels,
             classification=self.algorithm.classification,
             two_classes=two_classes_only(self.algorithm),

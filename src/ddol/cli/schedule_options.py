@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from ddol.cli.flags import COUNT_FROM_ZERO, option
 from ddol.schedules.conditions import Conditions
@@ -14,6 +16,8 @@ from ddol.storage import check_writable
 from ddol.streams.errors import DataError
 from ddol.trace import Trace
 
+RowDelays: TypeAlias = Callable[[int, int], np.ndarray]
+_COLUMN = "column:"
 SCHEDULE = "Schedule (D: a number, a..b, exponential:m or geometric:m)"
 
 _OPTIONS = (
@@ -29,7 +33,7 @@ _OPTIONS = (
         "--delay",
         metavar="D",
         default="0",
-        help="Predictions that an agent makes before an answer arrives.",
+        help="Predictions that an agent makes before an answer arrives; column:NAME for a column of them.",
     ),
     option(
         SCHEDULE, "--latency", metavar="D", default="0", help="Time that a message is under way."
@@ -99,18 +103,31 @@ class ScheduleOptions:
         """The delay where it is a number of rounds; 0 where it is drawn."""
         return int(self.delay) if self.delay.isdigit() else 0
 
-    def conditions(self) -> Conditions:
-        """Speeds, latencies, losses, delays and absences."""
+    @property
+    def delay_column(self) -> str | None:
+        """Column of the data that says how late each answer is."""
+        return self.delay.removeprefix(_COLUMN) if self.delay.startswith(_COLUMN) else None
+
+    def conditions(self, delays: RowDelays | None = None) -> Conditions:
+        """Speeds, latencies, losses, delays and absences.
+
+        Parameters
+        ----------
+        delays : function of first row and count, optional
+            Where the data say how late answers are.
+        """
+        if delays is None and self.delay_column is not None:
+            delays = _unread
         return Conditions(
             speed=self.speed,
             latency=self.latency,
             drop=_named("--drop-messages", self.drop_messages),
-            delay=0 if self.delay.isdigit() else self.delay,
+            delay=delays or (0 if self.delay.isdigit() else self.delay),
             churn=self.churn,
         )
 
-    def to_schedule(self) -> Schedule:
-        """The schedule itself, with the recording that is to be played again."""
+    def to_schedule(self, delays: RowDelays | None = None) -> Schedule:
+        """The schedule itself, with the recording that is to be played again; see `conditions`."""
         replay = None
         if self.replay is not None:
             try:
@@ -119,7 +136,7 @@ class ScheduleOptions:
                 raise DataError(f"--replay {self.replay}: {error.strerror}") from None
         return Schedule(
             self.schedule,
-            self.conditions(),
+            self.conditions(delays),
             replay=replay,
             staleness=self.staleness,
             record=self.record is not None,
@@ -151,6 +168,11 @@ class ScheduleOptions:
         """Write the recording, if one is wanted."""
         if self.record is not None and trace.events is not None:
             save_events(self.record, trace.events)
+
+
+def _unread(first: int, count: int) -> np.ndarray:
+    """Delays of rows that nobody has read yet."""
+    raise RuntimeError("delays by row are known when the data are read")
 
 
 def _named(flag: str, text: str) -> Any:

@@ -18,7 +18,8 @@ from ddol.streams.dealing import contiguous
 from ddol.streams.errors import DataError
 from ddol.streams.files import STDIN, is_remote, open_bytes, read_once, read_range, size_of
 from ddol.streams.formats import ReadOptions, format_of
-from ddol.streams.open import expand, files_in, open_streams, partition_name
+from ddol.streams.lateness import AnsweredStream
+from ddol.streams.open import expand, files_in, open_stream, open_streams, partition_name
 from ddol.streams.stream import Stream
 
 _PIECE, _PIECES = 1 << 16, 1024
@@ -66,6 +67,8 @@ def open_sources(
     kinds : kind of every column of a table, where an encoding knows it
     """
     streams = _opened(options, n_agents, regression, own, kinds)
+    if options.answers is not None:
+        return [_answered(streams, options, n_agents, kinds)]
     if options.deal == "contiguous" and len(streams) == 1 and n_agents > 1:
         return contiguous(streams[0], n_agents)
     return streams
@@ -90,6 +93,19 @@ def _opened(
             "cuts them into as many parts as there are agents"
         )
     return open_streams(paths, n_agents, read_options(options, kinds), own)
+
+
+def _answered(
+    streams: Sequence[Stream], options: DataOptions, n_agents: int, kinds: Mapping[str, str] | None
+) -> Stream:
+    """One stream of examples, with the answers of another file."""
+    if len(streams) > 1 or options.id is None:
+        raise DataError(
+            "--answers needs one file of examples, and --id NAME, the column by which both are joined"
+        )
+    assert options.answers is not None
+    answers = open_stream(options.answers, replace(read_options(options, kinds), format=None))
+    return AnsweredStream(streams[0], answers, options.id, options.label, n_agents)
 
 
 def spooled(options: DataOptions, stack: ExitStack) -> DataOptions:

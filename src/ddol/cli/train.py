@@ -136,7 +136,8 @@ def _known(
 
 def _setup(options: TrainOptions, prepared: Prepared) -> Setup:
     run = options.run
-    schedule = options.schedule.to_schedule()
+    kept = prepared.encoder.delays
+    schedule = options.schedule.to_schedule(None if kept is None else kept[1])
     return Setup(
         run.engine, run.workers, run.seed, prepared.n_weights, run.address, run.on_lost, schedule
     )
@@ -203,6 +204,7 @@ def check(options: TrainOptions, leads: bool = True) -> None:
     if run.checkpoint is not None and data.from_stdin:
         raise DataError("--checkpoint does not go with standard input; save it to a file first")
     _check_predictions(options)
+    _check_lateness(options)
     if not leads:
         return
     for path in (run.model, run.json, run.report, run.predictions):
@@ -217,6 +219,28 @@ def check(options: TrainOptions, leads: bool = True) -> None:
         check_writable(folder.file("checkpoint"))
     if run.engine == "mpi" and data.from_stdin:
         raise DataError("standard input reaches one rank only; with --engine mpi give a file")
+
+
+def _check_lateness(options: TrainOptions) -> None:
+    """Rows keep their order, and one process reads them, where each says how late its answer is."""
+    data, run = options.data, options.run
+    if data.answers is None and data.late is None:
+        if data.id is not None:
+            raise DataError("--id needs --answers FILE, the file of answers")
+        return
+    flag = "--delay column:NAME" if data.answers is None else "--answers"
+    strange = {
+        "--delay": data.answers is not None and options.schedule.delay != "0",
+        "--shuffle": data.shuffle,
+        "--holdout": bool(data.holdout) or (run.passes > 1 and data.holdout is None),
+        "--deal contiguous": data.deal != "round-robin",
+        "--checkpoint": run.checkpoint is not None,
+        "--predictions": run.predictions is not None,
+        f"--engine {run.engine}": run.engine != "local",
+    }
+    for other, given in strange.items():
+        if given:
+            raise DataError(f"{flag} does not go with {other}; leave one out")
 
 
 def _check_predictions(options: TrainOptions) -> None:

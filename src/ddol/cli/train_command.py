@@ -166,6 +166,13 @@ _QUIET = "quiet"
     metavar="NAME",
     help="Column of importances; for LIBSVM text a file with one number per line.",
 )
+@option(
+    DATA,
+    "--answers",
+    metavar="FILE",
+    help="The labels, in a file of their own and in the order in which they come.",
+)
+@option(DATA, "--id", metavar="NAME", help="Column by which examples and answers are joined.")
 @missing
 @option(DATA, "--features", metavar="D", type=COUNT, help="Number of columns, if known.")
 @zero_based
@@ -297,7 +304,7 @@ def train(**given: Any) -> None:
     given["quiet"] |= _QUIET in given["interactions"]
     given["interactions"] = tuple(map(_pair, filter(_QUIET.__ne__, given["interactions"])))
     schedule = ScheduleOptions(**_part(ScheduleOptions, given))
-    given["delay"] = schedule.whole_delay
+    given["delay"], given["late"] = schedule.whole_delay, schedule.delay_column
     options = TrainOptions(
         DataOptions(**_part(DataOptions, given)),
         LearnOptions(**_part(LearnOptions, given)),

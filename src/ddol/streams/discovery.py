@@ -237,7 +237,7 @@ def _shape(
     if strange:
         raise DataError(
             f"{where}: found no column {strange[0]!r} to drop, expected one of "
-            f"{', '.join(list(block.columns)[:8])}; correct --drop"
+            f"{', '.join(list(block.columns)[:8])}; correct the name"
         )
     chosen = choose_columns(tuple(block.columns), wishes.label, wishes.weight, where, wishes.drop)
     label = chosen.names[chosen.label]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ddol.streams.encoding import NUMBER, TEXT, Encoding
 from ddol.streams.errors import DataError
 from ddol.streams.hashing import hash_rows
+from ddol.streams.lateness import Delays
 from ddol.streams.mapped import mapped
 from ddol.streams.names import Names, named_of, rows_of_names
 from ddol.streams.raw import Named, Raw, Table, Text
@@ -41,6 +42,10 @@ class Encoder:
         errors.
     warn
         Told once about columns that the encoding does not know.
+    dropped
+        Columns that are left out on purpose.
+    delays
+        Column of whole numbers, and who keeps them for later, row by row as they are given.
 
     Examples
     --------
@@ -61,6 +66,8 @@ class Encoder:
         labelled: bool = True,
         skip: bool = False,
         warn: Callable[[str], None] | None = None,
+        dropped: Sequence[str] = (),
+        delays: tuple[str, Delays] | None = None,
     ) -> None:
         self.start = encoding
         self.learning = learning
@@ -69,6 +76,8 @@ class Encoder:
         self.skipped: list[str] = []
         self.n_skipped = 0
         self.warn = warn
+        self.dropped = dropped
+        self.delays = delays
         self.names = Names(encoding.numbers, encoding.names, encoding.bits, learning, warn)
         self._told: set[str] = set()
 
@@ -84,7 +93,8 @@ class Encoder:
     @property
     def in_order(self) -> bool:
         """Whether blocks must be encoded in the order of the stream: names get places as they come."""
-        return self.learning and self.start.columns is not None and self.start.grows
+        grows = self.learning and self.start.columns is not None and self.start.grows
+        return grows or self.delays is not None
 
     def rows(self, block: Raw, where: Where = "row {}".format) -> Rows:
         """Rows of a raw block: answers, features, intercept, advice.
@@ -214,7 +224,7 @@ class Encoder:
         lost = [name for name in wanted if name not in table.columns]
         if lost:
             raise DataError(f"{where(0)}: {_lost(lost[0], table)}")
-        known = {*wanted, encoding.label, encoding.weight}
+        known = {*wanted, encoding.label, encoding.weight, *self.dropped}
         extra = [name for name in table.columns if name not in known]
         if extra and table.named:
             self._tell(f"{_columns(extra)} not among the model's columns, and left out")
@@ -233,15 +243,17 @@ class Encoder:
                 cells[column.name] = self._numbers(column.name, given, bad)
         y = self._answers(table.columns.get(encoding.label or ""), len(table), bad, where)
         weight = self._weights(table, bad, where)
+        turns = self._turns(table, bad, where)
         changed = any(cells[name] is not table.columns[name] for name in cells)
         table = replace(table, columns=cells, matrix=None) if changed else table
         if not bad:
+            self._keep(turns)
             return table, y, weight, where
         self._refuse(bad, where)
         kept = np.setdiff1d(np.arange(len(table)), list(bad))
-        table = Table({name: _take(c, kept) for name, c in cells.items()})
+        self._keep(turns[kept] if len(turns) else turns)
         return (
-            table,
+            Table(cells).take(kept),
             y[kept],
             weight[kept] if len(weight) else weight,
             lambda k: where(int(kept[k])),
@@ -301,6 +313,24 @@ class Encoder:
         if cells is None:
             raise DataError(f"{where(0)}: {_lost(self.start.weight, table)}")
         return _checked_weights(_numbers_of(self.start.weight, cells, bad), bad)
+
+    def _turns(self, table: Table, bad: dict[int, str], where: Where) -> Floats:
+        """Delays of the answers, where a column says them."""
+        if self.delays is None:
+            return _NO_WEIGHT
+        name = self.delays[0]
+        cells = table.columns.get(name)
+        if cells is None:
+            raise DataError(f"{where(0)}: {_lost(name, table)}")
+        turns = _numbers_of(name, cells, bad)
+        with np.errstate(invalid="ignore"):
+            strange = ~((turns >= 0.0) & (turns == np.rint(turns)))
+        _note(bad, strange, f"column {name!r}: found no whole number of turns of at least 0")
+        return turns
+
+    def _keep(self, turns: Floats) -> None:
+        if self.delays is not None:
+            self.delays[1].add(turns)
 
     # --- features by name -------------------------------------------------------------------------
 
@@ -390,10 +420,6 @@ def _columns(names: Sequence[str]) -> str:
 def _note(bad: dict[int, str], rows: NDArray[np.bool_], message: str) -> None:
     for row in np.flatnonzero(rows).tolist():
         bad.setdefault(row, message)
-
-
-def _take(cells: Any, rows: NDArray[np.int64]) -> Any:
-    return replace(cells, codes=cells.codes[rows]) if isinstance(cells, Text) else cells[rows]
 
 
 def _present(block: Named) -> Any:
