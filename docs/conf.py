@@ -53,6 +53,7 @@ CONTENTS = {
         "study",
         "live",
         "scaling",
+        "robustness",
         "model-format",
     ],
     "Background": [

@@ -157,3 +157,34 @@ def test_predictions_to_a_full_device(ddol, tmp_path, examples):
     assert ddol("train", examples, "-q", "--model", model).exit_code == 0
     result = ddol("predict", model, examples, "--out", "/dev/full")
     assert result.exit_code == 1 and "No space left" in result.stderr
+
+
+def test_two_runs_in_one_folder_of_checkpoints(ddol, tmp_path, examples):
+    folder = tmp_path / "c"
+    folder.mkdir()
+    with folder_at(folder).locked():
+        refused = ddol("train", examples, "--checkpoint", folder, "-q")
+    assert refused.exit_code == 2
+    assert "is writing its checkpoints there; wait for its end or use another" in refused.stderr
+    assert ddol("train", examples, "--checkpoint", folder, "-q").exit_code == 0
+
+
+def test_a_model_goes_where_its_link_leads(ddol, tmp_path, examples):
+    (tmp_path / "models").mkdir()
+    link = tmp_path / "latest"
+    link.symlink_to(tmp_path / "models" / "one.ddol")
+    assert ddol("train", examples, "--model", link, "-q").exit_code == 0
+    assert link.is_symlink() and (tmp_path / "models" / "one.ddol").is_file()
+    assert ddol("inspect", link).exit_code == 0
+
+
+def test_a_renamed_copy_is_the_same_data_and_a_changed_one_is_not(ddol, tmp_path, examples):
+    options = ("--passes", 2, "--checkpoint", tmp_path / "c", "--every", 100, "-q", "--json", "-")
+    whole = ddol("train", examples, *options)
+    renamed = examples.rename(tmp_path / "elsewhere.libsvm")
+    again = ddol("train", renamed, *options, "--resume")
+    assert again.exit_code == 0, again.stderr
+    assert json.loads(again.stdout)["loss"] == json.loads(whole.stdout)["loss"]
+    renamed.write_bytes(renamed.read_bytes().replace(b"1", b"2", 1))
+    changed = ddol("train", renamed, *options, "--resume")
+    assert changed.exit_code == 2 and "this checkpoint is of another run" in changed.stderr

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ddol.compiled import INTERPRETED
+from ddol import launch as launching
 from ddol.launch import command_line, quiet, variables
 from ddol.streams.errors import DataError
 
@@ -77,6 +78,27 @@ def test_what_cannot_be_launched(tmp_path):
 def test_the_users_variables_win():
     assert variables({}, "word")["OMPI_ALLOW_RUN_AS_ROOT"] == "1"
     assert variables({"OMPI_ALLOW_RUN_AS_ROOT": "0"}, "word")["OMPI_ALLOW_RUN_AS_ROOT"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("does", "code", "told"),
+    [
+        ('echo "$DDOL_LAST_WORD 0" >&2; exit 137', 0, "a rank was lost after the result was written"),
+        ('echo "$DDOL_LAST_WORD 1" >&2; sleep 60', 1, "go on with: ddol launch -n 2 train a.libsvm"),
+        ("kill -9 $$", 1, "the job ended early; go on with"),
+        ("exit 2", 2, ""),
+    ],
+)
+def test_how_a_job_ended(does, code, told, tmp_path, monkeypatch, capsys):
+    mpiexec = tmp_path / "mpiexec"
+    mpiexec.write_text(f"#!/bin/sh\n{does}\n")
+    mpiexec.chmod(0o755)
+    monkeypatch.setattr(launching, "find_mpiexec", lambda: mpiexec)
+    monkeypatch.setattr(launching, "_AFTER_FAILURE", 0.1)
+    found = launching.launch(2, ["train", "a.libsvm", "--checkpoint", "kept"])
+    said = capsys.readouterr().err
+    assert (found, "LAST_WORD" in said) == (code, False)
+    assert told in said and ("--resume" in said) == (code == 1)
 
 
 @with_mpi

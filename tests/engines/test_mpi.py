@@ -342,6 +342,27 @@ def test_a_rank_needs_its_own_files_only(files, tmp_path):
     assert json.loads((tmp_path / "out").read_text())["examples"] == 290
 
 
+DIFFERENT = {
+    "another order": lambda lines: [lines[1], lines[0], *lines[2:]],
+    "a missing last line": lambda lines: lines[:-1],
+    "a changed byte": lambda lines: [lines[0].replace(b"1", b"2", 1), *lines[1:]],
+}
+
+
+@with_mpi
+@pytest.mark.parametrize("how", DIFFERENT)
+def test_different_data_of_one_name_are_refused(how, files, tmp_path):
+    lines = (files / "0.libsvm").read_bytes().splitlines(keepends=True)
+    for rank, text in enumerate((lines, DIFFERENT[how](lines))):
+        (tmp_path / str(rank)).mkdir()
+        (tmp_path / str(rank) / "data.libsvm").write_bytes(b"".join(text))
+    train = " ".join([*TRAIN, "2", "--quiet", "data.libsvm"])
+    command = f"cd {tmp_path}/$OMPI_COMM_WORLD_RANK && exec {train}"
+    done = mpiexec(2, ["sh", "-c", command])
+    assert done.returncode == 2, done.stderr
+    assert "the ranks were started with different options: data is" in done.stderr
+
+
 @with_mpi
 def test_more_ranks_than_agents():
     done = mpiexec(3, [*TRAIN, "2", "--quiet"])

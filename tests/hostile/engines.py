@@ -1,4 +1,4 @@
-"""Random configurations on several engines: the same mistakes, whatever plays them."""
+"""Random configurations: the same, whatever engine plays them, and in whatever unit features are."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import numpy as np
 import ddol
 from ddol import presets
 from ddol.algorithm import Algorithm
+from ddol.engines.learner import Learner
+from ddol.streams.rows import Block, Rows
 
 ALGORITHMS: tuple[Any, ...] = (
     lambda rng: ddol.dogd(l2=float(rng.choice([0.0, 0.1])), average=_average(rng)),
@@ -42,16 +44,52 @@ def configuration(number: int) -> tuple[Algorithm, np.ndarray, np.ndarray]:
 
 
 def engines_agree(first: int, tries: int) -> dict[str, str]:
-    """Local, and two or three threads."""
+    """Local, and two or three threads: the same bits, or on complete graphs the same mistakes unless tied."""
     wrong = {}
     for number in range(first, first + tries):
         algorithm, X, y = configuration(number)
-        alone = ddol.run(algorithm, (X, y))
+        alone, tied = _alone(algorithm, X, y)
         for workers in (2, 3):
             if workers > algorithm.n_agents:
                 continue
             several = ddol.run(algorithm, (X, y), engine="threads", workers=workers)
-            if not np.array_equal(several.mistakes, alone.mistakes):
-                name = f"{number} {algorithm.name} {algorithm.mixing.name} {workers}"
+            same = np.array_equal(several.mistakes, alone.mistakes) or tied
+            if not algorithm.mixing.is_uniform_complete:
+                same = np.array_equal(several.weights, alone.weights)
+            if not same:
+                name = f"{number} {algorithm.name} on {algorithm.mixing.topology.name}, {workers} threads"
                 wrong[name] = f"{several.mistakes.tolist()} and {alone.mistakes.tolist()}"
+    return wrong
+
+
+def _alone(algorithm: Algorithm, X: np.ndarray, y: np.ndarray) -> tuple[ddol.Trace, bool]:
+    """A run by one worker, and whether rounding may have decided about a sign or a margin in it."""
+    learner, seen = Learner(algorithm), []
+
+    def look(block: Block) -> None:
+        used = block.table[block.table >= 0]
+        seen.append(block.scores[used, 0] * block.rows.y[used])
+
+    learner.on_predicted = look
+    learner.learn(Rows.from_dense(X, y))
+    trace, margins = learner.trace(), np.concatenate(seen)
+    # Before anything is learned a score is 0 in whatever order it is summed.
+    margins = margins[algorithm.n_agents * algorithm.batch * (1 + algorithm.delay) :]
+    nearest = np.minimum(np.abs(margins), np.abs(margins - 1.0))
+    return trace, bool(np.min(nearest) < 1e-9 * np.max(np.abs(margins)))
+
+
+def same_at_any_scale(first: int, tries: int) -> dict[str, str]:
+    """Algorithms without units: features 10¹⁵⁰ times as large or as small, and the same mistakes."""
+    wrong = {}
+    for number in range(first, first + tries):
+        rng = np.random.default_rng(number)
+        make = (presets.adaptive, presets.coin, presets.newton)[number % 3]
+        _, X, y = configuration(number)
+        algorithm = make().on((ddol.complete, ddol.ring)[int(rng.integers(2))](3))
+        # A power of two changes no digit; 2⁴⁹⁸ is 8·10¹⁴⁹.
+        scales = np.ldexp(1.0, rng.integers(-498, 499, X.shape[1]))
+        found = [ddol.run(algorithm, (X * each, y)).mistakes.tolist() for each in (1.0, scales)]
+        if found[0] != found[1]:
+            wrong[f"{number} {algorithm.name}"] = f"{found[0]} and {found[1]}"
     return wrong

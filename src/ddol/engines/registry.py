@@ -13,7 +13,7 @@ from ddol.engines.feed import Feed
 from ddol.engines.kinds import ENGINES, EngineKind
 from ddol.engines.setup import Setup
 from ddol.engines.state import State
-from ddol.engines.state_checks import check_state
+from ddol.engines.state_checks import check_start
 from ddol.engines.worker import Snapshots
 from ddol.schedules.events import Events
 from ddol.streams.rows import Block
@@ -109,12 +109,12 @@ def _imported(found: Any) -> Any:
 def open_engine(algorithm: Algorithm, state: State, setup: Setup, feed: Feed) -> Engine:
     """Open the engine that a setup names, at a state, for rounds or for its schedule."""
     kind = engine_named(setup.engine)
+    check_start(algorithm, state, setup.schedule.plays_events)
     if not setup.schedule.plays_events:
         if setup.schedule.certificate and setup.engine_name not in _SCORING:
             raise ValueError(
                 f"the engine {setup.engine_name} keeps no certificate of rounds; use local or threads"
             )
-        check_state(algorithm, state)
         opened: Engine = kind.engine.open(algorithm, state, setup)
         return opened
     if kind.scheduled is None:

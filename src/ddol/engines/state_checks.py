@@ -87,6 +87,15 @@ def check_state(
         _check_pending(algorithm, pending, state.n_features, where)
 
 
+def check_start(algorithm: Algorithm, state: State, events: bool) -> None:
+    """Refuse a state from which rounds, or events, cannot go on.
+
+    Events go on from a state of either: one that all agents share is copied for each.
+    """
+    own = events and state.pending is None and np.shape(state.theta)[:1] == (algorithm.n_agents,)
+    check_state(algorithm, state, separate=own)
+
+
 def check_number(what: str, value: Any, least: int = 0) -> None:
     """Refuse what is not a whole number from ``least`` on.
 

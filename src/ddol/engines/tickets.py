@@ -14,6 +14,7 @@ from ddol.engines.learner import Learner
 from ddol.engines.player import EventPlayer
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, numbers_sent
+from ddol.engines.state_checks import check_start
 from ddol.engines.worker import Snapshots
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import ANSWER, MIX, NONE, PREDICT, PROJECT, RECEIVE, SEND, Events
@@ -73,6 +74,7 @@ class TicketEngine:
             raise ValueError(
                 f"{algorithm.name} draws its predictions; tickets are for those that do not"
             )
+        check_start(algorithm, state, events=True)
         self.algorithm, self.most = algorithm, most
         self.wires = Wiring.of(algorithm.mixing)
         self.player = EventPlayer(algorithm, state, self.wires)

@@ -1,20 +1,37 @@
 """What happened in a run, in a file: a NumPy ``.npz`` with the arrays of `Events`.
 
 A file is read without trusting it: no objects, no sizes that the file does not have, and every field
-within its range.
+within its range. A checksum of the arrays is the archive's comment; a file that somebody else wrote need
+not have one.
 """
 
 from __future__ import annotations
 
+import hashlib
+import lzma
+import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
 
 from ddol.schedules.events import ADOPT, FIELDS, Events
 from ddol.storage import at_hand, written_beside
+from ddol.streams.errors import DataError
+
+_CHECKSUM = b"ddol "
+_MOST_PRESSED = 1100
+"""No archive gives more bytes than this for one of its own."""
+
+_NO_ARCHIVE = (
+    zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError,
+    NotImplementedError, RuntimeError, UnicodeError, OverflowError,
+)  # fmt: skip
+"""What a damaged archive makes Python's reader raise."""
 
 
 def save_events(path: str | Path, events: Events) -> None:
@@ -29,25 +46,46 @@ def save_events(path: str | Path, events: Events) -> None:
     >>> load_events(path)[0].row
     3
     """
-    with written_beside(path) as beside, beside.open("wb") as file:
-        np.savez_compressed(file, **{name: getattr(events, name) for name in FIELDS})
+    arrays = {name: getattr(events, name) for name in FIELDS}
+    with (
+        written_beside(path) as beside,
+        beside.open("wb") as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
+        archive.comment = _CHECKSUM + _checksum(arrays)
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _checksum(arrays: Mapping[str, np.ndarray]) -> bytes:
+    found = hashlib.blake2b(digest_size=20)
+    for name in FIELDS:
+        found.update(f"{name} {len(arrays[name])} ".encode())
+        found.update(np.ascontiguousarray(arrays[name]).data)
+    return found.hexdigest().encode()
 
 
 def load_events(path: str | Path) -> Events:
     """Read a list of events, or say in one line what is wrong with the file."""
-    try:
-        with at_hand(path) as place, zipfile.ZipFile(place) as archive:
-            headers = {name: _header(path, archive, name) for name in FIELDS}
-            _check_headers(path, headers)
-            arrays = {name: _array(path, archive, name) for name in FIELDS}
-    except (
-        zipfile.BadZipFile,
-        zipfile.LargeZipFile,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-    ) as error:
-        raise ValueError(f"{path}: not a recording, a .npz file is expected ({error})") from None
+    with at_hand(path) as place, Path(place).open("rb") as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                headers = {name: _header(path, archive, name) for name in FIELDS}
+                _check_headers(path, headers)
+                arrays = {name: _array(path, archive, name) for name in FIELDS}
+                comment = archive.comment
+        except DataError:
+            raise
+        except (*_NO_ARCHIVE, OSError, ValueError) as error:
+            raise DataError(
+                f"{path}: not a recording, a whole .npz file is expected ({_line(error)})"
+            ) from None
+    if comment.startswith(_CHECKSUM) and comment != _CHECKSUM + _checksum(arrays):
+        raise DataError(
+            f"{path}: found a recording that has changed since it was written (its checksum differs); "
+            "it is damaged, record the run again"
+        )
     events = Events(**arrays)
     _check_ranges(path, events)
     return events
@@ -61,9 +99,11 @@ def _header(
         entry = archive.getinfo(f"{name}.npy")
     except KeyError:
         found = ", ".join(sorted(Path(n).stem for n in archive.namelist())[:8]) or "nothing"
-        raise ValueError(
+        raise DataError(
             f"{path}: a recording has the arrays {', '.join(FIELDS)}; `{name}` is missing, found {found}"
         ) from None
+    if entry.file_size > _MOST_PRESSED * entry.compress_size + 1000:
+        raise DataError(f"{path}: `{name}` says it has {entry.file_size} bytes, the file has fewer")
     with archive.open(entry) as file:
         try:
             version = np.lib.format.read_magic(file)
@@ -71,8 +111,8 @@ def _header(
                 version, np.lib.format.read_array_header_2_0
             )
             shape, _, kind = read(file)
-        except (ValueError, SyntaxError, TypeError) as error:
-            raise ValueError(f"{path}: `{name}` is not an array ({error})") from None
+        except (ValueError, SyntaxError, TypeError, TokenError) as error:
+            raise DataError(f"{path}: `{name}` is not an array ({_line(error)})") from None
         return shape, kind, entry.file_size - file.tell()
 
 
@@ -82,26 +122,30 @@ def _check_headers(
     for name, (shape, kind, size) in headers.items():
         expected = FIELDS[name]
         if kind != expected or len(shape) != 1:
-            raise ValueError(
+            raise DataError(
                 f"{path}: `{name}` is {kind} with shape {shape}, expected {expected} with one axis"
             )
         if size != shape[0] * expected.itemsize:
-            raise ValueError(
+            raise DataError(
                 f"{path}: `{name}` says it has {shape[0]} numbers, the file has {size} bytes of it; "
                 "it is cut or damaged"
             )
     lengths = {name: shape[0] for name, (shape, _, _) in headers.items()}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name} {n}" for name, n in lengths.items())
-        raise ValueError(f"{path}: the arrays of a recording are equally long, found {shown}")
+        raise DataError(f"{path}: the arrays of a recording are equally long, found {shown}")
 
 
 def _array(path: str | Path, archive: zipfile.ZipFile, name: str) -> np.ndarray:
     with archive.open(f"{name}.npy") as file:
         try:
             return np.lib.format.read_array(file, allow_pickle=False)
-        except (ValueError, zipfile.error) as error:
-            raise ValueError(f"{path}: `{name}` cannot be read ({error})") from None
+        except (ValueError, SyntaxError, TypeError, TokenError) as error:
+            raise DataError(f"{path}: `{name}` cannot be read ({_line(error)})") from None
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
 
 
 def _check_ranges(path: str | Path, events: Events) -> None:
@@ -116,6 +160,6 @@ def _check_ranges(path: str | Path, events: Events) -> None:
         places = np.flatnonzero(wrong)
         if len(places):
             value = getattr(events, name)[places[0]]
-            raise ValueError(
+            raise DataError(
                 f"{path}: `{name}` of event {places[0]} is {value}, expected {expected}"
             )
