@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import ddol as library
+from ddol.folders import folder_at
 
 
 def start(*arguments, **options):

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ddol.compiled import INTERPRETED
 from ddol import launch as launching
+from ddol.compiled import INTERPRETED
 from ddol.launch import command_line, quiet, variables
 from ddol.streams.errors import DataError
 
@@ -83,8 +83,16 @@ def test_the_users_variables_win():
 @pytest.mark.parametrize(
     ("does", "code", "told"),
     [
-        ('echo "$DDOL_LAST_WORD 0" >&2; exit 137', 0, "a rank was lost after the result was written"),
-        ('echo "$DDOL_LAST_WORD 1" >&2; sleep 60', 1, "go on with: ddol launch -n 2 train a.libsvm"),
+        (
+            'echo "$DDOL_LAST_WORD 0" >&2; exit 137',
+            0,
+            "a rank was lost after the result was written",
+        ),
+        (
+            'echo "$DDOL_LAST_WORD 1" >&2; sleep 60',
+            1,
+            "go on with: ddol launch -n 2 train a.libsvm",
+        ),
         ("kill -9 $$", 1, "the job ended early; go on with"),
         ("exit 2", 2, ""),
     ],

@@ -360,7 +360,7 @@ def test_different_data_of_one_name_are_refused(how, files, tmp_path):
     command = f"cd {tmp_path}/$OMPI_COMM_WORLD_RANK && exec {train}"
     done = mpiexec(2, ["sh", "-c", command])
     assert done.returncode == 2, done.stderr
-    assert "the ranks were started with different options: data is" in done.stderr
+    assert "different options: the data (data.libsvm) is" in done.stderr
 
 
 @with_mpi

@@ -39,6 +39,7 @@ CAMPAIGNS = (
     Campaign("data_files", "damaged_data", every=5),
     Campaign("engines", "engines_agree", every=5, at_a_time=200),
     Campaign("engines", "same_at_any_scale", every=20, at_a_time=200),
+    Campaign("processes", "cold_runs", every=1000, at_a_time=1),
     Campaign("processes", "killed_runs", every=200, at_a_time=10),
     Campaign("processes", "killed_ranks", every=500, at_a_time=5),
 )

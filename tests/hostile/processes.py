@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ddol.model import load
+
 DDOL = [sys.executable, "-m", "ddol"]
 OPTIONS = ["data.libsvm", "--agents", "4", "--topology", "ring", "--passes", "60", "--quiet"]
 _SAME = ("mistakes", "examples", "final_weights_norm", "mean_loss")
@@ -67,6 +69,65 @@ def killed_runs(first: int, tries: int) -> dict[str, str]:
             elif list(Path(folder).glob(f"{kept}/.*.tmp")):
                 wrong[f"{number} {algorithm}"] = "a temporary file is left"
     return wrong
+
+
+COLD = """
+import sys
+from pathlib import Path
+from ddol.compiled import store
+store.SHIPPED = Path("nowhere")
+from ddol.__main__ import main
+sys.argv[0] = "ddol"
+main()
+"""
+ALGORITHMS = (
+    "newton",
+    "adaptive",
+    "coin",
+    "dogd",
+    "doeg",
+    "p_norm",
+    "dual_averaging",
+    "drwm",
+    "dwm_a",
+)
+
+
+def cold_runs(first: int, tries: int) -> dict[str, str]:
+    """Runs with nothing compiled before, one of them killed and resumed: the bits of later runs."""
+    wrong = {}
+    for number in range(first, first + tries):
+        algorithm = ALGORITHMS[number % len(ALGORITHMS)]
+        with tempfile.TemporaryDirectory() as folder:
+            _data(Path(folder))
+            run = ["train", *OPTIONS, "--algorithm", algorithm]
+            for name in ("cold", "warm"):
+                _cold([*run, "--json", f"{name}.json", "--model", f"{name}.ddol"], folder, "one")
+            again = [*run, "--checkpoint", "kept", "--every", "5000", "--model", "again.ddol"]
+            _cold(again, folder, "other", until="kept/checkpoint-*")
+            _cold([*again, "--resume"], folder, "other")
+            found = [load(Path(folder, f"{name}.ddol")) for name in ("warm", "cold", "again")]
+            for name, model in zip(("cold", "again"), found[1:], strict=True):
+                if not np.array_equal(model.weights, found[0].weights):
+                    wrong[f"{number} {algorithm} {name}"] = "other bits"
+    return wrong
+
+
+def _cold(arguments: list[str], folder: str, cache: str, until: str = "") -> None:
+    """Run a command with a cache of its own and no code that was shipped; kill it when a file appears."""
+    job = subprocess.Popen(
+        [sys.executable, "-c", COLD, *arguments],
+        cwd=folder,
+        env={**os.environ, "DDOL_CACHE_DIR": str(Path(folder, cache))},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while until and job.poll() is None and not any(Path(folder).glob(until)):
+        time.sleep(0.01)
+    if until:
+        job.kill()
+    _, said = job.communicate()
+    assert until or job.returncode == 0, said[-500:]
 
 
 def killed_ranks(first: int, tries: int) -> dict[str, str]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.engines.kernels import COPIES, LOG, SHARED_ADD, SHARED_COLLECT
+from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, no_rows
 from ddol.update.asking import HEARD, LABELS, NUMBERS, QUESTIONS, SHOWN
 from ddol.update.contract import ADD, COLLECT, Layout, Loops
@@ -228,7 +229,7 @@ def grow(algorithm: Algorithm, state: State, n_features: int) -> State:
     if n_features <= state.n_features:
         return state
     if not algorithm.update.grows:
-        raise ValueError(
+        raise DataError(
             f"found feature {n_features}, expected at most {state.n_features}: the start of "
             f"{algorithm.name} depends on the number of features; say it beforehand (n_features)"
         )
