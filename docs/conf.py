@@ -23,6 +23,8 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 html_theme = "pydata_sphinx_theme"
 html_title = "ddol"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 html_sidebars = {"**": ["globaltoc.html"]}
 html_theme_options = {
@@ -34,7 +36,7 @@ html_theme_options = {
 }
 html_show_sphinx = False
 project_copyright = author
-exclude_patterns = ["figures"]
+exclude_patterns = ["figures", "_static"]
 autosummary_generate = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"

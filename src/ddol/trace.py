@@ -30,7 +30,7 @@ class Curves:
         √(mean over agents of ‖w_i − w̄‖²).
     best_log_weight : (points,)
         Largest log-weight of an expert, from which the mistake bounds follow; NaN without experts.
-    agent_mistakes, agent_loss : (points, N)
+    agent_examples, agent_mistakes, agent_loss : (points, N)
         Per agent, where there are at most 64; else (points, 0).
     """
 
@@ -41,6 +41,7 @@ class Curves:
     worst: np.ndarray
     consensus: np.ndarray
     best_log_weight: np.ndarray
+    agent_examples: np.ndarray
     agent_mistakes: np.ndarray
     agent_loss: np.ndarray
 
@@ -204,6 +205,7 @@ class Recorder:
             "worst": mistakes.max(axis=1),
             "consensus": np.array(consensus, float),
             "best_log_weight": np.array(best_log_weight, float),
+            "agent_examples": examples[:, agents].astype(np.int64),
             "agent_mistakes": mistakes[:, agents].copy(),
             "agent_loss": loss[:, agents].copy(),
         }
@@ -473,8 +475,9 @@ class Trace:
         ----------
         ax : matplotlib axes, optional
         what : str
-            "mistakes" (error rate so far), "loss" (mean loss so far), "consensus", "traffic", "bound"
-            (mistakes beside the theorem that covers the run), "certificate" or "weights" (over time).
+            "mistakes" (error rate so far), "loss" (mean loss so far), "consensus", "traffic" (bytes),
+            "edges" (messages of each), "bound" (mistakes beside the theorem that covers the run),
+            "certificate" or "weights" (over time).
         against : "examples" seen by all agents, or "rounds", optional
             By default as the chart has it.
         """

@@ -244,6 +244,7 @@ class Learner:
             bytes_sent=sent,
             seconds=self.seconds,
             position=position,
+            edges=self.history.edges(self.engine),
             moments=self.history.moments(self.engine),
         )
         self.on_progress(progress)

@@ -29,6 +29,7 @@ class Progress:
     position : Position or None
         Of the streams; None in the middle of a block.
     moments : tuple of Moment
+    edges : (edges, 4) or None
         See `ddol.trace.Trace`.
     """
 
@@ -45,6 +46,7 @@ class Progress:
     seconds: float
     position: Position | None
     moments: tuple[Moment, ...] = ()
+    edges: np.ndarray | None = None
 
     @classmethod
     def of(cls, seen: Snapshots, **known: Any) -> Progress:

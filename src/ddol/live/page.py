@@ -10,13 +10,12 @@ from ddol.engines.progress import Progress
 from ddol.live.watched import WatchedRun
 from ddol.measure.chart import number
 from ddol.measure.curves import bytes_in_words, chart_of
-from ddol.measure.network import MOST_EDGES, agent_grid, draw_network
+from ddol.measure.network import MOST_DRAWN, AgentMarks, draw_network
 from ddol.measure.page import Cell, facts, figure, figures, heading, page, paragraph, table
 from ddol.measure.theorems import find_theorem
 from ddol.trace import Trace
 
 PARTS = ("title", "bar", "facts", "charts", "bound", "network", "behind", "log")
-_MOST_DRAWN = 200
 _BEHIND = 0.9
 _MOST_BEHIND = 5
 _STYLE = """
@@ -25,8 +24,6 @@ _STYLE = """
 #state{color:var(--soft);font-size:.9rem}
 .net circle.behind{stroke:var(--s4);stroke-width:.05}
 .net circle.absent{fill:var(--grid)!important;stroke:var(--soft);stroke-width:.02;stroke-dasharray:.05 .04}
-.net text{fill:#fff}
-.cells{max-width:24rem}
 #log ol{list-style:none;margin:0;padding:0;max-height:16rem;overflow-y:auto;font-size:.9rem}
 #log time{color:var(--soft);font-variant-numeric:tabular-nums;margin-right:.8em}
 """
@@ -43,11 +40,11 @@ news.addEventListener("end",()=>{news.close();state.textContent="ended; this is 
 def whole_page(watched: WatchedRun, nonce: str) -> str:
     """The page as it stands now; what comes later replaces its parts."""
     inside = {name: f'<div id="{name}">{html}</div>' for name, html in parts(watched).items()}
-    beside = "".join(inside.pop(name) for name in ("network", "behind", "log"))
+    network, behind, log = (inside.pop(name) for name in ("network", "behind", "log"))
     body = [
         '<p id="state">connecting</p>',
         *inside.values(),
-        f'<div class="beside">{beside}</div>',
+        f'<div class="beside">{network}<div>{behind}{log}</div></div>',
         f'<style>{_STYLE}</style><script nonce="{nonce}">{_SCRIPT}</script>',
     ]
     return page("A run of ddol", body)
@@ -121,14 +118,18 @@ def _wanted(trace: Trace) -> list[str]:
 def _bound(trace: Trace) -> str:
     made = trace.certificate
     if made is not None:
-        words = (
-            f"{made.total:,.4g}, of which {made.drift:,.4g} are drift, against {made.comparator}."
-        )
+        words = f"{number(made.total)}, of which {number(made.drift)} are drift, against {made.comparator}."
         return heading("Certificate") + paragraph(f"The regret of all agents is at most {words}")
     if not trace.bounds:
         found = find_theorem(trace.algorithm)
-        why = found.reason or "the regret theorem applies; its bound is in the report of the run"
-        return heading("Bound") + paragraph(f"No bound applies here and now: {why}.", "soft")
+        if found.holds:
+            words = (
+                "The regret theorem applies; its bound needs the best weights in hindsight, and "
+                "stands in the report of the run."
+            )
+        else:
+            words = f"No bound applies here and now: {found.reason}."
+        return heading("Bound") + paragraph(words, "soft")
     rows = [
         [
             Cell(name),
@@ -150,10 +151,14 @@ def _network(trace: Trace, watched: WatchedRun) -> str:
     each = last.mistakes / seen if trace.classification else last.loss / seen
     what = "error" if trace.classification else "mean objective"
     words = f"Agents by {what}, from {each.min():.3g} (green) to {each.max():.3g} (red)"
-    if graph is None or trace.agents > _MOST_DRAWN or graph.n_edges > MOST_EDGES:
-        drawing = agent_grid(each, words)
-    else:
-        drawing = draw_network(graph, words, each, _is_behind(last.agent_examples), _absent(last))
+    if graph is None:
+        return ""
+    if trace.agents > MOST_DRAWN:
+        words += ", on the diagonal of the matrix of who talks to whom"
+    elif last.edges is not None:
+        words += "; edges as wide as their messages"
+    marks = AgentMarks(each, _is_behind(last.agent_examples), _absent(last), last.edges)
+    drawing = draw_network(graph, words, marks)
     caption = f"<figcaption>{escape(words)}.</figcaption>"
     return f"{heading('Network')}<figure>{drawing}{caption}</figure>"
 

@@ -154,6 +154,7 @@ def _curves(points: Sequence[Progress], n_agents: int) -> Curves:
         worst=mistakes.max(axis=1),
         consensus=np.array([point.consensus for point in points]),
         best_log_weight=np.array([point.best_log_weight for point in points]),
+        agent_examples=np.array([point.agent_examples[:few] for point in points]),
         agent_mistakes=mistakes[:, :few],
         agent_loss=loss[:, :few],
     )

@@ -71,15 +71,36 @@ def consensus_chart(trace: Trace) -> Chart:
 def traffic_chart(trace: Trace) -> Chart:
     """Bytes sent between neighbours."""
     sent = trace.curves.rounds / max(trace.rounds, 1) * trace.bytes_sent / 1e6
-    each, period = trace.bytes_sent / max(trace.messages, 1), trace.algorithm.period
-    often = "every round" if period == 1 else f"every {period} rounds"
+    each = bytes_in_words(trace.bytes_sent / max(trace.messages, 1))
+    period = trace.algorithm.period
+    often = "to every neighbour every round" if period == 1 else f"every {period} rounds"
+    if trace.moments:
+        often = "here as if they had been sent evenly"
     return Chart(
         "Sent between agents",
-        f"{trace.messages:,} messages of {each:,.0f} bytes by the end.",
+        f"{trace.messages:,} messages of {each} by the end.",
         "rounds",
         "MB",
         (Line(bytes_in_words(trace.bytes_sent), trace.curves.rounds, sent, colour=4),),
-        caption=f"{trace.messages:,} messages of {bytes_in_words(each)}, to every neighbour {often}.",
+        caption=f"{trace.messages:,} messages of {each}, {often}.",
+    )
+
+
+def edges_chart(trace: Trace) -> Chart:
+    """Messages of every edge, the busiest first."""
+    sent = np.sort([messages for messages, _ in trace.traffic.values()])[::-1]
+    if not len(sent):
+        raise ValueError("no message was sent; edges have traffic where agents talk")
+    (busiest, (most, _)) = max(trace.traffic.items(), key=lambda edge: edge[1])
+    places = np.arange(1, len(sent) + 1)
+    words = f"{len(sent):,} edges carried {sent[-1]:,} to {most:,} messages"
+    return Chart(
+        "Messages by edge",
+        f"{words}.",
+        "edges, the busiest first",
+        "messages",
+        (Line(f"{sent.sum():,}", places, sent, colour=4),),
+        caption=f"{words}; the busiest is from agent {busiest[0]} to {busiest[1]}.",
     )
 
 
@@ -163,6 +184,7 @@ CHARTS: dict[str, Callable[[Trace], Chart]] = {
     "loss": loss_chart,
     "consensus": consensus_chart,
     "traffic": traffic_chart,
+    "edges": edges_chart,
     "bound": bound_chart,
     "certificate": certificate_chart,
     "weights": weights_chart,
@@ -192,9 +214,12 @@ def _spread(trace: Trace, counts: np.ndarray) -> tuple[Any, Any]:
     """
     if counts.shape[1] < 2:
         return None, None
-    seen = trace.curves.examples / trace.agents
-    each = np.where(seen[:, None] >= _FEW, counts / np.maximum(seen, 1)[:, None], np.nan)
-    return each.min(axis=1), each.max(axis=1)
+    seen = trace.curves.agent_examples
+    each = np.where(seen >= _FEW, counts / np.maximum(seen, 1), np.nan)
+    known = np.isfinite(each).any(axis=1)
+    least, most = np.full(len(each), np.nan), np.full(len(each), np.nan)
+    least[known], most[known] = np.nanmin(each[known], axis=1), np.nanmax(each[known], axis=1)
+    return least, most
 
 
 def bytes_in_words(count: float) -> str:
@@ -219,7 +244,9 @@ def plot(trace: Trace, axes: Any, what: str, against: str | None = None) -> Any:
     if against is not None:
         if against not in places:
             raise ValueError(f"`against` is {against!r}; use one of {', '.join(places)}")
-        own = next(values for label, values in places.values() if label == chart.x_label)
+        own = next((values for label, values in places.values() if label == chart.x_label), None)
+        if own is None:
+            raise ValueError(f"`against` is {against!r}; {what} has {chart.x_label!r} there")
         label, values = places[against]
         lines = tuple(replace(line, x=np.interp(line.x, own, values)) for line in chart.lines)
         chart = replace(chart, x_label=label, lines=lines)

@@ -1,4 +1,4 @@
-"""The graph of a run as a drawing: agents as dots with their numbers, edges as lines.
+"""The graph of a run as a drawing: agents as dots with their numbers, edges as lines; or its matrix.
 
 Drawn by hand for the same reasons as charts (`ddol.measure.chart`).
 """
@@ -6,26 +6,44 @@ Drawn by hand for the same reasons as charts (`ddol.measure.chart`).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from html import escape
 
 import numpy as np
 
 from ddol.communicate.graph import Topology
 
-MOST_EDGES = 2000
+MOST_DRAWN = 200
+"""Agents that are drawn as dots; a network of more is drawn as its matrix."""
+_MOST_EDGES = 2000
+_MOST_CELLS = 64
 _NEAR = 0.02
 _BEND = 0.22
-_MOST_CELLS = 4096
+_THIN, _THICK = 0.006, 0.03
 
 
-def draw_network(
-    graph: Topology,
-    words: str,
-    values: np.ndarray | None = None,
-    behind: np.ndarray | None = None,
-    absent: np.ndarray | None = None,
-) -> str:
-    """The graph as an ``<svg>`` element.
+@dataclass(frozen=True)
+class AgentMarks:
+    """What a drawing shows of the agents and of the edges between them; None is not shown.
+
+    Parameters
+    ----------
+    values : (N,)
+        Colour agents from the least (green) to the largest (red).
+    behind, absent : (N,) of bool
+        Agents that get a ring, and agents that lose their colour.
+    edges : (edges, 4)
+        Sender, receiver, messages and bytes, as in `ddol.trace.Trace`: an edge is as wide as its messages.
+    """
+
+    values: np.ndarray | None = None
+    behind: np.ndarray | None = None
+    absent: np.ndarray | None = None
+    edges: np.ndarray | None = None
+
+
+def draw_network(graph: Topology, words: str, marks: AgentMarks | None = None) -> str:
+    """The graph as an ``<svg>`` element: dots and lines, or its matrix where there are too many.
 
     An edge that would run through another agent, such as those that close a torus, is bent.
 
@@ -34,25 +52,31 @@ def draw_network(
     graph : Topology
     words : str
         What it shows, for those who cannot see it.
-    values : (N,), optional
-        Colour agents from the least (green) to the largest (red).
-    behind, absent : (N,) of bool, optional
-        Agents that get a ring, and agents that lose their colour.
+    marks : AgentMarks, optional
 
     Examples
     --------
-    >>> from ddol import torus
+    >>> from ddol import ring, torus
     >>> draw_network(torus(3, 4), "a torus").count("Q")  # three rows and four columns are closed
     7
+    >>> draw_network(ring(300), "a ring").count("<circle")
+    0
     """
+    marks = marks or AgentMarks()
+    if graph.n_agents > MOST_DRAWN or graph.n_edges > _MOST_EDGES:
+        return _draw_matrix(graph, words, marks)
     places = graph.positions() * [1, -1]
     radius = min(0.1, 1.2 / graph.n_agents**0.85)
-    lines = "".join(f'<path d="{_edge(places, i, j)}"/>' for i, j in graph.edges())
+    pairs = graph.edges()
+    lines = "".join(
+        f'<path d="{_edge(places, i, j)}"{width}/>'
+        for (i, j), width in zip(pairs, _widths(pairs, marks.edges), strict=True)
+    )
     dots = []
     for i, (x, y) in enumerate(places):
-        fill = "" if values is None else f' style="fill:{_colour(values, i)}"'
-        marks = {"behind": behind, "absent": absent}
-        names = " ".join(name for name, of in marks.items() if of is not None and of[i])
+        fill = "" if marks.values is None else f' style="fill:{_colour(marks.values, i)}"'
+        rings = {"behind": marks.behind, "absent": marks.absent}
+        names = " ".join(name for name, of in rings.items() if of is not None and of[i])
         ring = f' class="{names}"' if names else ""
         dots.append(f'<circle cx="{x:.3f}" cy="{y:.3f}" r="{radius:.3f}"{fill}{ring}/>')
         if radius > 0.05:
@@ -61,32 +85,70 @@ def draw_network(
                 f'style="font-size:{radius:.3f}px">{i}</text>'
             )
     tall = max(float(np.abs(places[:, 1]).max()), 0.25) + 0.15 + _BEND * bool(graph.shape)
+    box = f"-1.25 {-tall:.2f} 2.5 {2 * tall:.2f}"
+    return _svg("net", box, f"{graph.name} network", words, lines + "".join(dots))
+
+
+def _svg(kind: str, box: str, title: str, words: str, inside: str) -> str:
     return (
-        f'<svg class="net" viewBox="-1.25 {-tall:.2f} 2.5 {2 * tall:.2f}" role="img" '
-        f'aria-label="{escape(graph.name)} network"><title>{escape(graph.name)} network</title>'
-        f"<desc>{escape(words)}</desc>{lines}{''.join(dots)}</svg>"
+        f'<svg class="{kind}" viewBox="{box}" role="img" aria-label="{escape(title)}">'
+        f"<title>{escape(title)}</title><desc>{escape(words)}</desc>{inside}</svg>"
     )
 
 
-def agent_grid(values: np.ndarray, words: str) -> str:
-    """Many agents as the cells of a square, coloured by a value; neighbours share one beyond 4,096.
+def _widths(pairs: np.ndarray, edges: np.ndarray | None) -> list[str]:
+    """How wide the lines are: as the messages of both directions, where these differ."""
+    if edges is None:
+        return [""] * len(pairs)
+    sent: dict[tuple[int, int], int] = {}
+    for i, j, messages, _ in edges.tolist():
+        pair = (min(i, j), max(i, j))
+        sent[pair] = sent.get(pair, 0) + messages
+    counts = np.array([sent.get((min(i, j), max(i, j)), 0) for i, j in pairs.tolist()], float)
+    if not counts.size or counts.min() == counts.max():
+        return [""] * len(pairs)
+    widths = _THIN + (_THICK - _THIN) * counts / counts.max()
+    return [f' style="stroke-width:{width:.4f}"' for width in widths]
 
-    Examples
-    --------
-    >>> agent_grid(np.arange(300.0), "by error").count("<rect")
-    300
+
+def _draw_matrix(graph: Topology, words: str, marks: AgentMarks) -> str:
+    """Who talks to whom, as dark as they talk; on the diagonal agents by their values.
+
+    Neighbouring agents share a cell where there are more than 64.
     """
-    if len(values) > _MOST_CELLS:
-        values = np.array([part.mean() for part in np.array_split(values, _MOST_CELLS)])
-    side = math.ceil(math.sqrt(len(values)))
-    cells = "".join(
-        f'<rect x="{i % side}" y="{i // side}" width=".92" height=".92" fill="{_colour(values, i)}"/>'
-        for i in range(len(values))
-    )
-    return (
-        f'<svg class="cells" viewBox="0 0 {side} {side}" role="img" aria-label="agents">'
-        f"<title>agents</title><desc>{escape(words)}</desc>{cells}</svg>"
-    )
+    n = graph.n_agents
+    side = min(n, _MOST_CELLS)
+    cell_of = np.arange(n) * side // n
+    dark = np.zeros((side, side))
+    if marks.edges is not None:
+        np.add.at(dark, (cell_of[marks.edges[:, 1]], cell_of[marks.edges[:, 0]]), marks.edges[:, 2])
+    elif graph.is_complete:
+        dark[:] = 1.0
+    else:
+        indptr, indices = graph.csr()
+        heard = np.repeat(cell_of, np.diff(indptr))
+        np.add.at(dark, (heard, cell_of[indices]), 1.0)
+    shades = np.ceil(4 * dark / max(float(dark.max()), 1e-300)) / 4
+    cells = [
+        f'<rect x="{lo}" y="{row}" width="{hi - lo}" height="1" opacity="{shades[row, lo]:g}"/>'
+        for row in range(side)
+        for lo, hi in _runs(shades[row])
+    ]
+    if marks.values is not None:
+        size = np.bincount(cell_of)
+        means = np.bincount(cell_of, marks.values) / size
+        cells += [
+            f'<rect x="{k}" y="{k}" width="1" height="1" style="fill:{_colour(means, k)}"/>'
+            for k in range(side)
+        ]
+    return _svg("cells", f"0 0 {side} {side}", f"{graph.name} matrix", words, "".join(cells))
+
+
+def _runs(shades: np.ndarray) -> list[tuple[int, int]]:
+    """Where the same shade, but none, goes on from cell to cell."""
+    starts = np.flatnonzero(np.diff(shades, prepend=-1.0))
+    ends = np.append(starts[1:], len(shades))
+    return [(lo, hi) for lo, hi in zip(starts, ends, strict=True) if shades[lo] > 0.0]
 
 
 def _colour(values: np.ndarray, agent: int) -> str:

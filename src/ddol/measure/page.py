@@ -40,7 +40,7 @@ figure{margin:0;min-width:0}
 figure svg{display:block;width:100%;height:auto;margin:.3rem 0}
 figcaption{color:var(--soft);font-size:.9rem;line-height:1.45}
 .beside{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr));gap:0 2.5rem}
-.net{max-width:24rem}
+.net,.cells{max-width:24rem}
 .paper{margin:0 0 2.6rem} .paper>h3{font-size:1.08rem;margin:0}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-size:.93rem}
@@ -57,7 +57,9 @@ pre{background:var(--raised);border-radius:.6rem;padding:.8rem 1rem;margin:.5rem
 white-space:pre-wrap;overflow-wrap:anywhere}
 .net path{fill:none;stroke:var(--soft);stroke-width:.008;opacity:.55}
 .net circle{fill:var(--s0);stroke:var(--paper);stroke-width:.02}
-.net text{font:600 .1px system-ui,sans-serif;fill:var(--paper);text-anchor:middle}
+.net text{font:600 .1px system-ui,sans-serif;fill:#fff;text-anchor:middle}
+.cells{background:var(--raised)}
+.cells rect{fill:var(--soft)}
 @media (max-width:40rem){table.wide,table.wide tbody,table.wide tr,table.wide td{display:block}
 table.wide thead{display:none} table.wide tr{border-bottom:1px solid var(--grid);padding:.7rem 0}
 table.wide td{border:0;padding:.12rem 0;text-align:left}

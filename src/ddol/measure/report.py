@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ddol.measure.chart import number
 from ddol.measure.curves import bytes_in_words, chart_of, regret_chart
-from ddol.measure.network import MOST_EDGES, draw_network
+from ddol.measure.network import MOST_DRAWN, AgentMarks, draw_network
 from ddol.measure.page import (
     Cell,
     facts,
@@ -159,7 +160,7 @@ def _curves(trace: Trace, regret: Regret | None) -> list[str]:
     if trace.agents > 1:
         if np.any(trace.curves.consensus > 0):
             charts.append(chart_of(trace, "consensus"))
-        charts.append(chart_of(trace, "traffic"))
+        charts.append(chart_of(trace, "traffic" if trace.edges is None else "edges"))
     return [figure(chart) for chart in charts]
 
 
@@ -198,9 +199,9 @@ def _certified(trace: Trace) -> list[str]:
     return [
         paragraph(
             f"Certificate: for convex losses the regret of all agents together is at most "
-            f"{made.total:,.4g} against {made.comparator}: {made.serial:,.4g} as for one serial learner, "
-            f"and {made.drift:,.4g} of drift, the price of being distributed. It holds on any graph and "
-            "with any delays."
+            f"{number(made.total)} against {made.comparator}: {number(made.serial)} as for one serial "
+            f"learner, and {number(made.drift)} of drift, the price of being distributed. It holds on any "
+            "graph and with any delays."
         )
     ]
 
@@ -229,12 +230,21 @@ def _network(trace: Trace) -> list[str]:
     words = f"{trace.agents} agents, {edges:,} edges, {trace.mixing} mixing"
     gap = getattr(trace.algorithm.mixing, "is_uniform_complete", False)
     told = "news reaches everybody in one round" if gap else "news travels edge by edge"
-    if edges > MOST_EDGES:
-        drawing = paragraph(f"{words}: too many to draw; {told}.")
-    else:
-        caption = f"<figcaption>{escape(words)}; {told}.</figcaption>"
-        drawing = f"<figure>{draw_network(graph, words)}{caption}</figure>"
+    drawing = draw_network(graph, words, AgentMarks(_errors(trace), edges=trace.edges))
+    coloured = "green agents are the best, red ones the worst"
+    shown = f"{words}; {told}; {coloured}"
+    if trace.agents > MOST_DRAWN:
+        shown += "; who talks to whom, with the agents on the diagonal"
+    drawing = f"<figure>{drawing}<figcaption>{escape(shown)}.</figcaption></figure>"
     return ["<section>", heading("Network"), drawing, "</section>"]
+
+
+def _errors(trace: Trace) -> np.ndarray:
+    """Error rate of every agent, or its mean objective."""
+    seen = np.full(trace.agents, trace.examples / trace.agents)
+    if trace.state is not None:
+        seen = np.maximum(trace.state.examples, 1)
+    return np.asarray((trace.mistakes if trace.classification else trace.loss) / seen)
 
 
 def _agent_table(trace: Trace) -> list[str]:
