@@ -148,7 +148,8 @@ def _runs(shades: np.ndarray) -> list[tuple[int, int]]:
     """Where the same shade, but none, goes on from cell to cell."""
     starts = np.flatnonzero(np.diff(shades, prepend=-1.0))
     ends = np.append(starts[1:], len(shades))
-    return [(lo, hi) for lo, hi in zip(starts, ends, strict=True) if shades[lo] > 0.0]
+    pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+    return [(lo, hi) for lo, hi in pairs if shades[lo] > 0.0]
 
 
 def _colour(values: np.ndarray, agent: int) -> str:
