@@ -10,7 +10,8 @@ import numpy as np
 
 from ddol.streams.raw import Table
 from ddol.streams.rows import Floats
-from ddol.streams.stream import Position, Stream
+from ddol.streams.stream import Position
+from ddol.streams.wrapped import WrappedStream
 
 
 @dataclass
@@ -27,7 +28,7 @@ class RunningMeans:
 
 
 @dataclass(frozen=True)
-class FilledStream:
+class FilledStream(WrappedStream):
     """Another stream of tables whose missing numbers are the mean of what stands above them.
 
     The sums are part of the position, so that a run that goes on fills in the same numbers.
@@ -53,24 +54,10 @@ class FilledStream:
     array([1. , 1. , 4. , 2.5])
     """
 
-    stream: Stream
     columns: tuple[str, ...]
     latest: RunningMeans = field(default_factory=lambda: RunningMeans(np.zeros(0), np.zeros(0)))
 
-    @property
-    def n_features(self) -> int | None:
-        """Number of columns, as in the stream below."""
-        return self.stream.n_features
-
-    @property
-    def n_examples(self) -> int | None:
-        """Number of rows, as in the stream below."""
-        return self.stream.n_examples
-
-    @property
-    def restartable(self) -> bool:
-        """Whether the stream below can be read again."""
-        return self.stream.restartable
+    own_positions = True
 
     def read(
         self, position: Position | None = None, pass_number: int = 0
@@ -101,18 +88,6 @@ class FilledStream:
             means.sums[k] += known.sum()
             means.counts[k] += np.count_nonzero(~missing)
         return replace(table, columns=cells, matrix=None)
-
-    def describe(self) -> str:
-        """Name of the stream below."""
-        return self.stream.describe()
-
-    def progress(self, position: Position | None) -> tuple[int, int] | None:
-        """Progress of the stream below."""
-        return self.stream.progress(position["at"] if position else None)
-
-    def locate(self, position: Position | None, row: int) -> str:
-        """Place of a row in the stream below."""
-        return self.stream.locate(position["at"] if position else None, row)
 
 
 def joint_means(parts: list[RunningMeans]) -> tuple[float, ...]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ddol.streams.rows import Rows, concatenate
-from ddol.streams.stream import Position, Stream
+from ddol.streams.stream import Position
+from ddol.streams.wrapped import WrappedStream
 
 _MOST_BYTES = 16 << 20
 
@@ -37,12 +38,12 @@ class HeldOut:
 
 
 @dataclass(frozen=True)
-class HoldoutStream:
+class HoldoutStream(WrappedStream):
     """Another stream without every k-th example, which is kept aside.
 
     Parameters
     ----------
-    below
+    stream
         Where the rows come from, in the same order in every pass.
     every
         k: one of so many examples is held out.
@@ -58,26 +59,17 @@ class HoldoutStream:
     (array([0., 1., 3., 4.]), array([2.]))
     """
 
-    # Not `stream`: rows are dealt by their place in what is left, so nobody may pass over rows below.
-    below: Stream
     every: int
     held: HeldOut = field(default_factory=HeldOut)
 
-    @property
-    def n_features(self) -> int | None:
-        """Number of columns, as in the stream below."""
-        return self.below.n_features
+    in_place = False  # rows are dealt by their place in what is left
+    own_positions = True
 
     @property
     def n_examples(self) -> int | None:
         """Rows that are left, if known."""
-        known = self.below.n_examples
+        known = self.stream.n_examples
         return None if known is None else known - known // self.every
-
-    @property
-    def restartable(self) -> bool:
-        """Whether the stream below can be read again."""
-        return self.below.restartable
 
     def read(
         self, position: Position | None = None, pass_number: int = 0
@@ -86,7 +78,7 @@ class HoldoutStream:
         at, row = (position["at"], position["row"]) if position else (None, 0)
         if row > self.held.reached or (pass_number and not self.held.reached):
             self.look_through(row if not pass_number else None)
-        for rows, after in self.below.read(at, pass_number):
+        for rows, after in self.stream.read(at, pass_number):
             left = self._split(rows, row)
             row += len(rows)
             if len(left):
@@ -104,21 +96,13 @@ class HoldoutStream:
     def look_through(self, most_rows: int | None = None) -> None:
         """Find the held-out examples of a stream that somebody else reads, or has read."""
         row = 0
-        for rows, _ in self.below.read():
+        for rows, _ in self.stream.read():
             if self.held.full or (most_rows is not None and row >= most_rows):
                 return
             self._split(rows, row)
             row += len(rows)
 
-    def describe(self) -> str:
-        """Name of the stream below."""
-        return self.below.describe()
-
-    def progress(self, position: Position | None) -> tuple[int, int] | None:
-        """Progress of the stream below."""
-        return self.below.progress(position["at"] if position else None)
-
     def locate(self, position: Position | None, row: int) -> str:
         """Where the block of the row begins."""
-        place = self.below.locate(position["at"] if position else None, 0)
+        place = self.stream.locate(self.below(position), 0)
         return f"{place} or after it (some rows are held out)"

@@ -10,23 +10,26 @@ import numpy as np
 
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Floats, Rows
-from ddol.streams.stream import Position, Stream
+from ddol.streams.stream import Position
+from ddol.streams.wrapped import WrappedStream
 
 
 @dataclass(frozen=True)
-class WeightedStream:
+class WeightedStream(WrappedStream):
     """Another stream whose rows have the weights that stand in a file, one per line.
 
     Parameters
     ----------
-    below
+    stream
         Where the rows come from.
     path
         Text file with as many numbers as there are rows.
     """
 
-    below: Stream
     path: str
+
+    in_place = False
+    own_positions = True
 
     @cached_property
     def weights(self) -> Floats:
@@ -45,26 +48,16 @@ class WeightedStream:
         return found
 
     @property
-    def n_features(self) -> int | None:
-        """Number of columns, as in the stream below."""
-        return self.below.n_features
-
-    @property
     def n_examples(self) -> int | None:
         """Number of rows: that of the weights."""
         return len(self.weights)
-
-    @property
-    def restartable(self) -> bool:
-        """Whether the stream below can be read again."""
-        return self.below.restartable
 
     def read(
         self, position: Position | None = None, pass_number: int = 0
     ) -> Iterator[tuple[Rows, Position]]:
         """Yield the rows with their weights."""
         at, row = (position["at"], position["row"]) if position else (None, 0)
-        for rows, after in self.below.read(at, pass_number):
+        for rows, after in self.stream.read(at, pass_number):
             weight = self.weights[row : row + len(rows)]
             row += len(rows)
             if len(weight) < len(rows):
@@ -78,15 +71,3 @@ class WeightedStream:
             f"{self.path}: found {len(self.weights)} weights, and {more} rows in {self.describe()}; "
             "expected one for each row"
         )
-
-    def describe(self) -> str:
-        """Name of the stream below."""
-        return self.below.describe()
-
-    def progress(self, position: Position | None) -> tuple[int, int] | None:
-        """Progress of the stream below."""
-        return self.below.progress(position["at"] if position else None)
-
-    def locate(self, position: Position | None, row: int) -> str:
-        """Place of a row in the stream below."""
-        return self.below.locate(position["at"] if position else None, row)

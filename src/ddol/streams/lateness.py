@@ -12,6 +12,7 @@ import numpy as np
 from ddol.streams.errors import DataError
 from ddol.streams.raw import Cells, Raw, Table, Text
 from ddol.streams.stream import Position, Stream
+from ddol.streams.wrapped import WrappedStream
 
 DELAY = "turns until the answer"
 """Column that `AnsweredStream` adds."""
@@ -58,7 +59,7 @@ class Unmatched:
 
 
 @dataclass(frozen=True)
-class AnsweredStream:
+class AnsweredStream(WrappedStream):
     """Examples whose answers stand in another file, in any order, joined by an identifier.
 
     Both files are read side by side: line j of the answers arrives when example j has been predicted, or
@@ -94,7 +95,6 @@ class AnsweredStream:
     (array([1., 0., 1.]), array([3., 0., 0.]))
     """
 
-    stream: Stream
     answers: Stream
     key: str
     label: str | None = None
@@ -102,9 +102,7 @@ class AnsweredStream:
     most: int = MOST_WAITING
     unmatched: Unmatched = field(default_factory=Unmatched, compare=False)
 
-    @property
-    def n_features(self) -> None:
-        """Columns have names."""
+    in_place = False
 
     @property
     def n_examples(self) -> None:
@@ -147,14 +145,6 @@ class AnsweredStream:
         columns[DELAY] = late.astype(np.float64)
         del columns[self.key]
         return Table(columns)
-
-    def describe(self) -> str:
-        """Name of the examples."""
-        return self.stream.describe()
-
-    def progress(self, position: Position | None) -> tuple[int, int] | None:
-        """Progress in the examples."""
-        return self.stream.progress(position)
 
     def locate(self, position: Position | None, row: int) -> str:
         """Where the block of a row begins: those without an answer are left out."""

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Position, Stream
+from ddol.streams.wrapped import WrappedStream
 
 
 @dataclass(frozen=True)
-class LimitedStream:
+class LimitedStream(WrappedStream):
     """The first rows of another stream.
 
     Parameters
@@ -28,24 +29,15 @@ class LimitedStream:
     [2]
     """
 
-    stream: Stream
     limit: int
 
-    @property
-    def n_features(self) -> int | None:
-        """Number of columns, as in the stream below."""
-        return self.stream.n_features
+    own_positions = True
 
     @property
     def n_examples(self) -> int | None:
         """Number of rows, if known."""
         known = self.stream.n_examples
         return None if known is None else min(known, self.limit)
-
-    @property
-    def restartable(self) -> bool:
-        """Whether the stream below can be read again."""
-        return self.stream.restartable
 
     def read(
         self, position: Position | None = None, pass_number: int = 0
@@ -61,20 +53,12 @@ class LimitedStream:
             if read >= self.limit:
                 return
 
-    def describe(self) -> str:
-        """Name of the stream below."""
-        return self.stream.describe()
-
     def progress(self, position: Position | None) -> tuple[int, int] | None:
         """Rows read and in total, if the limit is what ends the stream."""
         known = self.stream.n_examples
         if known is not None and known < self.limit:
-            return self.stream.progress(position["at"] if position else None)
+            return self.stream.progress(self.below(position))
         return (position["read"] if position else 0), self.limit
-
-    def locate(self, position: Position | None, row: int) -> str:
-        """Place of a row in the stream below."""
-        return self.stream.locate(position["at"] if position else None, row)
 
 
 class ReadAhead:

@@ -11,13 +11,14 @@ from ddol.streams.arrays import RowsStream
 from ddol.streams.parallel import pieces_of
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Parsed, Piece, Position, Stream
+from ddol.streams.wrapped import WrappedStream
 
 Change: TypeAlias = Callable[[Rows, Callable[[int], str]], Rows]
 """New rows from old; the second argument says where a row is, for messages."""
 
 
 @dataclass(frozen=True)
-class MappedStream:
+class MappedStream(WrappedStream):
     """Another stream with every block of rows changed by a function.
 
     Parameters
@@ -26,23 +27,17 @@ class MappedStream:
         Where the rows come from; positions are its own.
     change
         New rows from old, row by row.
-    n_features
+    width
         Number of columns after the change, or None when unknown.
     """
 
-    stream: Stream
     change: Change
-    n_features: int | None
+    width: int | None
 
     @property
-    def n_examples(self) -> int | None:
-        """Number of rows, as in the stream below."""
-        return self.stream.n_examples
-
-    @property
-    def restartable(self) -> bool:
-        """Whether the stream below can be read again."""
-        return self.stream.restartable
+    def n_features(self) -> int | None:
+        """Number of columns after the change."""
+        return self.width
 
     def read(
         self, position: Position | None = None, pass_number: int = 0
@@ -64,30 +59,18 @@ class MappedStream:
             return parsed
         return replace(parsed, block=self.change(parsed.block, parsed.locate))
 
-    def describe(self) -> str:
-        """Name of the stream below."""
-        return self.stream.describe()
 
-    def progress(self, position: Position | None) -> tuple[int, int] | None:
-        """Progress of the stream below."""
-        return self.stream.progress(position)
-
-    def locate(self, position: Position | None, row: int) -> str:
-        """Place of a row in the stream below."""
-        return self.stream.locate(position, row)
-
-
-def mapped(stream: Stream, change: Change, n_features: int | None) -> Stream:
+def mapped(stream: Stream, change: Change, width: int | None) -> Stream:
     """Stream with changed rows; rows in memory are changed once, here.
 
     Parameters
     ----------
-    stream, change, n_features
+    stream, change, width
         See `MappedStream`.
     """
     if isinstance(stream, RowsStream):
         return replace(stream, rows=change(stream.rows, partial(stream.locate, None)))
-    return MappedStream(stream, change, n_features)
+    return MappedStream(stream, change, width)
 
 
 def with_intercept(stream: Stream) -> Stream:

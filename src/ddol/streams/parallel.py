@@ -16,6 +16,7 @@ from typing import Any
 
 from ddol.streams.errors import DataError
 from ddol.streams.stream import Parsed, Piece, Position, Stream
+from ddol.streams.wrapped import WrappedStream
 
 _ENDED = object()
 
@@ -65,7 +66,7 @@ def in_order(
 
 
 @dataclass(frozen=True)
-class ParallelStream:
+class ParallelStream(WrappedStream):
     """Another stream, parsed by several threads while what it gave is learned from.
 
     Blocks and positions are those of the stream below, whatever the number of workers.
@@ -90,25 +91,9 @@ class ParallelStream:
     [1]
     """
 
-    stream: Stream
     pool: ParsingPool
     ahead: int | None = None
     by_turns: bool = False
-
-    @property
-    def n_features(self) -> int | None:
-        """Number of columns, as in the stream below."""
-        return self.stream.n_features
-
-    @property
-    def n_examples(self) -> int | None:
-        """Number of rows, as in the stream below."""
-        return self.stream.n_examples
-
-    @property
-    def restartable(self) -> bool:
-        """Whether the stream below can be read again."""
-        return self.stream.restartable
 
     def read(
         self, position: Position | None = None, pass_number: int = 0
@@ -120,18 +105,6 @@ class ParallelStream:
         ahead = self.pool.workers + 2 if self.ahead is None else self.ahead
         parsed = _Ahead(pieces, self.pool, ahead, self.by_turns, self.restartable)
         return in_order(parsed.results(), position)
-
-    def describe(self) -> str:
-        """Name of the stream below."""
-        return self.stream.describe()
-
-    def progress(self, position: Position | None) -> tuple[int, int] | None:
-        """Progress of the stream below."""
-        return self.stream.progress(position)
-
-    def locate(self, position: Position | None, row: int) -> str:
-        """Place of a row in the stream below."""
-        return self.stream.locate(position, row)
 
 
 @dataclass(eq=False)

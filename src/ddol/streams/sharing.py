@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from ddol.streams.shuffle import ShuffledStream
 from ddol.streams.stream import Stream
+from ddol.streams.wrapped import WrappedStream
 
 _MOST_CHUNKS = 4
 """Text of so many chunks is read at a time at most: memory is bounded."""
@@ -37,14 +37,11 @@ def for_agents(stream: Stream, first: int, last: int, n_agents: int, processes: 
     >>> for_agents(LibsvmStream(("a.libsvm",)), 0, 2, 4).keep
     (0, 2, 4)
     """
-    if not is_dataclass(stream) or isinstance(stream, ShuffledStream):
-        return stream
-    changeable: Any = stream
-    names = {field.name for field in fields(changeable)}
-    if "keep" in names:
+    if isinstance(stream, WrappedStream):
+        below = for_agents(stream.stream, first, last, n_agents, processes)
+        return replace(stream, stream=below) if stream.in_place else stream
+    if hasattr(stream, "keep"):
+        changeable: Any = stream
         chunk = changeable.chunk_bytes * min(processes, _MOST_CHUNKS)
         return replace(changeable, keep=(first, last, n_agents), chunk_bytes=chunk)
-    if "stream" in names:
-        below = for_agents(changeable.stream, first, last, n_agents, processes)
-        return replace(changeable, stream=below)
     return stream

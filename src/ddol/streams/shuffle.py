@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from ddol.streams.rows import Rows, concatenate
-from ddol.streams.stream import Position, Stream
+from ddol.streams.stream import Position
+from ddol.streams.wrapped import WrappedStream
 
 _PIECE_BYTES = 8 << 20
-_BEGINNING: dict[str, Any] = {"block": None, "window": 0, "done": 0}
+_BEGINNING: dict[str, Any] = {"at": None, "window": 0, "done": 0}
 
 
 @dataclass(frozen=True)
-class ShuffledStream:
+class ShuffledStream(WrappedStream):
     """Another stream in random order, by permuting windows of consecutive rows.
 
     A window is as many blocks of the stream as reach `memory` bytes. Data that fit in one
@@ -41,24 +42,11 @@ class ShuffledStream:
     [0.0, 1.0, 2.0, 3.0, 4.0]
     """
 
-    stream: Stream
     seed: int = 0
     memory: int = 64 << 20
 
-    @property
-    def n_features(self) -> int | None:
-        """Number of columns, as in the stream below."""
-        return self.stream.n_features
-
-    @property
-    def n_examples(self) -> int | None:
-        """Number of rows, as in the stream below."""
-        return self.stream.n_examples
-
-    @property
-    def restartable(self) -> bool:
-        """Whether the stream below can be read again."""
-        return self.stream.restartable
+    in_place = False
+    own_positions = True
 
     def read(
         self, position: Position | None = None, pass_number: int = 0
@@ -66,31 +54,22 @@ class ShuffledStream:
         """Yield the rows of one window after the other, in pieces, in random order."""
         at = position or _BEGINNING
         number, done = at["window"], at["done"]
-        for start, after, rows in self._windows(at["block"], pass_number):
+        for start, after, rows in self._windows(at["at"], pass_number):
             order = self._order(len(rows), pass_number, number)
             step = max(1, _PIECE_BYTES * len(rows) // max(1, rows.nbytes))
             for lo in range(done, len(rows), step):
                 hi = min(lo + step, len(rows))
-                end = {"block": start, "window": number, "done": hi}
+                end = {"at": start, "window": number, "done": hi}
                 if hi == len(rows):
-                    end = {"block": after, "window": number + 1, "done": 0}
+                    end = {"at": after, "window": number + 1, "done": 0}
                 yield rows.take(order[lo:hi]), end
             number, done = number + 1, 0
             # The next window is gathered now; two at once would double the memory.
             del rows
 
-    def describe(self) -> str:
-        """Name of the stream below."""
-        return self.stream.describe()
-
-    def progress(self, position: Position | None) -> tuple[int, int] | None:
-        """Progress of the stream below; it moves by windows."""
-        return self.stream.progress(position["block"] if position else None)
-
     def locate(self, position: Position | None, row: int) -> str:
         """Where the window of the row begins; change labels below a shuffle, not above it."""
-        before = position["block"] if position else None
-        return f"{self.stream.locate(before, 0)} or after it (the rows are shuffled)"
+        return f"{self.stream.locate(self.below(position), 0)} or after it (the rows are shuffled)"
 
     def _windows(
         self, block: Position | None, pass_number: int
