@@ -37,12 +37,13 @@ bench: .venv/.installed-dev
 	$(BIN)/pip install --quiet -e '.[bench]'
 	$(BIN)/python -m benchmarks $(ARGS)
 
-# What users would install, tried alone: no extras, no source tree, none of .venv's packages.
 # Into site/: no network is needed to read it; a dead link or a missing name fails.
 docs: .venv/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[docs]'
 	$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs site
 
+# What users would install, tried alone: no extras, no source tree, none of .venv's packages. The wheel is
+# built from the source distribution, so that this one is whole, too.
 dist: .venv/bin/pip
 	$(BIN)/pip install --quiet --disable-pip-version-check build
 	rm -rf dist build/alone

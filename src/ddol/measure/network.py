@@ -5,6 +5,7 @@ Drawn by hand for the same reasons as charts (`ddol.measure.chart`).
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from html import escape
@@ -65,13 +66,10 @@ def draw_network(graph: Topology, words: str, marks: AgentMarks | None = None) -
     marks = marks or AgentMarks()
     if graph.n_agents > MOST_DRAWN or graph.n_edges > _MOST_EDGES:
         return _draw_matrix(graph, words, marks)
-    places = graph.positions() * [1, -1]
+    places, pairs, paths = _geometry(graph)
     radius = min(0.1, 1.2 / graph.n_agents**0.85)
-    pairs = graph.edges()
-    lines = "".join(
-        f'<path d="{_edge(places, i, j)}"{width}/>'
-        for (i, j), width in zip(pairs, _widths(pairs, marks.edges), strict=True)
-    )
+    widths = _widths(pairs, marks.edges)
+    lines = "".join(f'<path d="{path}"{width}/>' for path, width in zip(paths, widths, strict=True))
     dots = []
     for i, (x, y) in enumerate(places):
         fill = "" if marks.values is None else f' style="fill:{_colour(marks.values, i)}"'
@@ -87,6 +85,13 @@ def draw_network(graph: Topology, words: str, marks: AgentMarks | None = None) -
     tall = max(float(np.abs(places[:, 1]).max()), 0.25) + 0.15 + _BEND * bool(graph.shape)
     box = f"-1.25 {-tall:.2f} 2.5 {2 * tall:.2f}"
     return _svg("net", box, f"{graph.name} network", words, lines + "".join(dots))
+
+
+@functools.lru_cache(maxsize=4)
+def _geometry(graph: Topology) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Places of agents, edges, and their lines: a live page draws the same graph again and again."""
+    places, pairs = graph.positions() * [1, -1], graph.edges()
+    return places, pairs, [_edge(places, i, j) for i, j in pairs]
 
 
 def _svg(kind: str, box: str, title: str, words: str, inside: str) -> str:
