@@ -11,9 +11,10 @@ class Statistics:
     """What one agent knows of its features."""
 
     def __init__(self, n_features: int) -> None:
-        self.seen = self.look = 0.0
+        self.seen = self.look = self.reach = 0.0
         self.filled, self.sum, self.squares = np.zeros((3, n_features))
-        self.reference, self.centre, self.inverse, self.next = np.zeros((4, n_features))
+        self.reference, self.centre, self.next = np.zeros((3, n_features))
+        self.inverse = np.full(n_features, 1e300)
         self.limit = np.full(n_features, np.inf)
 
     def observe(self, x: np.ndarray) -> None:
@@ -24,11 +25,7 @@ class Statistics:
         self.squares = self.squares + apart**2
 
     def place(self, x: np.ndarray) -> np.ndarray:
-        return np.clip((x - self.centre) * self.inverse, -4.0, 4.0)
-
-    def meet(self, x: np.ndarray) -> np.ndarray:
-        first = np.sign(x) * min(4.0, np.sqrt(max(self.seen - 1.0, 0.0)))
-        return np.where(self.next == 0.0, first, self.place(x))
+        return np.clip((x - self.centre) * self.inverse, -self.reach, self.reach)
 
     def shared(self) -> np.ndarray:
         return np.stack([self.filled, self.sum + self.filled * self.reference, self.squares])
@@ -39,6 +36,7 @@ class Statistics:
 
     def finish(self) -> None:
         self.retake((self.filled >= self.next) & (self.filled > 0.0))
+        self.reach = min(4.0, np.sqrt(self.seen))
         if self.seen >= self.look:
             self.look = (1.0625 - 1e-8) * self.seen
             self.retake((self.centre != 0.0) & (self.filled < (0.5 - 1e-8) * self.seen))
@@ -63,11 +61,11 @@ class Statistics:
 
 
 class AdaptiveAgent(Statistics):
-    """Adaptive: u, √P and the intercept."""
+    """Adaptive: u, P, and √P as it was a little while ago; the intercept's is exact, and comes last."""
 
     def __init__(self, n_features: int, n_agents: int) -> None:
         super().__init__(n_features)
-        self.u, self.root = np.zeros((2, n_features + 1))  # the intercept comes last
+        self.u, self.power, self.root = np.zeros((3, n_features + 1))
         self.steps = self.norms = 0.0
         self.gain, self.most = n_agents**0.25, 2.0 * n_agents
 
@@ -75,8 +73,11 @@ class AdaptiveAgent(Statistics):
         return float(self.u @ np.append(self.place(x), 1.0))
 
     def step(self, x: np.ndarray, slope: float) -> None:
-        z = np.append(self.meet(x), 1.0)
-        self.root = np.sqrt(self.root**2 + (slope * z) ** 2)
+        z = np.append(self.place(x), 1.0)
+        self.power = self.power + (slope * z) ** 2
+        due = (z != 0.0) & (self.power >= (1.0625 - 1e-8) * self.root**2)
+        due[-1] = True
+        self.root = np.where(due, np.sqrt(self.power), self.root)
         move = np.divide(slope * z, self.root, out=np.zeros_like(z), where=self.root > 0.0)
         self.steps += 1.0
         self.norms += z @ z
@@ -86,10 +87,13 @@ class AdaptiveAgent(Statistics):
 
     def message(self) -> list[np.ndarray]:
         sums = np.array([self.seen, self.steps, self.norms])
-        return [self.root * self.u, self.root, self.shared(), sums]
+        fresh = np.divide(self.power, self.root, out=np.zeros_like(self.u), where=self.root > 0.0)
+        return [self.root * self.u, self.root, fresh, self.shared(), sums]
 
     def receive(self, averaged: list[np.ndarray]) -> None:
-        dual, self.root, statistics, (self.seen, self.steps, self.norms) = averaged
+        dual, self.root, fresh, statistics, sums = averaged
+        self.seen, self.steps, self.norms = sums
+        self.power = fresh * self.root
         self.u = np.divide(dual, self.root, out=np.zeros_like(dual), where=self.root > 0.0)
         self.adopt(statistics)
 
@@ -117,7 +121,7 @@ class CoinAgent(Statistics):
         return [self.theta + outcome, self.sizes + np.abs(outcome), rewarded]
 
     def step(self, x: np.ndarray, slope: float) -> None:
-        z = np.append(self.meet(x) / 4.0, 1.0)
+        z = np.append(self.place(x) / 4.0, 1.0)
         self.steps += 1.0
         self.norms += z @ z
         self.slopes += slope**2
@@ -156,7 +160,7 @@ class NewtonAgent(Statistics):
         self.steps += 1.0
         self.slopes += slope**2
         slope /= np.sqrt(self.slopes / self.steps)
-        g = slope * self.meet(x)
+        g = slope * self.place(x)
         self.matrix = self.matrix + np.outer(g, g)
         along = np.linalg.inv(self.matrix) @ g
         size = min(3.0, self.n_agents * slope**2 / (g @ along)) if g.any() else 3.0

@@ -111,7 +111,8 @@ def adaptive(
     from ddol.update.adaptive import Adaptive
 
     chosen = loss_named(loss)
-    update = Adaptive(chosen.task == REGRESSION, memory, l1, l2)
+    numbers = chosen.task == REGRESSION
+    update = Adaptive(regression=numbers, memory=memory, l1=l1, shrink=l2)
     return Algorithm("adaptive", update, chosen, _constant(rate), C, **places)
 
 
@@ -121,7 +122,7 @@ def coin(loss: Loss | str = "logistic", C: float = 1.0, **places: Any) -> Algori
     from ddol.update.coin import Coin
 
     chosen = loss_named(loss)
-    update = Coin(chosen.task == REGRESSION)
+    update = Coin(regression=chosen.task == REGRESSION)
     return Algorithm("coin", update, chosen, constant(1.0), C, **places)
 
 
@@ -134,7 +135,7 @@ def newton(loss: Loss | str = hinge, rate: Steps = 1.0, C: float = 1.0, **places
     from ddol.update.newton import Newton
 
     chosen = loss_named(loss)
-    update = Newton(chosen.task == REGRESSION)
+    update = Newton(regression=chosen.task == REGRESSION)
     return Algorithm("newton", update, chosen, _constant(rate), C, **places)
 
 

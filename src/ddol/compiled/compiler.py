@@ -41,22 +41,24 @@ class _Numba:
 
 
 def compile_function(
-    function: Callable, result: str, arguments: tuple[str, ...], sums: bool
+    function: Callable, result: str, arguments: tuple[str, ...], part: bool
 ) -> ObjectCode | Callback:
-    """Compile to a C function; ``sums`` may be reordered, or not.
+    """Compile to a C function.
+
+    The sums of a ``part`` may be reordered, and what its arguments point to does not overlap.
 
     Raises
     ------
     numba.core.errors.NumbaError
         What the function says has no compiled form.
     """
-    options: dict[str, Any] = {"error_model": "numpy"} | ({"fastmath": REORDER} if sums else {})
+    options: dict[str, Any] = {"error_model": "numpy"} | ({"fastmath": REORDER} if part else {})
     kinds = _TYPES[result], tuple(_TYPES[kind] for kind in arguments)
     if _Numba.as_expected:
         try:
             from ddol.compiled.object_code import compile_object
 
-            return compile_object(function, *kinds, options)
+            return compile_object(function, *kinds, options, part)
         except NumbaError:
             raise
         except Exception as error:  # whatever names and arguments are by now

@@ -26,6 +26,11 @@ def column(index: Any, j: int) -> int:
     return j if isinstance(index, int) else int(index[j])
 
 
+def sparse(index: Any) -> bool:
+    """Whether a row is sparse; what is said for sparse rows only is not compiled for dense ones."""
+    return not isinstance(index, int)
+
+
 # --- memory --------------------------------------------------------------------------------------
 
 
@@ -64,6 +69,13 @@ def address_of(pointer: Any, places: int) -> int:
         return int(pointer.ctypes.data) + places * pointer.itemsize
     size = ctypes.sizeof(pointer._type_)
     return ctypes.addressof(pointer.contents) + places * size
+
+
+def row(w: Any, k: int, D: int) -> Any:
+    """Row k, a constant, of a state: D numbers which no other row shares, as the compiler may count on."""
+    if isinstance(w, np.ndarray):
+        return w[k * D : (k + 1) * D]
+    return floats(address_of(w, k * D))
 
 
 def bits(number: float) -> int:

@@ -6,6 +6,7 @@ Importing this module teaches Numba the names; what each means is said beside it
 from __future__ import annotations
 
 import inspect
+import operator
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -27,6 +28,8 @@ from ddol.compiled import intrinsics
 
 _WORD, _HALF, _BYTE = ir.IntType(64), ir.IntType(32), ir.IntType(8)
 _DOUBLE = ir.DoubleType()
+_ROWS = 20
+"""Rows of a state that are told apart."""
 
 
 @overload(intrinsics.column, inline="always")
@@ -34,6 +37,13 @@ def _column(index, j):  # type: ignore[no-untyped-def]  # Numba compares signatu
     if isinstance(index, types.Integer):
         return lambda index, j: j
     return lambda index, j: index[j]
+
+
+@overload(intrinsics.sparse, inline="always")
+def _sparse(index):  # type: ignore[no-untyped-def]
+    if isinstance(index, types.Integer):
+        return lambda index: False
+    return lambda index: True
 
 
 def _means(name: str, typed: Callable) -> Callable:
@@ -84,6 +94,70 @@ _pointer("bytes_at", types.uint8)
 @_means("address_of", lambda pointer, places: types.int64(pointer, types.int64))
 def _address_of(context: Any, builder: Any, signature: Any, values: Any) -> Any:
     return builder.ptrtoint(builder.gep(values[0], [values[1]]), _WORD)
+
+
+class _Row(types.Type):
+    """A pointer to one row of a state. Loops over several rows need not look whether they overlap."""
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+        super().__init__(f"Row({place})")
+
+
+@register_model(_Row)
+class _RowModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _DOUBLE.as_pointer())
+
+
+def _row_of(w: Any, k: Any, D: Any) -> Any:
+    if not isinstance(k, types.IntegerLiteral):
+        return None  # Numba asks again with the constant, if it is one
+    return _Row(k.literal_value)(w, k, D)
+
+
+@_means("row", _row_of)
+def _row(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    start = builder.mul(values[2], ir.Constant(_WORD, signature.return_type.place))
+    return builder.gep(values[0], [start])
+
+
+def _apart(builder: Any, access: Any, place: int) -> Any:
+    """Say of a load or store that it is of one row, and of no other."""
+    add = builder.module.add_metadata
+    domain = add(["rows of a state"])
+    scopes = [add([f"row {k}", domain]) for k in range(_ROWS)]
+    access.set_metadata("alias.scope", add([scopes[place]]))
+    access.set_metadata("noalias", add([s for k, s in enumerate(scopes) if k != place]))
+    return access
+
+
+def _place(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    d = context.cast(builder, values[1], signature.args[1], types.int64)
+    return builder.gep(values[0], [d])
+
+
+@type_callable(operator.getitem)
+def _type_of_item(context: Any) -> Callable:
+    return lambda row, d: types.float64 if isinstance(row, _Row) else None
+
+
+@lower_builtin(operator.getitem, _Row, types.Integer)
+def _item(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    place = _place(context, builder, signature, values)
+    return _apart(builder, builder.load(place), signature.args[0].place)
+
+
+@type_callable(operator.setitem)
+def _type_of_setting(context: Any) -> Callable:
+    return lambda row, d, value: types.void if isinstance(row, _Row) else None
+
+
+@lower_builtin(operator.setitem, _Row, types.Integer, types.Float)
+def _set_item(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    place = _place(context, builder, signature, values)
+    _apart(builder, builder.store(values[2], place), signature.args[0].place)
+    return context.get_dummy_value()
 
 
 @_means("bits", lambda number: types.int64(types.float64))

@@ -108,13 +108,17 @@ def _for_the_level() -> Iterator[None]:
 @global_compiler_lock
 @_for_the_level()
 def compile_object(
-    function: Callable, result: Any, arguments: tuple[Any, ...], options: dict[str, Any]
+    function: Callable,
+    result: Any,
+    arguments: tuple[Any, ...],
+    options: dict[str, Any],
+    apart: bool,
 ) -> ObjectCode:
-    """Compile to a C function of Numba's types."""
+    """Compile to a C function of Numba's types; what its arguments point to may be known to be apart."""
     bare = _Bare(function, cpu_target, options, {}, Compiler)
     made = bare.compile(arguments, result)
     library, symbol = made.library, "ddol." + made.fndesc.llvm_func_name
-    library.add_ir_module(_c_function(cpu_target.target_context, made.fndesc, symbol))
+    library.add_ir_module(_c_function(cpu_target.target_context, made.fndesc, symbol, apart))
     # Nobody else calls what is in here. A function that is also part of another module would be taken
     # from there when it is linked, and may be compiled to other instructions there.
     for each in library._final_module.functions:
@@ -127,7 +131,7 @@ def compile_object(
     return ObjectCode(symbol, None, library.get_pointer_to_function(symbol), library)
 
 
-def _c_function(context: Any, description: Any, symbol: str) -> Any:
+def _c_function(context: Any, description: Any, symbol: str, apart: bool) -> Any:
     """Give a function of Numba's the form of C.
 
     Numba's own callbacks call the function instead of inlining it and know how to raise in Python:
@@ -140,6 +144,9 @@ def _c_function(context: Any, description: Any, symbol: str) -> Any:
     returned = context.get_value_type(result)
     wrapper_kind = ir.FunctionType(returned, [context.get_value_type(a) for a in arguments])
     wrapper = ir.Function(module, wrapper_kind, symbol)
+    for argument in wrapper.args:
+        if apart and isinstance(argument.type, ir.PointerType):
+            argument.add_attribute("noalias")
     builder = ir.IRBuilder(wrapper.append_basic_block())
     status, out = convention.call_function(builder, callee, result, arguments, wrapper.args)
     if result is types.float64:

@@ -83,7 +83,7 @@ def compile_part(function: Callable, signature: Signature, expected: str) -> int
     if INTERPRETED:
         return _callback(function, signature)
     with _one_at_a_time:
-        return _address(function, signature, expected, sums=True)
+        return _address(function, signature, expected, part=True)
 
 
 def scalar(function: Callable | None, expected: str) -> int:
@@ -109,7 +109,7 @@ class Entry:
         if INTERPRETED:
             return self._interpreted
         with _one_at_a_time:
-            address = _address(self.function, self.signature, self.function.__name__, sums=False)
+            address = _address(self.function, self.signature, self.function.__name__, part=False)
         kinds: dict[str, Any] = {
             "void": None,
             "double": ctypes.c_double,
@@ -196,9 +196,9 @@ class _Waiting:
             cls.told = False
 
 
-def _name(function: Callable, signature: Signature, sums: bool) -> str:
+def _name(function: Callable, signature: Signature, part: bool) -> str:
     return digest(
-        function, store.circumstances(), *signature.arguments, signature.result, str(sums)
+        function, store.circumstances(), *signature.arguments, signature.result, str(part)
     )
 
 
@@ -206,27 +206,27 @@ _loaded: dict[str, Any] = {}
 """Code in memory by its digest, as functions that say the same are one; it is never taken back."""
 
 
-def _address(function: Callable, signature: Signature, expected: str, sums: bool) -> int:
+def _address(function: Callable, signature: Signature, expected: str, part: bool) -> int:
     try:
-        name = _name(function, signature, sums)
+        name = _name(function, signature, part)
     except UnknownError:
-        code = _compiled(function, signature, expected, sums)
+        code = _compiled(function, signature, expected, part)
         name = f"in this process only, number {len(_loaded)}"
         _loaded[name] = _linked(name, code)
     if name not in _loaded:
-        _loaded[name] = store.fetch(name) or _kept(name, function, signature, expected, sums)
+        _loaded[name] = store.fetch(name) or _kept(name, function, signature, expected, part)
     return int(_loaded[name].address)
 
 
-def _kept(name: str, function: Callable, signature: Signature, expected: str, sums: bool) -> Any:
+def _kept(name: str, function: Callable, signature: Signature, expected: str, part: bool) -> Any:
     """Compile, and keep for other processes."""
-    if not sums:  # one of ours, which are long
+    if not part:  # one of ours, which are long
         _Waiting.tell()
     with store.alone(name):
         kept = store.fetch(name)
         if kept is not None:
             return kept
-        code = _compiled(function, signature, expected, sums)
+        code = _compiled(function, signature, expected, part)
         if code.machine_code is not None:
             _Waiting.regret(store.put(name, code.symbol, code.machine_code))
     return _linked(name, code)
@@ -239,13 +239,13 @@ def _linked(name: str, code: Any) -> Any:
     return store.load(name, code.symbol, code.machine_code)
 
 
-def _compiled(function: Callable, signature: Signature, expected: str, sums: bool) -> Any:
+def _compiled(function: Callable, signature: Signature, expected: str, part: bool) -> Any:
     from ddol.compiled import compiler
 
     while _waiting:
         compiler.register(*_waiting.pop())
     try:
-        return compiler.compile_function(function, *signature, sums)
+        return compiler.compile_function(function, *signature, part)
     except Exception as error:
         raise CompileError(
             f"`{function.__name__}` does not compile as {expected}: {compiler.reason(error)}; use "

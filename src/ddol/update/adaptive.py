@@ -5,7 +5,8 @@ In the coordinates x̃ of `ddol.update.coordinates` the distance-generating func
 u_d ← u_d − η·N^¼·√(steps/Σ‖x̃‖²)·g_d/√P_d: one step changes a score by as much in any dimension.
 Neighbours average the duals √P·u and the √P with the same matrix and divide, which is the paper's
 argmin for this ψ. The mean over N agents is less noisy than one gradient, whence N^¼; it was found by
-trial.
+trial. √P is taken anew when P has grown by a sixteenth, so that hardly a step waits for a root and a
+quotient; beside √P neighbours average P/√P, what the next is to be taken from.
 
 No step may change the score of its own example by more than 2·N·|ℓ′|/rms(ℓ′): on rows with many rare
 features one answer would otherwise decide for all of them.
@@ -21,22 +22,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from ddol.compiled import column, inner
+from ddol.compiled import column, inner, row, sparse
+from ddol.update import answers
 from ddol.update import coordinates as at
-from ddol.update.contract import COLLECT, LINEAR, LOCAL, Field, Layout, Loops, Update
+from ddol.update.contract import LINEAR, LOCAL, Field, Layout, Loops
+from ddol.update.coordinates import CENTRE, INVERSE
+from ddol.update.standardising import Standardising, standardising_loops
 
-U, ROOT, MOVE = range(at.OWN, at.OWN + 3)
-STEPS, NORMS, DUAL0, ROOT0 = range(at.OWN_SUMS, at.OWN_SUMS + 4)
+U, ROOT, RATE, GROWN, MOVE = range(at.OWN, at.OWN + 5)
+STEPS, NORMS, DUAL0, ROOT0 = range(answers.OWN_SUMS, answers.OWN_SUMS + 4)
 """Examples learned from, their Σ‖x̃‖², and the intercept: √P·u and √P."""
-FACTOR = at.NOTES
-"""All weights are this times what is kept: L2 shrinking costs one multiplication."""
-GAIN, MOST, L1, L2 = range(at.OWN_PARAMETERS, at.OWN_PARAMETERS + 4)
+FACTOR, SHRUNK = at.NOTES, at.NOTES + 1
+"""All weights are this times what is kept: L2 shrinking costs one multiplication. And 1/FACTOR."""
+GAIN, MOST, L1, L2 = range(answers.OWN_PARAMETERS, answers.OWN_PARAMETERS + 4)
 
-TINY = 1e-150
+TINY = 1e-100
 """√P before any gradient: 0/√P is 0 without a branch."""
-_PRESENT = 2.0
-_DUAL_SUMS, _ROOT_SUMS, _SUMS = 3, 4, 5
-"""Rows of what agents collect for a shared copy, behind the statistics."""
+_DUALS, _ROOTS, _GROWN, _SUMS = range(3, 7)
+"""Rows of messages, and of what agents collect for a shared copy, behind the statistics."""
 
 
 @inner(inlined=True)
@@ -51,20 +54,8 @@ def _unit(steps, norms):
 
 
 def score(w, s, p, x, index, n, D, which):
-    total = 0.0
-    if n == D:
-        for j in range(n):
-            d = column(index, j)
-            total += w[U * D + d] * at.standardised(w, d, D, x[j]) + 0.0 * x[j]
-    else:
-        for k in range(int(s[at.N_CENTRED])):
-            d = int(w[at.CENTRED * D + k])
-            total += w[U * D + d] * at.absent(w, d, D)
-        for j in range(n):
-            d = column(index, j)
-            z = at.standardised(w, d, D, x[j]) - at.absent(w, d, D)
-            total += w[U * D + d] * z + 0.0 * x[j]
-    return at.in_units_of_answers(s, p, _intercept(s) + s[FACTOR] * total)
+    total = _intercept(s) + s[FACTOR] * at.dot(w, s, x, index, n, D)
+    return answers.in_units_of_answers(s, p, total)
 
 
 @inner(inlined=True)
@@ -75,72 +66,80 @@ def _stride(p, eta, g, steps, norms, root, move):
     return stride if stride * move <= most else most / move
 
 
-@inner(inlined=True)
-def _turn(w, d, D, lead):
-    """Add the gradient along the x̃ in MOVE to P, and put g̃/√P in its place; what that moves the score by."""
-    z = w[MOVE * D + d]
-    g = lead * z
-    root = math.sqrt(w[ROOT * D + d] * w[ROOT * D + d] + g * g)
-    w[ROOT * D + d] = root
-    w[MOVE * D + d] = g / root
-    return g / root * z
-
-
 @inner
-def _turn_absent(w, s, index, n, D, lead):
-    """The same for centred features that a sparse row does not have: (Σ z², change of the score)."""
-    norm, move = 0.0, 0.0
-    for j in range(n):
-        w[MOVE * D + column(index, j)] = _PRESENT
-    for k in range(int(s[at.N_CENTRED])):
-        d = int(w[at.CENTRED * D + k])
-        if w[MOVE * D + d] != _PRESENT:
-            z = at.absent(w, d, D)
-            norm += z * z
-            w[MOVE * D + d] = z
-            move += _turn(w, d, D, lead)
-    return norm, move
-
-
-@inner
-def _follow(w, s, index, n, D, stride):
-    """u ← u − stride·g̃/√P."""
+def _turn(w, s, x, index, n, D, squared):
+    """Add a row's gradient to P, and note x̃/√P in MOVE: (Σx̃², Σx̃²/√P)."""
+    centre, inverse, move = row(w, CENTRE, D), row(w, INVERSE, D), row(w, MOVE, D)
+    rate, grown = row(w, RATE, D), row(w, GROWN, D)
+    norm, turn, due, most = 0.0, 0.0, 0, s[at.REACH]
     for j in range(n):
         d = column(index, j)
-        w[U * D + d] -= stride * w[MOVE * D + d]
-        w[MOVE * D + d] = 0.0
-    if n < D:
-        for k in range(int(s[at.N_CENTRED])):
-            d = int(w[at.CENTRED * D + k])
-            w[U * D + d] -= stride * w[MOVE * D + d]
-            w[MOVE * D + d] = 0.0
+        z = at.clipped((x[j] - centre[d]) * inverse[d], most)
+        along = z * rate[d]
+        move[j] = along
+        norm += z * z
+        turn += z * along
+        grown[d] += squared * along * along
+        due += grown[d] >= at.GROWTH
+    if due > 0:
+        turn = 0.0
+        for j in range(n):
+            d = column(index, j)
+            z = move[j] * w[ROOT * D + d]
+            _slow_down(w, d, D)
+            move[j] = z * rate[d]
+            turn += z * move[j]
+    return norm, turn
+
+
+@inner(inlined=True)
+def _slow_down(w, d, D):
+    """Take √P anew where P has grown by a sixteenth."""
+    root, rate, grown = row(w, ROOT, D), row(w, RATE, D), row(w, GROWN, D)
+    if grown[d] >= at.GROWTH:
+        root[d] *= math.sqrt(grown[d])
+        rate[d] = 1.0 / root[d]
+        grown[d] = 1.0
+
+
+@inner
+def _turn_absent(w, s, n, absent, D, squared):
+    """The same for the centred features that a sparse row lacks, which stand behind it in MOVE."""
+    norm, turn = 0.0, 0.0
+    for k in range(absent):
+        d = int(w[at.ABSENT * D + k])
+        z = at.standardised(w, s, d, D, 0.0)
+        along = z * w[RATE * D + d]
+        w[GROWN * D + d] += squared * along * along
+        _slow_down(w, d, D)
+        w[MOVE * D + n + k] = z * w[RATE * D + d]
+        norm += z * z
+        turn += z * w[MOVE * D + n + k]
+    return norm, turn
 
 
 def step(w, s, p, x, index, n, D, g, eta, weight):
     g *= weight
-    if g == 0.0 or (p[at.REGRESSION] != 0.0 and at.was_blind(s[at.SEEN], s[at.HEARD])):
+    if answers.teaches_nothing(s, p, g, 0.0):
         return
-    lead, first = g * math.sqrt(s[at.WEIGHT]), at.first_size(s[at.SEEN])
-    norm, move = 1.0, 0.0
-    if n < D:
-        more, moved = _turn_absent(w, s, index, n, D, lead)
+    lead, absent = g * math.sqrt(s[at.WEIGHT]), at.list_absent(w, s, index, n, D)
+    norm, turn = _turn(w, s, x, index, n, D, lead * lead)
+    if absent > 0:
+        more, further = _turn_absent(w, s, n, absent, D, lead * lead)
         norm += more
-        move += moved
-    for j in range(n):
-        d = column(index, j)
-        z = at.met(w, d, D, x[j], first)
-        w[MOVE * D + d] = z
-        norm += z * z
-    for j in range(n):
-        move += _turn(w, column(index, j), D, lead)
+        turn += further
     intercept = _intercept(s)
     root = math.sqrt(s[ROOT0] * s[ROOT0] + g * g)
     s[STEPS] += 1.0
-    s[NORMS] += norm
-    stride = _stride(p, eta, g, s[STEPS], s[NORMS], root, abs(move + g / root))
+    s[NORMS] += 1.0 + norm
+    stride = _stride(p, eta, g, s[STEPS], s[NORMS], root, abs(lead * turn + g / root))
     s[ROOT0] = root
     s[DUAL0] = root * (intercept - stride * g / root)
-    _follow(w, s, index, n, D, stride / s[FACTOR])
+    u, move, along = row(w, U, D), row(w, MOVE, D), stride * lead * s[SHRUNK]
+    for j in range(n):
+        u[column(index, j)] -= along * move[j]
+    for k in range(absent):
+        u[int(w[at.ABSENT * D + k])] -= along * move[n + k]
 
 
 # --- one copy for all agents -------------------------------------------------------------------------
@@ -151,86 +150,73 @@ def notice(w, s, p, delta, maxima, x, index, n, D, y, weight):
 
 
 @inner(inlined=True)
-def _collect(w, delta, d, D, lead, z, weight):
-    """What an agent's gradient adds to √P·u and √P, but for the step; what that changes the score by."""
-    g, before = lead * z, w[ROOT * D + d]
-    root = math.sqrt(before * before + g * g)
-    delta[_ROOT_SUMS * D + d] += weight * (root - before)
-    delta[_DUAL_SUMS * D + d] += weight * (root - before) * w[U * D + d]
-    w[MOVE * D + d] = g
-    return g / root * z
-
-
-@inner
-def _collect_absent(w, s, delta, index, n, D, lead, weight):
-    norm, move = 0.0, 0.0
-    for j in range(n):
-        w[MOVE * D + column(index, j)] = _PRESENT
-    for k in range(int(s[at.N_CENTRED])):
-        d = int(w[at.CENTRED * D + k])
-        if w[MOVE * D + d] != _PRESENT:
-            z = at.absent(w, d, D)
-            norm += z * z
-            move += _collect(w, delta, d, D, lead, z, weight)
-    return norm, move
-
-
-@inner
-def _collect_steps(w, s, delta, index, n, D, stride):
-    for j in range(n):
-        d = column(index, j)
-        delta[_DUAL_SUMS * D + d] -= stride * w[MOVE * D + d]
-        w[MOVE * D + d] = 0.0
-    if n < D:
-        for k in range(int(s[at.N_CENTRED])):
-            d = int(w[at.CENTRED * D + k])
-            delta[_DUAL_SUMS * D + d] -= stride * w[MOVE * D + d]
-            w[MOVE * D + d] = 0.0
+def _collect(w, delta, d, D, z, squared, weight):
+    """What an agent's gradient adds to √P·u, √P and P/√P of one feature, but for the step; its x̃²/√P."""
+    root, rate, before = w[ROOT * D + d], w[RATE * D + d], w[GROWN * D + d]
+    grown = before + squared * (z * rate) * (z * rate)
+    if grown >= at.GROWTH:
+        taken = root * math.sqrt(grown)
+        delta[_ROOTS * D + d] += weight * (taken - root)
+        delta[_DUALS * D + d] += weight * (taken - root) * w[U * D + d]
+        delta[_GROWN * D + d] += weight * (taken - root * before)
+        return z * z / taken
+    delta[_GROWN * D + d] += weight * root * (grown - before)
+    return z * z * rate
 
 
 def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     """The step that the agent would take alone, with its own example counted in all sums."""
-    seen, heard = s[at.SEEN] + 1.0, s[at.HEARD] + 1.0
-    if g == 0.0 or (p[at.REGRESSION] != 0.0 and at.was_blind(seen, heard)):
+    if answers.teaches_nothing(s, p, g, 1.0):
         return
-    lead, first = g * math.sqrt(s[at.WEIGHT]), at.first_size(seen)
-    norm, move = 1.0, 0.0
-    if n < D:
-        more, moved = _collect_absent(w, s, delta, index, n, D, lead, weight)
-        norm += more
-        move += moved
+    lead, absent = g * math.sqrt(s[at.WEIGHT]), at.list_absent(w, s, index, n, D)
+    norm, turn, move = 1.0, 0.0, row(w, MOVE, D)
     for j in range(n):
         d = column(index, j)
-        z = at.met(w, d, D, x[j], first)
-        norm += z * z
-        move += _collect(w, delta, d, D, lead, z, weight)
+        move[j] = at.standardised(w, s, d, D, x[j])
+        norm += move[j] * move[j]
+        turn += _collect(w, delta, d, D, move[j], lead * lead, weight)
+    for k in range(absent):
+        d = int(w[at.ABSENT * D + k])
+        move[n + k] = at.standardised(w, s, d, D, 0.0)
+        norm += move[n + k] * move[n + k]
+        turn += _collect(w, delta, d, D, move[n + k], lead * lead, weight)
     root = math.sqrt(s[ROOT0] * s[ROOT0] + g * g)
-    total = abs(move + g / root)
-    stride = _stride(p, eta, g, s[STEPS] + 1.0, s[NORMS] + norm, root, total)
+    moved = abs(lead * turn + g / root)
+    stride = _stride(p, eta, g, s[STEPS] + 1.0, s[NORMS] + norm, root, moved)
     sums = _SUMS * D
     delta[sums + STEPS] += weight
     delta[sums + NORMS] += weight * norm
     delta[sums + ROOT0] += weight * (root - s[ROOT0])
     delta[sums + DUAL0] += weight * ((root - s[ROOT0]) * _intercept(s) - stride * g)
-    _collect_steps(w, s, delta, index, n, D, weight * stride / s[FACTOR])
+    duals, along = row(delta, _DUALS, D), weight * stride * lead * s[SHRUNK]
+    for j in range(n):
+        duals[column(index, j)] -= along * move[j]
+    for k in range(absent):
+        duals[int(w[at.ABSENT * D + k])] -= along * move[n + k]
 
 
 @inner(inlined=True)
 def _adopt(w, delta, d, D):
-    """Add what was collected to √P·u and √P of one feature."""
-    grown, before = delta[_ROOT_SUMS * D + d], w[ROOT * D + d]
-    dual = before * w[U * D + d] + delta[_DUAL_SUMS * D + d]
-    w[ROOT * D + d] = before + grown
-    w[U * D + d] = dual / (before + grown) if grown > 0.0 else w[U * D + d]
-    delta[_ROOT_SUMS * D + d] = 0.0
-    delta[_DUAL_SUMS * D + d] = 0.0
+    """Add what was collected to √P·u, √P and P/√P of one feature."""
+    root = w[ROOT * D + d]
+    dual = root * w[U * D + d] + delta[_DUALS * D + d]
+    grown = root * w[GROWN * D + d] + delta[_GROWN * D + d]
+    root += delta[_ROOTS * D + d]
+    rate = 1.0 / root
+    w[ROOT * D + d] = root
+    w[RATE * D + d] = rate
+    w[GROWN * D + d] = rate * grown
+    w[U * D + d] = rate * dual
+    delta[_DUALS * D + d] = 0.0
+    delta[_ROOTS * D + d] = 0.0
+    delta[_GROWN * D + d] = 0.0
 
 
 def commit(w, s, p, delta, maxima, index, n, D, eta):
     at.commit(w, s, delta, index, n, D)
     for j in range(n):
         _adopt(w, delta, column(index, j), D)
-    if n < D:
+    if sparse(index):
         for k in range(int(s[at.N_CENTRED])):
             _adopt(w, delta, int(w[at.CENTRED * D + k]), D)
 
@@ -239,22 +225,28 @@ def commit(w, s, p, delta, maxima, index, n, D, eta):
 
 
 def to_message(w, s, p, index, n, D, out):
-    share, factor = 1.0 / math.sqrt(s[at.WEIGHT]), s[FACTOR]
+    at.to_message(w, s, index, n, D, out)
+    u, root, grown = row(w, U, D), row(w, ROOT, D), row(w, GROWN, D)
+    duals, roots, powers = row(out, _DUALS, n), row(out, _ROOTS, n), row(out, _GROWN, n)
+    factor, share = s[FACTOR], 1.0 / math.sqrt(s[at.WEIGHT])
     for j in range(n):
         d = column(index, j)
-        root = share * w[ROOT * D + d]
-        out[j] = factor * root * w[U * D + d]
-        out[n + j] = root
-    at.to_message(w, s, index, n, D, out, 2)
+        roots[j] = share * root[d]
+        duals[j] = factor * share * root[d] * u[d]
+        powers[j] = share * root[d] * grown[d]
 
 
 def from_message(w, s, p, index, n, D, averaged):
-    weight, factor = math.sqrt(s[at.WEIGHT]), s[FACTOR]
+    u, root, rate, grown = row(w, U, D), row(w, ROOT, D), row(w, RATE, D), row(w, GROWN, D)
+    duals, roots = row(averaged, _DUALS, n), row(averaged, _ROOTS, n)
+    powers, weight, shrunk = row(averaged, _GROWN, n), math.sqrt(s[at.WEIGHT]), s[SHRUNK]
     for j in range(n):
         d = column(index, j)
-        w[U * D + d] = averaged[j] / (factor * averaged[n + j])
-        w[ROOT * D + d] = weight * averaged[n + j]
-    at.from_message(w, s, index, n, D, averaged, 2)
+        root[d] = weight * roots[j]
+        rate[d] = 1.0 / root[d]
+        u[d] = weight * shrunk * duals[j] * rate[d]
+        grown[d] = weight * powers[j] * rate[d]
+    at.from_message(w, s, index, n, D, averaged)
 
 
 @inner
@@ -265,13 +257,14 @@ def _penalise(w, s, p, D, passed):
         for d in range(D):
             w[U * D + d] *= s[FACTOR]
         s[FACTOR] = 1.0
+    s[SHRUNK] = 1.0 / s[FACTOR]
 
 
 def finish(w, s, p, D, t, eta):
     at.take_anew(w, s, D)
     if p[L1] + p[L2] > 0.0:
         _penalise(w, s, p, D, eta * p[GAIN] * _unit(s[STEPS], s[NORMS]) / math.sqrt(t))
-    if p[at.KEEP] == 1.0:
+    if p[answers.KEEP] == 1.0:
         return
     left = at.age(s, p, t)
     s[STEPS] *= left
@@ -282,6 +275,7 @@ def finish(w, s, p, D, t, eta):
     if weight > 1.0:
         for d in range(D):
             w[ROOT * D + d] = max(w[ROOT * D + d] / math.sqrt(weight), TINY)
+            w[RATE * D + d] = 1.0 / w[ROOT * D + d]
 
 
 def weights(w, s, p, index, n, D, out):
@@ -292,20 +286,16 @@ def weights(w, s, p, index, n, D, out):
         w[MOVE * D + d] = 0.0
 
 
-LOOPS = Loops(
+LOOPS = standardising_loops(
     score=score,
     step=step,
     finish=finish,
-    observe=at.observe,
     absorb=absorb,
     notice=notice,
     commit=commit,
     to_message=to_message,
     from_message=from_message,
     weights=weights,
-    additive=True,
-    shared=COLLECT,
-    propagates_nan=True,
 )
 
 
@@ -320,15 +310,18 @@ def _left(u, threshold):
 
 def score_left(w, s, p, x, index, n, D, which):
     total, threshold = 0.0, p[L1] * s[at.CLOCK]
-    if n < D:
-        for k in range(int(s[at.N_CENTRED])):
-            d = int(w[at.CENTRED * D + k])
-            total += _left(s[FACTOR] * w[U * D + d], threshold) * at.absent(w, d, D)
     for j in range(n):
         d = column(index, j)
-        z = at.standardised(w, d, D, x[j]) - (at.absent(w, d, D) if n < D else 0.0)
+        z = at.standardised(w, s, d, D, x[j])
+        if sparse(index):
+            z -= at.standardised(w, s, d, D, 0.0)
         total += _left(s[FACTOR] * w[U * D + d], threshold) * z + 0.0 * x[j]
-    return at.in_units_of_answers(s, p, _intercept(s) + total)
+    if sparse(index):
+        for k in range(int(s[at.N_CENTRED])):
+            d = int(w[at.CENTRED * D + k])
+            z = at.standardised(w, s, d, D, 0.0)
+            total += _left(s[FACTOR] * w[U * D + d], threshold) * z
+    return answers.in_units_of_answers(s, p, _intercept(s) + total)
 
 
 def weights_left(w, s, p, index, n, D, out):
@@ -342,53 +335,49 @@ def weights_left(w, s, p, index, n, D, out):
 PENALISED = replace(LOOPS, score=score_left, weights=weights_left)
 
 
-@dataclass(frozen=True)
-class Adaptive(Update):
+@dataclass(frozen=True, kw_only=True)
+class Adaptive(Standardising):
     """Standardising AdaGrad on a network; see the module's docstring.
 
     Parameters
     ----------
-    regression : bool
-        Answers are numbers of any size and offset; else they are classes.
     memory : float
         Rounds after which an example counts 1/e; infinite for all alike.
     l1, shrink : float
         α₁ and α₂ of the penalties; `shrink` is not the `l2` of an objective.
-    n_agents : int
-        Set by `Algorithm.on`.
     """
 
-    regression: bool = False
-    memory: float = math.inf
+    memory: float = math.inf  # type: ignore[misc]  # here it may be chosen
     l1: float = 0.0
     shrink: float = 0.0
-    n_agents: int = 1
 
     family = "adaptive"
 
     def __post_init__(self) -> None:
-        at.parameters(self.memory, self.regression)
+        if not self.memory > 1.0:
+            raise ValueError(f"`memory` must be more than 1 round, it is {self.memory}")
         for name in ("l1", "shrink"):
             if not 0.0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"`{name}` must be at least 0, it is {getattr(self, name)}")
 
-    def with_network(self, n_agents: int) -> Adaptive:
-        """The same update, told how many agents there are."""
-        return replace(self, n_agents=n_agents)
-
     def layout(self, space: str, n_features: int) -> Layout:
-        """Statistics, then weights, √P and room for a step."""
-        own = (Field("u", LOCAL), Field("root", LOCAL, TINY), Field("move", LOCAL))
-        message = (LINEAR, LINEAR, *at.STATISTICS)
-        return Layout(at.ROWS + own, at.SCALARS, message, _SUMS, statistics=at.COUNTED)
+        """Weights, √P with what P has grown by since, and room for a step."""
+        own = (
+            Field("u", LOCAL),
+            Field("root", LOCAL, TINY),  # √P, as it was when it was last taken
+            Field("rate", LOCAL, 1.0 / TINY),  # 1/root
+            Field("grown", LOCAL, 1.0),  # P/root²
+            Field("move", LOCAL),  # along which a step goes
+        )
+        return self.standardised_layout(own, (LINEAR,) * 3, _SUMS)
 
-    def loops(self, space: str) -> Loops:
+    @property
+    def own_loops(self) -> Loops:
         """The loops of this module."""
-        loops = PENALISED if self.l1 > 0.0 else LOOPS
-        return replace(loops, hear=at.hear) if self.regression else loops
+        return PENALISED if self.l1 > 0.0 else LOOPS
 
-    def parameters(self) -> list[float]:
-        """How fast to forget, the task, the size of steps and their limit, the penalties."""
-        common = at.parameters(self.memory, self.regression)
+    @property
+    def own_parameters(self) -> list[float]:
+        """The size of steps and their limit, the penalties."""
         gain = (0.25 if self.regression else 1.0) * self.n_agents**0.25
-        return [*common, gain, 2.0 * self.n_agents, self.l1, self.shrink]
+        return [gain, 2.0 * self.n_agents, self.l1, self.shrink]

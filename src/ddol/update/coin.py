@@ -14,16 +14,18 @@ answers, and finite data cannot make it diverge.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from ddol.compiled import column, inner
+from ddol.compiled import column, inner, sparse
+from ddol.update import answers
 from ddol.update import coordinates as at
-from ddol.update.contract import COLLECT, LINEAR, LOCAL, Field, Layout, Loops, Update
+from ddol.update.contract import LINEAR, LOCAL, Field, Layout, Loops
+from ddol.update.standardising import Standardising, standardising_loops
 
-THETA, SIZES, REWARD, MARK = range(at.OWN, at.OWN + 4)
-STEPS, NORMS, SLOPES, THETA0, SIZES0, REWARD0 = range(at.OWN_SUMS, at.OWN_SUMS + 6)
+THETA, SIZES, REWARD, NOW = range(at.OWN, at.OWN + 4)
+STEPS, NORMS, SLOPES, THETA0, SIZES0, REWARD0 = range(answers.OWN_SUMS, answers.OWN_SUMS + 6)
 """Answers learned from, Σ‖x̃/4‖² and Σℓ′² of them, and the intercept's coin."""
-MOST = at.OWN_PARAMETERS
+MOST = answers.OWN_PARAMETERS
 _SUMS = 6
 """Rows of what agents collect for a shared copy: the statistics, θ, G and R."""
 
@@ -68,55 +70,44 @@ def _moved(w, d, D, endowment, slope, z):
 def score(w, s, p, x, index, n, D, which):
     endowment = _endowment(s[STEPS], s[NORMS])
     total = 0.0
-    if n < D:
-        for k in range(int(s[at.N_CENTRED])):
-            d = int(w[at.CENTRED * D + k])
-            total += _weight(w, d, D, endowment) * at.absent(w, d, D)
     for j in range(n):
         d = column(index, j)
-        z = at.standardised(w, d, D, x[j]) - (at.absent(w, d, D) if n < D else 0.0)
+        z = at.standardised(w, s, d, D, x[j])
+        if sparse(index):
+            z -= at.standardised(w, s, d, D, 0.0)
         total += _weight(w, d, D, endowment) * z + 0.0 * x[j]
+    if sparse(index):
+        for k in range(int(s[at.N_CENTRED])):
+            d = int(w[at.CENTRED * D + k])
+            total += _weight(w, d, D, endowment) * at.standardised(w, s, d, D, 0.0)
     intercept = _bet(s[THETA0], s[SIZES0], s[REWARD0], endowment)
-    return at.in_units_of_answers(s, p, intercept + total / at.CLIP)
+    return answers.in_units_of_answers(s, p, intercept + total / at.CLIP)
 
 
 @inner
-def _mark(w, index, n, D, mark):
-    """Tell a sparse row's features from others."""
-    for j in range(n):
-        w[MARK * D + column(index, j)] = mark
-
-
-@inner
-def _norm(w, s, x, index, n, D, first):
+def _norm(w, s, x, index, n, absent, D):
     """‖x̃/4‖² of a row, with the intercept."""
     total = 0.0
     for j in range(n):
-        d = column(index, j)
-        z = at.met(w, d, D, x[j], first)
+        z = at.standardised(w, s, column(index, j), D, x[j])
         total += z * z
-    if n < D:
-        for k in range(int(s[at.N_CENTRED])):
-            d = int(w[at.CENTRED * D + k])
-            if w[MARK * D + d] == 0.0:
-                z = at.absent(w, d, D)
-                total += z * z
+    for k in range(absent):
+        z = at.standardised(w, s, int(w[at.ABSENT * D + k]), D, 0.0)
+        total += z * z
     return 1.0 + total / (at.CLIP * at.CLIP)
 
 
 @inner
-def _part(w, s, p, x, index, n, D, first, endowment, slope):
+def _part(w, s, p, x, index, n, absent, D, endowment, slope):
     """The part of an outcome that counts."""
     move = _change(s[THETA0], s[SIZES0], s[REWARD0], endowment, _outcome(slope, 1.0))
     for j in range(n):
         d = column(index, j)
-        z = at.met(w, d, D, x[j], first) / at.CLIP
+        z = at.standardised(w, s, d, D, x[j]) / at.CLIP
         move += _moved(w, d, D, endowment, slope, z)
-    if n < D:
-        for k in range(int(s[at.N_CENTRED])):
-            d = int(w[at.CENTRED * D + k])
-            if w[MARK * D + d] == 0.0:
-                move += _moved(w, d, D, endowment, slope, at.absent(w, d, D) / at.CLIP)
+    for k in range(absent):
+        d = int(w[at.ABSENT * D + k])
+        move += _moved(w, d, D, endowment, slope, at.standardised(w, s, d, D, 0.0) / at.CLIP)
     most = p[MOST] * abs(slope)
     return 1.0 if abs(move) <= most else most / abs(move)
 
@@ -132,29 +123,21 @@ def _flip(out, w, d, D, endowment, c, weight, place):
 
 
 @inner
-def _play(out, place, sums, base, w, s, p, x, index, n, D, g, weight, own):
-    """One answer: rows change in `out`, from row `place` on, scalars in `sums`, from `base` on.
-
-    `own` is what the example itself has added to the examples seen: 0 where it was observed already.
-    """
-    first = at.first_size(s[at.SEEN] + own)
-    if n < D:
-        _mark(w, index, n, D, 1.0)
-    norm = _norm(w, s, x, index, n, D, first)
+def _play(out, place, sums, base, w, s, p, x, index, n, D, g, weight):
+    """One answer: rows change in `out`, from row `place` on, scalars in `sums`, from `base` on."""
+    absent = at.list_absent(w, s, index, n, D)
+    norm = _norm(w, s, x, index, n, absent, D)
     endowment = _endowment(s[STEPS] + 1.0, s[NORMS] + norm)
     slope = g / math.sqrt((s[SLOPES] + g * g) / (s[STEPS] + 1.0))
-    part = slope * _part(w, s, p, x, index, n, D, first, endowment, slope)
+    part = slope * _part(w, s, p, x, index, n, absent, D, endowment, slope)
     for j in range(n):
         d = column(index, j)
-        c = _outcome(part, at.met(w, d, D, x[j], first) / at.CLIP)
+        c = _outcome(part, at.standardised(w, s, d, D, x[j]) / at.CLIP)
         _flip(out, w, d, D, endowment, c, weight, place)
-    if n < D:
-        for k in range(int(s[at.N_CENTRED])):
-            d = int(w[at.CENTRED * D + k])
-            if w[MARK * D + d] == 0.0:
-                c = _outcome(part, at.absent(w, d, D) / at.CLIP)
-                _flip(out, w, d, D, endowment, c, weight, place)
-        _mark(w, index, n, D, 0.0)
+    for k in range(absent):
+        d = int(w[at.ABSENT * D + k])
+        c = _outcome(part, at.standardised(w, s, d, D, 0.0) / at.CLIP)
+        _flip(out, w, d, D, endowment, c, weight, place)
     c = _outcome(part, 1.0)
     won = c * _bet(s[THETA0], s[SIZES0], s[REWARD0], endowment)
     rewarded = max(s[REWARD0] + won, 0.0) - s[REWARD0]
@@ -168,9 +151,9 @@ def _play(out, place, sums, base, w, s, p, x, index, n, D, g, weight, own):
 
 def step(w, s, p, x, index, n, D, g, eta, weight):
     g *= weight
-    if g == 0.0 or (p[at.REGRESSION] != 0.0 and at.was_blind(s[at.SEEN], s[at.HEARD])):
+    if answers.teaches_nothing(s, p, g, 0.0):
         return
-    _play(w, THETA, s, 0, w, s, p, x, index, n, D, g, 1.0, 0.0)
+    _play(w, THETA, s, 0, w, s, p, x, index, n, D, g, 1.0)
 
 
 def notice(w, s, p, delta, maxima, x, index, n, D, y, weight):
@@ -178,9 +161,9 @@ def notice(w, s, p, delta, maxima, x, index, n, D, y, weight):
 
 
 def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
-    if g == 0.0 or (p[at.REGRESSION] != 0.0 and at.was_blind(s[at.SEEN] + 1.0, s[at.HEARD] + 1.0)):
+    if answers.teaches_nothing(s, p, g, 1.0):
         return
-    _play(delta, 3, delta, _SUMS * D, w, s, p, x, index, n, D, g, weight, 1.0)
+    _play(delta, 3, delta, _SUMS * D, w, s, p, x, index, n, D, g, weight)
 
 
 @inner(inlined=True)
@@ -194,23 +177,23 @@ def commit(w, s, p, delta, maxima, index, n, D, eta):
     at.commit(w, s, delta, index, n, D)
     for j in range(n):
         _adopt(w, delta, column(index, j), D)
-    if n < D:
+    if sparse(index):
         for k in range(int(s[at.N_CENTRED])):
             _adopt(w, delta, int(w[at.CENTRED * D + k]), D)
 
 
 def to_message(w, s, p, index, n, D, out):
+    at.to_message(w, s, index, n, D, out)
     for k in range(3):
         for j in range(n):
-            out[k * n + j] = w[(THETA + k) * D + column(index, j)]
-    at.to_message(w, s, index, n, D, out, 3)
+            out[(3 + k) * n + j] = w[(THETA + k) * D + column(index, j)]
 
 
 def from_message(w, s, p, index, n, D, averaged):
     for k in range(3):
         for j in range(n):
-            w[(THETA + k) * D + column(index, j)] = averaged[k * n + j]
-    at.from_message(w, s, index, n, D, averaged, 3)
+            w[(THETA + k) * D + column(index, j)] = averaged[(3 + k) * n + j]
+    at.from_message(w, s, index, n, D, averaged)
 
 
 def finish(w, s, p, D, t, eta):
@@ -221,60 +204,42 @@ def weights(w, s, p, index, n, D, out):
     endowment = _endowment(s[STEPS], s[NORMS])
     rest = _bet(s[THETA0], s[SIZES0], s[REWARD0], endowment)
     for d in range(D):
-        w[MARK * D + d] = _weight(w, d, D, endowment) / at.CLIP
-    at.raw_weights(w, s, p, index, n, D, out, MARK, rest)
+        w[NOW * D + d] = _weight(w, d, D, endowment) / at.CLIP
+    at.raw_weights(w, s, p, index, n, D, out, NOW, rest)
     for d in range(D):
-        w[MARK * D + d] = 0.0
+        w[NOW * D + d] = 0.0
 
 
-LOOPS = Loops(
+LOOPS = standardising_loops(
     score=score,
     step=step,
     finish=finish,
-    observe=at.observe,
     absorb=absorb,
     notice=notice,
     commit=commit,
     to_message=to_message,
     from_message=from_message,
     weights=weights,
-    additive=True,
-    shared=COLLECT,
-    propagates_nan=True,
 )
 
 
-@dataclass(frozen=True)
-class Coin(Update):
-    """Coin betting per feature on a network; see the module's docstring.
-
-    Parameters
-    ----------
-    regression : bool
-        Answers are numbers of any size and offset; else they are classes.
-    n_agents : int
-        Set by `Algorithm.on`.
-    """
-
-    regression: bool = False
-    n_agents: int = 1
+@dataclass(frozen=True, kw_only=True)
+class Coin(Standardising):
+    """Coin betting per feature on a network; see the module's docstring."""
 
     family = "coin"
 
-    def with_network(self, n_agents: int) -> Coin:
-        """The same update, told how many agents there are."""
-        return replace(self, n_agents=n_agents)
-
     def layout(self, space: str, n_features: int) -> Layout:
-        """Statistics, then the coins."""
-        own = tuple(Field(name, LOCAL) for name in ("theta", "sizes", "reward", "mark"))
-        message = (LINEAR, LINEAR, LINEAR, *at.STATISTICS)
-        return Layout(at.ROWS + own, at.SCALARS, message, _SUMS, statistics=at.COUNTED)
+        """The coins."""
+        own = tuple(Field(name, LOCAL) for name in ("theta", "sizes", "reward", "now"))
+        return self.standardised_layout(own, (LINEAR,) * 3, _SUMS)
 
-    def loops(self, space: str) -> Loops:
+    @property
+    def own_loops(self) -> Loops:
         """The loops of this module."""
-        return replace(LOOPS, hear=at.hear) if self.regression else LOOPS
+        return LOOPS
 
-    def parameters(self) -> list[float]:
-        """The task, and the limit of a step."""
-        return [*at.parameters(math.inf, self.regression), 2.0 * self.n_agents]
+    @property
+    def own_parameters(self) -> list[float]:
+        """The limit of a step."""
+        return [2.0 * self.n_agents]

@@ -174,7 +174,7 @@ class Layout:
     whole : bool
         A message needs all features at once.
     statistics : (rows, scalars)
-        The last rows of a message, and the first scalars, that count examples: they change slowly, and
+        The first rows of a message, and scalars, that count examples: they change slowly, and
         may be sent apart from the others.
 
     Examples

@@ -15,7 +15,8 @@ then be huge, and huge steps survive neither rare exchanges nor late answers. So
 - how far a value may be from the reference, eight deviations, before it counts as if it were there: one
   wild value must not blind a feature for ever.
 
-The first value of a feature that shows up later counts ±min(4, √examples): what 1/scale comes to.
+No value among t others can be farther from their mean than √t deviations, so |x̃| is at most min(4, √t), t
+the examples of earlier rounds. That is what the first value of a feature counts: its scale is not known.
 Answers of a regression are centred and scaled in the same way, with every answer.
 
 All of it is sums, so neighbours average it linearly. With a finite `memory` every sum forgets: instead of
@@ -28,28 +29,47 @@ from __future__ import annotations
 
 import math
 
-from ddol.compiled import column, inner
+from ddol.compiled import column, inner, row, sparse
+from ddol.update.answers import (
+    ANSWERS,
+    HEARD,
+    KEEP,
+    OWN_SUMS,
+    REGRESSION,
+    SEEN,
+    VARIATION,
+    VARIES,
+    in_units_of_answers,
+    scale_of_answers,
+    variation,
+)
 from ddol.update.contract import LINEAR, LOCAL, Field
 
+UNKNOWN = 1e300
+"""1/scale of a feature before its first value, which is then as far away as values can be."""
+
 # Rows of D numbers, in front of an update's own.
-FILLED, SUM, SQUARES, REFERENCE, CENTRE, INVERSE, LIMIT, NEXT, CENTRED, DUE = range(10)
-OWN = 10
+FILLED, SUM, SQUARES, REFERENCE, CENTRE, INVERSE, LIMIT, NEXT, CENTRED, DUE, MARK, ABSENT = range(
+    12
+)
+OWN = 12
 ROWS = (
     Field("filled", LOCAL),  # values other than 0
     Field("sum", LOCAL),  # of them, as deviations from the reference
     Field("squares", LOCAL),  # of these deviations
     Field("reference", LOCAL),
     Field("centre", LOCAL),
-    Field("inverse", LOCAL),  # 1/scale; 0 where a feature says nothing
+    Field("inverse", LOCAL, UNKNOWN),  # 1/scale; 0 where a feature says nothing
     Field("limit", LOCAL, math.inf),
     Field("next", LOCAL, 1e-300),  # count at which centre and scale are taken anew
     Field("centred", LOCAL),  # list of the features whose centre is not 0
     Field("due", LOCAL),  # list of the features whose count has reached `next`
+    Field("mark", LOCAL),  # which features a row has, while those that it lacks are listed
+    Field("absent", LOCAL),  # list of the centred features that a row lacks
 )
 
 # Scalars: sums that are averaged, six of the update itself among them, then notes.
-SEEN, HEARD, ANSWERS, VARIATION, OWN_SUMS = range(5)
-N_CENTRED, STALE, N_DUE, WEIGHT, TIME, LOOK, CLOCK, NOTES = range(10, 18)
+N_CENTRED, STALE, N_DUE, WEIGHT, TIME, LOOK, REACH, CLOCK, NOTES = range(10, 19)
 SCALARS = (
     Field("seen"),  # examples
     Field("heard"),  # answers
@@ -62,16 +82,14 @@ SCALARS = (
     Field("weight", LOCAL, 1.0),
     Field("time", LOCAL),
     Field("look", LOCAL),  # number of examples at which centred features are looked through
+    Field("reach", LOCAL),  # |x̃| at most
     Field("clock", LOCAL),  # penalty so far
-    Field("note", LOCAL, 1.0),  # of the update itself
+    *(Field(f"note {k}", LOCAL, 1.0) for k in range(2)),  # of the update itself
 )
 STATISTICS = (LINEAR,) * 3
-"""Rows of a message: filled, sum, squares."""
+"""The first rows of a message, and of what is collected: filled, sum, squares."""
 COUNTED = (len(STATISTICS), OWN_SUMS)
 """Rows and scalars of a message that count examples and answers."""
-
-# Parameters, in front of an update's own.
-KEEP, REGRESSION, OWN_PARAMETERS = range(3)
 
 CLIP = 4.0
 GROWTH, DENSE = 1.0625 - 1e-8, 0.5 - 1e-8
@@ -81,92 +99,74 @@ NEVER = 1e-299
 """`next` up to here: centre and scale have not been taken yet."""
 WEIGHTIEST = 1e60
 _ROUNDING = 1e-13
-_VARIES = 1e-28
 _ALL = 1.0 - 1e-10
 
 
 @inner(inlined=True)
-def clipped(z):
-    return min(max(z, -CLIP), CLIP)
+def clipped(z, most):
+    return min(max(z, -most), most)
 
 
 @inner(inlined=True)
-def standardised(w, d, D, x):
-    """x̃ of a value."""
-    return clipped((x - w[CENTRE * D + d]) * w[INVERSE * D + d])
+def standardised(w, s, d, D, x):
+    """x̃ of a value; of 0, where a row does not have the feature."""
+    return clipped((x - w[CENTRE * D + d]) * w[INVERSE * D + d], s[REACH])
 
 
-@inner(inlined=True)
-def absent(w, d, D):
-    """x̃ of a feature that a row does not have: 0 unless it is centred."""
-    return clipped(-w[CENTRE * D + d] * w[INVERSE * D + d])
+@inner
+def lacks(w, s, index, n, D):
+    """Whether a sparse row does not have all centred features: their x̃ is not 0."""
+    if not sparse(index) or s[N_CENTRED] == 0.0:
+        return False
+    centre, present = row(w, CENTRE, D), 0
+    for j in range(n):
+        present += centre[column(index, j)] != 0.0
+    return present < s[N_CENTRED]
 
 
-@inner(inlined=True)
-def first_size(seen):
-    """|x̃| of the first value of a feature, among so many examples."""
-    return min(CLIP, math.sqrt(max(seen - 1.0, 0.0)))
+@inner
+def list_absent(w, s, index, n, D):
+    """List the centred features that a sparse row lacks; how many there are."""
+    if not lacks(w, s, index, n, D):
+        return 0
+    mark, count = row(w, MARK, D), 0
+    for j in range(n):
+        mark[column(index, j)] = 1.0
+    for k in range(int(s[N_CENTRED])):
+        d = int(w[CENTRED * D + k])
+        if mark[d] == 0.0:
+            w[ABSENT * D + count] = d
+            count += 1
+    for j in range(n):
+        mark[column(index, j)] = 0.0
+    return count
 
 
-@inner(inlined=True)
-def met(w, d, D, x, first):
-    """x̃ of a value that is learned from, which may be the first of its feature."""
-    z = standardised(w, d, D, x)
-    unknown = first if x > 0.0 else (-first if x < 0.0 else 0.0)
-    return unknown if abs(w[NEXT * D + d]) < NEVER else z
+@inner
+def dot(w, s, x, index, n, D):
+    """Weights, an update's first row, times x̃; NaN where a value is not finite."""
+    u, centre, inverse = row(w, OWN, D), row(w, CENTRE, D), row(w, INVERSE, D)
+    total, doubt, most = 0.0, 0.0, s[REACH]
+    for j in range(n):
+        d = column(index, j)
+        total += u[d] * clipped((x[j] - centre[d]) * inverse[d], most)
+        doubt += 0.0 * x[j]
+    if lacks(w, s, index, n, D):
+        total += _dot_of_absent(w, s, index, n, D)
+    return total + doubt
 
 
-@inner(inlined=True)
-def deviation(w, d, D, x):
-    """x − reference, within its limit."""
-    limit = w[LIMIT * D + d]
-    return min(max(x - w[REFERENCE * D + d], -limit), limit)
-
-
-# --- an answer, as a number ----------------------------------------------------------------------
-
-
-@inner(inlined=True)
-def mean_answer(s):
-    return s[ANSWERS] / s[HEARD] if s[HEARD] > 0.0 else 0.0
-
-
-@inner(inlined=True)
-def scale_of_answers(s):
-    """Deviation of the answers; 0 where they have not varied."""
-    if s[HEARD] == 0.0:
-        return 0.0
-    variance, mean = s[VARIATION] / s[HEARD], s[ANSWERS] / s[HEARD]
-    return math.sqrt(variance) if variance > _VARIES * mean * mean else 0.0
-
-
-@inner(inlined=True)
-def variation(s, y):
-    """What an answer adds to the squares about the mean: its distances before and after it counts."""
-    before = s[ANSWERS] / s[HEARD] if s[HEARD] > 0.0 else y
-    return (y - before) * (y - (s[ANSWERS] + y) / (s[HEARD] + 1.0))
-
-
-def hear(w, s, p, x, index, n, D, y):
-    s[VARIATION] += variation(s, y)
-    s[ANSWERS] += y
-    s[HEARD] += 1.0
-
-
-@inner(inlined=True)
-def was_blind(seen, heard):
-    """Whether an answer, the last of those heard, belongs to a prediction made before any answer.
-
-    As many answers were under way then as are now, unless there were fewer examples.
-    """
-    return 2.0 * (heard - 1.0) - seen < 0.75
-
-
-@inner(inlined=True)
-def in_units_of_answers(s, p, score):
-    if p[REGRESSION] == 0.0:
-        return score
-    return mean_answer(s) + scale_of_answers(s) * score
+@inner
+def _dot_of_absent(w, s, index, n, D):
+    """What centred features that a row lacks add: all of them, less those that are there."""
+    u, total = row(w, OWN, D), 0.0
+    for k in range(int(s[N_CENTRED])):
+        d = int(w[CENTRED * D + k])
+        total += u[d] * standardised(w, s, d, D, 0.0)
+    for j in range(n):
+        d = column(index, j)
+        total -= u[d] * standardised(w, s, d, D, 0.0)
+    return total
 
 
 # --- an example --------------------------------------------------------------------------------
@@ -174,20 +174,20 @@ def in_units_of_answers(s, p, score):
 
 @inner
 def observe(w, s, p, x, index, n, D):
-    # Short loops over few rows: one over all of them would not use vector registers.
-    weight, reached = s[WEIGHT], 0.0
+    filled, due = row(w, FILLED, D), row(w, NEXT, D)
+    total, squares = row(w, SUM, D), row(w, SQUARES, D)
+    reference, limit = row(w, REFERENCE, D), row(w, LIMIT, D)
+    weight, reached = s[WEIGHT], 0
     for j in range(n):
         d = column(index, j)
-        filled = w[FILLED * D + d] + (weight if x[j] != 0.0 else 0.0)
-        w[FILLED * D + d] = filled
-        reached += 1.0 if filled >= w[NEXT * D + d] else 0.0
-    for j in range(n):
-        d = column(index, j)
-        apart = deviation(w, d, D, x[j]) if x[j] != 0.0 else 0.0
-        w[SUM * D + d] += weight * apart
-        w[SQUARES * D + d] += weight * apart * apart
+        counted = weight if x[j] != 0.0 else 0.0
+        apart = clipped(x[j] - reference[d], limit[d])
+        filled[d] += counted
+        total[d] += counted * apart
+        squares[d] += counted * apart * apart
+        reached += filled[d] >= due[d]
     s[SEEN] += 1.0
-    if reached > 0.0:
+    if reached > 0:
         list_due(w, s, index, n, D)
 
 
@@ -208,14 +208,15 @@ def list_due(w, s, index, n, D):
 @inner
 def notice(w, s, p, delta, x, index, n, D, y, weight, sums):
     """Collect what an example and its answer add, in the first three rows and the scalars from `sums` on."""
-    counted = weight * s[WEIGHT]
+    reference, limit = row(w, REFERENCE, D), row(w, LIMIT, D)
+    filled, total, squares = row(delta, 0, D), row(delta, 1, D), row(delta, 2, D)
     for j in range(n):
         d = column(index, j)
-        if x[j] != 0.0:
-            apart = deviation(w, d, D, x[j])
-            delta[d] += counted
-            delta[D + d] += counted * apart
-            delta[2 * D + d] += counted * apart * apart
+        counted = weight * s[WEIGHT] if x[j] != 0.0 else 0.0
+        apart = clipped(x[j] - reference[d], limit[d])
+        filled[d] += counted
+        total[d] += counted * apart
+        squares[d] += counted * apart * apart
     delta[sums + SEEN] += weight
     if p[REGRESSION] != 0.0:
         delta[sums + HEARD] += weight
@@ -260,7 +261,7 @@ def retake(w, s, d, D):
     share = share if share < _ALL else 1.0
     within = w[SQUARES * D + d] / filled
     variance = within + mean * mean * (1.0 - share)
-    varies = variance > _VARIES * mean * mean
+    varies = variance > VARIES * mean * mean
     w[LIMIT * D + d] = OUTLYING * math.sqrt(variance) if varies else math.inf
     before = w[CENTRE * D + d]
     if share >= DENSE:
@@ -313,6 +314,7 @@ def take_anew(w, s, D):
         if w[NEXT * D + d] < 0.0:  # else a message has settled it
             _retake_listed(w, s, d, D)
     s[N_DUE] = 0.0
+    s[REACH] = max(s[REACH], min(CLIP, math.sqrt(s[SEEN])))
     seen = s[SEEN] * s[WEIGHT]
     if seen < s[LOOK]:
         return
@@ -359,43 +361,41 @@ def lighten(w, s, D):
 
 
 @inner
-def to_message(w, s, index, n, D, out, row):
-    """Three rows of a message, from `row` on: filled, sum, squares."""
+def to_message(w, s, index, n, D, out):
+    """The first three rows of a message: filled, sum, squares."""
+    filled, reference = row(w, FILLED, D), row(w, REFERENCE, D)
+    total, squares = row(w, SUM, D), row(w, SQUARES, D)
+    counts, sums, spread = row(out, 0, n), row(out, 1, n), row(out, 2, n)
     share = 1.0 / s[WEIGHT]
     for j in range(n):
-        out[row * n + j] = share * w[FILLED * D + column(index, j)]
-    for j in range(n):
         d = column(index, j)
-        total = w[SUM * D + d] + w[FILLED * D + d] * w[REFERENCE * D + d]
-        out[(row + 1) * n + j] = share * total
-    for j in range(n):
-        out[(row + 2) * n + j] = share * w[SQUARES * D + column(index, j)]
+        counts[j] = share * filled[d]
+        sums[j] = share * (total[d] + filled[d] * reference[d])
+        spread[j] = share * squares[d]
 
 
 @inner
-def from_message(w, s, index, n, D, averaged, row):
+def from_message(w, s, index, n, D, averaged):
     """Take averaged sums, and the coordinates that are due by them.
 
     What a row alone made due waits no more: averaged counts decide. Features may be counted from any
     place on, so they cannot be listed here.
     """
-    weight, reached = s[WEIGHT], 0.0
+    filled, reference = row(w, FILLED, D), row(w, REFERENCE, D)
+    total, squares, due = row(w, SUM, D), row(w, SQUARES, D), row(w, NEXT, D)
+    counts, sums, spread = row(averaged, 0, n), row(averaged, 1, n), row(averaged, 2, n)
+    weight, reached = s[WEIGHT], 0
     for j in range(n):
         d = column(index, j)
-        filled, due = weight * averaged[row * n + j], abs(w[NEXT * D + d])
-        w[FILLED * D + d] = filled
-        w[NEXT * D + d] = due
-        reached += 1.0 if filled >= due else 0.0
-    for j in range(n):
-        d = column(index, j)
-        total = weight * averaged[(row + 1) * n + j]
-        w[SUM * D + d] = total - w[FILLED * D + d] * w[REFERENCE * D + d]
-    for j in range(n):
-        w[SQUARES * D + column(index, j)] = weight * averaged[(row + 2) * n + j]
-    if reached > 0.0:
+        filled[d] = weight * counts[j]
+        total[d] = weight * sums[j] - filled[d] * reference[d]
+        squares[d] = weight * spread[j]
+        due[d] = abs(due[d])
+        reached += filled[d] >= due[d]
+    if reached > 0:
         for j in range(n):
             d = column(index, j)
-            if w[FILLED * D + d] >= w[NEXT * D + d] and retake(w, s, d, D):
+            if filled[d] >= due[d] and retake(w, s, d, D):
                 s[STALE] = 1.0
 
 
@@ -403,8 +403,8 @@ def from_message(w, s, index, n, D, averaged, row):
 
 
 @inner
-def raw_weights(w, s, p, index, n, D, out, row, intercept):
-    """Weights of raw features from those of x̃, which stand in a row.
+def raw_weights(w, s, p, index, n, D, out, place, intercept):
+    """Weights of raw features from those of x̃, which stand in the row `place`.
 
     What is left, the intercept, is the weight of the first feature that never varies, if there is one.
     """
@@ -412,19 +412,12 @@ def raw_weights(w, s, p, index, n, D, out, row, intercept):
     if p[REGRESSION] != 0.0:
         scale = scale_of_answers(s)
     for d in range(D):
-        raw = w[row * D + d] * w[INVERSE * D + d]
+        raw = w[place * D + d] * w[INVERSE * D + d]
         rest -= raw * w[CENTRE * D + d]
         if constant < 0 and w[INVERSE * D + d] == 0.0 and w[CENTRE * D + d] != 0.0:
             constant = d
     for j in range(n):
         d = column(index, j)
-        out[j] = scale * w[row * D + d] * w[INVERSE * D + d]
+        out[j] = scale * w[place * D + d] * w[INVERSE * D + d]
         if d == constant:
             out[j] = in_units_of_answers(s, p, rest) / w[CENTRE * D + d]
-
-
-def parameters(memory: float, regression: bool) -> list[float]:
-    """Numbers that the loops find first in ``p``."""
-    if not memory > 1.0:
-        raise ValueError(f"`memory` must be more than 1 round, it is {memory}")
-    return [math.exp(-1.0 / memory), float(regression)]

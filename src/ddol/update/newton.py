@@ -11,23 +11,26 @@ intercept is uncorrelated with them and has a Newton step of its own.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from ddol.compiled import column, inner
+from ddol.compiled import column, inner, sparse
+from ddol.update import answers
 from ddol.update import coordinates as at
-from ddol.update.contract import COLLECT, LINEAR, LOCAL, Field, Layout, Loops, Update, Vector
+from ddol.update.contract import LINEAR, LOCAL, Field, Layout, Loops, Vector
+from ddol.update.standardising import Standardising, standardising_loops
 
 U, NOW, SOLVED, FACTOR = range(at.OWN, at.OWN + 4)
 """Weights, a gradient, a solution, the rows of the Cholesky factor; behind them those of A."""
-STEPS, SLOPES, MATRIX0, DUAL0 = range(at.OWN_SUMS, at.OWN_SUMS + 4)
+STEPS, SLOPES, MATRIX0, DUAL0 = range(answers.OWN_SUMS, answers.OWN_SUMS + 4)
 """Answers learned from, Σℓ′² of them, and the intercept: A − 1 and A·u."""
 CHANGED = at.CLOCK
 """Whether a round's gradients wait to be followed."""
-AGENTS, GAIN = range(at.OWN_PARAMETERS, at.OWN_PARAMETERS + 2)
+AGENTS, GAIN = range(answers.OWN_PARAMETERS, answers.OWN_PARAMETERS + 2)
 _MEAN, _TRIANGLE = 3, 4
-"""Rows of what agents collect for a shared copy: the statistics, the mean gradient, the triangle."""
+"""Rows behind the statistics: of messages the dual A·u and the triangle of A, of what agents collect for a
+shared copy the mean gradient and what is added to the triangle."""
 
 MOST = 1000
 """Most features: two matrices of D² numbers per weight vector."""
@@ -106,26 +109,18 @@ def _rank_one(w, D):
 
 
 @inner
-def _place(w, x, index, n, D, first):
+def _place(w, s, x, index, n, D):
     """Slot NOW ← x̃, all of it."""
-    for d in range(D):
-        w[NOW * D + d] = at.absent(w, d, D)
+    if sparse(index):
+        for d in range(D):
+            w[NOW * D + d] = at.standardised(w, s, d, D, 0.0)
     for j in range(n):
         d = column(index, j)
-        w[NOW * D + d] = at.met(w, d, D, x[j], first)
+        w[NOW * D + d] = at.standardised(w, s, d, D, x[j])
 
 
 def score(w, s, p, x, index, n, D, which):
-    total = 0.0
-    if n < D:
-        for k in range(int(s[at.N_CENTRED])):
-            d = int(w[at.CENTRED * D + k])
-            total += w[U * D + d] * at.absent(w, d, D)
-    for j in range(n):
-        d = column(index, j)
-        z = at.standardised(w, d, D, x[j]) - (at.absent(w, d, D) if n < D else 0.0)
-        total += w[U * D + d] * z + 0.0 * x[j]
-    return at.in_units_of_answers(s, p, _intercept(s) + total)
+    return answers.in_units_of_answers(s, p, _intercept(s) + at.dot(w, s, x, index, n, D))
 
 
 @inner(inlined=True)
@@ -137,12 +132,12 @@ def _size(p, eta, slope, move):
 
 def step(w, s, p, x, index, n, D, g, eta, weight):
     g *= weight
-    if g == 0.0 or (p[at.REGRESSION] != 0.0 and at.was_blind(s[at.SEEN], s[at.HEARD])):
+    if answers.teaches_nothing(s, p, g, 0.0):
         return
     s[STEPS] += 1.0
     s[SLOPES] += g * g
     slope = g * math.sqrt(s[STEPS] / s[SLOPES])
-    _place(w, x, index, n, D, at.first_size(s[at.SEEN]))
+    _place(w, s, x, index, n, D)
     for d in range(D):
         w[NOW * D + d] *= slope
     if p[AGENTS] > 1.0:
@@ -180,10 +175,10 @@ def _sums(D):
 
 
 def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
-    if g == 0.0 or (p[at.REGRESSION] != 0.0 and at.was_blind(s[at.SEEN] + 1.0, s[at.HEARD] + 1.0)):
+    if answers.teaches_nothing(s, p, g, 1.0):
         return
     slope = g * math.sqrt((s[STEPS] + 1.0) / (s[SLOPES] + g * g))
-    _place(w, x, index, n, D, at.first_size(s[at.SEEN] + 1.0))
+    _place(w, s, x, index, n, D)
     squared = slope * slope
     alone = squared * _squares_in(w, D, NOW * D)
     size = _size(p, eta, slope, alone / (1.0 + alone))
@@ -229,73 +224,59 @@ def finish(w, s, p, D, t, eta):
 
 
 def to_message(w, s, p, index, n, D, out):
-    """The triangle of A, the dual A·u, the statistics."""
-    a, place, rows = _matrix(D), 0, _triangle_rows(D)
+    """The statistics, the dual A·u, the triangle of A."""
+    at.to_message(w, s, index, n, D, out)
+    a, place, last = _matrix(D), _TRIANGLE * D, _TRIANGLE + _triangle_rows(D) - 1
     for d in range(D):
-        out[(rows - 1) * D + d] = 0.0
-        out[rows * D + d] = 0.0
+        out[last * D + d] = 0.0
+        out[_MEAN * D + d] = 0.0
     for i in range(D):
         total = 0.0
         for j in range(i):
             entry = w[a + i * D + j]
             out[place + j] = entry
             total += entry * w[U * D + j]
-            out[rows * D + j] += entry * w[U * D + i]
+            out[_MEAN * D + j] += entry * w[U * D + i]
         out[place + i] = w[a + i * D + i]
-        out[rows * D + i] += total + w[a + i * D + i] * w[U * D + i]
+        out[_MEAN * D + i] += total + w[a + i * D + i] * w[U * D + i]
         place += i + 1
-    at.to_message(w, s, index, n, D, out, rows + 1)
 
 
 def from_message(w, s, p, index, n, D, averaged):
-    a, place, rows = _matrix(D), 0, _triangle_rows(D)
+    a, place = _matrix(D), _TRIANGLE * D
     for i in range(D):
         for j in range(i + 1):
             w[a + i * D + j] = averaged[place + j]
         place += i + 1
-        w[NOW * D + i] = averaged[rows * D + i]
+        w[NOW * D + i] = averaged[_MEAN * D + i]
     _factorise(w, D)
     _solve(w, D, NOW * D)
     for d in range(D):
         w[U * D + d] = w[SOLVED * D + d]
-    at.from_message(w, s, index, n, D, averaged, rows + 1)
+    at.from_message(w, s, index, n, D, averaged)
 
 
 def weights(w, s, p, index, n, D, out):
     at.raw_weights(w, s, p, index, n, D, out, U, _intercept(s))
 
 
-LOOPS = Loops(
+LOOPS = standardising_loops(
     score=score,
     step=step,
     finish=finish,
-    observe=at.observe,
     absorb=absorb,
     notice=notice,
     commit=commit,
     to_message=to_message,
     from_message=from_message,
     weights=weights,
-    additive=True,
-    shared=COLLECT,
-    propagates_nan=True,
 )
 
 
-@dataclass(frozen=True)
-class Newton(Update):
-    """Second-order mirror descent with a full matrix; see the module's docstring.
+@dataclass(frozen=True, kw_only=True)
+class Newton(Standardising):
+    """Second-order mirror descent with a full matrix; see the module's docstring."""
 
-    Parameters
-    ----------
-    regression : bool
-        Answers are numbers of any size and offset; else they are classes.
-    n_agents : int
-        Set by `Algorithm.on`.
-    """
-
-    regression: bool = False
-    n_agents: int = 1
     grows: bool = field(init=False, default=False)
 
     family = "newton"
@@ -308,20 +289,14 @@ class Newton(Update):
                 f"at most {MOST} features; use the algorithm adaptive"
             )
 
-    def with_network(self, n_agents: int) -> Newton:
-        """The same update, told how many agents there are."""
-        return replace(self, n_agents=n_agents)
-
     def layout(self, space: str, n_features: int) -> Layout:
-        """Statistics, weights, room for a step, then two matrices."""
+        """Weights, room for a step, then two matrices."""
         names = ("u", "now", "solved", *(f"factor {d}" for d in range(n_features)))
         names += tuple(f"matrix {d}" for d in range(n_features))
         own = tuple(Field(name, LOCAL) for name in names)
-        message = (LINEAR,) * (_triangle_rows(n_features) + 1) + at.STATISTICS
-        collected = _TRIANGLE + _triangle_rows(n_features)
-        return Layout(
-            at.ROWS + own, at.SCALARS, message, collected, whole=True, statistics=at.COUNTED
-        )
+        triangle = _triangle_rows(n_features)
+        sent = (LINEAR,) * (triangle + 1)
+        return self.standardised_layout(own, sent, _TRIANGLE + triangle, whole=True)
 
     def start(self, n_features: int) -> Vector:
         """A is the identity."""
@@ -330,11 +305,12 @@ class Newton(Update):
             vector.rows[place : place + n_features] = np.eye(n_features)
         return vector
 
-    def loops(self, space: str) -> Loops:
+    @property
+    def own_loops(self) -> Loops:
         """The loops of this module."""
-        return replace(LOOPS, hear=at.hear) if self.regression else LOOPS
+        return LOOPS
 
-    def parameters(self) -> list[float]:
-        """The task, the number of agents, the size of steps."""
-        gain = 0.5 if self.regression else 3.0
-        return [*at.parameters(math.inf, self.regression), float(self.n_agents), gain]
+    @property
+    def own_parameters(self) -> list[float]:
+        """The number of agents, the size of steps."""
+        return [float(self.n_agents), 0.5 if self.regression else 3.0]

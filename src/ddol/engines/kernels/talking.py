@@ -52,7 +52,7 @@ class Talk(NamedTuple):
     most: int
     """Features of a message, where the code leaves some out."""
     statistics: int
-    """Last rows of a message that are statistics, and first scalars."""
+    """First rows of a message that are statistics, and first scalars."""
     counts: int
     projects: bool
     """An agent that does not mix projects instead; else it has done so before."""
@@ -81,9 +81,9 @@ class Talk(NamedTuple):
 
 
 @inner(inlined=True)
-def _piece_of(worker, talk, r):
+def _piece_of(talk, r):
     """The piece that a row of a message belongs to."""
-    return WEIGHTS if r < worker.shape.message_rows - talk.statistics else STATISTICS
+    return WEIGHTS if r >= talk.statistics else STATISTICS
 
 
 @inner(inlined=True)
@@ -111,7 +111,7 @@ def _pieces_moved(worker, talk, own, before, limit):
     """The pieces that have moved by more than a limit."""
     moved = 0
     for r in range(worker.shape.message_rows):
-        piece = _piece_of(worker, talk, r)
+        piece = _piece_of(talk, r)
         if moved & piece == 0 and _moved(worker, own, before, floats(talk.origin), r) > limit:
             moved |= piece
     return moved if talk.statistics > 0 or moved == 0 else EVERYTHING
@@ -177,7 +177,7 @@ def _code_pieces(worker, talk, own, before, out, pieces):
     for k in range(shape.states):
         at = 8 * k * unit_of(worker)
         for r in range(shape.message_rows):
-            if pieces & _piece_of(worker, talk, r):
+            if pieces & _piece_of(talk, r):
                 places = floats(own + at), floats(before + at), floats(out + at)
                 spent += _code_row(talk, places[0], places[1], places[2], shape.D)
             at += 8 * shape.D
@@ -201,7 +201,7 @@ def _measure_features(worker, talk, own, before, pieces):
     for d in range(D):
         sizes[d] = 0.0
     for r in range(worker.shape.message_rows):
-        if pieces & _piece_of(worker, talk, r) == 0:
+        if pieces & _piece_of(talk, r) == 0:
             continue
         way = 0.0
         for k in range(worker.shape.states):
@@ -244,7 +244,7 @@ def _code_features(worker, talk, own, before, out, pieces, most):
         chosen += 1
         for k in range(shape.states):
             for r in range(shape.message_rows):
-                if pieces & _piece_of(worker, talk, r):
+                if pieces & _piece_of(talk, r):
                     place = k * unit_of(worker) + r * D + d
                     out[place] = own[place]
     return chosen
@@ -255,7 +255,7 @@ def _code_few(worker, talk, own, before, out, pieces, most):
     """Code all scalars of a message, and at most so many of its features, as they are; the bytes."""
     shape, rows, scalars = worker.shape, 0, _scalars_of(worker)
     for r in range(shape.message_rows):
-        rows += shape.states * (pieces & _piece_of(worker, talk, r) != 0)
+        rows += shape.states * (pieces & _piece_of(talk, r) != 0)
     chosen = _code_features(worker, talk, floats(own), floats(before), floats(out), pieces, most)
     told = 0
     for k in range(shape.states):

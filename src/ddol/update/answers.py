@@ -1,0 +1,63 @@
+"""Answers that are numbers, centred and scaled while they are learned, as features are.
+
+A score is in deviations of the answers from their mean; a prediction is in their own units.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ddol.compiled import inner
+
+# Scalars of `ddol.update.coordinates`: sums that neighbours average.
+SEEN, HEARD, ANSWERS, VARIATION, OWN_SUMS = range(5)
+# Its parameters.
+KEEP, REGRESSION, OWN_PARAMETERS = range(3)
+
+VARIES = 1e-28
+"""Less than this, in squares of the mean, is rounding."""
+
+
+@inner(inlined=True)
+def mean_answer(s):
+    return s[ANSWERS] / s[HEARD] if s[HEARD] > 0.0 else 0.0
+
+
+@inner(inlined=True)
+def scale_of_answers(s):
+    """Deviation of the answers; 0 where they have not varied."""
+    if s[HEARD] == 0.0:
+        return 0.0
+    variance, mean = s[VARIATION] / s[HEARD], s[ANSWERS] / s[HEARD]
+    return math.sqrt(variance) if variance > VARIES * mean * mean else 0.0
+
+
+@inner(inlined=True)
+def variation(s, y):
+    """What an answer adds to the squares about the mean: its distances before and after it counts."""
+    before = s[ANSWERS] / s[HEARD] if s[HEARD] > 0.0 else y
+    return (y - before) * (y - (s[ANSWERS] + y) / (s[HEARD] + 1.0))
+
+
+def hear(w, s, p, x, index, n, D, y):
+    s[VARIATION] += variation(s, y)
+    s[ANSWERS] += y
+    s[HEARD] += 1.0
+
+
+@inner(inlined=True)
+def teaches_nothing(s, p, g, own):
+    """Whether an answer has no slope, or belongs to a prediction made before any number was heard.
+
+    As many answers were under way then as are now, unless there were fewer examples. `own` is 1 where the
+    example and its answer are not counted yet.
+    """
+    seen, heard = s[SEEN] + own, s[HEARD] + own
+    return g == 0.0 or (p[REGRESSION] != 0.0 and 2.0 * (heard - 1.0) - seen < 0.75)
+
+
+@inner(inlined=True)
+def in_units_of_answers(s, p, score):
+    if p[REGRESSION] == 0.0:
+        return score
+    return mean_answer(s) + scale_of_answers(s) * score

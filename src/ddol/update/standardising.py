@@ -1,0 +1,68 @@
+"""What the updates share that learn in the coordinates of `ddol.update.coordinates`."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+from ddol.update import answers
+from ddol.update import coordinates as at
+from ddol.update.contract import COLLECT, Field, Layout, Loops, Update
+
+
+def standardising_loops(score: Callable, step: Callable, **own: Any) -> Loops:
+    """Loops of an update that observes, and collects on a shared copy."""
+    common: dict[str, Any] = {"observe": at.observe, "additive": True, "propagates_nan": True}
+    return Loops(score, step, shared=COLLECT, **common, **own)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standardising(Update):
+    """An update whose features, and answers, are centred and scaled while it learns.
+
+    Parameters
+    ----------
+    regression : bool
+        Answers are numbers of any size and offset; else they are classes.
+    n_agents : int
+        Set by `Algorithm.on`.
+    """
+
+    regression: bool = False
+    n_agents: int = 1
+
+    memory: ClassVar[float] = math.inf
+    """Rounds after which an example counts 1/e."""
+
+    def with_network(self, n_agents: int) -> Self:
+        """The same update, told how many agents there are."""
+        return replace(self, n_agents=n_agents)
+
+    @property
+    @abstractmethod
+    def own_loops(self) -> Loops:
+        """The loops, but for what answers that are numbers need."""
+
+    @property
+    @abstractmethod
+    def own_parameters(self) -> list[float]:
+        """Numbers that the loops find in ``p`` behind those of the coordinates."""
+
+    def loops(self, space: str) -> Loops:
+        """The update's own loops, which hear answers if these are numbers."""
+        return replace(self.own_loops, hear=answers.hear) if self.regression else self.own_loops
+
+    def parameters(self) -> list[float]:
+        """How fast to forget, the task, and the update's own."""
+        return [math.exp(-1.0 / self.memory), float(self.regression), *self.own_parameters]
+
+    def standardised_layout(
+        self, own: tuple[Field, ...], message: tuple[int, ...], collected: int, whole: bool = False
+    ) -> Layout:
+        """Statistics, then an update's own rows; so do messages begin, and what is collected."""
+        sent = at.STATISTICS + message
+        rows, counted = at.ROWS + own, at.COUNTED
+        return Layout(rows, at.SCALARS, sent, collected, whole=whole, statistics=counted)
