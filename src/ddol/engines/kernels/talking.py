@@ -1,6 +1,6 @@
 """What an agent says, and when: pieces of its message that have moved, coded as wished.
 
-A message consists, for each weight vector, of rows of D numbers and of scalars. Its last rows and first
+A message consists, for each weight vector, of rows of D numbers and of scalars. Its first rows and first
 scalars may be statistics of the features, which change slowly: they are a piece of their own. What an agent
 leaves out of a message stays as it was in the one before, for the sender and for whoever hears it.
 """
