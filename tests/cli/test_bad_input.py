@@ -28,7 +28,7 @@ GOOD = "1 1:0.5 2:1\n-1 1:-1\n"
 # name of the file, its text (or what writes it), and what the message says
 CASES = {
     "empty file": ("e.libsvm", "", "e.libsvm: found an empty file"),
-    "only comments": ("c.libsvm", "# a\n\n# b\n", "c.libsvm: found only comments"),
+    "only comments": ("c.libsvm", "# a\n\n# b\n", "c.libsvm: found no examples"),
     "binary junk": ("b.libsvm", binary_junk, "b.libsvm:1:1: found"),
     "truncated bz2": ("t.bz2", truncated_bz2, "t.bz2: compressed data end before"),
     "truncated gz": ("t.gz", truncated_gz, "t.gz: compressed data end before"),

@@ -116,7 +116,7 @@ def test_predictions_of_classes_numbers_and_sites(ddol, tmp_path, text_of):
     ("options", "message"),
     [
         (("--algorithm", "drwm"), "draws what it says"),
-        (("--schedule", "gossip"), "--schedule rounds only"),
+        (("--schedule", "gossip"), "--schedule rounds"),
     ],
 )
 def test_predictions_that_nobody_makes_are_refused(ddol, examples, tmp_path, options, message):

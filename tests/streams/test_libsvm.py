@@ -327,7 +327,7 @@ def test_columns_beyond_the_known_number(tmp_path):
 @pytest.mark.parametrize("text", ["# only\n#comments", "\n\n \r\n"])
 @pytest.mark.parametrize("action", [read, LibsvmStream.scan])
 def test_nothing_but_comments(tmp_path, text, action):
-    with pytest.raises(DataError, match="found only comments and blank lines"):
+    with pytest.raises(DataError, match="found no examples"):
         action(stream_of(tmp_path, text))
 
 

@@ -5,37 +5,24 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ddol.streams import libsvm_kernel as kernel
-from ddol.streams.bad_lines import BadLines
 from ddol.streams.errors import DataError
-from ddol.streams.files import check_first_reading, describe_paths, read_once, size_of
+from ddol.streams.files import read_once, size_of
 from ddol.streams.formats import ReadOptions
 from ddol.streams.libsvm_messages import describe_error
+from ddol.streams.lines import TextStream
 from ddol.streams.number_kernel import exact_number
-from ddol.streams.parallel import in_order
-from ddol.streams.rows import Rows, no_rows
+from ddol.streams.rows import Rows
 from ddol.streams.stream import Parsed, Piece, Position, Stream
 from ddol.streams.summary import MOST_LABELS, Summary, scan_by_reading
-from ddol.streams.text import (
-    BEGINNING,
-    CHUNK_BYTES,
-    Bytes,
-    Chunk,
-    Load,
-    advanced,
-    byte_range,
-    count_lines,
-    cut,
-    progress_in,
-    share_of_chunks,
-)
+from ddol.streams.text import BEGINNING, Bytes, Chunk, Load, advanced, count_lines, cut
 
 _MOST_INDEX = 1 << 31
 _FIRST_BYTES, _FIRST_LINES = 1 << 16, 50
@@ -46,7 +33,7 @@ _LABELLED = {None: kernel.PERHAPS, True: kernel.ALWAYS, False: kernel.NEVER}
 
 
 @dataclass(frozen=True)
-class LibsvmStream:
+class LibsvmStream(TextStream):
     """A stream over one or more files of LIBSVM text, read one after the other.
 
     Numbers are correctly rounded, explicit zeros are kept, ``qid:`` and comments are left
@@ -54,17 +41,12 @@ class LibsvmStream:
 
     Parameters
     ----------
-    paths
-        File names, plain or compressed (gzip, bzip2, xz, Zstandard); ``-`` is standard input.
+    paths, on_bad_line, n_examples, part, chunk_bytes
+        See `TextStream`.
     index_base
         Index of the first feature, 1 or 0.
     n_features
         Number of columns when it is known; larger indices are then an error.
-    n_examples
-        Number of rows when it is known.
-    on_bad_line
-        ``"error"`` raises `DataError` at the first bad line; ``"skip"`` leaves such lines
-        out and counts them in `bad_lines`.
     labelled
         Whether lines begin with a label. By default those do that do not begin with ``index:``; the
         label of the others is NaN.
@@ -72,10 +54,6 @@ class LibsvmStream:
         ``(first, last, n_agents)``: only rows of agents `first` to `last` (exclusive) under
         round-robin dealing are needed, so that the text of the others is passed over. They
         stay as empty rows labelled NaN, which keeps blocks and positions as they are without `keep`.
-    part
-        Only lines that begin between these bytes of all files together.
-    chunk_bytes
-        Text that is read at a time.
 
     Examples
     --------
@@ -87,43 +65,28 @@ class LibsvmStream:
     (array([ 1., -1.]), array([0.5 , 2.  , 0.25]), array([0, 2, 1], dtype=uint32))
     """
 
-    paths: tuple[str, ...]
     index_base: int = 1
     n_features: int | None = None
-    n_examples: int | None = None
-    on_bad_line: Literal["error", "skip"] = "error"
     labelled: bool | None = None
     keep: tuple[int, int, int] | None = None
-    part: tuple[int, int] | None = None
-    chunk_bytes: int = CHUNK_BYTES
-    bad_lines: BadLines = field(default_factory=BadLines, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.index_base not in (0, 1):
             raise DataError(f"`index_base` must be 0 or 1, found {self.index_base}")
-        if self.on_bad_line not in ("error", "skip"):
-            raise DataError(f"`on_bad_line` must be error or skip, found {self.on_bad_line!r}")
 
     @property
-    def restartable(self) -> bool:
-        """Whether the text can be read again; a pipe cannot."""
-        return not any(map(read_once, self.paths))
-
-    def read(
-        self, position: Position | None = None, pass_number: int = 0
-    ) -> Iterator[tuple[Rows, Position]]:
-        """Yield the rows of one chunk after the other, and where the next begins."""
-        return in_order((piece() for piece in self.pieces(position, pass_number)), position)
+    def expected(self) -> str:
+        """A label and pairs."""
+        return "lines 'label index:value ...'"
 
     def pieces(self, position: Position | None = None, pass_number: int = 0) -> Iterator[Piece]:
         """Yield chunks that have yet to be read; see `Stream`."""
-        check_first_reading(self.paths, position or pass_number)
-        at = position or BEGINNING
-        self.bad_lines.count = at["skipped"]
+        at = self.begin(position, pass_number)
         tally = _Tally(at["row"])
         for _, load in cut(self.paths, at, self.chunk_bytes, self.part):
             yield self._kept_piece(load, tally) if self._keeps else partial(self._piece, load)
-        yield partial(self._last_piece, at)
+        yield self.last_piece
 
     def scan(self) -> Summary:
         """Count rows and columns and collect the labels in one fast pass.
@@ -131,7 +94,7 @@ class LibsvmStream:
         The lines are trusted: only their labels and last indices are looked at. Where bad
         lines are to be skipped, all is read to find out which they are.
         """
-        if self.on_bad_line == "skip":
+        if self.skips:
             return scan_by_reading(self)
         labels = np.empty(MOST_LABELS)
         n_rows, largest, n_labels = 0, -1, 0
@@ -143,39 +106,12 @@ class LibsvmStream:
             n_rows += rows
             largest = max(largest, index)
         if not n_rows:
-            raise self._found_nothing(0)
+            raise self.found_nothing(0)
         return Summary(
             n_examples=n_rows,
             n_features=self.n_features or max(0, largest - self.index_base + 1),
             labels=tuple(np.sort(labels[:n_labels]).tolist()) if n_labels <= MOST_LABELS else None,
         )
-
-    def describe(self) -> str:
-        """Name of the file, or of the first and how many more."""
-        return describe_paths(self.paths)
-
-    def progress(self, position: Position | None) -> tuple[int, int] | None:
-        """Bytes read and in total, as the files are stored."""
-        return progress_in(self.paths, position)
-
-    def locate(self, position: Position | None, row: int) -> str:
-        """File, line and column where row `row` of the block after `position` begins."""
-        if not self.restartable:
-            return f"{self.describe()}: row {(position or BEGINNING)['row'] + row + 1}"
-        # Reading again must not count bad lines anew.
-        for piece in replace(self, bad_lines=BadLines()).pieces(position):
-            parsed = piece()
-            if len(parsed.block):
-                return parsed.locate(row)
-        return self.describe()
-
-    def part_of(self, number: int, parts: int) -> LibsvmStream:
-        """The lines of one of `parts` contiguous parts, about equal in bytes."""
-        part, chunk_bytes = (
-            byte_range(self.paths, number, parts),
-            share_of_chunks(self.chunk_bytes, parts),
-        )
-        return replace(self, part=part, chunk_bytes=chunk_bytes)
 
     @property
     def _limit(self) -> int:
@@ -185,7 +121,7 @@ class LibsvmStream:
     def _keeps(self) -> bool:
         # Which lines are rows is known only after reading them when bad ones are skipped, so
         # `keep` can save nothing there.
-        return self.keep is not None and self.on_bad_line != "skip"
+        return self.keep is not None and not self.skips
 
     def _kept_piece(self, load: Load, tally: _Tally) -> Piece:
         """A piece of which only some rows are read: the number of the first must be known."""
@@ -211,21 +147,11 @@ class LibsvmStream:
 
         return Parsed(lines.rows, after, lambda row: chunk.place(int(lines.starts[row])))
 
-    def _last_piece(self, start: Position) -> Parsed:
-        def after(position: Position | None) -> Position:
-            position = position or BEGINNING
-            if not position["row"] and self.part is None:
-                raise self._found_nothing(position["skipped"])
-            return position
-
-        return Parsed(no_rows(), after, lambda row: self.describe())
-
     def _parse(self, chunk: Chunk, row: int = 0) -> _Lines:
-        skip = self.on_bad_line == "skip"
         keep = self.keep if self._keeps and self.keep is not None else (0, 0, 0)
-        rules = (self.index_base, self._limit, skip, _LABELLED[self.labelled])
+        rules = (self.index_base, self._limit, self.skips, _LABELLED[self.labelled])
         lines = parse_text(chunk.text, rules, row, keep)
-        if lines.n_bad and not skip:
+        if lines.n_bad and not self.skips:
             raise DataError(self._message(chunk, *lines.bad[0]))
         if self.n_features is not None:
             lines = replace(lines, rows=lines.rows.widen(self.n_features))
@@ -234,13 +160,6 @@ class LibsvmStream:
     def _message(self, chunk: Chunk, at: int, kind: int) -> str:
         where = chunk.place(at)
         return f"{where}: {describe_error(chunk.text, at, kind, self.index_base, self._limit)}"
-
-    def _found_nothing(self, skipped: int) -> DataError:
-        found = f"{skipped} bad lines" if skipped else "only comments and blank lines"
-        return DataError(
-            f"{self.describe()}: found {found}, expected lines 'label index:value ...'; "
-            "check the format of the file"
-        )
 
 
 class _Tally:

@@ -6,10 +6,11 @@ the same for all.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,15 +80,15 @@ class LineFormat(Protocol):
 
 
 @dataclass(frozen=True)
-class LineStream:
-    """A stream over one or more files of text, read one after the other.
+class TextStream:
+    """One or more files of text, read one after the other, an example on a line.
+
+    Who reads a format adds ``pieces``, which begins with `begin` and ends with `last_piece`.
 
     Parameters
     ----------
     paths
-        File names, plain or compressed; ``-`` is standard input.
-    format
-        How lines are read.
+        File names, plain or compressed (gzip, bzip2, xz, Zstandard); ``-`` is standard input.
     on_bad_line
         ``"error"`` raises `DataError` at the first bad line; ``"skip"`` leaves such lines out and
         counts them in `bad_lines`.
@@ -97,52 +98,43 @@ class LineStream:
         Only lines that begin between these bytes of all files together.
     chunk_bytes
         Text that is read at a time.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> from ddol.streams.csv_text import CsvFormat
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "two.csv")
-    >>> _ = path.write_text("height,town\\n1.5,Rome\\n?,Bern\\n")
-    >>> [(table, position)] = LineStream((str(path),), CsvFormat()).read()
-    >>> table.columns["height"], table.columns["town"].values
-    (array([1.5, nan]), ('Rome', 'Bern'))
     """
 
     paths: tuple[str, ...]
-    format: LineFormat
-    on_bad_line: Literal["error", "skip"] = "error"
-    n_examples: int | None = None
-    part: tuple[int, int] | None = None
-    chunk_bytes: int = CHUNK_BYTES
-    bad_lines: BadLines = field(default_factory=BadLines, compare=False, repr=False)
+    on_bad_line: Literal["error", "skip"] = field(default="error", kw_only=True)
+    n_examples: int | None = field(default=None, kw_only=True)
+    part: tuple[int, int] | None = field(default=None, kw_only=True)
+    chunk_bytes: int = field(default=CHUNK_BYTES, kw_only=True)
+    bad_lines: BadLines = field(default_factory=BadLines, compare=False, repr=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.on_bad_line not in ("error", "skip"):
+            raise DataError(f"`on_bad_line` must be error or skip, found {self.on_bad_line!r}")
 
     @property
-    def n_features(self) -> None:
-        """Names of features are found while reading."""
+    @abstractmethod
+    def expected(self) -> str:
+        """What the lines should look like, for the message that there are none."""
+
+    @abstractmethod
+    def pieces(self, position: Position | None = None, pass_number: int = 0) -> Iterator[Piece]:
+        """Yield chunks that have yet to be read; see `Stream`."""
 
     @property
     def restartable(self) -> bool:
         """Whether the text can be read again; a pipe cannot."""
         return not any(map(read_once, self.paths))
 
+    @property
+    def skips(self) -> bool:
+        """Whether bad lines are left out."""
+        return self.on_bad_line == "skip"
+
     def read(
         self, position: Position | None = None, pass_number: int = 0
-    ) -> Iterator[tuple[Raw, Position]]:
+    ) -> Iterator[tuple[Any, Position]]:
         """Yield the rows of one chunk after the other, and where the next begins."""
         return in_order((piece() for piece in self.pieces(position, pass_number)), position)
-
-    def pieces(self, position: Position | None = None, pass_number: int = 0) -> Iterator[Piece]:
-        """Yield chunks that have yet to be read; see `Stream`."""
-        check_first_reading(self.paths, position or pass_number)
-        at = position or BEGINNING
-        self.bad_lines.count = at["skipped"]
-        layouts: dict[int, Any] = {}
-        for number, load in cut(self.paths, at, self.chunk_bytes, self.part):
-            if number not in layouts:
-                layouts[number] = self._layout(number, load, layouts)
-            yield partial(self._piece, load, layouts[number])
-        yield self._last_piece
 
     def describe(self) -> str:
         """Name of the file, or of the first and how many more."""
@@ -163,13 +155,79 @@ class LineStream:
                 return parsed.locate(row)
         return self.describe()
 
-    def part_of(self, number: int, parts: int) -> LineStream:
+    def part_of(self, number: int, parts: int) -> Self:
         """The lines of one of `parts` contiguous parts, about equal in bytes."""
-        part, chunk_bytes = (
-            byte_range(self.paths, number, parts),
-            share_of_chunks(self.chunk_bytes, parts),
+        share = share_of_chunks(self.chunk_bytes, parts)
+        return replace(self, part=byte_range(self.paths, number, parts), chunk_bytes=share)
+
+    def begin(self, position: Position | None, pass_number: int) -> Position:
+        """Where reading begins."""
+        check_first_reading(self.paths, position or pass_number)
+        at = position or BEGINNING
+        self.bad_lines.count = at["skipped"]
+        return at
+
+    def last_piece(self) -> Parsed:
+        """The end, where it turns out whether there was anything."""
+
+        def after(position: Position | None) -> Position:
+            position = position or BEGINNING
+            if not position["row"] and self.part is None:
+                raise self.found_nothing(position["skipped"])
+            return position
+
+        return Parsed(no_rows(), after, lambda row: self.describe())
+
+    def found_nothing(self, skipped: int) -> DataError:
+        """What to say of files without a line that can be read."""
+        found = f"{skipped} bad lines" if skipped else "no examples"
+        return DataError(
+            f"{self.describe()}: found {found}, expected {self.expected}; check the format of the file"
         )
-        return replace(self, part=part, chunk_bytes=chunk_bytes)
+
+
+@dataclass(frozen=True)
+class LineStream(TextStream):
+    """A stream over text of any format that has one example on a line.
+
+    Parameters
+    ----------
+    paths, on_bad_line, n_examples, part, chunk_bytes
+        See `TextStream`.
+    format
+        How lines are read.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from ddol.streams.csv_text import CsvFormat
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "two.csv")
+    >>> _ = path.write_text("height,town\\n1.5,Rome\\n?,Bern\\n")
+    >>> [(table, position)] = LineStream((str(path),), CsvFormat()).read()
+    >>> table.columns["height"], table.columns["town"].values
+    (array([1.5, nan]), ('Rome', 'Bern'))
+    """
+
+    format: LineFormat
+
+    @property
+    def expected(self) -> str:
+        """What the format says."""
+        return self.format.expected
+
+    @property
+    def n_features(self) -> None:
+        """Names of features are found while reading."""
+
+    def pieces(self, position: Position | None = None, pass_number: int = 0) -> Iterator[Piece]:
+        """Yield chunks that have yet to be read; see `Stream`."""
+        at = self.begin(position, pass_number)
+        layouts: dict[int, Any] = {}
+        for number, load in cut(self.paths, at, self.chunk_bytes, self.part):
+            if number not in layouts:
+                layouts[number] = self._layout(number, load, layouts)
+            yield partial(self._piece, load, layouts[number])
+        yield self.last_piece
 
     def _layout(self, number: int, load: Load, layouts: dict[int, Any]) -> Any:
         if number and 0 not in layouts:
@@ -182,13 +240,12 @@ class LineStream:
     def _first_chunk(self, path: str) -> Chunk:
         for _, load in cut([path], BEGINNING, self.chunk_bytes):
             return load()
-        raise self._found_nothing(0)
+        raise self.found_nothing(0)
 
     def _piece(self, load: Load, layout: Any) -> Parsed:
         chunk = load()
-        skip = self.on_bad_line == "skip"
-        lines = self.format.parse(chunk, layout, skip)
-        if lines.n_bad and not skip:
+        lines = self.format.parse(chunk, layout, self.skips)
+        if lines.n_bad and not self.skips:
             raise DataError(lines.messages[0])
 
         def after(position: Position | None) -> Position:
@@ -196,19 +253,3 @@ class LineStream:
             return advanced(position or BEGINNING, chunk, len(lines.block), lines.n_bad)
 
         return Parsed(lines.block, after, lambda row: chunk.place(int(lines.starts[row])))
-
-    def _last_piece(self) -> Parsed:
-        def after(position: Position | None) -> Position:
-            position = position or BEGINNING
-            if not position["row"] and self.part is None:
-                raise self._found_nothing(position["skipped"])
-            return position
-
-        return Parsed(no_rows(), after, lambda row: self.describe())
-
-    def _found_nothing(self, skipped: int) -> DataError:
-        found = f"{skipped} bad lines" if skipped else "no examples"
-        return DataError(
-            f"{self.describe()}: found {found}, expected {self.format.expected}; "
-            "check the format of the file"
-        )
