@@ -66,8 +66,20 @@ def run(
         The network; an int is the number of agents of a complete graph.
     mixing : optional
         See `Algorithm.on`.
-    engine, workers, passes, seed, n_features, address, on_lost
-        See `Setup`.
+    engine : "local", "threads", "mpi", "ray", or an EngineKind
+        Where it runs; the result is the same.
+    workers : int, optional
+        Threads, or actors; one per core if it is not given.
+    passes : int
+        Times that the streams are read.
+    seed : int
+        Of all that is drawn.
+    n_features : int, optional
+        Number of features, where streams do not know it and the algorithm's start depends on it.
+    address : str, optional
+        Of a Ray cluster; one of this machine's own if it is not given.
+    on_lost : "wait", "without" or "end"
+        What happens when a process is lost: the run waits for another one, goes on without, or ends.
     classes : sequence of float, optional
         All labels, where streams come from files; −1 and +1, or 0, 1, …, if not given.
     schedule : str, function or Schedule, optional

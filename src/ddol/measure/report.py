@@ -215,7 +215,10 @@ def _why_none(trace: Trace, regret: Regret | None) -> str:
             "The regret theorem applies; its bound needs the best weights in hindsight, which "
             "ddol.measure.regret.regret(trace, data) finds."
         )
-    return _sentence(made.reason)
+    if trace.algorithm.update.experts:
+        return _sentence(made.reason)
+    hint = "A certificate bounds the regret on any graph: --certificate keeps one."
+    return f"{_sentence(made.reason)} {hint}"
 
 
 def _sentence(text: str) -> str:
