@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import ddol
-from ddol.schedules.events import MIX, RECEIVE, SEND
+from ddol.schedules.events import MIX, PROJECT, RECEIVE, SEND, TEACH
+from ddol.schedules.reference import EventReference
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((1_200, 6))
@@ -119,3 +120,68 @@ def test_what_does_not_go_is_refused_in_one_line(options, expected):
         played(ddol.dogd(), **options)
     assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"talk": "drift:0.3"},
+        {"talk": "drift:0.3", "compress": "8bit"},
+        {"compress": "top:2", "schedule": "async"},
+        {"compress": "float32", "talk": "drift:0.1"},
+        {"talk_to": 1},
+        {"teach": 1, "talk": "drift:0.3"},
+        {"teach": "2:gradients", "period": 7},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "algorithm", [ddol.adaptive(), ddol.dogd(radius=2.0)], ids=lambda a: a.name
+)
+def test_the_kernel_says_what_the_reference_says(algorithm, options):
+    if algorithm.name == "adaptive" and "gradients" in str(options):
+        pytest.skip("adaptive learns from examples")
+    data, few = (X[:100], Y[:100]), {k: v for k, v in options.items() if k != "schedule"}
+    trace = ddol.run(algorithm, data, ddol.ring(4), record=True, **options)
+    reference = EventReference(algorithm.on(ddol.ring(4), **few), *data)
+    reference.play(trace.events)
+    np.testing.assert_allclose(reference.weights(), trace.weights, rtol=1e-9, atol=1e-12)
+    assert np.array_equal(reference.outcome.mistakes, trace.mistakes)
+
+
+def test_agents_are_silent_exactly_when_they_have_not_moved():
+    threshold, data = 0.3, (X[:160], Y[:160])
+    algorithm = ddol.adaptive().on(ddol.ring(4), talk=f"drift:{threshold}")
+    events = ddol.run(algorithm, data, record=True).events
+    reference, sent = EventReference(algorithm, *data), 0
+    for place, event in enumerate(events):
+        if event.kind == SEND:
+            said = reference.pieces_to_say(event.agent, threshold)
+            assert said == (3 if event.row < 0 else event.row) or event.row < 0 < said
+            sent += 1
+        elif event.kind == PROJECT:  # neither heard nor said anything
+            assert reference.pieces_to_say(event.agent, threshold) == 0
+        reference._play(place, event)
+    assert 20 < sent < 160
+
+
+def test_everybody_is_reached_in_bounded_time():
+    trace = ddol.run(ddol.dogd(), (X, Y), ddol.complete(6), talk_to=1, record=True)
+    assert trace.messages == 1_200 == trace.events.count(SEND)
+    for i in range(6):
+        heard = trace.events.peer[(trace.events.kind == RECEIVE) & (trace.events.agent == i)]
+        times = trace.events.time[(trace.events.kind == RECEIVE) & (trace.events.agent == i)]
+        for j in range(6):
+            if j != i:
+                assert np.diff(times[heard == j], prepend=0.0, append=200.0).max() <= 4 * 5 + 5
+
+
+def test_lessons_help_and_are_counted():
+    alone = played(ddol.adaptive(), talk="never")
+    taught = played(ddol.adaptive(), talk="never", teach=2, record=True)
+    assert taught.error < alone.error
+    assert taught.messages == taught.events.count(TEACH) > 0
+    assert taught.bytes_sent == taught.messages * 8 * (6 + 1)
+    assert taught.dropped == 0
+    assert set(taught.traffic) <= set(played(ddol.adaptive()).traffic)
+    same(alone, played(ddol.adaptive(), talk="never", teach=0))

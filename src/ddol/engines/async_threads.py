@@ -10,20 +10,21 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
+from ddol.engines.acquaintance import nobody
 from ddol.engines.conversation import Conversation
 from ddol.engines.kernels import event_memory as words
 from ddol.engines.kernels.event_memory import EventMemory
-from ddol.engines.kernels.events import play_events
+from ddol.engines.kernels.events import Playing
 from ddol.engines.kernels.published import STRIDE
 from ddol.engines.kernels.shadow import Shadow
 from ddol.engines.live_turns import Merger, PlayedTurns, TurnPlan
-from ddol.engines.player import check_playable, each_its_own
+from ddol.engines.player import check_playable
 from ddol.engines.registry import ScheduledEngine
 from ddol.engines.row_pool import RowPool
 from ddol.engines.scheduled import Scheduled
 from ddol.engines.setup import Setup
 from ddol.engines.shadow import ShadowLearner, moment_of
-from ddol.engines.shares import joined, joined_counters, part_of
+from ddol.engines.shares import each_its_own, joined, joined_counters, part_of
 from ddol.engines.state import State, averages_together, grow, numbers_sent
 from ddol.engines.threads import OthersFailedError, WorkerThreads, checked_workers
 from ddol.engines.worker import KernelWorker, Partition, Snapshots, rates_of, split
@@ -271,7 +272,7 @@ class Seat:
         memory, kept = self._memory(chunk)
         self.words[words.LOGGED] = 0
         talk = self.engine.talk.memory(self.coded, self.first)
-        play_events(worker, examples, memory, Shadow.none(), talk, 0)
+        Playing(worker, worker, examples, memory, Shadow.none(), talk, nobody()).play(0)
         del kept
         if self.engine.together:
             self.wait_for_nobody()
@@ -329,6 +330,9 @@ class Seat:
 
 def _check(algorithm: Algorithm, state: State, schedule: Schedule) -> None:
     check_playable(algorithm, state.n_features, False)
+    for name in ("talk_to", "teach"):
+        if getattr(algorithm, name) is not None:
+            raise ValueError(f"`{name}` is for the engine local, and for rounds on threads")
     if schedule.name != ASYNC or schedule.is_given or schedule.patient:
         raise ValueError(
             f"the engine threads runs rounds and async, not {schedule.name}; use the engine local"

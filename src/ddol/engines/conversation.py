@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.communicate.talking import PLAIN, compression_of, talking_of
+from ddol.communicate.talking import PLAIN, compression_of, talking_of, teaching_of
 from ddol.engines.kernels.talking import Talk
-from ddol.engines.state import layout_of, n_states, numbers_sent
+from ddol.engines.state import layout_of, loops_of, n_states, numbers_sent
+from ddol.schedules.conditions import Conditions
 from ddol.schedules.events import SEND, Events
 from ddol.schedules.schedule import ROUNDS, Schedule
 from ddol.schedules.wiring import Wiring
@@ -45,7 +46,9 @@ class Conversation:
     @property
     def plain(self) -> bool:
         """Whether everybody sends everything, as it is."""
-        return not (self.chooses or self.pieces_named or self.algorithm.compress is not None)
+        coded, addressed = self.algorithm.compress, self.algorithm.talk_to
+        counted = addressed is not None or self.algorithm.teach is not None
+        return not (self.chooses or self.pieces_named or coded is not None or counted)
 
     def prepare(self, n_features: int) -> None:
         """Make room for messages of so many features."""
@@ -90,15 +93,27 @@ class Conversation:
 def check_talking(algorithm: Algorithm, schedule: Schedule) -> None:
     """Refuse rules of talking that do not go with a schedule or its conditions."""
     named = schedule.name not in (*IN_PAIRS, "push-sum")
-    if not named and algorithm.talk is not None:
-        raise ValueError(
-            f"`talk` is for rounds and async; in {schedule.name} a schedule says who meets whom"
-        )
+    for name in ("talk", "talk_to", "teach"):
+        if getattr(algorithm, name) is None:
+            continue
+        if not named:
+            raise ValueError(
+                f"`{name}` is for rounds and async; in {schedule.name} a schedule says who meets whom"
+            )
+        if schedule.patient:
+            raise ValueError(f"`{name}` does not go with patience: leave one out")
+    if algorithm.teach is not None:
+        _check_teaching(algorithm, schedule.conditions)
     compress = compression_of(algorithm.compress)
     if compress is not None and schedule.name == "push-sum":
         raise ValueError("`compress` would bias the sums of push-sum; use the schedule async")
     if compress is None or not compress.has_memory:
         return
+    if algorithm.talk_to is not None:
+        raise ValueError(
+            f"`compress`: {compress.kind} sends differences to what all neighbours have heard, and `talk_to` "
+            "tells them different things; use float32"
+        )
     if not named:
         raise ValueError(
             f"`compress`: {compress.kind} sends differences to what all neighbours have heard; in "
@@ -108,6 +123,21 @@ def check_talking(algorithm: Algorithm, schedule: Schedule) -> None:
         raise ValueError(
             f"`compress`: {compress.kind} sends differences, and one that is lost is missing ever after; use "
             "float32 where messages are lost or agents are away"
+        )
+
+
+def _check_teaching(algorithm: Algorithm, conditions: Conditions) -> None:
+    teaching, loops = teaching_of(algorithm.teach), loops_of(algorithm)
+    if algorithm.update.experts:
+        raise ValueError(f"`teach` is for weights that are learned; {algorithm.name} has experts")
+    if conditions.loses or not conditions.is_still:
+        raise ValueError(
+            "`teach`: lessons arrive at once; leave out latencies, losses, absences and partitions"
+        )
+    if teaching is not None and teaching.gradients and loops.observe is not None:
+        raise ValueError(
+            f"`teach`: {algorithm.name} standardises examples, which a gradient does not show; leave out "
+            "`gradients`, or use dogd"
         )
 
 

@@ -9,17 +9,18 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
+from ddol.engines.acquaintance import Acquaintance
 from ddol.engines.conversation import Conversation
 from ddol.engines.kernels import event_memory as words
 from ddol.engines.kernels.event_memory import EventMemory
-from ddol.engines.kernels.events import play_events
+from ddol.engines.kernels.events import Playing
 from ddol.engines.kernels.shadow import Shadow
 from ddol.engines.shadow import ShadowLearner
-from ddol.engines.shares import part_of
+from ddol.engines.shares import each_its_own, part_of
 from ddol.engines.state import State, averages_together, grow, numbers_sent
 from ddol.engines.worker import KernelWorker, Partition, Snapshots, rates_of
 from ddol.schedules.clock import EventChunk
-from ddol.schedules.events import PREDICT
+from ddol.schedules.events import GRADIENT, PREDICT, Events
 from ddol.schedules.schedule import ASYNC, PUSH_SUM, Schedule
 from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Rows, no_rows
@@ -58,6 +59,7 @@ class EventPlayer:
         check_playable(algorithm, state.n_features, self.push_sum)
         self.algorithm, self.wires, self.shadow = algorithm, wires, shadow
         self.talk = Conversation(algorithm, wires, schedule)
+        self.near = Acquaintance(algorithm, wires, schedule.replay is None)
         n = algorithm.n_agents
         own = replace(part_of(each_its_own(state, n), 0, n), pending=None)
         self.worker = KernelWorker(algorithm, own, Partition(0, n), separate=True)
@@ -80,6 +82,7 @@ class EventPlayer:
         self.size = numbers_sent(self.algorithm, self.worker.state.n_features) + self.push_sum
         self.messages = np.zeros((1 + len(self.references), self.size))
         self.talk.prepare(self.worker.state.n_features)
+        self.near.prepare(self.worker.state.n_features)
         self.mass = np.ones(n if self.push_sum else 0)
         self.sums = np.zeros((n if self.push_sum else 0, self.size))
         self.heard = np.zeros((len(wires.sender) if self.push_sum else 0, self.size))
@@ -124,6 +127,7 @@ class EventPlayer:
         rows = rows.widen(self.worker.state.n_features)
         memory, kept = self._memory(chunk, where, first_row)
         worker, examples = self.worker.at_hand(rows)
+        views, near = self.near.worker(rows, worker), self.near.memory(chunk)
         n, at, seen, left = self.algorithm.n_agents, 0, [], list(points)
         self.shadows: list[ShadowSums] = []
         while True:
@@ -133,7 +137,8 @@ class EventPlayer:
                 if self.shadow is None
                 else self.shadow.memory(len(chunk.kind) - at, rows.dense)
             )
-            at = play_events(worker, examples, now, shadow, self.talk.memory(), at)
+            talk = self.talk.memory()
+            at = Playing(worker, views, examples, now, shadow, talk, near).play(at)
             status = self.words[words.STATUS]
             if status == words.STOPPED:
                 seen.append((left.pop(0), self.look()))
@@ -148,6 +153,12 @@ class EventPlayer:
         del kept
         self.worker.state = replace(self.worker.state, t=self.rounds + 1)
         return _joined(seen, n)
+
+    def read(self, events: Events, pairs: bool) -> None:
+        """Look what a given list says about its messages, before it is played."""
+        self.talk.read(events, pairs or self.algorithm.talk_to is not None)
+        self.near.follows = events.count(GRADIENT) > 0
+        self.near.prepare(self.worker.state.n_features)
 
     def look(self) -> Snapshots:
         """What there is to see now."""
@@ -241,19 +252,6 @@ class EventPlayer:
             control=0, first_agent=0, log=0,
         )  # fmt: skip
         return memory, (rates, draws, draw_starts)
-
-
-def each_its_own(state: State, n_agents: int) -> State:
-    """The state in which every agent has a copy of the weights of its own."""
-    if len(state.theta) == n_agents:
-        return state
-    shape = (n_agents, 1, 1, 1)
-    return replace(
-        state,
-        theta=np.tile(state.theta, shape),
-        scalars=np.tile(state.scalars, shape[:3]),
-        sums=np.tile(state.sums, shape[:3]),
-    )
 
 
 def check_playable(algorithm: Algorithm, n_features: int, push_sum: bool) -> None:

@@ -17,13 +17,12 @@ from ddol.algorithm import Algorithm
 from ddol.engines.errors import EngineError
 from ddol.engines.feed import Feed
 from ddol.engines.live_turns import Merger
-from ddol.engines.player import each_its_own
 from ddol.engines.ray_cluster import Cluster
 from ddol.engines.ray_host import HostJob, actor_class
 from ddol.engines.ray_turns import TurnsResult
 from ddol.engines.ray_watch import Watch
 from ddol.engines.setup import Setup
-from ddol.engines.shares import joined, part_of
+from ddol.engines.shares import each_its_own, joined, part_of
 from ddol.engines.state import State
 from ddol.engines.worker import KernelWorker, Partition, Snapshots, split
 from ddol.schedules.events import ANSWER, Events

@@ -20,7 +20,17 @@ from ddol.engines.worker import Snapshots
 from ddol.schedules.clock import Clock, EventChunk
 from ddol.schedules.clock_keeping import give_back_to_clock, kept_of_clock
 from ddol.schedules.conditions import Conditions, Draw, whole_delays
-from ddol.schedules.events import ADOPT, MIX, NONE, PREDICT, RECEIVE, SEND, Events
+from ddol.schedules.events import (
+    ADOPT,
+    ANSWER,
+    MIX,
+    NONE,
+    PREDICT,
+    RECEIVE,
+    SEND,
+    TEACH,
+    Events,
+)
 from ddol.schedules.keeping import Kept, below, under
 from ddol.schedules.linking import linked
 from ddol.schedules.rounds import RoundPlan
@@ -169,11 +179,11 @@ class Scheduled:
         """What happened, with rows numbered as in the whole data; None where nothing was kept."""
         if not self.schedule.record:
             return None
-        whole = Events.joined(self.recorded).without_struck()
+        whole = self.player.near.amended(Events.joined(self.recorded))
         if self.clock is None:
             return whole
         numbers = self.pool.numbers.in_the_data(self.passes, self.n_streams)
-        named = (whole.kind <= 1) & (whole.row >= 0)
+        named = ((whole.kind <= ANSWER) | (whole.kind >= TEACH)) & (whole.row >= 0)
         whole.row[named] = numbers[whole.row[named]]
         return whole
 
@@ -281,6 +291,7 @@ class Scheduled:
         seen = self.player.play(chunk, self.pool.rows, self.pool.where, self.pool.first, points)
         self._time = float(chunk.time[-1])
         if self.schedule.record:
+            self.player.near.record(chunk, sum(len(piece) for piece in self.recorded))
             made = chunk.events(self.wires)
             self.recorded.append(Events(*(array.copy() for array in vars(made).values())))
         self._keep(seen, chunk, turns, played)
@@ -316,7 +327,7 @@ class Scheduled:
         )
         sends = np.bincount(events.agent[events.kind == SEND], minlength=self.algorithm.n_agents)
         self._sent = self._received if in_pairs else int(sends @ self.player.spoken)
-        self.player.talk.read(events, in_pairs)
+        self.player.read(events, in_pairs)
         plan = RoundPlan(self.wires, self.algorithm.period, self.algorithm.delay)
         by_events = self.player.push_sum or not self.player.talk.plain
         table = None if by_events else plan.table_of(events)

@@ -31,6 +31,19 @@ def apart(array: np.ndarray) -> np.ndarray:
     return copied(array, copy)
 
 
+def each_its_own(state: State, n_agents: int) -> State:
+    """The state in which every agent has a copy of the weights of its own."""
+    if len(state.theta) == n_agents:
+        return state
+    shape = (n_agents, 1, 1, 1)
+    return replace(
+        state,
+        theta=np.tile(state.theta, shape),
+        scalars=np.tile(state.scalars, shape[:3]),
+        sums=np.tile(state.sums, shape[:3]),
+    )
+
+
 def part_of(state: State, first: int, agents: int) -> State:
     """State of some agents in a row, in memory of its own.
 

@@ -141,9 +141,13 @@ class Conditions:
     @property
     def is_calm(self) -> bool:
         """Whether nothing differs from rounds in which everybody is there and hears everything."""
-        still = isinstance(self.latency, Draw) and self.latency.is_zero
         even = isinstance(self.speed, Draw) and self.speed.kind == CONSTANT
-        return still and even and not self.loses and self.is_prompt
+        return self.is_still and even and not self.loses and self.is_prompt
+
+    @property
+    def is_still(self) -> bool:
+        """Whether every message arrives at once."""
+        return isinstance(self.latency, Draw) and self.latency.is_zero
 
     @property
     def loses(self) -> bool:

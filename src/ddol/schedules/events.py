@@ -12,6 +12,8 @@ kind  event                   what happens
 5     project(i)              i's state is brought back to the domain
 6, 7  leave(i), join(i)       i is absent, and comes back with the state that it left with
 8     adopt(j, i)             j takes i's newest message as its own state: a token that walks
+9     teach(j, i, row)        j learns from a row of i's, at its own weights, and projects
+10    gradient(j, i, row)     the same with the gradient at the weights that i takes j to have
 ====  ======================  ====================================================================
 """
 
@@ -24,8 +26,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-PREDICT, ANSWER, SEND, RECEIVE, MIX, PROJECT, LEAVE, JOIN, ADOPT = range(9)
-NAMES = ("predict", "answer", "send", "receive", "mix", "project", "leave", "join", "adopt")
+PREDICT, ANSWER, SEND, RECEIVE, MIX, PROJECT, LEAVE, JOIN, ADOPT, TEACH, GRADIENT = range(11)
+NAMES = (
+    "predict", "answer", "send", "receive", "mix", "project", "leave", "join", "adopt", "teach", "gradient",
+)  # fmt: skip
 STRUCK = -1
 """In the place of the kind of an event that did not happen, since an agent had nothing to say."""
 NONE = -1
@@ -101,6 +105,11 @@ def adopt(agent: int, peer: int, time: float = 0.0) -> Event:
     return Event(ADOPT, agent, peer, NONE, time)
 
 
+def teach(agent: int, teacher: int, row: int, time: float = 0.0) -> Event:
+    """Let an agent learn from an example that a neighbour sends it."""
+    return Event(TEACH, agent, teacher, row, time)
+
+
 @dataclass(frozen=True, eq=False)
 class Events:
     """An ordered list of events.
@@ -166,16 +175,25 @@ class Events:
         """How many events are of a kind."""
         return int(np.count_nonzero(self.kind == kind))
 
-    def without_struck(self) -> Events:
-        """The events that happened; messages are named by their places among these."""
+    def amended(self, after: NDArray[np.int64], lessons: Events) -> Events:
+        """The events that happened: without those struck out, and with lessons behind their places.
+
+        Messages are named by their places in the new list.
+        """
         kept = self.kind != STRUCK
-        if kept.all():
+        if kept.all() and not len(lessons):
             return self
-        places = np.cumsum(kept) - 1
+        shift = np.searchsorted(after, np.arange(len(self)), side="left")  # lessons before an event
+        places = np.cumsum(kept) - 1 + shift
         received = (self.kind == RECEIVE) & (self.row >= 0)
         row = np.where(received, places[np.where(received, self.row, 0)], self.row)
+        order = np.argsort(np.concatenate([np.flatnonzero(kept), after]), kind="stable")
+        columns = (self.kind, self.agent, self.peer, row, self.time)
         return Events(
-            *(column[kept] for column in (self.kind, self.agent, self.peer, row, self.time))
+            *(
+                np.concatenate([column[kept], more])[order]
+                for column, more in zip(columns, vars(lessons).values(), strict=True)
+            )
         )
 
     def same_as(self, other: Events) -> bool:

@@ -13,6 +13,7 @@ from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import (
     ADOPT,
     ANSWER,
+    GRADIENT,
     JOIN,
     LEAVE,
     MIX,
@@ -20,6 +21,7 @@ from ddol.schedules.events import (
     PREDICT,
     RECEIVE,
     SEND,
+    TEACH,
     Events,
 )
 from ddol.schedules.wiring import Wiring
@@ -81,10 +83,10 @@ class _Check:
 
     def agents_and_rows(self) -> None:
         kind, agent, peer, row, _ = vars(self.events).values()
-        unknown = np.flatnonzero((kind < PREDICT) | (kind > ADOPT))
+        unknown = np.flatnonzero((kind < PREDICT) | (kind > GRADIENT))
         if len(unknown):
             raise DataError(
-                f"{self.name}: event {unknown[0]} is of kind {kind[unknown[0]]}, expected 0 to {ADOPT}"
+                f"{self.name}: event {unknown[0]} is of kind {kind[unknown[0]]}, expected 0 to {GRADIENT}"
             )
         n = self.wires.n_agents
         self.none_of(
@@ -93,21 +95,24 @@ class _Check:
         self.none_of(
             (peer < NONE) | (peer >= n), f"names an agent that does not exist, of 0 to {n - 1}"
         )
-        met = (kind == RECEIVE) | (kind == ADOPT)
+        met = (kind == RECEIVE) | (kind >= ADOPT)
         self.none_of(met & (peer == NONE), "does not say with whom")
         self.none_of((met | (kind == MIX)) & (peer == agent), "is of an agent with itself")
-        rows = (kind == PREDICT) | (kind == ANSWER)
+        rows = (kind == PREDICT) | (kind == ANSWER) | (kind >= TEACH)
         self.none_of(
             rows & ((row < NONE) | (row >= self.n_rows)),
             f"names a row that does not exist, of 0 to {self.n_rows - 1}",
         )
         self.none_of((kind == ANSWER) & (row == NONE), "answers no row")
+        self.none_of((kind >= TEACH) & (row == NONE), "teaches no row")
+        pieces = (row == NONE) | (row == 1) | (row == 2)
+        self.none_of((kind == SEND) & ~pieces, "sends a piece that is neither −1 (all), 1 nor 2")
         self.none_of(~np.isfinite(self.events.time), "has a time that is not finite")
 
     def wires_of_peers(self) -> NDArray:
         """The wire of every event between two agents."""
         kind, agent, peer = self.events.kind, self.events.agent, self.events.peer
-        between = (peer != NONE) & ((kind == RECEIVE) | (kind == MIX) | (kind == ADOPT))
+        between = (peer != NONE) & ((kind == RECEIVE) | (kind == MIX) | (kind >= ADOPT))
         wire = np.full(len(kind), NONE, np.int64)
         wire[between] = self.wires.between(agent[between], peer[between])
         self.none_of(between & (wire == NONE), "is between two agents that are not neighbours")

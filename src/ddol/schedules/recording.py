@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ddol.schedules.events import ADOPT, FIELDS, Events
+from ddol.schedules.events import FIELDS, GRADIENT, Events
 from ddol.storage import at_hand, written_beside
 from ddol.streams.errors import DataError
 
@@ -150,7 +150,7 @@ def _line(error: Exception) -> str:
 
 def _check_ranges(path: str | Path, events: Events) -> None:
     rules = {
-        "kind": ((events.kind < 0) | (events.kind > ADOPT), f"0 to {ADOPT}"),
+        "kind": ((events.kind < 0) | (events.kind > GRADIENT), f"0 to {GRADIENT}"),
         "agent": (events.agent < 0, "an agent, from 0"),
         "peer": (events.peer < -1, "an agent, or -1 for none"),
         "row": (events.row < -1, "a row or a place, or -1 for none"),

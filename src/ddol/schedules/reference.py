@@ -15,9 +15,11 @@ from ddol.algorithm import (
     predict_examples,
     start,
 )
+from ddol.communicate.talking import compression_of
 from ddol.schedules.events import (
     ADOPT,
     ANSWER,
+    GRADIENT,
     JOIN,
     LEAVE,
     MIX,
@@ -26,14 +28,13 @@ from ddol.schedules.events import (
     PROJECT,
     RECEIVE,
     SEND,
+    TEACH,
     Event,
     Events,
 )
+from ddol.schedules.saying import Message, coded, pieces_moved
 from ddol.update.contract import LINEAR, LOG, Interpreted, Vector
 from ddol.update.rates import agent_rate, evaluate
-
-Message = list[tuple[np.ndarray, np.ndarray]]
-"""What an agent shares: rows and scalars, for each of its weight vectors."""
 
 
 @dataclass
@@ -74,6 +75,9 @@ class EventReference:
         self._absent = np.zeros(n, bool)
         self._late: dict[tuple[int, int], list[Answer]] = {}
         self._sent: dict[int, Message] = {}
+        self._said: dict[int, Message] = {}
+        self._views: dict[tuple[int, int], tuple[int, list[Vector]]] = {}
+        self._nothing = [self._loops.to_message(vector) for vector in self._agents.states[0]]
         self._mailbox: dict[tuple[int, int], int] = {}
 
     def play(self, events: Events) -> None:
@@ -94,7 +98,7 @@ class EventReference:
             answer = self._late[i, event.row].pop(0)
             learn_answers(self._loops, own, answer, self._rate(i))
         elif event.kind == SEND:
-            self._sent[place] = [self._loops.to_message(vector) for vector in own]
+            self._sent[place] = self._said[i] = self._coded(i, own, event.row)
         elif event.kind == RECEIVE and not self._absent[i]:
             newest = self._mailbox.get((i, event.peer), NONE)
             self._mailbox[i, event.peer] = max(newest, event.row)
@@ -104,8 +108,50 @@ class EventReference:
             self._project(i, own)
         elif event.kind == ADOPT and (i, event.peer) in self._mailbox:
             self._take(own, self._sent[self._mailbox[i, event.peer]])
+        elif event.kind in (TEACH, GRADIENT):
+            self._teach(i, own, event)
         elif event.kind in (LEAVE, JOIN):
             self._absent[i] = event.kind == LEAVE
+
+    def pieces_to_say(self, i: int, threshold: float) -> int:
+        """What agent i would send now, if it were to look."""
+        now = [self._loops.to_message(vector) for vector in self._agents.states[i]]
+        limit = threshold / max(int(self.turns[i]), 1) ** 0.5
+        before = self._said.get(i, self._nothing)
+        return pieces_moved(self._loops.layout, now, before, self._nothing, limit)
+
+    def _coded(self, i: int, own: list[Vector], pieces: int) -> Message:
+        now = [self._loops.to_message(vector) for vector in own]
+        before, how = self._said.get(i, self._nothing), compression_of(self.algorithm.compress)
+        sent = 3 if pieces == NONE else pieces
+        return coded(self._loops.layout, now, before, self._nothing, sent, how)
+
+    def _teach(self, i: int, own: list[Vector], event: Event) -> None:
+        """Agent i learns from a row; the teacher's view of it learns the same."""
+        example = self.X[event.row : event.row + 1], self.y[event.row : event.row + 1]
+        unseen = Outcome(*(np.zeros(len(self.turns)) for _ in range(3)))
+
+        def answer_of(states: list[Vector]) -> Answer:
+            return predict_examples(self.algorithm, self._loops, states, example, unseen, i, None)
+
+        if event.kind == TEACH:
+            answer = answer_of(own)
+        else:
+            answer = answer_of(view := self._view(event.peer, i))
+            learn_answers(self._loops, view, answer, self._rate(i))
+        learn_answers(self._loops, own, answer, self._rate(i))
+        self._project(i, own)
+
+    def _view(self, i: int, j: int) -> list[Vector]:
+        """Agent j's state as i knows it."""
+        newest = self._mailbox.get((i, j), NONE)
+        known, view = self._views.get((i, j), (-2, []))
+        if known != newest:
+            view = view or start(self.algorithm, self.X.shape[1]).states[j]
+            if newest != NONE:
+                self._take(view, self._sent[newest])
+            self._views[i, j] = newest, view
+        return view
 
     def _rate(self, i: int) -> float:
         rate = self.algorithm.rate

@@ -1,8 +1,17 @@
 """Events in memory, and all that is under way between them."""
 
+# Signatures say the types of compiled functions.
+# mypy: disable-error-code=no-untyped-def
+
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
+
+import numpy as np
+
+from ddol.compiled import floats, inner, integers
+from ddol.engines.kernels.layout import own_rate
 
 # Words that change while events are played.
 FREE, TURNS, STATUS, LOGGED = range(4)
@@ -90,3 +99,19 @@ class EventMemory(NamedTuple):
     first_agent: int
     log: int
     """int64: versions that were heard, wire by wire, at every exchange; 0 where nobody wants them."""
+
+
+@inner(inlined=True)
+def _rate_of(memory, n):
+    """η of an agent's n-th turn."""
+    if memory.rates != 0:
+        return floats(memory.rates)[n - 1]
+    if memory.exponent == 0.5:
+        return memory.scale / math.sqrt(np.float64(n))
+    return memory.scale / np.float64(n) if memory.exponent == 1.0 else memory.scale
+
+
+@inner(inlined=True)
+def eta_of(worker, memory, a):
+    """η of an agent's present turn."""
+    return own_rate(worker, a, _rate_of(memory, max(integers(memory.turns)[a], 1)))

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import math
-
-import numpy as np
+from typing import NamedTuple
 
 from ddol.compiled import (
     bytes_at,
@@ -32,6 +31,7 @@ from ddol.engines.kernels.event_memory import (
     STOPPED,
     TURNS,
     EventMemory,
+    eta_of,
 )
 from ddol.engines.kernels.layout import (
     FINISH,
@@ -39,12 +39,19 @@ from ddol.engines.kernels.layout import (
     WEIGHTS_ALL,
     Examples,
     Worker,
-    own_rate,
     part,
     squares_of,
     vector_at,
 )
 from ddol.engines.kernels.messages import listen, receive, wait_for_others, write_down
+from ddol.engines.kernels.neighbours import (
+    Neighbours,
+    be_taught,
+    is_for,
+    learn_at_pace,
+    teach,
+    watch,
+)
 from ddol.engines.kernels.predict import ask_for_answer, observe_example, predict_example
 from ddol.engines.kernels.reading import fetch, forget_rows, row_at
 from ddol.engines.kernels.shadow import NO_SHADOW, Shadow, follow
@@ -53,6 +60,7 @@ from ddol.engines.kernels.update import answer_example, finish_copy
 from ddol.schedules.events import (
     ADOPT,
     ANSWER,
+    GRADIENT,
     JOIN,
     LEAVE,
     MIX,
@@ -61,26 +69,12 @@ from ddol.schedules.events import (
     RECEIVE,
     SEND,
     STRUCK,
+    TEACH,
 )
 
 _AHEAD = 24  # events
 
 # --- turns ---------------------------------------------------------------------------------------
-
-
-@inner(inlined=True)
-def _rate_of(memory, n):
-    """η of an agent's n-th turn."""
-    if memory.rates != 0:
-        return floats(memory.rates)[n - 1]
-    if memory.exponent == 0.5:
-        return memory.scale / math.sqrt(np.float64(n))
-    return memory.scale / np.float64(n) if memory.exponent == 1.0 else memory.scale
-
-
-@inner(inlined=True)
-def _eta(worker, memory, a):
-    return own_rate(worker, a, _rate_of(memory, max(integers(memory.turns)[a], 1)))
 
 
 @inner
@@ -124,24 +118,36 @@ def _keep_sum_of(worker, a):
 
 
 @inner
-def _learn(worker, examples, memory, a, slot, row):
-    """An answer arrives: one step along the gradient that was kept."""
-    i = integers(memory.where)[row - memory.first_row]
+def _learn(worker, views, examples, memory, talk, near, a, slot, e):
+    """An answer arrives: one step along the gradient that was kept, and lessons for those whom it helps."""
+    i = integers(memory.where)[integers(memory.row)[e] - memory.first_row]
     slopes = memory.slopes + 8 * slot * worker.shape.outputs
-    answer_example(worker, examples, a, i, slopes, _eta(worker, memory, a))
+    if near.pupils == 0 or math.isnan(floats(slopes)[0]):
+        answer_example(worker, examples, a, i, slopes, eta_of(worker, memory, a))
+        return
+    learn_at_pace(worker, examples, memory, near, a, i, slopes)
+    teach(worker, views, examples, memory, talk, near, a, i, e)
+
+
+@inner
+def _be_taught(worker, views, examples, memory, talk, near, a, wire, e):
+    """A lesson that a list tells of."""
+    i = integers(memory.where)[integers(memory.row)[e] - memory.first_row]
+    gradient = bytes_at(memory.kind)[e] == GRADIENT
+    be_taught(worker, views, examples, memory, talk, near, a, wire, i, gradient)
 
 
 @inner
 def _project(worker, memory, a):
     if part(worker, FINISH) != 0:
-        finish_copy(worker, a, max(integers(memory.turns)[a], 1), _eta(worker, memory, a))
+        finish_copy(worker, a, max(integers(memory.turns)[a], 1), eta_of(worker, memory, a))
 
 
 # --- messages that may be left out ---------------------------------------------------------------
 
 
 @inner
-def _send(worker, memory, talk, a, slot, e):
+def _send(worker, memory, talk, near, a, slot, e):
     """An agent sends, if it has something to say."""
     pieces = EVERYTHING
     if worker.rules.n_agents == 1:
@@ -152,7 +158,7 @@ def _send(worker, memory, talk, a, slot, e):
         write_down(worker, memory, a, slot)
         count_spoken(talk, a, 8 * memory.size)
     else:
-        pieces = say(worker, memory, talk, a, slot, integers(memory.row)[e])
+        pieces = say(worker, memory, talk, near, a, slot, integers(memory.row)[e])
     if pieces == 0:
         bytes_at(memory.kind)[e] = STRUCK
     elif pieces != EVERYTHING:
@@ -160,9 +166,9 @@ def _send(worker, memory, talk, a, slot, e):
 
 
 @inner
-def _receive(memory, talk, a, wire, slot, e):
-    """What was sent arrives; where nothing was, this did not happen."""
-    if receive(memory, a, wire, slot, integers(memory.row)[e]):
+def _receive(memory, talk, near, a, wire, slot, e):
+    """What was sent arrives; where nothing was, or not to this agent, this did not happen."""
+    if is_for(near, wire, slot) and receive(memory, a, wire, slot, integers(memory.row)[e]):
         hear(memory, talk, a, wire)
     else:
         bytes_at(memory.kind)[e] = STRUCK
@@ -214,7 +220,7 @@ def _fetch_ahead(worker, examples, memory, e):
 
 
 @inner
-def _play(worker, examples, memory, shadow, talk, first):
+def _play(worker, views, examples, memory, shadow, talk, near, first):
     """Play events from the first on; where it ended, with the reason in STATUS."""
     for e in range(first, memory.n):
         _fetch_ahead(worker, examples, memory, e + _AHEAD)
@@ -226,18 +232,23 @@ def _play(worker, examples, memory, shadow, talk, first):
             return e
         if kind == PREDICT:
             _take_turn(worker, examples, memory, shadow, a, slot, row)
+            if near.partners > 0 and row >= 0:
+                i = integers(memory.where)[row - memory.first_row]
+                watch(worker, views, examples, memory, near, a, i)
         elif kind == ANSWER:
-            _learn(worker, examples, memory, a, slot, row)
+            _learn(worker, views, examples, memory, talk, near, a, slot, e)
         elif kind == RECEIVE:
-            _receive(memory, talk, a, wire, slot, e)
+            _receive(memory, talk, near, a, wire, slot, e)
         elif kind == SEND:
-            _send(worker, memory, talk, a, slot, e)
+            _send(worker, memory, talk, near, a, slot, e)
         elif kind == MIX:
             _mix(worker, memory, talk, a, wire, e)
         elif kind == PROJECT:
             _project(worker, memory, a)
         elif kind == ADOPT:
             adopt(worker, memory, a, wire)
+        elif kind == TEACH or kind == GRADIENT:
+            _be_taught(worker, views, examples, memory, talk, near, a, wire, e)
         elif kind == LEAVE:
             integers(memory.absent)[a] = 1
         elif kind == JOIN:
@@ -246,23 +257,37 @@ def _play(worker, examples, memory, shadow, talk, first):
     return memory.n
 
 
-@entry("int64(struct*, struct*, struct*, struct*, struct*, int64)")
-def _events(worker, examples, memory, shadow, talk, first):
-    worker, examples = unpacked(Worker, worker), unpacked(Examples, examples)
+@entry("int64(struct*, struct*, struct*, struct*, struct*, struct*, struct*, int64)")
+def _events(worker, views, examples, memory, shadow, talk, near, first):
+    worker, views = unpacked(Worker, worker), unpacked(Worker, views)
+    examples = unpacked(Examples, examples)
     forget_rows(worker, examples)
+    forget_rows(views, examples)
     return _play(
         worker,
+        views,
         examples,
         unpacked(EventMemory, memory),
         unpacked(Shadow, shadow),
         unpacked(Talk, talk),
+        unpacked(Neighbours, near),
         first,
     )
 
 
-def play_events(
-    worker: bytes, examples: bytes, memory: EventMemory, shadow: Shadow, talk: Talk, first: int
-) -> int:
-    """Play events from the first on; the place at which playing ended (see `STATUS`)."""
-    others = packed(memory), packed(shadow), packed(talk)
-    return int(_events(worker, examples, *others, first))
+class Playing(NamedTuple):
+    """All that events are played with: workers and rows as they lie in memory, and what is by address."""
+
+    worker: bytes
+    views: bytes
+    """Of neighbours; the worker itself where nobody has any."""
+    examples: bytes
+    memory: EventMemory
+    shadow: Shadow
+    talk: Talk
+    near: Neighbours
+
+    def play(self, first: int) -> int:
+        """Play events from the first on; the place at which playing ended (see `STATUS`)."""
+        others = (packed(each) for each in self[3:])
+        return int(_events(self.worker, self.views, self.examples, *others, first))

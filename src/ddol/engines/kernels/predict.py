@@ -80,7 +80,7 @@ def _count_binary(worker, z, y, chance, a):
 
 
 @inner(inlined=True)
-def _answer_of(worker, y, k):
+def answer_of(worker, y, k):
     """What output k learns of an answer: among classes, whether it is its own."""
     if worker.rules.kind == CLASSES:
         return 1.0 if k == np.int64(y) else -1.0
@@ -134,7 +134,7 @@ def predict_example(worker, examples, a, copy, i, chance, slopes):
         return (importance if wrong else 0.0) + unless_finite(scores[0])
     cost = 0.0
     for k in range(worker.shape.outputs):
-        arguments = (scores[k], _answer_of(worker, y, k), rules.q)
+        arguments = (scores[k], answer_of(worker, y, k), rules.q)
         cost += call_float(part(worker, VALUE), arguments) + unless_finite(scores[k])
         floats(slopes)[k] = importance * call_float(part(worker, DERIVATIVE), arguments)
     return importance * cost
@@ -195,7 +195,7 @@ def _ask_neighbours(worker, examples, a, copy, i, slopes):
         importance *= floats(examples.weight)[i]
     scores = score_example(worker, examples, copy, i)
     for k in range(worker.shape.outputs):
-        arguments = (scores[k], _answer_of(worker, said, k), rules.q)
+        arguments = (scores[k], answer_of(worker, said, k), rules.q)
         floats(slopes)[k] = importance * call_float(part(worker, DERIVATIVE), arguments)
     return True
 

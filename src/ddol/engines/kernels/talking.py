@@ -28,6 +28,7 @@ from ddol.compiled import (
 from ddol.engines.kernels.average import unit_of, write_message
 from ddol.engines.kernels.event_memory import FREE
 from ddol.engines.kernels.messages import own_at, release
+from ddol.engines.kernels.neighbours import choose_partners
 from ddol.engines.kernels.published import STRIDE, publish
 
 WEIGHTS, STATISTICS, EVERYTHING = 1, 2, 3
@@ -331,7 +332,7 @@ def hear(memory, talk, a, wire):
 
 
 @inner
-def say(worker, memory, talk, a, slot, told):
+def say(worker, memory, talk, near, a, slot, told):
     """An agent sends what it has to say; the pieces, or 0 where it is silent.
 
     `told` are the pieces that a recording names; −1 where the agent decides.
@@ -362,7 +363,10 @@ def say(worker, memory, talk, a, slot, told):
         under_way[slot] = message
         integers(memory.references)[message] = 2
     integers(talk.news)[a] = 1
-    count_spoken(talk, a, size)
+    if near.partners > 0 and slot >= 0:
+        choose_partners(talk, near, a, slot, size)
+    else:
+        count_spoken(talk, a, size)
     return pieces
 
 
