@@ -247,7 +247,7 @@ def _play(worker, views, examples, memory, shadow, talk, near, first):
             _project(worker, memory, a)
         elif kind == ADOPT:
             adopt(worker, memory, a, wire)
-        elif kind == TEACH or kind == GRADIENT:
+        elif kind in (TEACH, GRADIENT):
             _be_taught(worker, views, examples, memory, talk, near, a, wire, e)
         elif kind == LEAVE:
             integers(memory.absent)[a] = 1
