@@ -122,7 +122,7 @@ class Acquaintance:
 
 def nobody() -> Neighbours:
     """Where nobody has views of anybody."""
-    return Neighbours(**dict.fromkeys(Neighbours._fields, 0))
+    return Neighbours._make(0 for _ in Neighbours._fields)
 
 
 def _at(array: np.ndarray) -> int:

@@ -188,12 +188,9 @@ class Events:
         received = (self.kind == RECEIVE) & (self.row >= 0)
         row = np.where(received, places[np.where(received, self.row, 0)], self.row)
         order = np.argsort(np.concatenate([np.flatnonzero(kept), after]), kind="stable")
-        columns = (self.kind, self.agent, self.peer, row, self.time)
+        columns = vars(self) | {"row": row}
         return Events(
-            *(
-                np.concatenate([column[kept], more])[order]
-                for column, more in zip(columns, vars(lessons).values(), strict=True)
-            )
+            *(np.concatenate([columns[n][kept], getattr(lessons, n)])[order] for n in FIELDS)
         )
 
     def same_as(self, other: Events) -> bool:

@@ -46,7 +46,9 @@ def coded(
 ) -> Message:
     """The message as those who hear it will know it; before the first one, ``before`` is the start itself."""
     first = before is start
-    whole = how is None or (first and how.kind == "8bit")
+    rounded = how if how is not None and how.kind != "top" else None
+    if first and rounded is not None and rounded.has_memory:
+        rounded = None  # there is nothing that it could be a difference to
     out = [(rows.copy(), scalars.copy()) for rows, scalars in before]
     chosen = np.ones(now[0][0].shape[1], bool)
     if how is not None and how.kind == "top" and not first:
@@ -56,16 +58,15 @@ def coded(
     ):
         for r, piece in enumerate(_pieces_of_rows(layout)):
             if pieces & piece:
-                plain = whole or how is None or how.kind == "top"
-                new = rows[r] if plain else _rounded(how, rows[r], had_rows[r], 3)
+                new = rows[r] if rounded is None else _rounded(rounded, rows[r], had_rows[r], 3)
                 to_rows[r, chosen] = new[chosen]
         for k in range(len(scalars)):
             if pieces & (STATISTICS if k < layout.statistics[1] else WEIGHTS):
-                plain = whole or how is None or how.kind == "top"
                 one = slice(k, k + 1)
-                to_scalars[one] = (
-                    scalars[one] if plain else _rounded(how, scalars[one], had_scalars[one], 7)
-                )
+                new = scalars[one]
+                if rounded is not None:
+                    new = _rounded(rounded, new, had_scalars[one], 7)
+                to_scalars[one] = new
     return out
 
 

@@ -233,7 +233,11 @@ def be_taught(worker, views, examples, memory, talk, near, j, wire, i, gradient)
     It takes the gradient at its own weights, or, where it is sent that alone, the one at the sender's view.
     """
     back, outputs = integers(near.back)[wire], worker.shape.outputs
-    slopes, eta, sees = near.slopes + 16 * outputs, eta_of(worker, memory, j), part(worker, OBSERVE) != 0
+    slopes, eta, sees = (
+        near.slopes + 16 * outputs,
+        eta_of(worker, memory, j),
+        part(worker, OBSERVE) != 0,
+    )
     if near.views and back >= 0:
         _look_at(views, memory, near, back)
         if sees:
