@@ -16,9 +16,10 @@ import scipy.sparse as sp
 import ddol
 from benchmarks.data import MissingDataError, standardised
 from ddol.measure.regret import regret
+from ddol.recording import ShadowSums
 from ddol.schedules.conditions import Conditions
 from ddol.schedules.schedule import Schedule
-from ddol.trace import ShadowSums, Trace
+from ddol.trace import Trace
 from ddol.update.losses import BINARY, LOSSES
 from ddol.update.rates import constant, inverse
 

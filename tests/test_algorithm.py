@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ddol
-from ddol.algorithm import play_round, start
+from ddol.reference import play_round, start
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Rows
 from ddol.testing import examples_for, play_engine

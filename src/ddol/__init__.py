@@ -12,7 +12,7 @@ from ddol.lazy import home_of, lookup
 from ddol.version import __version__
 
 if TYPE_CHECKING:
-    from ddol.algorithm import Algorithm, play_round
+    from ddol.algorithm import Algorithm
     from ddol.communicate.mixing import changing, from_links, metropolis, uniform
     from ddol.communicate.topologies import (
         complete,
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         winnow,
         wma,
     )
+    from ddol.reference import play_round
     from ddol.schedules.conditions import Conditions
     from ddol.schedules.schedule import Schedule
     from ddol.study.sweep import sweep
@@ -61,7 +62,8 @@ if TYPE_CHECKING:
 
 # Modules are imported when one of their names is first used: `ddol --help` waits for no compiler.
 _HOMES = {
-    "ddol.algorithm": "Algorithm play_round",
+    "ddol.algorithm": "Algorithm",
+    "ddol.reference": "play_round",
     "ddol.communicate.mixing": "changing from_links metropolis uniform",
     "ddol.communicate.topologies": (
         "complete erdos_renyi exponential from_adjacency from_edges from_networkx grid "

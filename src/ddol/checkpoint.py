@@ -16,11 +16,11 @@ from ddol.engines.learner import Learner
 from ddol.engines.state import State
 from ddol.engines.state_checks import check_position, check_state
 from ddol.folders import KeepingPlace, folder_at
+from ddol.recording import Recorder
 from ddol.storage import Expected, Warn, check_arrays, damaged, read_arrays, write_arrays
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows
 from ddol.streams.stream import Position
-from ddol.trace import Recorder
 from ddol.version import __version__
 
 KIND = "checkpoint"

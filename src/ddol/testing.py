@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from ddol.algorithm import Algorithm, play_round, start
+from ddol.algorithm import Algorithm
 from ddol.communicate.average import linear
 from ddol.communicate.consensus import spectral_gap
 from ddol.communicate.graph import Topology
@@ -23,6 +23,7 @@ from ddol.communicate.topologies import complete, from_edges, path, ring, star
 from ddol.engines.local import Local
 from ddol.engines.run import run
 from ddol.engines.state import start_state
+from ddol.reference import play_round, start
 from ddol.streams.arrays import array_stream
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows

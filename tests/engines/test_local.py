@@ -15,9 +15,10 @@ import pytest
 from scipy.sparse import csr_matrix, random
 
 import ddol
-from ddol.algorithm import Algorithm, play_round, start
+from ddol.algorithm import Algorithm
 from ddol.engines.local import Local, advance
 from ddol.engines.state import start_state
+from ddol.reference import play_round, start
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows
 from ddol.testing import check_algorithm, examples_for, play_engine, play_reference

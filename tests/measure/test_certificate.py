@@ -5,9 +5,9 @@ import pytest
 
 import ddol
 from ddol.measure.certificate import certificate_curve, certificate_of
+from ddol.recording import ShadowSums
 from ddol.schedules.conditions import Conditions
 from ddol.schedules.schedule import Schedule
-from ddol.trace import ShadowSums
 
 SCHEDULES = ("rounds", "async", "gossip", "walk", "push-sum")
 

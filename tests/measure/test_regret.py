@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ddol
-from ddol.algorithm import play_round, start
 from ddol.measure.regret import regret
 from ddol.measure.replay import replay
+from ddol.reference import play_round, start
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows
 from ddol.update.losses import loss_named

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ddol
-from ddol.algorithm import play_round, start
+from ddol.reference import play_round, start
 from ddol.update.asking import HEARD, LABELS, NUMBERS, QUESTIONS, Asking, asking_of, buy, wish
 
 RNG = np.random.default_rng(5)

@@ -28,12 +28,12 @@ from ddol.engines.shares import each_its_own, joined, joined_counters, part_of
 from ddol.engines.state import State, averages_together, grow, numbers_sent
 from ddol.engines.threads import OthersFailedError, WorkerThreads, checked_workers
 from ddol.engines.worker import KernelWorker, Partition, Snapshots, rates_of, split
+from ddol.recording import Moment
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import ANSWER, MIX, PREDICT, Events
 from ddol.schedules.schedule import ASYNC, ROUNDS, Schedule
 from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block, Rows
-from ddol.trace import Moment
 
 _NOBODY_WAITS = 1 << 62
 

@@ -16,10 +16,10 @@ from ddol.engines.state import numbers_sent
 from ddol.engines.traffic import Traffic
 from ddol.engines.weight_record import WeightRecord
 from ddol.engines.worker import Snapshots
+from ddol.recording import Moment, Recorder
 from ddol.schedules.events import Events
 from ddol.schedules.schedule import Schedule
 from ddol.streams.rows import Block
-from ddol.trace import Moment, Recorder
 
 if TYPE_CHECKING:
     from ddol.engines.round_shadow import RoundShadow

@@ -13,6 +13,7 @@ from ddol.engines.row_pool import RowPool
 from ddol.engines.scheduled import conditions_of
 from ddol.engines.state import State, numbers_sent, start_state
 from ddol.engines.worker import Snapshots
+from ddol.recording import Moment, WaitingPool
 from ddol.schedules.clock import Clock
 from ddol.schedules.events import Events
 from ddol.schedules.linking import linked
@@ -20,7 +21,6 @@ from ddol.schedules.patient import in_layers, layered_mixing
 from ddol.schedules.schedule import Schedule
 from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block
-from ddol.trace import Moment, WaitingPool
 
 
 class PatientEngine:

@@ -19,12 +19,12 @@ from ddol.engines.shadow import ShadowLearner
 from ddol.engines.shares import each_its_own, part_of
 from ddol.engines.state import State, averages_together, grow, numbers_sent
 from ddol.engines.worker import KernelWorker, Partition, Snapshots, rates_of
+from ddol.recording import ShadowSums
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import GRADIENT, PREDICT, Events
 from ddol.schedules.schedule import ASYNC, PUSH_SUM, Schedule
 from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Rows, no_rows
-from ddol.trace import ShadowSums
 from ddol.update.contract import LINEAR
 from ddol.update.rates import evaluate
 

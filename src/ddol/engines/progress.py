@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ddol.engines.worker import Snapshots
+from ddol.recording import Moment
 from ddol.streams.stream import Position
-from ddol.trace import Moment
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Progress:
     agent_examples, mistakes, expected_mistakes, loss : (N,)
         Per agent; expected where an expert is drawn.
     consensus, best_log_weight : float
-        See `ddol.trace.Curves`.
+        See `ddol.recording.Curves`.
     messages, bytes_sent : int
     seconds : float
     position : Position or None

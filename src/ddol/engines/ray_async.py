@@ -25,10 +25,10 @@ from ddol.engines.setup import Setup
 from ddol.engines.shares import each_its_own, joined, part_of
 from ddol.engines.state import State
 from ddol.engines.worker import KernelWorker, Partition, Snapshots, split
+from ddol.recording import Moment
 from ddol.schedules.events import ANSWER, Events
 from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block, no_rows
-from ddol.trace import Moment
 from ddol.version import __version__
 
 _LOOK = 0.25

@@ -15,9 +15,9 @@ from ddol.engines.setup import Setup
 from ddol.engines.state import State
 from ddol.engines.state_checks import check_start
 from ddol.engines.worker import Snapshots
+from ddol.recording import Moment
 from ddol.schedules.events import Events
 from ddol.streams.rows import Block
-from ddol.trace import Moment
 
 _SCORING = ("local", "threads")
 """Engines that give the scores of single rows back."""

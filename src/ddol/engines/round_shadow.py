@@ -11,9 +11,9 @@ from ddol.engines import schedule_keeping as keeping
 from ddol.engines.shadow import ShadowLearner, moment_of
 from ddol.engines.state import State
 from ddol.engines.worker import Snapshots
+from ddol.recording import Moment
 from ddol.schedules.keeping import Kept, below, under
 from ddol.streams.rows import Block
-from ddol.trace import Moment
 
 
 class RoundShadow:

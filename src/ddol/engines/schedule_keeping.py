@@ -13,6 +13,7 @@ from ddol.engines.player import EventPlayer
 from ddol.engines.row_pool import RowPool
 from ddol.engines.shadow import ShadowLearner
 from ddol.engines.state_checks import check_rows
+from ddol.recording import Moment
 from ddol.schedules.events import FIELDS, Events
 from ddol.schedules.keeping import (
     Kept,
@@ -26,7 +27,6 @@ from ddol.schedules.keeping import (
 from ddol.storage import Expected, check_arrays
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Rows
-from ddol.trace import Moment
 
 _PLAYER = (
     "turns", "words", "absent", "box", "version", "under_way", "references", "free", "slopes",

@@ -17,6 +17,7 @@ from ddol.engines.setup import Setup
 from ddol.engines.shadow import ShadowLearner, moment_of
 from ddol.engines.state import State, numbers_sent
 from ddol.engines.worker import Snapshots
+from ddol.recording import Moment, ShadowSums, next_point
 from ddol.schedules.clock import Clock, EventChunk
 from ddol.schedules.clock_keeping import give_back_to_clock, kept_of_clock
 from ddol.schedules.conditions import Conditions, Draw, whole_delays
@@ -39,7 +40,6 @@ from ddol.schedules.wiring import Wiring
 from ddol.storage import Expected, check_arrays
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block
-from ddol.trace import Moment, ShadowSums, next_point
 
 _NOT_KEPT = (
     "a recording or a schedule of one's own is played when all examples are read: there is nothing to keep "

@@ -21,8 +21,8 @@ from ddol.engines.kernels.shadow_loops import (
     WANTED,
 )
 from ddol.engines.worker import addresses, rates_of
+from ddol.recording import Moment, ShadowSums
 from ddol.streams.rows import Block, Rows
-from ddol.trace import Moment, ShadowSums
 from ddol.update import linear
 from ddol.update.losses import BINARY, Loss
 

@@ -16,11 +16,12 @@ from ddol.engines.setup import Setup
 from ddol.engines.state import State, numbers_sent
 from ddol.engines.state_checks import check_start
 from ddol.engines.worker import Snapshots
+from ddol.recording import Moment
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import ANSWER, MIX, NONE, PREDICT, PROJECT, RECEIVE, SEND, Events
 from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block, Rows
-from ddol.trace import Moment, Trace
+from ddol.trace import Trace
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddol.engines.registry import Engine
-from ddol.trace import WeightHistory
+from ddol.recording import WeightHistory
 
 _MOST = 512
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ddol.algorithm import margin_of
+from ddol.reference import margin_of
 from ddol.update.asking import LABELS, NUMBERS, asking_of, buy, wish
 
 

@@ -14,11 +14,12 @@ import sys
 
 import numpy as np
 
-from ddol.algorithm import Algorithm, play_round, start
+from ddol.algorithm import Algorithm
 from ddol.measure.bounds import dwm_a, dwm_i
 from ddol.measure.chart import Chart, Line, draw_row
 from ddol.presets import dwm_a as by_averaging
 from ddol.presets import dwm_i as by_imitation
+from ddol.reference import play_round, start
 from ddol.storage import write_text
 
 ALPHA, P, N = 0.5, 1025, 4

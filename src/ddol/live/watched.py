@@ -14,8 +14,9 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.feed import Feed
 from ddol.engines.progress import Progress
+from ddol.recording import MOST_AGENT_CURVES, Curves
 from ddol.streams.dealing import progress as work_done
-from ddol.trace import MOST_AGENT_CURVES, Curves, Trace
+from ddol.trace import Trace
 from ddol.version import __version__
 
 _MOST_POINTS = 256

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ddol.trace import Moment, ShadowSums
+from ddol.recording import Moment, ShadowSums
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ddol.algorithm import (
-    Agents,
-    Algorithm,
-    Answer,
-    Outcome,
-    learn_answers,
-    predict_examples,
-    start,
-)
+from ddol.algorithm import Algorithm
 from ddol.communicate.talking import compression_of
+from ddol.reference import Agents, Answer, Outcome, learn_answers, predict_examples, start
 from ddol.schedules.events import (
     ADOPT,
     ANSWER,

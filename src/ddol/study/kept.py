@@ -14,9 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from ddol.compiled.digest import UnknownError, digest
+from ddol.recording import Curves
 from ddol.storage import read_arrays, write_arrays
 from ddol.streams.errors import DataError
-from ddol.trace import Curves
 from ddol.version import __version__
 
 _KIND = "run of a sweep"

@@ -13,9 +13,9 @@ import numpy as np
 
 from ddol.measure.chart import Chart, Line, draw_on, new_axes
 from ddol.measure.frames import frame_of
+from ddol.recording import Curves
 from ddol.storage import written_beside
 from ddol.study.compare import Comparison, compared, mean_and_interval
-from ddol.trace import Curves
 
 _SEED = "seed"
 

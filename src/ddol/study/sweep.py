@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from ddol.recording import Curves
 from ddol.study.kept import RunFolder
 from ddol.study.points import Axis, Point, data_for, play, points_of
 from ddol.study.progress import shown
 from ddol.study.study import Study
-from ddol.trace import Curves, Trace
+from ddol.trace import Trace
 
 Observe = Callable[[Trace, Any], Mapping[str, Any]]
 Finished = tuple[dict[str, Any], Curves | None]

@@ -2,7 +2,7 @@
 
 An update is written once. Its `Layout` names the numbers that an agent keeps and says how neighbours
 average each of them; its `Loops` are plain Python functions over one row at a time, in O(non-zeros).
-The compiled engine calls them by address, the reference `ddol.algorithm.play_round` calls them as they
+The compiled engine calls them by address, the reference `ddol.reference.play_round` calls them as they
 are. What follows from the layout (the start, messages, collecting for a shared copy) need not be
 written; an update that knows better writes it all the same.
 """

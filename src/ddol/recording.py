@@ -1,0 +1,224 @@
+"""What a run keeps while it goes on: curves at the rounds that `spacing` gives, and moments of its time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+MOST_AGENT_CURVES = 64
+"""Agents whose curves are kept one by one."""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The run as it went, at about 1,000 rounds at most, whatever its length.
+
+    Parameters
+    ----------
+    rounds, examples, mistakes, loss : (points,)
+        Totals over all agents up to each recorded round.
+    worst : (points,)
+        Mistakes of the agent with the most.
+    consensus : (points,)
+        √(mean over agents of ‖w_i − w̄‖²).
+    best_log_weight : (points,)
+        Largest log-weight of an expert, from which the mistake bounds follow; NaN without experts.
+    agent_examples, agent_mistakes, agent_loss : (points, N)
+        Per agent, where there are at most 64; else (points, 0).
+    """
+
+    rounds: np.ndarray
+    examples: np.ndarray
+    mistakes: np.ndarray
+    loss: np.ndarray
+    worst: np.ndarray
+    consensus: np.ndarray
+    best_log_weight: np.ndarray
+    agent_examples: np.ndarray
+    agent_mistakes: np.ndarray
+    agent_loss: np.ndarray
+
+
+def spacing(rounds: int) -> int:
+    """Rounds between two points of a curve: 1 at first, then 16 points in every doubling.
+
+    Recording costs as much as hundreds of rounds, so points are as few as a curve needs: about 250
+    in a million rounds, about 500 in 60 thousand million.
+
+    Examples
+    --------
+    >>> spacing(1), spacing(64), spacing(1_000_000)
+    (1, 4, 32768)
+    """
+    return 1 << max(0, rounds.bit_length() - 5)
+
+
+def next_point(rounds: int) -> int:
+    """First round after ``rounds`` that is to be recorded.
+
+    Examples
+    --------
+    >>> next_point(64)
+    68
+    """
+    step = spacing(rounds + 1)
+    return (rounds // step + 1) * step
+
+
+@dataclass(frozen=True)
+class ShadowSums:
+    """What a regret certificate is made of: sums over all plays; see `ddol.measure.certificate`.
+
+    Parameters
+    ----------
+    entropy : bool
+        Whether the shadow has the signed entropy on the L1 ball, and not the Euclidean map.
+    radius : float
+        Of its ball; infinite for all of the space.
+    outputs, plays : int
+        Weight vectors, and examples.
+    rated_squares : float
+        Σ η_s ‖g_s‖²_*.
+    last_rate : float
+        η_S.
+    longest, smallest : float
+        Largest ‖x̃_s‖₂, and smallest weight of a feature, over all plays.
+    drift : (N,)
+        Σ ⟨g_s, x_s − x̃_s⟩ over each agent's plays.
+    """
+
+    entropy: bool
+    radius: float
+    outputs: int
+    plays: int
+    rated_squares: float
+    last_rate: float
+    longest: float
+    smallest: float
+    drift: np.ndarray
+
+
+@dataclass(frozen=True)
+class WaitingPool:
+    """A pool of copies that wait for late answers, and how the best expert did."""
+
+    copies: int
+    best_expert: int
+    """Its mistakes on all examples; 0 where there are no experts."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A scheduled run at one moment of its (virtual) time; who is absent is known of the last one."""
+
+    rounds: int
+    time: float
+    examples: int
+    mistakes: int
+    loss: float
+    shadow: ShadowSums | None = None
+    patience: WaitingPool | None = None
+    absent: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class WeightHistory:
+    """Weights over time.
+
+    Parameters
+    ----------
+    rounds : (points,)
+    weights : (points, copies, outputs, D)
+        After these rounds; one copy where all agents share it.
+    """
+
+    rounds: np.ndarray
+    weights: np.ndarray
+
+
+class Recorder:
+    """Collects curves, at the rounds that `spacing` gives."""
+
+    def __init__(self, n_agents: int) -> None:
+        self.detailed = n_agents <= MOST_AGENT_CURVES
+        self.pieces = [self._piece([], np.empty((0, n_agents, 4)), [], [])]
+
+    @property
+    def last(self) -> int:
+        """The last round that was recorded, 0 for none."""
+        known = [piece["rounds"][-1] for piece in self.pieces if len(piece["rounds"])]
+        return int(known[-1]) if known else 0
+
+    def next_round(self, rounds: int) -> int:
+        """First round after ``rounds`` that is to be recorded."""
+        return next_point(rounds)
+
+    def between(self, before: int, last: int) -> list[int]:
+        """Rounds after ``before``, up to ``last``, that are to be recorded."""
+        found: list[int] = []
+        while (before := self.next_round(before)) <= last:
+            # As many at once as have the same distance from each other.
+            doubled = 1 << before.bit_length()
+            found += range(before, min(last, doubled) + 1, spacing(before + 1))
+            before = found[-1]
+        return found
+
+    def record(
+        self,
+        rounds: Sequence[int],
+        counters: np.ndarray,
+        consensus: np.ndarray,
+        best_log_weight: np.ndarray,
+    ) -> None:
+        """Keep points of the curves.
+
+        Parameters
+        ----------
+        rounds : (points,)
+            Rounds played.
+        counters : (points, N, 4)
+            Mistakes, loss, expected mistakes and examples of every agent.
+        consensus, best_log_weight : (points,)
+            See `Curves`.
+        """
+        if len(rounds):
+            self.pieces.append(self._piece(rounds, counters, consensus, best_log_weight))
+
+    def _piece(
+        self, rounds: Sequence[int], counters: np.ndarray, consensus: Any, best_log_weight: Any
+    ) -> dict[str, np.ndarray]:
+        mistakes, loss, _, examples = np.moveaxis(counters, 2, 0)
+        mistakes = mistakes.astype(np.int64)
+        agents = slice(None) if self.detailed else slice(0)
+        return {
+            "rounds": np.array(rounds, np.int64),
+            "examples": examples.sum(axis=1).astype(np.int64),
+            "mistakes": mistakes.sum(axis=1),
+            "loss": loss.sum(axis=1),
+            "worst": mistakes.max(axis=1),
+            "consensus": np.array(consensus, float),
+            "best_log_weight": np.array(best_log_weight, float),
+            "agent_examples": examples[:, agents].astype(np.int64),
+            "agent_mistakes": mistakes[:, agents].copy(),
+            "agent_loss": loss[:, agents].copy(),
+        }
+
+    def finish(self, rounds: int, counters: Any, consensus: float, best: float) -> Curves:
+        """The curves, ending with the last round."""
+        now = np.array([counters.mistakes, counters.loss, counters.expected, counters.examples])
+        end = self._piece([rounds], now.T[None], [consensus], [best])
+        known = self.to_dict()
+        before = known["rounds"] < rounds
+        return Curves(**{k: np.concatenate([v[before], end[k]]) for k, v in known.items()})
+
+    def to_dict(self) -> dict[str, np.ndarray]:
+        """Everything, as arrays by name: for checkpoints."""
+        names = Curves.__dataclass_fields__
+        return {name: np.concatenate([piece[name] for piece in self.pieces]) for name in names}
+
+    def restore(self, saved: Mapping[str, np.ndarray]) -> None:
+        """Go on from what `to_dict` gave."""
+        self.pieces = [{name: saved[name] for name in Curves.__dataclass_fields__}]

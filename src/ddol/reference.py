@@ -1,0 +1,331 @@
+"""Algorithm 1 of the paper in plain Python: predict, update, communicate, average.
+
+To be read beside the paper, and compared with every engine: `play_round` calls the very loops of the update
+that engines compile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.communicate import average
+from ddol.update.asking import (
+    HEARD,
+    NUMBERS,
+    QUESTIONS,
+    SHOWN,
+    buy,
+    is_sure,
+    second_chance,
+    wish,
+)
+from ddol.update.contract import LINEAR, LOG, Interpreted, Vector
+from ddol.update.rates import agent_rate, evaluate
+
+Example = tuple[np.ndarray, np.ndarray]
+"""One agent's examples of a round: rows (n, D), n ≤ batch, and their answers (n,)."""
+
+
+@dataclass(frozen=True)
+class Agents:
+    """State of the reference: every agent's states per output, and the answers under way."""
+
+    t: int
+    states: list[list[Vector]]
+    pending: tuple[list[Answer], ...] = ()
+    asking: np.ndarray = field(default_factory=lambda: np.zeros((0, NUMBERS)))
+    """What every agent remembers of its asking, and its examples so far."""
+    seen: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an agent learns when the answers to its predictions arrive."""
+
+    example: Example
+    slopes: np.ndarray
+    """(n, outputs): of the loss at each score, times C; NaN where the answer was not asked for."""
+    scores: tuple[tuple[float, ...], ...] = ()
+    weight: float = 1.0
+    """Of experts' answers, which have no slopes that could weigh more."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one round cost, per agent."""
+
+    mistakes: np.ndarray
+    loss: np.ndarray
+    expected: np.ndarray
+
+
+def start(algorithm: Algorithm, n_features: int) -> Agents:
+    """Agents before round 1.
+
+    Examples
+    --------
+    >>> from ddol.presets import dogd
+    >>> agents = start(dogd().on(2), 3)
+    >>> agents.t, len(agents.states)
+    (1, 2)
+    """
+    outputs = 1 if algorithm.update.experts else algorithm.outputs
+    agents = range(algorithm.n_agents)
+    first = algorithm.update.start(n_features)
+    nothing = (np.empty((0, n_features)), np.empty(0))
+    late = [Answer(nothing, np.empty((0, algorithm.outputs))) for _ in agents]
+    states = [[first.copy() for _ in range(outputs)] for _ in agents]
+    n = algorithm.n_agents
+    return Agents(1, states, (late,) * algorithm.delay, np.zeros((n, NUMBERS)), np.zeros(n, int))
+
+
+def play_round(
+    algorithm: Algorithm,
+    agents: Agents,
+    examples: Sequence[Example],
+    chances: np.ndarray | None = None,
+) -> tuple[Agents, Outcome]:
+    """Play one round of Algorithm 1 with the update's own loops, interpreted.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    agents : Agents
+    examples : one (X, y) per agent
+        An agent without an example in this round has an X with no rows.
+    chances : array (agents, batch), optional
+        Uniform numbers in [0, 1) with which a randomised algorithm follows an expert.
+
+    Examples
+    --------
+    >>> from ddol.presets import dogd
+    >>> algorithm = dogd(l2=0.0).on(2)
+    >>> both = [(np.array([[1.0, 0.0]]), np.array([1.0])), (np.array([[0.0, 2.0]]), np.array([-1.0]))]
+    >>> agents, outcome = play_round(algorithm, start(algorithm, 2), both)
+    >>> outcome.mistakes
+    array([0, 1])
+    >>> algorithm.update.weights(agents.states[1][0])
+    array([ 0.5, -1. ])
+    """
+    t, n = agents.t, algorithm.n_agents
+    rate = float(evaluate(algorithm.rate, t, 1)[0])
+    rates = [agent_rate(algorithm.rate, i, rate) for i in range(n)]
+    exchanging = n > 1 and t % algorithm.period == 0
+    loops = Interpreted(algorithm.update, algorithm.average, agents.states[0][0].rows.shape[1])
+    states = [[state.copy() for state in own] for own in agents.states]
+    outcome = Outcome(np.zeros(n, int), np.zeros(n), np.zeros(n))
+
+    # Every agent makes local predictions on its examples ...
+    predicted = [
+        predict_examples(algorithm, loops, states[i], examples[i], outcome, i, chances)
+        for i in range(n)
+    ]
+    asking, seen = agents.asking.copy(), agents.seen.copy()
+    if algorithm.asking is not None:
+        asked = _Asked(algorithm, loops, states, asking, seen)
+        predicted = [asked.answer(i, answer, chances) for i, answer in enumerate(predicted)]
+    *_, answered = (answers := (predicted, *agents.pending))
+
+    # ... updates with the answers that arrive in this round ...
+    for own, answer, own_rate in zip(states, answered, rates, strict=True):
+        learn_answers(loops, own, answer, own_rate)
+
+    # ... communicates with its neighbours, and averages.
+    if exchanging:
+        if algorithm.period > 1:
+            _finish(loops, states, t, rates)
+        _average(algorithm, loops, states, t)
+    _finish(loops, states, t, rates)
+    return Agents(t + 1, states, answers[:-1], asking, seen), outcome
+
+
+def predict_examples(
+    algorithm: Algorithm,
+    loops: Interpreted,
+    own: list[Vector],
+    example: Example,
+    outcome: Outcome,
+    i: int,
+    chances: np.ndarray | None,
+) -> Answer:
+    """Agent i's predictions: what they cost, and what their answers will bring."""
+    X, y = example
+    slopes = np.zeros((len(y), algorithm.outputs))
+    penalty = algorithm.update.l2 / 2 * sum(float(np.sum(loops.weights(v) ** 2)) for v in own)
+    for state in own:
+        for x in X:
+            loops.observe(state, x)
+    shown: list[tuple[float, ...]] = []
+    for b, (x, answer) in enumerate(zip(X, y, strict=True)):
+        outputs = range(algorithm.outputs)
+        scores = [loops.score(own[k % len(own)], x, k) for k in outputs]
+        chance = None if chances is None else float(chances[i, b])
+        wrong, expected = _count(algorithm, scores, answer, chance)
+        cost, slopes[b] = _compare(algorithm, scores, answer, wrong)
+        outcome.mistakes[i] += wrong
+        outcome.expected[i] += expected
+        outcome.loss[i] += algorithm.C * cost + penalty
+        shown.append(tuple(scores))
+    return Answer(example, slopes, tuple(shown))
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What agents learn where they ask for some answers only."""
+
+    algorithm: Algorithm
+    loops: Interpreted
+    states: list[list[Vector]]
+    asking: np.ndarray
+    seen: np.ndarray
+
+    def answer(self, i: int, answer: Answer, chances: np.ndarray | None) -> Answer:
+        """What agent i will learn: slopes are NaN where it asks nobody."""
+        assert self.algorithm.asking is not None and chances is not None
+        if not len(answer.slopes):
+            return answer
+        self.seen[i] += 1
+        p = self.algorithm.asking.parameters(self.algorithm.update.penalty)
+        own, seen, chance = self.asking[i], float(self.seen[i]), float(chances[i, 0])
+        drawn = second_chance(chance) if self.algorithm.update.randomized else chance
+        weight = wish(p, own, seen, margin_of(answer.scores[0]), drawn)
+        said = None
+        if weight > 0.0 and self.algorithm.asking.neighbours:
+            said = self._neighbours_answer(i, answer.example[0][0], p)
+        bought = buy(p, own, seen, weight if said is None else 0.0)
+        if said is None:
+            weight = bought
+        else:
+            own[HEARD] += 1
+            _, slopes = _compare(self.algorithm, list(answer.scores[0]), said, False)
+            answer = replace(
+                answer, example=(answer.example[0], np.array([said])), slopes=slopes[None]
+            )
+        if weight == 0.0:
+            return replace(answer, slopes=np.full_like(answer.slopes, np.nan))
+        if self.algorithm.update.experts:
+            return replace(answer, weight=weight)
+        return replace(answer, slopes=weight * answer.slopes)
+
+    def _neighbours_answer(self, i: int, x: np.ndarray, p: np.ndarray) -> float | None:
+        """What the first neighbour that is sure says."""
+        neighbours = self.algorithm.graph.neighbours(i).tolist()
+        for turn in range(len(neighbours)):
+            j = neighbours[(int(self.seen[i]) + turn) % len(neighbours)]
+            theirs = self.states[j]
+            outputs = range(self.algorithm.outputs)
+            scores = [self.loops.score(theirs[k % len(theirs)], x, k) for k in outputs]
+            self.asking[i, [QUESTIONS, SHOWN]] += 1, 8 * len(x)
+            if is_sure(p, self.asking[j], float(self.seen[j]), margin_of(scores)):
+                return said_by(self.algorithm, scores)
+        return None
+
+
+def margin_of(scores: Sequence[float]) -> float:
+    """How sure a prediction is: |score|, or the lead of the best among several.
+
+    Examples
+    --------
+    >>> margin_of([-2.0]), margin_of([0.5, 3.0, 1.0])
+    (2.0, 2.0)
+    """
+    if len(scores) == 1:
+        return abs(scores[0])
+    second, best = sorted(scores)[-2:]
+    return best - second
+
+
+def learn_answers(loops: Interpreted, own: list[Vector], answer: Answer, rate: float) -> None:
+    """One agent learns from its own answers; without any its states stay as they are."""
+    (X, y), slopes = answer.example, answer.slopes
+    if np.isnan(slopes).any():  # one example, whose answer was not asked for
+        return
+    for k, state in enumerate(own if len(y) else ()):
+        loops.begin(state, rate)
+        for x, y_b in zip(X, y, strict=True):
+            loops.hear(state, x, y_b)
+        if len(y) == 1 or loops.loops.additive:
+            for x, g in zip(X, slopes[:, k].tolist(), strict=True):
+                if g != 0.0 or loops.update.experts:
+                    loops.step(state, x, g, rate, answer.weight / len(y))
+        elif slopes[:, k].any():
+            loops.step(state, slopes[:, k] @ X / len(y), 1.0, rate, 1.0)
+
+
+def _finish(loops: Interpreted, states: list[list[Vector]], t: int, rates: list[float]) -> None:
+    for own, rate in zip(states, rates, strict=True):
+        for state in own:
+            loops.finish(state, t, rate)
+
+
+def _average(algorithm: Algorithm, loops: Interpreted, states: list[list[Vector]], t: int) -> None:
+    """Every agent adopts the weighted average over its neighbourhood: Σ_j A_ij · message_j."""
+    mixing, modes = algorithm.mixing.at(t), loops.layout.modes
+    for k in range(len(states[0])):
+        sent = [loops.to_message(own[k]) for own in states]
+        rows, scalars = (np.array(part) for part in zip(*sent, strict=True))
+        for place, mode in enumerate(modes):
+            kind = {LINEAR: average.linear, LOG: average.log_mean_exp}.get(mode, average.largest)
+            if place < rows.shape[1]:
+                rows[:, place] = kind(mixing, rows[:, place])
+            else:
+                one = slice(place - rows.shape[1], place - rows.shape[1] + 1)
+                scalars[:, one] = kind(mixing, scalars[:, one])
+        for i, own in enumerate(states):
+            loops.from_message(own[k], rows[i], scalars[i])
+
+
+def _count(
+    algorithm: Algorithm, scores: list[float], answer: float, chance: float | None
+) -> tuple[bool, float]:
+    """Whether the prediction is wrong, and the chance of it where predictions are drawn."""
+    if not algorithm.classification:
+        return False, 0.0
+    if algorithm.update.randomized:
+        return _draw(scores, answer, chance)
+    said = said_by(algorithm, scores)
+    true = answer if len(scores) > 1 else (1.0 if answer > 0.0 else -1.0)
+    return said != true, 0.0
+
+
+def said_by(algorithm: Algorithm, scores: Sequence[float]) -> float:
+    """The class that scores predict: −1 or +1, which 0 is too, or a number; the lowest wins a tie."""
+    if len(scores) == 1:
+        return 1.0 if scores[0] >= 0.0 else -1.0
+    best = 0
+    for k, score in enumerate(scores):
+        if score > scores[best] + algorithm.update.tie:
+            best = k
+    return float(best)
+
+
+def _draw(scores: list[float], answer: float, chance: float | None) -> tuple[bool, float]:
+    """Follow an expert; votes are shares, and +1 comes first between two classes."""
+    if chance is None:
+        raise ValueError("a randomised algorithm needs `chances`, one for each prediction")
+    if len(scores) == 1:
+        positive = 0.5 * (1.0 + scores[0])
+        expected = 1.0 - positive if answer > 0.0 else positive
+        return (chance < positive) != (answer > 0.0), expected
+    drawn = int(np.searchsorted(np.cumsum(scores), chance, side="right"))
+    return min(drawn, len(scores) - 1) != answer, 1.0 - scores[int(answer)]
+
+
+def _compare(
+    algorithm: Algorithm, scores: list[float], answer: float, wrong: bool
+) -> tuple[float, np.ndarray]:
+    """The loss of one example, and its slope for each output; experts are told the answer instead."""
+    loss, slopes = algorithm.loss, np.zeros(algorithm.outputs)
+    if algorithm.update.experts:
+        slopes[0] = answer
+        return float(wrong), slopes
+    many, cost = algorithm.outputs > 1, 0.0
+    for k, score in enumerate(scores):
+        said = (1.0 if k == answer else -1.0) if many else float(answer)
+        cost += loss.value(score, said, loss.parameters)
+        slopes[k] = algorithm.C * loss.derivative(score, said, loss.parameters)
+    return cost, slopes
