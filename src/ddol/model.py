@@ -154,7 +154,7 @@ class Model:
         """Scores of rows that are encoded already; see `decision_function`."""
         copy = None if agent is None else self.agent_number(agent)
         known = self.known
-        if known is None or (copy is None and len(known.theta) > 1 and known.is_linear):
+        if known is None or (copy is None and known.is_linear):
             found = products(rows, self.weights)
         else:
             found = known.scores(rows, copy if len(known.theta) > 1 else None)
