@@ -105,9 +105,15 @@ def trailing_zeros(word: int) -> int:
     return (word & -word).bit_length() - 1 if word else 64
 
 
-def copy_words(source: int, target: int, n: int) -> None:
-    """Copy n words of 8 bytes from one address to another."""
-    ctypes.memmove(int(target), int(source), 8 * n)
+def copy_floats(source: int, target: int) -> None:
+    """Copy eight float64 from one address to another."""
+    ctypes.memmove(int(target), int(source), 64)
+
+
+def copy_raised(source: int, target: int) -> None:
+    """Copy eight uint32, each one larger, from one address to another."""
+    for k, number in enumerate(indices(source)[:8]):
+        indices(target)[k] = number + 1
 
 
 def prefetch(address: int) -> None:

@@ -193,13 +193,22 @@ def _trailing_zeros(context: Any, builder: Any, signature: Any, values: Any) -> 
     return builder.cttz(values[0], ir.Constant(ir.IntType(1), 0))
 
 
-@_means("copy_words", lambda source, target, n: types.void(types.int64, types.int64, types.int64))
-def _copy_words(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-    byte = _BYTE.as_pointer()
-    source, target = (builder.inttoptr(value, byte) for value in values[:2])
-    function = _function(builder, "memcpy", ir.FunctionType(byte, [byte, byte, _WORD]))
-    builder.call(function, [target, source, builder.shl(values[2], _WORD(3))])
-    return context.get_dummy_value()
+def _copy_eight(name: str, kind: Any, more: int) -> None:
+    """Define a copy of eight numbers at once, each larger by ``more``."""
+
+    @_means(name, lambda source, target: types.void(types.int64, types.int64))
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        eight = ir.VectorType(kind, 8)
+        source, target = (builder.inttoptr(value, eight.as_pointer()) for value in values)
+        found = builder.load(source, align=1)
+        if more:
+            found = builder.add(found, ir.Constant(eight, [more] * 8))
+        builder.store(found, target, align=1)
+        return context.get_dummy_value()
+
+
+_copy_eight("copy_floats", _DOUBLE, 0)
+_copy_eight("copy_raised", _HALF, 1)
 
 
 def _prefetch(name: str, locality: int) -> None:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from ddol.compiled import copy_words, floats, indices, inner, integers, prefetch, prefetch_far
+from ddol.compiled import (
+    copy_floats,
+    copy_raised,
+    floats,
+    indices,
+    inner,
+    integers,
+    prefetch,
+    prefetch_far,
+)
 from ddol.engines.kernels.layout import COPIES, FAR, MOST_FETCHED, SLOTS, rows_of
 
 
@@ -28,37 +37,43 @@ def row_at(worker, examples, i):
     return _begun(worker, examples, i)
 
 
+@inner(inlined=True)
+def row_in(worker, examples, i, slot):
+    """Addresses and length of a row that, if it begins with a 1, is in a slot."""
+    x, index, n = stored_at(worker, examples, i)
+    if examples.ones == 0:
+        return x, index, n
+    place = slot * worker.scratch.begun_size
+    return worker.scratch.begun + 8 * place, worker.scratch.begun_index + 4 * place, 1 + n
+
+
 @inner
-def _copy_sparse(x, index, n, out, out_index):
-    """Copy a sparse row, four numbers at a time, of which the last four may have been copied before."""
-    values, columns = floats(x), indices(index)
-    copy, moved, one = floats(out), indices(out_index), np.uint32(1)
-    if n < 4:
+def begin_row(worker, examples, i, slot):
+    """Copy a row behind the 1 of a slot: eight values at a time, the last of which may be there already."""
+    x, index, n = stored_at(worker, examples, i)
+    out, out_index, _ = row_in(worker, examples, i, slot)
+    out, out_index, sparse = out + 8, out_index + 4, examples.indptr != 0
+    if n < 8:
         for j in range(n):
-            copy[j], moved[j] = values[j], columns[j] + one
+            floats(out)[j] = floats(x)[j]
+            if sparse:
+                indices(out_index)[j] = indices(index)[j] + np.uint32(1)
         return
-    for j in range(0, n, 4):
-        k = min(j, n - 4)
-        a, b, c, d = values[k], values[k + 1], values[k + 2], values[k + 3]
-        copy[k], copy[k + 1], copy[k + 2], copy[k + 3] = a, b, c, d
-        e, f, g, h = columns[k], columns[k + 1], columns[k + 2], columns[k + 3]
-        moved[k], moved[k + 1], moved[k + 2], moved[k + 3] = e + one, f + one, g + one, h + one
+    for j in range(0, n, 8):
+        k = min(j, n - 8)
+        copy_floats(x + 8 * k, out + 8 * k)
+        if sparse:
+            copy_raised(index + 4 * k, out_index + 4 * k)
 
 
 @inner
 def _begun(worker, examples, i):
     """A row behind its 1: copied to where the last few are, unless it is one of them."""
-    scratch, slot = worker.scratch, i & (SLOTS - 1)
-    x, index, n = stored_at(worker, examples, i)
-    out = scratch.begun + 8 * slot * scratch.begun_size
-    out_index = scratch.begun_index + 4 * slot * scratch.begun_size
-    if integers(scratch.begun_rows)[slot] != i:
-        integers(scratch.begun_rows)[slot] = i
-        if examples.indptr == 0:
-            copy_words(x, out + 8, n)
-        else:
-            _copy_sparse(x, index, n, out + 8, out_index + 4)
-    return out, out_index, 1 + n
+    slot, numbers = i & (SLOTS - 1), integers(worker.scratch.begun_rows)
+    if numbers[slot] != i:
+        numbers[slot] = i
+        begin_row(worker, examples, i, slot)
+    return row_in(worker, examples, i, slot)
 
 
 @inner(inlined=True)
@@ -67,13 +82,6 @@ def forget_rows(worker, examples):
     if examples.ones != 0:
         for slot in range(SLOTS):
             integers(worker.scratch.begun_rows)[slot] = -1
-
-
-@inner(inlined=True)
-def begin_next(worker, examples, i, following):
-    """Copy the row behind row i while that is learned from, unless it would take its place."""
-    if examples.ones != 0 and following >= 0 and (following ^ i) & (SLOTS - 1) != 0:
-        _begun(worker, examples, following)
 
 
 @inner(inlined=True)

@@ -45,7 +45,7 @@ from ddol.engines.kernels.layout import (
 )
 from ddol.engines.kernels.metrics import write_metrics
 from ddol.engines.kernels.predict import penalty_of, predict_agent, unless_finite
-from ddol.engines.kernels.reading import begin_next, fetch, fetch_place, forget_rows, jumps, row_at
+from ddol.engines.kernels.reading import begin_row, fetch, fetch_place, forget_rows, jumps, row_in
 from ddol.engines.kernels.update import absorb_agent, collects, finish, update_copy, update_shared
 
 PLAY = "int64(struct*, struct*, int64, int64)"
@@ -90,20 +90,25 @@ def _play_alone(worker, examples, lo, hi, plain):
     rules, memory = worker.rules, worker.memory
     w, s, p, q, D = memory.theta, memory.scalars, rules.p, rules.q, worker.shape.D
     # Added to what it was, not summed apart: blocks may end anywhere, to the bit.
-    mistakes, loss, seen = 0, floats(memory.loss)[0], 0
-    forget_rows(worker, examples)
+    mistakes, loss, seen, begun = 0, floats(memory.loss)[0], 0, -1
     for r in range(lo, hi):
         i = integers(examples.predicted)[r]
         if i < 0:
             continue
         eta, y = rate_of(examples, r), floats(examples.y)[i]
-        x, index, n = row_at(worker, examples, i)
+        x, index, n = row_in(worker, examples, i, r & 1)
+        if examples.ones != 0:
+            # A row is copied one round before it is read: what is written last is slow to read.
+            if begun != r:
+                begin_row(worker, examples, i, r & 1)
+            if r + 1 < examples.rounds and integers(examples.predicted)[r + 1] >= 0:
+                begun = r + 1
+                begin_row(worker, examples, integers(examples.predicted)[begun], begun & 1)
         if r + AHEAD < examples.rounds:
             ahead = integers(examples.predicted + 8 * r)
             if ahead[AHEAD] != i + AHEAD:  # else the processor guesses it
                 fetch(worker, examples, ahead[AHEAD], True)
                 fetch_place(examples, ahead[min(2 * AHEAD, examples.rounds - 1 - r)])
-            begin_next(worker, examples, i, ahead[1])
         if not plain and rules.l2 > 0.0:
             loss += 0.5 * rules.l2 * squares_at(worker, w, s)
         importance = rules.C
