@@ -91,15 +91,23 @@ def _inverse(s):
     return 1.0 / s[SCALE] if s[SCALE] != 0.0 else 0.0
 
 
-def step(w, s, p, x, index, n, D, g, eta, weight):
-    # What is known before g is multiplied before: everything waits for g.
-    move, gained = (-eta * weight) * _inverse(s) * g, 0.0
-    for j in range(n):
+@inner
+def _move(w, x, index, start, stop, move):
+    """Add to the weights; what the sum of their squares gains."""
+    gained = 0.0
+    for j in range(start, stop):
         d = column(index, j)
         change = move * x[j]
         gained += change * (2.0 * w[d] + change)
         w[d] += change
-    _keep_norm(w, s, D, gained, n)
+    return gained
+
+
+def step(w, s, p, x, index, n, D, g, eta, weight):
+    # In two parts as in `dot`.
+    move, whole = -eta * weight * g * _inverse(s), n & -8
+    gained = _move(w, x, index, 0, whole, move)
+    _keep_norm(w, s, D, gained + _move(w, x, index, whole, n, move), n)
 
 
 def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
