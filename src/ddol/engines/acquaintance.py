@@ -10,7 +10,7 @@ from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import uniform
 from ddol.communicate.talking import LOSS, partners_of, teaching_of
 from ddol.communicate.topologies import complete
-from ddol.engines.kernels.neighbours import Neighbours
+from ddol.engines.kernels.neighbours import Acquaintances
 from ddol.engines.shares import each_its_own
 from ddol.engines.state import start_state
 from ddol.engines.worker import KernelWorker, Partition
@@ -78,7 +78,7 @@ class Acquaintance:
         """The views as a worker, for these rows."""
         return otherwise if self.views is None else self.views.at_hand(rows)[0]
 
-    def memory(self, chunk: EventChunk) -> Neighbours:
+    def memory(self, chunk: EventChunk) -> Acquaintances:
         """All of it by address, with room for what comes of some events."""
         if self.partners is not None and chunk.messages > len(self.addressed):
             more = np.zeros((chunk.messages - len(self.addressed), self.degree), np.int64)
@@ -88,7 +88,7 @@ class Acquaintance:
             answers = int(np.count_nonzero(chunk.kind == ANSWER))
             self.taught = np.empty((pupils * answers, 2), np.int64)
         self.lessons[0] = 0
-        return Neighbours(
+        return Acquaintances(
             views=self.views is not None, back=_at(self.back), known=_at(self.known),
             partners=0 if self.partners is None else self.partners.k,
             by_loss=self.partners is not None and self.partners.by == LOSS,
@@ -120,9 +120,9 @@ class Acquaintance:
         return events.amended(after, Events.joined(self.given))
 
 
-def nobody() -> Neighbours:
+def nobody() -> Acquaintances:
     """Where nobody has views of anybody."""
-    return Neighbours._make(0 for _ in Neighbours._fields)
+    return Acquaintances._make(0 for _ in Acquaintances._fields)
 
 
 def _at(array: np.ndarray) -> int:

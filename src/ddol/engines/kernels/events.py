@@ -45,7 +45,7 @@ from ddol.engines.kernels.layout import (
 )
 from ddol.engines.kernels.messages import listen, receive, wait_for_others, write_down
 from ddol.engines.kernels.neighbours import (
-    Neighbours,
+    Acquaintances,
     be_taught,
     is_for,
     learn_at_pace,
@@ -270,7 +270,7 @@ def _events(worker, views, examples, memory, shadow, talk, near, first):
         unpacked(EventMemory, memory),
         unpacked(Shadow, shadow),
         unpacked(Talk, talk),
-        unpacked(Neighbours, near),
+        unpacked(Acquaintances, near),
         first,
     )
 
@@ -285,7 +285,7 @@ class Playing(NamedTuple):
     memory: EventMemory
     shadow: Shadow
     talk: Talk
-    near: Neighbours
+    near: Acquaintances
 
     def play(self, first: int) -> int:
         """Play events from the first on; the place at which playing ended (see `STATUS`)."""

@@ -27,7 +27,7 @@ _PATIENCE = 4
 """Times as many exchanges as taking turns would need, after which a neighbour is talked to in any case."""
 
 
-class Neighbours(NamedTuple):
+class Acquaintances(NamedTuple):
     """Views of neighbours, and what is made of them. Arrays are given by address."""
 
     views: bool
