@@ -265,7 +265,7 @@ class Trace:
         what : str
             "mistakes" (error rate so far), "loss" (mean loss so far), "consensus", "traffic" (bytes),
             "edges" (messages of each), "bound" (mistakes beside the theorem that covers the run),
-            "certificate" or "weights" (over time).
+            "certificate", "drift" (of agents) or "weights" (over time).
         against : "examples" seen by all agents, or "rounds", optional
             By default as the chart has it.
         """

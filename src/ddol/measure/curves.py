@@ -148,7 +148,8 @@ def certificate_chart(trace: Trace) -> Chart:
     found = certificate_curve(trace.moments)
     if not len(found["examples"]):
         raise ValueError(
-            f"no certificate was kept of this run of {trace.name}; one needs a schedule, such as async"
+            f"no certificate was kept of this run of {trace.name}; one needs a schedule, such as async, or "
+            "--certificate"
         )
     x, serial, drift = found["examples"], found["serial"], found["drift"]
     return Chart(
@@ -163,6 +164,28 @@ def certificate_chart(trace: Trace) -> Chart:
             Line("drift", x, drift, colour=3),
         ),
         caption=f"Against {trace.certificate.comparator}. Drift is the price of being distributed.",
+    )
+
+
+def drift_chart(trace: Trace) -> Chart:
+    """The drift of every agent over time, of the few with the most and the least."""
+    found = certificate_curve(trace.moments)
+    if not len(found["examples"]):
+        raise ValueError(f"no certificate was kept of this run of {trace.name}")
+    drift = found["agent_drift"]
+    order = np.argsort(-drift[-1], kind="stable")
+    shown = order if len(order) <= 4 else np.concatenate([order[:2], order[-2:]])
+    lines = [
+        Line(f"agent {i}", found["examples"], drift[:, i], colour=k) for k, i in enumerate(shown)
+    ]
+    return Chart(
+        "Drift of agents",
+        f"From {drift[-1].min():,.4g} to {drift[-1].max():,.4g}, {drift[-1].sum():,.4g} together.",
+        _EXAMPLES,
+        "drift so far",
+        tuple(lines),
+        from_zero=False,
+        caption="What it cost that an agent's weights were not those of one learner that sees everything.",
     )
 
 
@@ -187,6 +210,7 @@ CHARTS: dict[str, Callable[[Trace], Chart]] = {
     "edges": edges_chart,
     "bound": bound_chart,
     "certificate": certificate_chart,
+    "drift": drift_chart,
     "weights": weights_chart,
 }
 _EXAMPLES = "examples seen by all agents"

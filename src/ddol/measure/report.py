@@ -153,7 +153,8 @@ def _facts(trace: Trace) -> list[tuple[str, str]]:
 def _curves(trace: Trace, regret: Regret | None) -> list[str]:
     wanted = ["mistakes", "loss"] if trace.classification else ["loss"]
     wanted += ["bound"] if trace.bounds else []
-    wanted += ["certificate"] if trace.certificate is not None else []
+    if trace.certificate is not None:
+        wanted += ["certificate", "drift"] if trace.agents > 1 else ["certificate"]
     charts = [chart_of(trace, what) for what in wanted]
     if regret is not None and regret.social_curve.size:
         charts.append(regret_chart(regret))
@@ -259,9 +260,13 @@ def _agent_table(trace: Trace) -> list[str]:
         if trace.classification:
             share = 100 * trace.mistakes[i] / max(n, 1)
             row += [Cell(f"{trace.mistakes[i]:,}", "n"), Cell(f"{share:.2f}", "n")]
-        rows.append([*row, Cell(f"{trace.loss[i] / max(n, 1):.5g}", "n")])
+        row.append(Cell(f"{trace.loss[i] / max(n, 1):.5g}", "n"))
+        if trace.certificate is not None:
+            row.append(Cell(f"{trace.certificate.agent_drift[i]:,.1f}", "n"))
+        rows.append(row)
+    drift = () if trace.certificate is None else ("drift",)
     counted = ("mistakes", "error %") if trace.classification else ()
-    header = ("agent", "examples", *counted, "mean objective")
+    header = ("agent", "examples", *counted, "mean objective", *drift)
     more = trace.agents - _MOST_AGENTS
     rest = [paragraph(f"… and {more:,} more agents.", "soft")] if more > 0 else []
     return ["<section>", heading("Agents"), table(header, rows), *rest, "</section>"]
