@@ -60,6 +60,14 @@ def test_the_figures_are_those_of_the_library(ddol, examples):
     assert found["topology"] == "ring" and found["rounds"] == 100
 
 
+def test_memory_is_how_long_examples_count(ddol, examples):
+    short, long = (figures(ddol("train", examples, "--memory", m, "--json", "-")) for m in (5, 1e9))
+    plain = figures(ddol("train", examples, "--json", "-"))
+    assert long["mistakes"] == plain["mistakes"] != short["mistakes"]
+    refused = ddol("train", examples, "--memory", 0.5)
+    assert refused.exit_code == 2 and "`memory` must be more than 1 round" in refused.stderr
+
+
 def test_order_is_kept_unless_asked_for(ddol, examples):
     first = ("train", examples, "--algorithm", "dogd", "--json", "-")
     kept, again = figures(ddol(*first)), figures(ddol(*first, "--no-shuffle"))

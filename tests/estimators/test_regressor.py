@@ -1,7 +1,11 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import make_regression
+from sklearn.datasets import load_diabetes, make_regression
+from sklearn.linear_model import SGDRegressor
+from sklearn.model_selection import KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from ddol import DDOLRegressor
 from ddol.update.losses import quantile
@@ -33,6 +37,16 @@ def test_the_unit_of_the_answers_does_not_matter():
     model = DDOLRegressor(n_agents=2, random_state=0)
     metres, inches = clone(model).fit(X, Y), clone(model).fit(X, Y / 0.0254)
     np.testing.assert_allclose(inches.predict(X) * 0.0254, metres.predict(X), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_diabetes_as_well_as_with_a_scaler_before_and_wherever_the_answers_are(offset):
+    rows, answers = load_diabetes(return_X_y=True)
+    parts = KFold(5, shuffle=True, random_state=0)
+    theirs = make_pipeline(StandardScaler(), SGDRegressor(random_state=0))
+    anchor = cross_val_score(theirs, rows, answers, cv=parts).mean()
+    ours = cross_val_score(DDOLRegressor(random_state=0), rows, answers + offset, cv=parts).mean()
+    assert ours > anchor - 0.01
 
 
 def test_shapes_are_those_of_scikit_learn():

@@ -54,6 +54,7 @@ class LearnOptions:
     tau: float | None = None
     C: float | None = None
     radius: float | None = None
+    memory: float | None = None
     rate: float | None = None
     alpha: float | None = None
     l1: float | None = None

@@ -73,6 +73,14 @@ _QUIET = "quiet"
 )
 @option(ALGORITHM, "--l1", type=float, help="Weight of ‖w‖₁.")
 @option(ALGORITHM, "--l2", type=float, help="Weight of ‖w‖²/2.")
+@option(
+    ALGORITHM,
+    "--memory",
+    metavar="m",
+    type=float,
+    show_default="all alike",
+    help="Rounds after which an example counts 1/e.",
+)
 @option(ALGORITHM, "--p", type=float, help="Exponent of p-norm.")
 @option(
     ALGORITHM,

@@ -47,6 +47,8 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         Share of ‖w‖₁ in ``"elasticnet"``.
     radius : float, default=None
         Radius of the ball that weights are kept in, for algorithms that have one.
+    memory : float, default=None
+        Rounds after which an example counts 1/e, for algorithms that forget; None is all alike.
     rate : float or callable of the round, default=None
         Step size, where the algorithm has one.
     n_agents : int, default=None
@@ -137,6 +139,7 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         alpha: float | None = None,
         l1_ratio: float = 0.15,
         radius: float | None = None,
+        memory: float | None = None,
         rate: Any = None,
         n_agents: int | None = None,
         topology: Any = None,
@@ -167,6 +170,7 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         self.alpha = alpha
         self.l1_ratio = l1_ratio
         self.radius = radius
+        self.memory = memory
         self.rate = rate
         self.n_agents = n_agents
         self.topology = topology

@@ -23,9 +23,9 @@ class DDOLRegressor(RegressorMixin, LinearAgents):
     loss : {"squared", "absolute", "huber", "epsilon_insensitive", "quantile"} or Loss, default=None
         ``"squared_error"`` is ``"squared"``. None is ``"squared"``, or the loss of your own algorithm.
         A loss with another parameter is given by itself: ``ddol.update.losses.quantile(0.9)``.
-    C, penalty, alpha, l1_ratio, radius, rate, n_agents, topology, mixing, engine, workers
+    C, penalty, alpha, l1_ratio, radius, memory, rate, n_agents, topology, mixing
         As in `DDOLClassifier`.
-    batch, period, delay, passes, max_iter
+    engine, workers, batch, period, delay, passes, max_iter
         As in `DDOLClassifier`.
     shuffle, fit_intercept, average_iterates, random_state, verbose, warm_start
         As in `DDOLClassifier`.
@@ -76,6 +76,7 @@ class DDOLRegressor(RegressorMixin, LinearAgents):
         alpha: float | None = None,
         l1_ratio: float = 0.15,
         radius: float | None = None,
+        memory: float | None = None,
         rate: Any = None,
         n_agents: int | None = None,
         topology: Any = None,
@@ -105,6 +106,7 @@ class DDOLRegressor(RegressorMixin, LinearAgents):
         self.alpha = alpha
         self.l1_ratio = l1_ratio
         self.radius = radius
+        self.memory = memory
         self.rate = rate
         self.n_agents = n_agents
         self.topology = topology
