@@ -67,13 +67,13 @@ def test_threads_choose_what_they_send_too():
 
 @pytest.mark.parametrize(
     ("compress", "most"),
-    [("float32", 4 * 40), ("8bit", 5 * (6 + 2) + 2 * 10), ("top:2", 2 * 44 + 80)],
+    [("float32", 4 * 46), ("8bit", 6 * (6 + 2) + 2 * 10), ("top:2", 2 * 52 + 80)],
 )
 def test_bytes_are_counted_as_sent(compress, most):
     whole, coded = played(ddol.adaptive()), played(ddol.adaptive(), compress=compress)
     assert coded.messages == whole.messages
     assert coded.bytes_sent < whole.bytes_sent / 1.8
-    assert coded.bytes_sent <= coded.messages * most + 10 * 8 * 40
+    assert coded.bytes_sent <= coded.messages * most + 10 * 8 * 46
     assert sum(size for _, size in coded.traffic.values()) == coded.bytes_sent
     assert sum(count for count, _ in coded.traffic.values()) == coded.messages
     assert abs(coded.error - whole.error) < 0.02

@@ -26,6 +26,8 @@ def pieces_moved(
     """
     found = 0
     for r, piece in enumerate(_pieces_of_rows(layout)):
+        if 0 < r < layout.statistics[0]:
+            continue  # of statistics the counts tell how much is new
         apart = sum(
             float(np.sum((m[0][r] - b[0][r]) ** 2)) for m, b in zip(now, before, strict=True)
         )
@@ -71,19 +73,21 @@ def coded(
 
 
 def _pieces_of_rows(layout: Layout) -> list[int]:
-    rows, last = len(layout.message_rows), layout.statistics[0]
-    return [WEIGHTS] * (rows - last) + [STATISTICS] * last
+    rows, first = len(layout.message_rows), layout.statistics[0]
+    return [STATISTICS] * first + [WEIGHTS] * (rows - first)
 
 
 def _rounded(how: Compression, new: np.ndarray, had: np.ndarray, places: int) -> np.ndarray:
-    """Single precision; or differences with so many bits behind the leading one, cut towards 0."""
+    """Single precision; or differences rounded to so many bits, cut where a sign would change."""
     if how.kind == "float32":
         info = np.finfo(np.float32)
         size = np.clip(np.abs(new), info.tiny, info.max).astype(np.float32).astype(float)
         return np.where(new == 0.0, new, np.copysign(size, new))
     apart = new - had
     part, exponent = np.frexp(apart)
-    short = np.ldexp(np.trunc(part * 2 ** (places + 1)), exponent - places - 1)
+    steps, unit = part * 2 ** (places + 1), exponent - places - 1
+    near = np.ldexp(np.copysign(np.floor(np.abs(steps) + 0.5), steps), unit)
+    short = np.where((had + near) * new > 0.0, near, np.ldexp(np.trunc(steps), unit))
     largest = exponent[apart != 0.0].max(initial=-10_000)
     lost = (exponent < largest - 14) | (np.abs(apart) < np.finfo(float).tiny)
     return np.asarray(had + np.where(lost, 0.0, short))
