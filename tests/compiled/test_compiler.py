@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import ddol
+from ddol.cli.stopping import StoppedError
 from ddol.compiled import INTERPRETED
 from ddol.compiled.target import level_of, target
 
@@ -57,3 +59,15 @@ def test_a_processor_without_one_feature_of_a_level_has_the_one_below():
     assert level_of(everything - {"fma"}) == "x86-64-v2"
     assert level_of(everything - {"ssse3"}) == "x86-64"
     assert target().triple
+
+
+@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
+def test_a_signal_while_compiling_is_no_fault_of_numba(monkeypatch):
+    from ddol.compiled import compiler, object_code
+
+    def stopped(*arguments):
+        raise StoppedError(signal.SIGTERM)
+
+    monkeypatch.setattr(object_code, "compile_object", stopped)
+    with pytest.raises(StoppedError):
+        compiler.compile_function(lambda z: z, "double", ("double",), part=False)

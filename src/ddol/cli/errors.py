@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from ddol.cli.flags import Command
-from ddol.cli.stopping import Signals
+from ddol.cli.stopping import Signals, StoppedError
 
 
 class Commands(click.Group):
@@ -34,7 +34,7 @@ class Commands(click.Group):
             # Whoever read our output has enough of it; what is still buffered goes nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise click.exceptions.Exit(0) from None
-        except Exception as error:
+        except (Exception, StoppedError) as error:
             _let_the_first_speak()
             if ctx.meta.get("debug"):
                 traceback.print_exc()
@@ -48,8 +48,8 @@ def _let_the_first_speak() -> None:
         time.sleep(0.5)
 
 
-def _prefix(error: Exception) -> str:
-    return "" if type(error).__name__ == "StoppedError" else "ddol: "
+def _prefix(error: BaseException) -> str:
+    return "" if isinstance(error, StoppedError) else "ddol: "
 
 
 def printable(text: str) -> str:
@@ -63,13 +63,13 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException) -> str:
     text = printable(" ".join(str(error).split()))
     plain = isinstance(error, ValueError | OSError) or type(error).__module__.startswith("ddol")
     return text if text and plain else f"{type(error).__name__}: {text or 'no message'}"
 
 
-def _exit_code(error: Exception) -> int:
+def _exit_code(error: BaseException) -> int:
     code = getattr(error, "exit_code", None)
     if isinstance(code, int):
         return code

@@ -12,8 +12,8 @@ _PATIENCE = 0.8
 """Seconds that a second signal leaves for an orderly end."""
 
 
-class StoppedError(Exception):
-    """A signal ended the run."""
+class StoppedError(BaseException):
+    """A signal ended the run; it may come anywhere, and nobody who makes up for errors may catch it."""
 
     def __init__(self, number: int, advice: str = "", again: bool = False) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name}{advice and '; '}{advice}")
