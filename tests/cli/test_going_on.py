@@ -122,3 +122,12 @@ def test_predictions_of_classes_numbers_and_sites(ddol, tmp_path, text_of):
 def test_predictions_that_nobody_makes_are_refused(ddol, examples, tmp_path, options, message):
     result = ddol("train", examples, *options, "--predictions", tmp_path / "p")
     assert result.exit_code == 2 and message in result.stderr
+
+
+def test_a_model_of_another_loss_is_not_gone_on_from(ddol, examples, tmp_path):
+    model = tmp_path / "m"
+    options = ("train", examples, "--quiet")
+    assert ddol(*options, "--loss", "logistic", "--model", model).exit_code == 0
+    refused = ddol(*options, "--initial", model)
+    assert refused.exit_code == 2 and "add --loss logistic" in refused.stderr
+    assert ddol(*options, "--initial", model, "--loss", "logistic").exit_code == 0

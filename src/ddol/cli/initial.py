@@ -58,4 +58,9 @@ def _of_the_same_kind(model: Model, algorithm: Algorithm, path: str) -> Knowledg
             f"{path}: found a model of {name}, expected one of {algorithm.name.replace('_', '-')}; "
             f"add --algorithm {name}"
         )
+    if model.loss != algorithm.loss.name:
+        raise DataError(
+            f"{path}: found a model of the loss {model.loss}, expected {algorithm.loss.name}; "
+            f"add --loss {model.loss.replace('_', '-')}"
+        )
     return known

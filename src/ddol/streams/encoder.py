@@ -223,7 +223,7 @@ class Encoder:
             return Table(dict(zip(wanted, table.columns.values(), strict=True)), True, table.matrix)
         lost = [name for name in wanted if name not in table.columns]
         if lost:
-            raise DataError(f"{where(0)}: {_lost(lost[0], table)}")
+            raise DataError(f"{where(0)}: {_lost(lost[0], table, encoding.label)}")
         known = {*wanted, encoding.label, encoding.weight, *self.dropped}
         extra = [name for name in table.columns if name not in known]
         if extra and table.named:
@@ -393,9 +393,9 @@ def _refuse_unlabelled(rows: Rows, where: Where) -> None:
         raise DataError(f"{place}: found a missing label, expected one; drop the row")
 
 
-def _lost(name: str, table: Table) -> str:
+def _lost(name: str, table: Table, label: str | None = None) -> str:
     there = list(table.columns)
-    near = difflib.get_close_matches(name, there, 1)
+    near = difflib.get_close_matches(name, [other for other in there if other != label], 1)
     hint = f"; is it {near[0]!r}?" if near else ""
     if not table.named:
         return (
