@@ -324,6 +324,21 @@ def plan(
     click.echo(shown(found, json))
 
 
+@app.command()
+@click.argument("job")
+@click.argument("n", type=COUNT)
+@debug
+def scale(job: str, n: int) -> None:
+    """Give a job that runs on Ray n actors.
+
+    JOB: its name and cluster, as an asynchronous job (`ddol train --engine ray --schedule async`) says at
+    its start. Agents move between two blocks, and no example is lost.
+    """
+    from ddol.engines.ray.wishes import scale as ask
+
+    click.echo(ask(job, n))
+
+
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 @click.pass_context
 @click.option("-n", metavar="n", type=COUNT, default=2, help="Processes.")

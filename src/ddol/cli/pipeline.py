@@ -17,6 +17,7 @@ from ddol.streams.discovery import Peek, Wishes, doubts, learn_encoding, peek
 from ddol.streams.encoder import Encoder
 from ddol.streams.encoding import Encoding
 from ddol.streams.errors import DataError
+from ddol.streams.files import is_remote
 from ddol.streams.filling import FilledStream, joint_means
 from ddol.streams.holdout import HoldoutStream
 from ddol.streams.importance import WeightedStream
@@ -282,7 +283,8 @@ class Pipeline:
     def _assembled(
         self, parts: Sequence[Stream], encoder: Encoder
     ) -> tuple[list[Stream], list[HoldoutStream]]:
-        pool, n = ParsingPool(self.parsers), len(parts)
+        far = any(map(is_remote, self.options.data))
+        pool, n = ParsingPool(self.parsers, abroad=2 if far else 1), len(parts)
         streams, held = [], []
         for number, part in enumerate(parts):
             # Pieces are encoded where they are parsed, unless names get their places as they come.

@@ -117,10 +117,10 @@ def train(options: TrainOptions) -> Trace:
 
 
 def _check_ray(run: RunOptions) -> None:
-    from ddol.engines import ray_cluster
+    from ddol.engines.ray.cluster import check_address, load
 
-    ray_cluster.load()
-    ray_cluster.check_address(run.address)
+    load(joins=run.address is not None)
+    check_address(run.address)
 
 
 def _known(

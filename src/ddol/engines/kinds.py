@@ -26,6 +26,8 @@ ENGINES: dict[str, EngineKind] = {
     ),
     "mpi": EngineKind("ddol.engines.mpi:Mpi", "ddol.engines.recovery:MpiGroup"),
     "ray": EngineKind(
-        "ddol.engines.ray:Ray", "ddol.engines.ray:Actors", "ddol.engines.ray_async:AsyncRay"
+        "ddol.engines.ray.rounds:Ray",
+        "ddol.engines.ray.rounds:Actors",
+        "ddol.engines.ray.turns:AsyncRay",
     ),
 }

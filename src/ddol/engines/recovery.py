@@ -121,12 +121,9 @@ class MpiGroup:
 
     def follow(self, learner: Learner) -> None:
         """Play what this process's agents see of the feed."""
-        if learner.history.log is not None and len(learner.feed.streams) > 1:
-            raise ValueError(
-                "with one stream for each agent no rank sees all rounds, and none can record them; record "
-                "them with the engine local, where they are the same"
-            )
         learner.follow_here()
+        if learner.history.log is not None:  # no rank sees all rounds
+            learner.history.log.fill(learner.counters().examples, learner.feed.passes)
 
     def blocks(self, learner: Learner) -> Iterator[tuple[Block, Position]]:
         """Deal this process's share of the examples."""

@@ -34,6 +34,20 @@ class RoundLog:
         """Rounds that were played."""
         self.tables.append(self.numbers.add(block.table[:, :, 0])[0])
 
+    def fill(self, examples: np.ndarray, passes: int) -> None:
+        """All rounds of a run that nobody has seen whole: every agent sees its examples one after the other.
+
+        Parameters
+        ----------
+        examples : (N,) of int
+            Those of every agent, in all passes together.
+        passes : int
+        """
+        lengths = examples // passes
+        seen = np.arange(int(lengths.max()))[:, None] < lengths
+        table = np.where(seen, np.cumsum(seen).reshape(seen.shape) - 1, -1)
+        self.tables = [self.numbers.add(table)[0] for _ in range(passes)]
+
     def events(self, passes: int, n_streams: int) -> Events:
         """All rounds, with those in which the last answers arrive."""
         n, delay = self.algorithm.n_agents, self.algorithm.delay

@@ -211,6 +211,24 @@ def _tiled(theta: np.ndarray, copies: int, outputs: int) -> np.ndarray:
     return start
 
 
+def is_beginning(algorithm: Algorithm, state: State) -> bool:
+    """Whether this is what `start_state` gives, which everybody can make again.
+
+    Examples
+    --------
+    >>> from ddol.presets import dogd
+    >>> algorithm = dogd().on(4)
+    >>> start = start_state(algorithm, 3)
+    >>> is_beginning(algorithm, start), is_beginning(algorithm, replace(start, t=7))
+    (True, False)
+    """
+    theta, scalars = algorithm.update.start(state.n_features)
+    return state.t == 1 and all(
+        (own == theta).all() and (few == scalars).all()
+        for own, few in zip(state.theta, state.scalars, strict=True)
+    )
+
+
 def _nothing(algorithm: Algorithm) -> Block:
     """The answers under way before round 1: none."""
     return Block(no_rows(), np.full((algorithm.delay, algorithm.n_agents, algorithm.batch), -1))

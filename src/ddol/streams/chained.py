@@ -13,6 +13,13 @@ from ddol.streams.stream import Position, Stream
 class ChainedStream:
     """Several streams with the same columns, read one after the other.
 
+    Parameters
+    ----------
+    streams
+        What is read.
+    are_passes
+        Whether they are one stream several times over: each is read as its own pass.
+
     Examples
     --------
     >>> from ddol.streams.arrays import array_stream
@@ -22,6 +29,7 @@ class ChainedStream:
     """
 
     streams: tuple[Stream, ...]
+    are_passes: bool = False
 
     @property
     def n_features(self) -> int | None:
@@ -48,7 +56,8 @@ class ChainedStream:
         """Yield the rows of one stream after the other."""
         first, at = (position["stream"], position["at"]) if position else (0, None)
         for number in range(first, len(self.streams)):
-            for rows, after in self.streams[number].read(at, pass_number):
+            turn = number if self.are_passes else pass_number
+            for rows, after in self.streams[number].read(at, turn):
                 yield rows, {"stream": number, "at": after}
             at = None
 

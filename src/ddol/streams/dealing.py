@@ -85,8 +85,13 @@ def deal(
     plan = _Plan(n_agents, batch, block_rounds)
     alone = _Alone(range(n_agents))
     dealt = _deal_passes if len(streams) > 1 else _deal_one
-    start = position or {"pass": 0, "streams": [_BEGINNING] * len(streams)}
+    start = position or beginning(len(streams))
     return dealt(streams, plan, passes, start, team or alone)
+
+
+def beginning(n_streams: int) -> Position:
+    """The position before anything is dealt."""
+    return {"pass": 0, "streams": [_BEGINNING] * n_streams}
 
 
 def _deal_one(

@@ -181,21 +181,25 @@ class Encoder:
         table, y, weight, where = self._checked(table, where)
         plain = encoding.bits is None and all(c.kind == NUMBER for c in encoding.columns)
         if plain:
-            rows = Rows.from_dense(self._matrix(table), y, weight if len(weight) else None)
-            return rows.with_intercept() if encoding.intercept else rows
+            return Rows.from_dense(self._matrix(table), y, weight if len(weight) else None)
         named = named_of(table, [c.name for c in encoding.columns])
         rows = rows_of_names(named, self.names, encoding.interactions, encoding.intercept)
         return replace(rows, y=y, weight=weight)
 
     def _matrix(self, table: Table) -> Floats:
-        """The columns of numbers side by side."""
-        numbers = self.start.numbers
-        if table.matrix is not None:
-            place = {name: k for k, name in enumerate(table.columns)}
-            return table.matrix[:, [place[name] for name in numbers]]
-        matrix = np.empty((len(table), len(numbers)))
-        for k, name in enumerate(numbers):
-            matrix[:, k] = np.asarray(table.columns[name])
+        """The columns of numbers side by side, after the intercept's if there is one."""
+        numbers, first = self.start.numbers, int(self.start.intercept)
+        matrix = np.empty((len(table), first + len(numbers)))
+        matrix[:, :first] = 1.0
+        if table.matrix is None:
+            for k, name in enumerate(numbers, first):
+                matrix[:, k] = np.asarray(table.columns[name])
+            return matrix
+        place = {name: k for k, name in enumerate(table.columns)}
+        places = [place[name] for name in numbers]
+        lo, n = places[0], len(places)
+        in_a_row = places == list(range(lo, lo + n))  # then it is one copy, not two
+        matrix[:, first:] = table.matrix[:, lo : lo + n] if in_a_row else table.matrix[:, places]
         return matrix
 
     def _numbered(self, table: Table, where: Where) -> Rows:
@@ -235,8 +239,12 @@ class Encoder:
         encoding = self.start
         bad: dict[int, str] = {}
         cells: dict[str, Any] = {}
+        whole = _is_finite(table.matrix)
         for column in encoding.columns or ():
             given = table.columns[column.name]
+            if whole and column.kind == NUMBER:
+                cells[column.name] = given
+                continue
             if column.kind == TEXT:
                 cells[column.name] = self._texts(column.name, given, bad)
             else:
@@ -381,6 +389,14 @@ class Encoder:
 
 
 _FILL = "expected none; drop the row, or fill it with --missing zero or --missing mean"
+
+
+def _is_finite(matrix: Floats | None) -> bool:
+    """Whether one look shows that all numbers are finite; their sum may overflow where they are."""
+    if matrix is None:
+        return False
+    with np.errstate(invalid="ignore", over="ignore"):
+        return bool(np.isfinite(matrix.sum()))
 
 
 def _refuse_unlabelled(rows: Rows, where: Where) -> None:

@@ -126,18 +126,22 @@ class ParsingPool:
     workers
         How many work at the same time at most, the waiting one included; as many as there are
         cores if not given.
+    abroad
+        The same in another process that gets a copy of it: two read ahead of a slow source, where one would
+        wait for it.
     """
 
-    def __init__(self, workers: int | None = None) -> None:
+    def __init__(self, workers: int | None = None, abroad: int = 1) -> None:
         self.workers = usable_cores() if workers is None else max(1, workers)
+        self.abroad = abroad
         self.changed = threading.Condition()
         self._jobs: deque[_Job] = deque()
         self._threads = 0
         self._idle = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Threads stay where they are: another process, which shares its cores with more, has one."""
-        return ParsingPool, (1,)
+        """Threads stay where they are: another process shares its cores with more."""
+        return ParsingPool, (self.abroad,)
 
     def submit(self, job: _Job) -> None:
         """Let a job be done; the caller holds `changed`."""

@@ -359,6 +359,9 @@ def concatenate(pieces: Sequence[Rows]) -> Rows:
     """
     if len(pieces) == 1:
         return pieces[0]
+    # Nothing is of any kind: a process whose streams are over does not know what the others read.
+    kind = next((piece.dense for piece in pieces if len(piece)), pieces[0].dense)
+    pieces = [piece for piece in pieces if len(piece) or piece.dense == kind]
     n_features = max(piece.n_features for piece in pieces)
     dense = pieces[0].dense
     if any(piece.dense != dense for piece in pieces):

@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import sys
+from pathlib import Path
 from typing import Any
 
 from ddol.engines.errors import EngineError
@@ -18,9 +19,18 @@ _ANSWER = 5.0
 """Seconds that a cluster's head has to answer."""
 
 
-def load() -> Any:
-    """Import Ray, or say what to install."""
+def load(joins: bool = False) -> Any:
+    """Import Ray, or say what to install.
+
+    Parameters
+    ----------
+    joins : bool
+        A cluster that runs; those that Ray starts on a machine ask for its token, and joining them does not
+        bring it by itself.
+    """
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if joins and (Path.home() / ".ray" / "auth_token").exists():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
         import ray
     except ImportError as error:
@@ -41,7 +51,7 @@ class Cluster:
     """
 
     def __init__(self, address: str | None, workers: int | None) -> None:
-        ray = self.ray = load()
+        ray = self.ray = load(joins=address is not None)
         self.started = False
         if not ray.is_initialized():
             self._connect(address, workers)
@@ -50,7 +60,7 @@ class Cluster:
                 f"found --address {address}, but this process is connected to a cluster already; "
                 "call ray.shutdown() first, or leave the address out"
             )
-        self.cores = int(ray.cluster_resources().get("CPU", 0))
+        self.cores = self.cores_now()
         if workers is not None and workers > self.cores:
             cores = self.cores
             self.close()
@@ -75,6 +85,10 @@ class Cluster:
         self.started = True
         text = f"ddol: started a local Ray cluster with {cores} cores; it ends with the run"
         print(text, file=sys.stderr, flush=True)
+
+    def cores_now(self) -> int:
+        """Cores of all nodes; some may have come since the beginning."""
+        return int(self.ray.cluster_resources().get("CPU", 0))
 
     def close(self) -> None:
         """Leave the cluster, and end it where this process has started it."""

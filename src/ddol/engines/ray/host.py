@@ -8,9 +8,10 @@ agents to the next one from time to time: whoever takes the place of a lost acto
 from __future__ import annotations
 
 import os
+import pickle
 import socket
 import time
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
@@ -25,13 +26,13 @@ from ddol.engines.group_dealing import Dealt, deal_shares
 from ddol.engines.grouped import Grouped
 from ddol.engines.kinds import EngineKind
 from ddol.engines.learner import Learner
-from ddol.engines.mailbox import Mailbox
 from ddol.engines.progress import Progress
-from ddol.engines.ray_group import RayGroup
-from ddol.engines.ray_turns import Letter, Poster, Turns, TurnsCopy, TurnsResult
+from ddol.engines.ray.group import RayGroup
+from ddol.engines.ray.mailbox import Mailbox
+from ddol.engines.ray.own_turns import Letter, Poster, Turns, TurnsCopy, TurnsResult
 from ddol.engines.setup import Setup
-from ddol.engines.state import State
-from ddol.engines.worker import Snapshots, split
+from ddol.engines.state import State, start_state
+from ddol.engines.worker import Snapshots
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position
 from ddol.version import __version__
@@ -54,11 +55,28 @@ class HostJob:
     state : State or None
         Of all agents, where they know something already.
     setup : Setup
+    n_features : int
+        Where it is known beforehand and `state` is not; else 0.
     """
 
     algorithm: Algorithm
     state: State | None
     setup: Setup
+    n_features: int = 0
+
+
+@dataclass(frozen=True)
+class TurnsStart:
+    """How asynchronous actors begin, at first or after their number has changed.
+
+    ``generation`` counts the changes, ``shares`` are (first, agents) of every actor, ``copies`` the same of
+    those before with what each has left, and ``leave_at`` the rounds after which another change is waiting.
+    """
+
+    generation: int
+    shares: list[tuple[int, int]]
+    copies: tuple[tuple[tuple[int, int], Any], ...] = ()
+    leave_at: int | None = None
 
 
 @dataclass(frozen=True)
@@ -76,7 +94,8 @@ class Status:
     """What an actor tells whoever looks.
 
     ``waits_for`` is the rank of another actor, and ``waited`` the seconds so far; ``longest`` is the
-    longest wait that ended well. ``version`` is that of the newest copy.
+    longest wait that ended well. ``version`` is that of the newest copy, ``first`` the seconds until the
+    first examples were there, and ``wished`` the actors that somebody wants.
     """
 
     rank: int
@@ -85,6 +104,8 @@ class Status:
     waits_for: int | None
     waited: float
     longest: float
+    first: float | None = None
+    wished: int | None = None
 
     @property
     def rounds(self) -> int:
@@ -99,26 +120,31 @@ class Host:
 
     Parameters
     ----------
-    rank, size : int
-        Which actor this is, of how many.
+    rank : int
+        Which actor this is.
     version : str
         Of the driver's package.
     """
 
-    def __init__(self, rank: int, size: int, version: str) -> None:
+    def __init__(self, rank: int, version: str) -> None:
         if version != __version__:
             raise RuntimeError(
                 f"found ddol {__version__} on {socket.gethostname()} and {version} at the driver, "
                 "expected one version; install the same everywhere"
             )
-        self.rank, self.size = rank, size
+        # An actor has one core: more threads would only take turns with those of its neighbours.
+        os.environ.setdefault("POLARS_MAX_THREADS", "1")
+        self.rank = rank
         self.mailbox = Mailbox()
         self.own: list[HostMoment] = []
         self.held: list[HostMoment] = []
         self.learner: Learner | None = None
         self.turns: Turns | None = None
-        self.held_turns: TurnsCopy | None = None
+        self.held_turns: tuple[int, TurnsCopy | None] = (-1, None)
+        self.wished: int | None = None
+        self.reply: str | None = None
         self._progress: Progress | None = None
+        self.first: float | None = None
         self._made = time.monotonic()
 
     # At any time.
@@ -127,16 +153,27 @@ class Host:
         """Name of the host, and number of the process."""
         return socket.gethostname(), os.getpid()
 
-    def post(self, epoch: int, key: Hashable, sender: int, letter: Any) -> None:
-        """Take a letter of another actor."""
-        self.mailbox.post(epoch, key, sender, letter)
+    def post(self, sealed: bytes) -> None:
+        """Take a letter of another actor: epoch, call, sender and what it says, pickled."""
+        self.mailbox.post(*pickle.loads(sealed))
 
     def status(self) -> Status:
         """How far it is, and for whom it waits."""
         wait = self.mailbox.wait
         version = self.own[-1].version if self.own else 0
         who, waited = (None, 0.0) if wait is None else (wait.sender, wait.seconds)
-        return Status(self.rank, self._progress, version, who, waited, self.mailbox.longest)
+        longest = self.mailbox.longest
+        return Status(
+            self.rank, self._progress, version, who, waited, longest, self.first, self.wished
+        )
+
+    def noting_the_first(self, blocks: Iterator[Any]) -> Iterator[Any]:
+        """The same blocks; how long the first took to come is told."""
+        began = time.perf_counter()
+        for block in blocks:
+            if self.first is None:
+                self.first = time.perf_counter() - began
+            yield block
 
     def end_epoch(self) -> None:
         """Stop waiting: somebody was lost."""
@@ -161,57 +198,99 @@ class Host:
         if self.turns is not None:
             self.turns.tell_again(other)
 
-    def hold(self, kept: TurnsCopy) -> None:
+    def hold(self, generation: int, kept: TurnsCopy) -> None:
         """Keep a copy of the agents of the actor before."""
-        self.held_turns = kept
+        self.held_turns = generation, kept
 
-    def held_copy(self) -> TurnsCopy | None:
+    def held_copy(self, generation: int) -> TurnsCopy | None:
         """The copy of the agents of the actor before, for the one that has taken its place."""
-        return self.held_turns
+        made, kept = self.held_turns
+        return kept if made == generation else None
 
-    def turns_so_far(self) -> np.ndarray | None:
-        """Counters of the own agents."""
-        return None if self.turns is None else self.turns.counters()
+    def turns_so_far(self) -> tuple[np.ndarray, float | None] | None:
+        """Counters of the own agents, and the seconds until the first examples were there."""
+        return None if self.turns is None else (self.turns.counters(), self.first)
 
     def stop(self) -> None:
         """Leave asynchronous turns early."""
         if self.turns is not None:
             self.turns.stop()
 
+    # Another number of actors.
+
+    def wish(self, workers: int) -> None:
+        """Somebody wants the job to have so many actors; the driver will hear of it."""
+        self.wished, self.reply = workers, None
+
+    def wished_for(self) -> int | None:
+        """How many actors somebody wants and nobody has answered yet."""
+        return self.wished
+
+    def answer(self, text: str) -> None:
+        """What the driver says to the wish."""
+        self.wished, self.reply = None, text
+
+    def answered(self) -> str | None:
+        """The answer to the last wish, if there is one."""
+        return self.reply
+
+    def promise(self) -> int | None:
+        """Rounds beyond which this actor deals nothing before `leave_at`; None where it has dealt all."""
+        return None if self.turns is None else self.turns.gate.promise()
+
+    def leave_at(self, rounds: int | None) -> None:
+        """Leave the agents to others after so many rounds; None to go on."""
+        if self.turns is not None:
+            self.turns.gate.leave_at(rounds)
+
+    def left_copy(self) -> TurnsCopy:
+        """The agents as they were left to others."""
+        assert self.turns is not None
+        return self.turns.copy()
+
     # Asynchronous turns, each actor for itself.
 
-    def take_turns(self, job: HostJob, feed: Feed, actors: Sequence[Any]) -> TurnsResult:
-        """Play streams to their end without waiting for anybody, from a copy where there is one."""
-        assert job.state is not None
-        shares = split(job.algorithm.n_agents, self.size)
-        turns = Turns(job.algorithm, job.state, job.setup, shares, self.rank)
-        after = actors[(self.rank + 1) % self.size]
-        kept = self._held_by(after) if self.size > 1 else None
-        if kept is not None:
-            turns.go_back(kept)
+    def take_turns(
+        self, job: HostJob, feed: Feed, actors: Sequence[Any], start: TurnsStart
+    ) -> TurnsResult:
+        """Play streams to their end, or to where it is to be left, from a copy where there is one."""
+        state = job.state
+        if state is None:
+            state = start_state(job.algorithm, job.n_features, job.setup.seed)
+        self.turns = None
+        turns = Turns(job.algorithm, state, job.setup, feed, start.shares, self.rank)
+        after = actors[(self.rank + 1) % len(actors)] if len(actors) > 1 else None
+        copies = self._copies(turns, after, start)
+        if copies:
+            turns.go_back(copies)
+        turns.gate.leave_at(start.leave_at)
         self.turns = turns
         poster = Poster(turns, actors)
         try:
-            turns.play(feed, lambda: self._keep_turns(after))
+            ended = turns.play(self.noting_the_first, lambda: self._keep_turns(after, start))
         finally:
             poster.end()
-        return turns.result()
+        return turns.result(ended)
 
-    def _held_by(self, after: Any) -> TurnsCopy | None:
-        """The copy of the own agents at the next actor, which may itself be about to start."""
+    def _copies(self, turns: Turns, after: Any, start: TurnsStart) -> list[TurnsCopy]:
+        """What there is of the own agents: at the next actor, or where they were left to this one."""
         import ray
 
-        while True:
+        while after is not None:
             try:
-                found: TurnsCopy | None = ray.get(after.held_copy.remote())
-                return found
-            except ray.exceptions.RayActorError:
+                kept = ray.get(after.held_copy.remote(start.generation))
+            except ray.exceptions.RayActorError:  # it may itself be about to start
                 time.sleep(0.2)
+                continue
+            if kept is not None:
+                return [kept]
+            break
+        return [ray.get(copy) for share, copy in start.copies if turns.knows(*share)]
 
-    def _keep_turns(self, after: Any) -> None:
+    def _keep_turns(self, after: Any, start: TurnsStart) -> None:
         """Give a copy of the own agents to the next actor, if the last one is old enough."""
-        if self.size > 1 and self.turns and time.monotonic() - self._made > SECONDS:
-            after.hold.remote(self.turns.copy())
+        if after is not None and self.turns and time.monotonic() - self._made > SECONDS:
+            after.hold.remote(start.generation, self.turns.copy())
             self._made = time.monotonic()
 
     # Rounds, by all actors together.
@@ -233,14 +312,18 @@ class Host:
         if version and not known:
             import ray
 
-            after = actors[(self.rank + 1) % self.size]
+            after = actors[(self.rank + 1) % len(actors)]
             known = [ray.get(after.kept.remote(version, before=True))]
         self.own = known
         self.held = [moment for moment in self.held if moment.version == version]
         opener = SimpleNamespace(
             name="ray", open=lambda algorithm, state, setup: Grouped(algorithm, state, group)
         )
-        setup = replace(job.setup, engine=EngineKind(opener, partial(Together, self)))
+        unrecorded = replace(
+            job.setup.schedule, record=False
+        )  # the driver knows all that there is to know
+        kind = EngineKind(opener, partial(Together, self))
+        setup = replace(job.setup, engine=kind, schedule=unrecorded)
         learner = self.learner = Learner(job.algorithm, setup, job.state, self._tell)
         if job.state is not None and not known:
             learner.opened(0)
@@ -314,6 +397,10 @@ class Host:
         self._progress = progress
 
 
+_LETTERS = ("post",)
+"""What is sent without anybody waiting for its arrival."""
+
+
 class Together:
     """The actors of a job, which play one run: what `SingleProcess` is to a run in one process."""
 
@@ -326,7 +413,8 @@ class Together:
 
     def blocks(self, learner: Learner) -> Iterator[tuple[Block, Position]]:
         """Deal the examples of this actor's agents."""
-        return deal_shares(self.host.group, Dealt.of(learner), learner.position)
+        blocks = deal_shares(self.host.group, Dealt.of(learner), learner.position)
+        return self.host.noting_the_first(blocks)
 
     def fewest(self, rounds: int) -> int:
         """The smallest of every actor's numbers."""
@@ -348,11 +436,25 @@ def actor_class(ray: Any) -> Any:
     """`Host` as a class of actors: letters and questions are heard while it plays."""
     groups = {
         "mail": ("post", "hear", "tell_again"),
-        "watch": ("where", "status", "end_epoch", "versions", "kept", "turns_so_far", "stop"),
-        "copies": ("hold", "held_copy"),
+        "watch": (
+            "where",
+            "status",
+            "end_epoch",
+            "versions",
+            "kept",
+            "turns_so_far",
+            "stop",
+            "wish",
+            "wished_for",
+            "answer",
+            "answered",
+        ),
+        "copies": ("hold", "held_copy", "promise", "leave_at"),
     }
     members = {
-        name: ray.method(concurrency_group=group)(_forwarded(name))
+        name: ray.method(concurrency_group=group, num_returns=0 if name in _LETTERS else 1)(
+            _forwarded(name)
+        )
         for group, names in groups.items()
         for name in names
     }
@@ -360,6 +462,7 @@ def actor_class(ray: Any) -> Any:
     remote = ray.remote(
         num_cpus=1,
         max_restarts=-1,
+        enable_task_events=False,  # a fifth of what a call costs
         scheduling_strategy="SPREAD",
         concurrency_groups=dict.fromkeys(groups, 1),
     )

@@ -1,7 +1,7 @@
 """Asynchronous turns on Ray: nobody waits for anybody, and a lost actor is nobody else's business.
 
-Every actor plays its own agents (`ddol.engines.ray_turns`). The driver starts them, starts one again that was
-lost, and puts together what they leave.
+Every actor plays its own agents (`ddol.engines.ray.own_turns`). The driver starts them, starts one again that
+was lost, lets the agents move where others are to host them, and puts together what they leave.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,21 +18,18 @@ from ddol.algorithm import Algorithm
 from ddol.engines.errors import EngineError
 from ddol.engines.feed import Feed
 from ddol.engines.live_turns import Merger
-from ddol.engines.ray_cluster import Cluster
-from ddol.engines.ray_host import HostJob, actor_class
-from ddol.engines.ray_turns import TurnsResult
-from ddol.engines.ray_watch import Watch
+from ddol.engines.ray.crew import LOOK, Crew
+from ddol.engines.ray.host import HostJob, TurnsStart
+from ddol.engines.ray.moving import Moving
+from ddol.engines.ray.own_turns import TurnsResult
 from ddol.engines.setup import Setup
 from ddol.engines.shares import each_its_own, joined, part_of
-from ddol.engines.state import State
-from ddol.engines.worker import KernelWorker, Partition, Snapshots, split
+from ddol.engines.state import State, is_beginning
+from ddol.engines.worker import KernelWorker, Partition, Snapshots
 from ddol.recording import Moment
 from ddol.schedules.events import ANSWER, Events
 from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block, no_rows
-from ddol.version import __version__
-
-_LOOK = 0.25
 
 
 class AsyncRay:
@@ -48,24 +46,34 @@ class AsyncRay:
 
     def __init__(self, algorithm: Algorithm, state: State, setup: Setup) -> None:
         self.algorithm, self.setup, self._state = algorithm, setup, state
-        self.cluster = Cluster(setup.address, setup.workers)
-        self.ray = self.cluster.ray
-        self.workers = min(setup.workers or self.cluster.cores, algorithm.n_agents)
-        self._shares = split(algorithm.n_agents, self.workers)
-        self.watch = Watch(self._shares)
-        self._job = self.ray.put(HostJob(algorithm, state, setup))
-        kind = actor_class(self.ray)
-        self.actors = [kind.remote(rank, self.workers, __version__) for rank in range(self.workers)]
+        known = None if is_beginning(algorithm, state) else state
+        self.crew = Crew(HostJob(algorithm, known, setup, state.n_features))
+        self.ray = self.crew.ray
+        self.moving = Moving(self.crew, setup.workers)
+        self._start = TurnsStart(0, self.crew.shares)
         self._results: dict[int, TurnsResult] = {}
+        self._left: list[list[TurnsResult]] = []
+        """What actors have left at every change of their number."""
         self._counters = np.zeros((algorithm.n_agents, 4))
         self._moments: list[Moment] = []
         self._lost: set[int] = set()
         self._began, self.passes, self.n_streams = time.perf_counter(), 1, 1
+        self._told_start = False
 
     @classmethod
     def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> AsyncRay:
         """As many actors as are wished for, or one a core of the cluster."""
         return cls(algorithm, state, setup)
+
+    @property
+    def actors(self) -> list[Any]:
+        """The actors' handles."""
+        return self.crew.actors
+
+    @property
+    def workers(self) -> int:
+        """Number of actors, at present."""
+        return self.crew.size
 
     def begin(self, passes: int, n_streams: int) -> None:
         """Say how often the streams are read, and how many there are."""
@@ -83,60 +91,59 @@ class AsyncRay:
             Called a few times a second meanwhile.
         """
         shared = self.ray.put(feed)
+        self.crew.watch.say(f"ddol scale {self.crew.address} n gives this job n actors")
         pending = {self._started(rank, shared): rank for rank in range(self.workers)}
         try:
             while pending:
-                ready, _ = self.ray.wait(list(pending), num_returns=len(pending), timeout=_LOOK)
-                for each in ready:
-                    rank = pending.pop(each)
-                    if not self._ended_well(rank, each):
-                        pending |= self._without_or_again(rank, shared)
+                self._wait(pending, shared)
                 self._look()
                 look()
+                workers = self.moving.wanted(bool(self._results))
+                if workers is not None and pending:
+                    pending = self._moved(pending, shared, workers)
         except BaseException:
             for rank in pending.values():
                 self.actors[rank].stop.remote()
             raise
 
+    def _wait(self, pending: dict[Any, int], feed: Any) -> None:
+        """Take what actors have ended with, and go on without or with others for those that were lost."""
+        ready, _ = self.ray.wait(list(pending), num_returns=len(pending), timeout=LOOK)
+        for each in ready:
+            rank = pending.pop(each)
+            if not self._ended_well(rank, each):
+                pending |= self._without_or_again(rank, feed)
+
     def _started(self, rank: int, feed: Any) -> Any:
-        return self.actors[rank].take_turns.remote(self._job, feed, self.actors)
+        actor = self.actors[rank]
+        return actor.take_turns.remote(self.crew.job, feed, self.actors, self._start)
 
     def _ended_well(self, rank: int, future: Any) -> bool:
-        errors = self.ray.exceptions
         try:
             result: TurnsResult = self.ray.get(future)
-            self._results[rank], (first, agents) = result, self._shares[rank]
-            part = result.part
-            self._counters[first : first + agents] = np.column_stack(
-                [part.mistakes, part.loss, part.expected, part.examples]
-            )
-            return True
-        except errors.RayTaskError as error:  # it is well, and its work was not
+        except self.ray.exceptions.RayTaskError as error:  # it is well, and its work was not
             raise error.cause from None
-        except (errors.RayActorError, errors.WorkerCrashedError, errors.OwnerDiedError):
+        except self.crew.lost:
             self._lost.add(rank)
             return False
+        self._results[rank], (first, agents) = result, self._start.shares[rank]
+        self._counters[first : first + agents] = result.counters
+        return True
 
     def _without_or_again(self, rank: int, feed: Any) -> dict[Any, int]:
         """What is to be waited for instead of a lost actor."""
-        who = self.watch.named(rank)
+        watch = self.crew.watch
+        who = watch.named(rank)
         if self.setup.on_lost == "end":
             raise EngineError(
                 f"{who} was lost; start again, or let the run go on with --on-lost wait or without"
             )
-        if self.setup.on_lost == "without":
-            self.watch.say(f"{who} was lost; the others go on without it")
+        if self.setup.on_lost == "without" and self._start.leave_at is None:
+            watch.say(f"{who} was lost; the others go on without it")
             self._results[rank] = self._last_copy(rank)
             return {}
-        self.watch.say(f"{who} was lost; Ray starts another one, and the others go on meanwhile")
-        since, errors = time.monotonic(), self.ray.exceptions
-        while True:
-            try:
-                self.ray.get(self.actors[rank].where.remote(), timeout=1.0)
-                break
-            except (errors.RayActorError, errors.GetTimeoutError):
-                self.watch.waits_for_start([rank], time.monotonic() - since)
-                time.sleep(_LOOK)
+        watch.say(f"{who} was lost; Ray starts another one, and the others go on meanwhile")
+        self.crew.wait_for([rank])
         for other, actor in enumerate(self.actors):
             if other != rank:
                 actor.tell_again.remote(rank)
@@ -144,36 +151,66 @@ class AsyncRay:
 
     def _last_copy(self, rank: int) -> TurnsResult:
         """What is left of the agents of a lost actor."""
-        first, agents = self._shares[rank]
-        kept, after = None, (rank + 1) % self.workers
+        (first, agents), start = self._start.shares[rank], self._start
+        copies, after = [], (rank + 1) % self.workers
         if after not in self._lost:
-            kept = self.ray.get(self.actors[after].held_copy.remote())
-        whole = each_its_own(self._state, self.algorithm.n_agents)
-        part = part_of(whole, first, agents) if kept is None else kept.part
+            copies = [self.ray.get(self.actors[after].held_copy.remote(start.generation))]
+        if copies == [None]:
+            copies = [self.ray.get(copy) for _, copy in start.copies]
+        part = part_of(each_its_own(self._state, self.algorithm.n_agents), first, agents)
+        if copies:
+            lo = copies[0].first
+            part = part_of(joined([kept.part for kept in copies], False), first - lo, agents)
         worker = KernelWorker(self.algorithm, part, Partition(first, agents), separate=True)
-        counters = [part.mistakes, part.loss, part.expected, part.examples]
-        self._counters[first : first + agents] = np.column_stack(counters)
-        return TurnsResult(part, worker.weights(), 0, 0)
+        counters = np.column_stack([part.mistakes, part.loss, part.expected, part.examples])
+        self._counters[first : first + agents] = counters
+        return TurnsResult(counters, 0, 0, None, part, worker.weights())
+
+    def _moved(self, pending: dict[Any, int], feed: Any, workers: int) -> dict[Any, int]:
+        """Let all actors leave at a common place, and as many as are wished for go on from there."""
+        common = self.n_streams == 1 or self.setup.schedule.staleness is not None
+        rounds = self.moving.places_to_leave(common)
+        if rounds is None:  # one of them is through, or lost: as before
+            return pending
+        self._start = replace(self._start, leave_at=max(rounds))
+        for actor, last in zip(self.actors, rounds, strict=True):
+            actor.leave_at.remote(last)
+        while pending:
+            self._wait(pending, feed)
+            self._look()
+        copies = [actor.left_copy.remote() for actor in self.actors]
+        self.ray.wait(copies, num_returns=len(copies), fetch_local=False)
+        shares = tuple(zip(self._start.shares, copies, strict=True))
+        self._left.append([self._results[rank] for rank in range(self.workers)])
+        self._results.clear()
+        self.crew.resize(workers)
+        self._start = TurnsStart(self._start.generation + 1, self.crew.shares, shares)
+        self.moving.done()
+        return {self._started(rank, feed): rank for rank in range(workers)}
 
     def _look(self) -> None:
         """Ask how far everybody is."""
         asked = {actor.turns_so_far.remote(): rank for rank, actor in enumerate(self.actors)}
-        ready, _ = self.ray.wait(list(asked), num_returns=len(asked), timeout=_LOOK)
+        ready, _ = self.ray.wait(list(asked), num_returns=len(asked), timeout=LOOK)
+        firsts = []
         for each in ready:
-            first, agents = self._shares[asked[each]]
-            if asked[each] in self._results:
-                continue
+            first, agents = self._start.shares[asked[each]]
             try:
                 found = self.ray.get(each)
             except self.ray.exceptions.RayError:
                 continue
             if found is not None:
-                self._counters[first : first + agents] = found
+                firsts.append(found[1])
+                if asked[each] not in self._results:
+                    self._counters[first : first + agents] = found[0]
+        if not self._told_start and len(firsts) == self.workers and None not in firsts:
+            self.crew.say_start(max(firsts))
+            self._told_start = True
         self._note()
-        self.watch.name_stragglers(
+        self.crew.watch.name_stragglers(
             {
                 rank: int(self._counters[first : first + agents, 3].sum())
-                for rank, (first, agents) in enumerate(self._shares)
+                for rank, (first, agents) in enumerate(self._start.shares)
                 if rank not in self._results
             }
         )
@@ -211,7 +248,8 @@ class AsyncRay:
         """The state of all agents; of agents that were given up, as it was in their last copy."""
         if len(self._results) < self.workers:
             return self._state
-        parts = [self._results[rank].part for rank in range(self.workers)]
+        found = [self._results[rank].part for rank in range(self.workers)]
+        parts = [part for part in found if part is not None]
         return replace(joined(parts, False), t=self._rounds + 1)
 
     def counters(self) -> State:
@@ -229,11 +267,12 @@ class AsyncRay:
 
     def weights(self) -> np.ndarray:
         """Primal weights of all agents: (N, outputs, D)."""
-        return np.concatenate([self._results[rank].weights for rank in range(self.workers)])
+        found = [self._results[rank].weights for rank in range(self.workers)]
+        return np.concatenate([weights for weights in found if weights is not None])
 
     def sent(self) -> tuple[int, int, int]:
         """Letters between actors, their bytes, and how many were lost."""
-        results = self._results.values()
+        results = [*self._results.values(), *chain.from_iterable(self._left)]
         return sum(r.letters for r in results), sum(r.bytes_sent for r in results), 0
 
     def moments(self) -> tuple[Moment, ...]:
@@ -245,11 +284,19 @@ class AsyncRay:
         if not self.setup.schedule.record:
             return None
         if self._lost:
-            self.watch.say("nothing is recorded: what a lost actor had sent cannot be played again")
+            self.crew.watch.say(
+                "nothing is recorded: what a lost actor had sent cannot be played again"
+            )
             return None
-        played = [self._results[rank].played for rank in range(self.workers)]
+        ended = [self._results[rank] for rank in range(self.workers)]
         merger = Merger(Wiring.of(self.algorithm.mixing))
-        whole = merger.merged([p for p in played if p is not None], 0.0, self._moments[-1].time)
+        times = np.linspace(0.0, self._moments[-1].time, len(self._left) + 2)
+        pieces = []
+        for results, start, end in zip([*self._left, ended], times, times[1:], strict=False):
+            played = [result.played for result in results if result.played is not None]
+            if played:
+                pieces.append(merger.merged(played, start, end))
+        whole = Events.joined(pieces)
         named = (whole.kind <= ANSWER) & (whole.row >= 0)
         agents, ranks = whole.agent[named], whole.row[named]
         lengths = self._counters[:, 3].astype(np.int64) // self.passes
@@ -261,7 +308,4 @@ class AsyncRay:
 
     def close(self) -> None:
         """End the actors, and the cluster if it is ours."""
-        for actor in self.actors:
-            self.ray.kill(actor)
-        self.actors = []
-        self.cluster.close()
+        self.crew.close()

@@ -1,6 +1,6 @@
-"""The Ray engine: actors host the agents, and the driver starts, watches and gathers.
+"""Rounds on Ray, as the driver sees them: it starts, watches and gathers.
 
-Rows and weights go from actor to actor (`ddol.engines.ray_group`); only data in the driver's memory come from
+Rows and weights go from actor to actor (`ddol.engines.ray.group`); only data in the driver's memory come from
 here. Where an actor is lost, Ray starts another one in its place, on another node if need be. It takes its
 agents from the copy that the next actor holds, and all go on from that moment.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,19 +23,14 @@ from ddol.engines.kernels import COPIES
 from ddol.engines.learner import Learner
 from ddol.engines.processes import SingleProcess
 from ddol.engines.progress import Progress
-from ddol.engines.ray_async import AsyncRay
-from ddol.engines.ray_cluster import Cluster
-from ddol.engines.ray_host import HostJob, HostMoment, Status, actor_class
-from ddol.engines.ray_watch import Watch
+from ddol.engines.ray.crew import LOOK, Crew
+from ddol.engines.ray.host import HostJob, HostMoment, Status
+from ddol.engines.ray.turns import AsyncRay
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, sharing
-from ddol.engines.worker import Snapshots, split
+from ddol.engines.worker import Snapshots
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position
-from ddol.version import __version__
-
-_LOOK = 0.25
-"""Seconds between two looks at the actors."""
 
 
 class ActorsLostError(Exception):
@@ -66,18 +61,15 @@ class Ray:
                 "end or wait; to go on without agents use --schedule async"
             )
         self.algorithm, self.setup = algorithm, setup
-        self.cluster = Cluster(setup.address, setup.workers)
-        self.ray = self.cluster.ray
-        self.workers = min(setup.workers or self.cluster.cores, algorithm.n_agents)
-        self._shares = split(algorithm.n_agents, self.workers)
         self._epoch, self._version = 0, 0
         self._blocks: list[tuple[int, Any, list[int]]] = []
         self.told: int | None = None
         self.shown = 0
         self._failure: EngineError | None = None
-        self.watch = Watch(self._shares)
-        self._job, kind = self.ray.put(HostJob(algorithm, state, setup)), actor_class(self.ray)
-        self.actors = [kind.remote(rank, self.workers, __version__) for rank in range(self.workers)]
+        self.crew = Crew(HostJob(algorithm, state, setup))
+        self.ray, self.actors, self.watch = self.crew.ray, self.crew.actors, self.crew.watch
+        self.workers = self.crew.size
+        self._ready, self._told_start = time.perf_counter(), False
         try:
             self._surviving(lambda: self._begin(0), lambda *moment: None)
         except BaseException:
@@ -124,15 +116,39 @@ class Ray:
             Called a few times a second meanwhile.
         """
         shared = self.ray.put(feed)
+        before = time.perf_counter() - self._ready
+
+        def look_and_tell() -> None:
+            self._tell_start(before)
+            self._answer_wishes()
+            look()
 
         def go_on() -> None:
-            self._together(lambda actor: actor.follow.remote(shared, position), look)
+            self._together(lambda actor: actor.follow.remote(shared, position), look_and_tell)
 
         def go_back(version: int, then: Position | None) -> None:
             nonlocal position
             position = then if version else position
 
         self._surviving(go_on, go_back)
+        self.watch.look(self._statuses())
+        self._tell_start(before)
+
+    def _tell_start(self, before: float) -> None:
+        """Say once how long it took until everybody had examples, of which so long before they were asked."""
+        first = [status.first for status in self.watch.statuses if status.first is not None]
+        if not self._told_start and len(first) == self.workers:
+            self.crew.say_start(before + max(first))
+            self._told_start = True
+
+    def _answer_wishes(self) -> None:
+        """Whoever wants another number of actors is told that rounds keep theirs."""
+        for status in self.watch.statuses:
+            if status.wished is not None:
+                self.actors[status.rank].answer.remote(
+                    f"{self.crew.name} plays rounds, whose actors stay; stop it, and go on with --resume and "
+                    f"--workers {status.wished}, or use --schedule async"
+                )
 
     def state(self) -> State:
         """The state of all agents, in memory of its own; while actors play, at the moment told last."""
@@ -152,22 +168,19 @@ class Ray:
 
     def close(self) -> None:
         """End the actors, and the cluster if it is ours."""
-        for actor in self.actors:
-            self.ray.kill(actor)
-        self.actors = []
-        self.cluster.close()
+        self.crew.close()
 
     # The run as it stands.
 
     def _statuses(self) -> list[Status]:
         """What every actor tells, of those that answer at once."""
         asked = [actor.status.remote() for actor in self.actors]
-        ready, _ = self.ray.wait(asked, num_returns=len(asked), timeout=_LOOK)
+        ready, _ = self.ray.wait(asked, num_returns=len(asked), timeout=LOOK)
         found = []
         for each in ready:
             try:
                 found.append(self.ray.get(each))
-            except self._lost:
+            except self.crew.lost:
                 continue
         return found
 
@@ -192,7 +205,7 @@ class Ray:
         return sharing(self.algorithm) != COPIES
 
     def _joined(self, parts: list[State]) -> State:
-        return joined_parts(parts, self._shares, self._shared)
+        return joined_parts(parts, self.crew.shares, self._shared)
 
     def _asked(self, method: str, *arguments: Any) -> list[Any]:
         if self._failure is not None:
@@ -202,11 +215,6 @@ class Ray:
         )
 
     # Losing actors.
-
-    @cached_property
-    def _lost(self) -> tuple[type[Exception], ...]:
-        errors = self.ray.exceptions
-        return (errors.RayActorError, errors.WorkerCrashedError, errors.OwnerDiedError)
 
     def _surviving(self, work: Callable[[], Any], go_back: Callable[..., None]) -> Any:
         """Do some work, from a common moment again if an actor is lost meanwhile."""
@@ -235,7 +243,7 @@ class Ray:
         failure: BaseException | None = None
         while pending:
             try:
-                ready, _ = self.ray.wait(list(pending), num_returns=len(pending), timeout=_LOOK)
+                ready, _ = self.ray.wait(list(pending), num_returns=len(pending), timeout=LOOK)
                 for each in ready:
                     rank = pending.pop(each)
                     answers[rank] = self._answer(each, rank)
@@ -262,9 +270,9 @@ class Ray:
             found = self.ray.get(future)
         except self.ray.exceptions.RayTaskError as error:
             # It is well, and its work was not; or somebody it asked was lost.
-            lost = isinstance(error.cause, self._lost)
+            lost = isinstance(error.cause, self.crew.lost)
             return ActorsLostError() if lost else error.cause
-        except self._lost:
+        except self.crew.lost:
             return ActorsLostError([rank])
         return ActorsLostError() if found is None else found  # it stopped for another's sake
 
@@ -286,30 +294,26 @@ class Ray:
 
     def _versions(self) -> list[set[int]]:
         """Versions that there are of every actor's agents, when all of them answer again."""
-        since = time.monotonic()
+        n = self.workers
         found: dict[int, tuple[set[int], set[int]]] = {}
-        while len(found) < len(self.actors):
+        while len(found) < n:
+            self.crew.wait_for([rank for rank in range(n) if rank not in found])
             asked = {
                 actor.versions.remote(): rank
                 for rank, actor in enumerate(self.actors)
                 if rank not in found
             }
-            ready, _ = self.ray.wait(list(asked), num_returns=len(asked), timeout=1.0)
-            for each in ready:
-                answer = self._answer(each, asked[each])
+            for each, rank in asked.items():
+                answer = self._answer(each, rank)
                 if isinstance(answer, tuple):
-                    found[asked[each]] = answer
-            missing = [rank for rank in range(len(self.actors)) if rank not in found]
-            self.watch.waits_for_start(missing, time.monotonic() - since)
-            time.sleep(_LOOK if missing else 0.0)
-        n = len(found)
+                    found[rank] = answer
         return [found[rank][0] or found[(rank + 1) % n][1] for rank in range(n)]
 
     def _begin(self, version: int) -> Position | None:
         self._epoch, self._version = self._epoch + 1, version
         handles = self.actors
         positions = self._together(
-            lambda a: a.begin.remote(self._job, self._epoch, handles, version)
+            lambda a: a.begin.remote(self.crew.job, self._epoch, handles, version)
         )
         return positions[0][0]
 
@@ -333,11 +337,6 @@ class Actors(SingleProcess):
         if learner.setup.schedule.plays_events:
             _follow_turns(learner)
             return
-        if learner.history.log is not None:
-            raise EngineError(
-                "rounds on Ray are seen whole by no process, so that none can record them; record them with "
-                "the engine local, where they are the same, or use --schedule async"
-            )
         engine = learner.engine
         if engine is None:
             engine = learner.engine = Ray(learner.algorithm, learner.start, learner.setup)
@@ -345,6 +344,8 @@ class Actors(SingleProcess):
         with learner.timing():
             engine.follow(learner.feed, learner.position, lambda: _tell(learner, engine))
             _take_over(learner, engine.past())
+            if learner.history.log is not None:
+                learner.history.log.fill(engine.counters().examples, learner.feed.passes)
             if learner.on_progress is not None:
                 learner.on_progress(engine.progress())
 
@@ -356,9 +357,9 @@ def _follow_turns(learner: Learner) -> None:
             "found streams that do not say how many features they have, expected to know it before "
             "messages are sent; use --features n (n_features=)"
         )
+    engine = learner.opened(0)
+    assert isinstance(engine, AsyncRay)
     with learner.timing():
-        engine = learner.opened(0)
-        assert isinstance(engine, AsyncRay)
         engine.follow(learner.feed, learner.look)
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 
-from ddol.engines.ray_host import Status
+from ddol.engines.ray.host import Status
 
 _LEAST = 3.0
 """Seconds before a wait is worth a line."""
+
+_START = 10.0
+"""The same before an actor is there at all."""
 
 _TIMES = 10.0
 """So many times the longest wait that ended well is worth one, too."""
@@ -67,7 +70,7 @@ class Watch:
 
     def waits_for_start(self, ranks: Sequence[int], seconds: float) -> None:
         """Say which actors have not answered yet, at growing intervals."""
-        if seconds > self._next.setdefault(-1, self.deadline):
+        if seconds > self._next.setdefault(-1, max(_START, self.deadline)):
             who = ", ".join(self.named(rank) for rank in ranks[:4]) + (
                 "…" if len(ranks) > 4 else ""
             )
