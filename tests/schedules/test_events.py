@@ -66,7 +66,7 @@ IMPOSSIBLE = {
     "no message of agent 3 at that place before": [receive(0, 3, 5)],
     "happens to an agent that is absent": [leave(1), predict(1, 0)],
     "does not say with whom": [Event(3, 0)],
-    "is of kind 9, expected 0 to 8": [Event(9, 0)],
+    "is of kind 11, expected 0 to 10": [Event(11, 0)],
     "time that is not finite": [predict(0, 0, np.inf)],
 }
 
@@ -129,7 +129,7 @@ BROKEN = {
     "`row` is missing": _arrays(row=None),
     "`kind` is int64 with shape": _arrays(kind=np.zeros(2, np.int64)),
     "equally long, found kind 3, agent 2": _arrays(kind=np.zeros(3, np.int8)),
-    "`kind` of event 1 is 9": _arrays(kind=np.array([0, 9], np.int8)),
+    "`kind` of event 1 is 11": _arrays(kind=np.array([0, 11], np.int8)),
     "`agent` of event 0 is -1": _arrays(agent=np.array([-1, 0], np.int32)),
     "`row` of event 1 is -2": _arrays(row=np.array([0, -2])),
     "`time` of event 1 is nan": _arrays(time=np.array([0.0, np.nan])),
