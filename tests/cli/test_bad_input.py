@@ -102,8 +102,8 @@ def test_three_classes_for_a_binary_algorithm(ddol, tmp_path, text_of):
 
 def test_a_third_label_that_appears_late(ddol, tmp_path, text_of):
     path = tmp_path / "late.libsvm"
-    path.write_text(text_of(60_000, d=8, labels=(1, 2)) + "3 1:1\n")
-    check_refused(ddol("train", path, "-q"), "late.libsvm:60001", 2)
+    path.write_text(text_of(60_000, d=8, labels=(1, 2)) * 2 + "3 1:1\n")
+    check_refused(ddol("train", path, "-q"), "late.libsvm:120001", 2)
     assert ddol("train", path, "-q", "--labels", "1,2,3").exit_code == 0
 
 

@@ -66,8 +66,10 @@ BAD = {
     "`speed` must be positive": ("--speed", "0"),
     "no-such.npz": ("--replay", "no-such.npz"),
     "one example a turn, --batch is 2": ("--schedule", "async", "--batch", 2),
-    "--checkpoint keeps rounds": ("--schedule", "async", "--checkpoint", "folder"),
-}
+    "runs a schedule in real time": (
+        "--schedule", "async", "--engine", "threads", "--checkpoint", "folder",
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("why", BAD)
