@@ -331,7 +331,7 @@ class Classifier(base.MiniBatchClassifier):
         if not self.classes:
             return [None] * len(examples)
         labels = list(self.classes)
-        return [labels[k] for k in self._scores(examples, agent).argmax(axis=1)]
+        return [labels[k] for k in self._scores(examples, agent).argmax(axis=1).tolist()]
 
 
 class Regressor(base.MiniBatchRegressor):

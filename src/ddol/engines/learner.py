@@ -107,7 +107,8 @@ class Learner:
                 room = np.full((len(block.rows), self.algorithm.outputs), np.nan)
                 block = replace(block, scores=room)
             for lo, hi in self._pieces(before, block.n_rounds):
-                piece = replace(block, table=block.table[lo:hi])
+                whole = hi - lo == block.n_rounds
+                piece = block if whole else replace(block, table=block.table[lo:hi])
                 seen = self._play_piece(engine, before + lo, piece)
                 if self.on_predicted is not None:
                     self.on_predicted(piece)

@@ -78,6 +78,12 @@ class State:
         """Rounds played so far."""
         return self.t - 1
 
+    def after(self, rounds: int, pending: Block | None) -> State:
+        """The state so many rounds later, where its arrays were written to; `replace` would take long."""
+        later = object.__new__(State)
+        later.__dict__.update(self.__dict__, t=self.t + rounds, pending=pending)
+        return later
+
     def copy(self) -> State:
         """The same value in memory of its own."""
         arrays: dict[str, Any] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -118,7 +118,7 @@ class KernelWorker:
             )
         self._parts: dict[bool, np.ndarray] = {}
         self._workers: dict[bool, tuple[Entry, bytes]] = {}
-        self._places: dict[int, tuple[Rows, dict[str, int]]] = {}
+        self._places: dict[int, tuple[Rows, dict[str, int], bytes]] = {}
         self.adopt(state)
 
     def adopt(self, state: State) -> None:
@@ -297,7 +297,7 @@ class KernelWorker:
         rows, predicted, learned, pending = with_pending(state, block)
         rows = rows.widen(state.n_features)
         status = self.play(rows, predicted, learned, state.t, after, scores_at(block, rows))
-        self.state = replace(state, t=state.t + len(predicted), pending=pending)
+        self.state = state.after(len(predicted), pending)
         return status
 
     def play(
@@ -314,20 +314,30 @@ class KernelWorker:
         What is seen when as many rounds are played as `after` says is kept in `snapshots`. At the address
         `scores`, if there is one, the scores of the rows are written.
         """
-        n, agents = len(after), self.partition.agents
-        metrics = np.empty((n, 2))
-        metrics[:] = 0.0, np.nan
-        self.snapshots = Snapshots(np.array(after, np.int64), np.empty((n, agents, 4)), metrics)
+        n = len(after)
+        self.snapshots = self._room(after) if n else self._no_room
         if not len(predicted):  # somebody looks, whatever kind of rows there were
             return max((self._look(self._any_worker(), place) for place in range(n)), default=0)
         for lo, hi in self._pieces(len(predicted)):
             matrices = self.fixed_matrices or self._matrices(list(range(t + lo, t + hi)))
-            seen = predicted[lo:hi]
-            told = seen if learned is predicted else learned[lo:hi]
+            seen, told = (
+                table if hi - lo == len(table) else table[lo:hi] for table in (predicted, learned)
+            )
             status = self._play(rows, seen, told, t + lo, matrices, lo, scores)
             if status != 0:
                 return status
         return 0
+
+    def _room(self, after: Sequence[int]) -> Snapshots:
+        """Where to write what is seen after some rounds."""
+        n, agents = len(after), self.partition.agents
+        metrics = np.empty((n, 2))
+        metrics[:] = 0.0, np.nan
+        return Snapshots(np.array(after, np.int64), np.empty((n, agents, 4)), metrics)
+
+    @cached_property
+    def _no_room(self) -> Snapshots:
+        return self._room(())
 
     def _play(
         self,
@@ -399,7 +409,7 @@ class KernelWorker:
         """Uniform numbers for the draws of the rounds t, …: a function of seed, agent and round."""
         batch = self.algorithm.batch
         if not self.algorithm.draws:
-            return np.empty((0, 0, 0))
+            return _NO_CHANCES
         drawn = np.empty((rounds, self.partition.agents, batch))
         for a in range(self.partition.agents):
             bits = np.random.PCG64(
@@ -420,7 +430,8 @@ class KernelWorker:
         """Scores (n, outputs) of rows by one copy, as it would predict them now."""
         rows = rows.widen(self.state.n_features)
         out = np.empty((len(rows), self.algorithm.outputs))
-        examples = packed(_NO_ROUNDS._replace(**self._addresses_of(rows)))
+        self._addresses_of(rows)
+        examples = self._places[id(rows)][2]
         parts, worker = self._compiled(rows.dense), self._any_worker(rows.dense)
         if parts[places.SCORE_UNSEEN] == 0:
             found = self.loops.addresses(rows.dense, {"score_unseen"}, ())
@@ -435,7 +446,9 @@ class KernelWorker:
             if len(self._places) >= _MOST_PLACES or rows.nbytes > _LARGE:
                 self._places.clear()  # large ones must not be kept in memory
             ones = {"ones": int(rows.intercept)}
-            found = self._places[id(rows)] = rows, addresses(rows) | ones
+            places_of = addresses(rows) | ones
+            alone = packed(_NO_ROUNDS._replace(**places_of))
+            found = self._places[id(rows)] = rows, places_of, alone
             if self.workspace.begin(rows):
                 self._workers.clear()
         return found[1]
@@ -450,6 +463,7 @@ class KernelWorker:
 
 
 _MOST_PLACES, _LARGE = 64, 1 << 16
+_NO_CHANCES = np.empty((0, 0, 0))
 _NO_ROUNDS = Examples(**dict.fromkeys(Examples._fields, 0))
 
 

@@ -45,7 +45,7 @@ class DictColumns:
         self._width = 0
         self._room = no_rows()
         self._shorter: dict[int, Rows] = {}
-        self._last: tuple[dict, np.ndarray, np.ndarray, bool] | None = None
+        self._last: tuple[dict, Rows, bool] | None = None
 
     @property
     def n_columns(self) -> int:
@@ -76,7 +76,7 @@ class DictColumns:
         A single row is good until the next one is asked for.
         """
         if len(examples) == 1 and weight is None:
-            return self._one_row(*self._last_pairs(examples[0], learn), answers[0])
+            return self._last_row(examples[0], learn, answers[0])
         pairs = [self._pairs(example, learn)[:2] for example in examples]
         return Rows(
             data=np.concatenate([values for _, values in pairs]),
@@ -87,64 +87,56 @@ class DictColumns:
             weight=_NO_WEIGHT if weight is None else weight,
         )
 
-    def _one_row(self, columns: np.ndarray, values: np.ndarray, answer: float) -> Rows:
+    def _last_row(self, example: Mapping, learn: bool, answer: float) -> Rows:
+        """One example, which is mostly predicted and then learned from."""
+        last = self._last
+        if last is None or last[0] != example or (learn and not last[2]):
+            columns, values, all_known = self._pairs(example, learn)
+            row = self._one_row(columns, values)
+            last = self._last = dict(example), row, all_known or learn
+        last[1].y[0] = answer
+        return last[1]
+
+    def _one_row(self, columns: np.ndarray, values: np.ndarray) -> Rows:
         """One row in the memory of the last: of each length the same object, whose addresses are known."""
-        n = len(columns)
-        if self._width != self.n_columns or n > len(self._room.data):
-            size, self._width = max(64, 2 * n), self.n_columns
+        n, width = len(columns), self.n_columns
+        if self._width != width or n > len(self._room.data):
+            size, self._width = max(64, 2 * n), width
             room = np.empty(size), np.empty(size, np.uint32), np.zeros(2, np.int64)
-            self._room = Rows(*room, self._width, np.empty(1), _NO_WEIGHT)
+            self._room = Rows(*room, width, np.empty(1), _NO_WEIGHT)
             self._shorter = {}
         if n not in self._shorter:
             whole = self._room
             self._shorter[n] = replace(whole, data=whole.data[:n], indices=whole.indices[:n])
         row = self._shorter[n]
         row.data[:], row.indices[:] = values, columns
-        row.indptr[1], row.y[0] = n, answer
+        row.indptr[1] = n
         return row
-
-    def _last_pairs(self, example: Mapping, learn: bool) -> tuple[np.ndarray, np.ndarray]:
-        """The same for one example, which is mostly predicted and then learned from."""
-        last = self._last
-        if last is None or last[0] != example or (learn and not last[3]):
-            columns, values, all_known = self._pairs(example, learn)
-            last = self._last = dict(example), columns, values, all_known or learn
-        return last[1], last[2]
 
     def _pairs(self, example: Mapping, learn: bool) -> tuple[np.ndarray, np.ndarray, bool]:
         """Columns, which rise, values, and whether all names were known."""
-        features = _features(example)
-        all_known = self._places.keys() >= features.keys()
-        if not all_known:
-            all_known = self._find([name for name in features if name not in self._places], learn)
-        if not all_known:
-            for name, value in features.items():
-                self._number(name, value)
-            features = {name: features[name] for name in features if name in self._places}
-        columns = np.array([INTERCEPT, *map(self._places.__getitem__, features)], np.uint32)
+        features, places, all_known = _features(example), self._places, True
         try:
-            values = np.array([1.0, *features.values()], np.float64)
-        except (TypeError, ValueError):
-            values = np.array([math.nan])
-        if not np.isfinite(values).all():
-            for name, value in features.items():
-                self._number(name, value)
-        if self.names.bits is not None:
-            values[1:] *= [*map(self._signs.__getitem__, features)]
+            found = [places[name] for name in features]
+        except KeyError:
+            all_known = self._find([name for name in features if name not in places], learn)
+            if not all_known:
+                _check_numbers(features)
+                features = {name: features[name] for name in features if name in places}
+            found = [places[name] for name in features]
+        try:
+            finite = math.isfinite(sum(features.values()))
+        except TypeError:
+            finite = False
+        if not finite:
+            _check_numbers(features)
+        columns = np.array([INTERCEPT, *found], np.uint32)
+        values = np.array([1.0, *features.values()], np.float64)
+        if self.names.bits is None:
+            order = columns.argsort()
+            return columns[order], values[order], all_known
+        values[1:] *= [*map(self._signs.__getitem__, features)]
         return *_merged(columns, values), all_known
-
-    @staticmethod
-    def _number(name: Hashable, value: Any) -> float:
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = math.nan
-        if not math.isfinite(number):
-            raise ValueError(
-                f"feature {name!r} is {value!r}, expected a finite number, a truth value or text; leave it "
-                "out or impute it"
-            )
-        return number
 
     def _find(self, names: list[Hashable], learn: bool) -> bool:
         """Remember where names stand that have not been asked for before; whether all have a column."""
@@ -159,6 +151,19 @@ class DictColumns:
                 self._places[name] = int(found[code]) + 1
                 self._signs[name] = float(signs[code])
         return bool(found.min() >= 0)
+
+
+def _check_numbers(features: Mapping[Hashable, Any]) -> None:
+    for name, value in features.items():
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise ValueError(
+                f"feature {name!r} is {value!r}, expected a finite number, a truth value or text; leave it "
+                "out or impute it"
+            )
 
 
 def _features(example: Mapping) -> Mapping[Hashable, Any]:
