@@ -34,6 +34,7 @@ from ddol.engines.threads import Threads
 from ddol.presets import dogd
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows
+from ddol.version import __version__
 
 WANTED = 0.9
 """Efficiency that a period is recommended for."""
@@ -173,6 +174,14 @@ class Plan:
         return self.speedup / self.job.workers
 
     @property
+    def best_workers(self) -> int:
+        """How many of the workers play a round in the least time, at the period of the plan."""
+        times = {
+            n: self.job.seconds(self.costs, n, self.period) for n in range(1, self.job.workers + 1)
+        }
+        return min(times, key=lambda n: times[n])
+
+    @property
     def examples_per_second(self) -> float:
         """Of all workers together."""
         seconds = self.job.seconds(self.costs, self.job.workers, self.period)
@@ -196,6 +205,10 @@ class Plan:
             f"{job.n_agents} agents on {job.workers} workers, {job.dim} features: an example takes "
             f"{example:,.0f} ns, an exchange {exchange:,.1f} µs"
         )
+        if self.best_workers < job.workers:
+            lines.append(
+                f"at period {self.period}, {self.best_workers} workers are faster than more"
+            )
         if self.recommended is None:
             lines.append("no period reaches 90 %: give every worker as many agents as the others")
         else:
@@ -224,7 +237,7 @@ def plan(
         See `Workload`.
     period : int, optional
         Rounds between two exchanges; by default the least for 90 % efficiency.
-    engine : "threads" or "mpi"
+    engine : "threads", "mpi" or "ray"
         By what workers exchange, where that is measured.
     latency, bandwidth : float, optional
         Of the network, in seconds and bytes per second, instead of this machine's.
@@ -260,19 +273,19 @@ def measured(engine: str = "mpi", network: tuple[float, float] | None = None) ->
 
     Parameters
     ----------
-    engine : "threads" or "mpi"
+    engine : "threads", "mpi" or "ray"
     network : (latency, bandwidth), optional
         Known, and not measured.
     """
-    if engine not in ("threads", "mpi"):
-        raise ValueError(f"`engine` must be 'threads' or 'mpi', it is {engine!r}")
+    if engine not in _MESSAGES:
+        raise ValueError(f"`engine` must be one of {', '.join(_MESSAGES)}, it is {engine!r}")
     short, long = 16, 2048
     brief, full = _an_example(short), _an_example(long)
     entry = max((full - brief) / (long - short), 1e-12)
     copy = _a_copy(long)
     crowding = _crowding(long) if engine == "threads" else 0.0
     if network is None:
-        small, large = (_threads_messages if engine == "threads" else _mpi_messages)((1, 1 << 16))
+        small, large = _MESSAGES[engine]((1, 1 << 16))
         network = small, 8 * (1 << 16) / max(large - small, 1e-9)
     return Costs(max(brief - short * entry, 1e-9), entry, copy, *network, crowding)
 
@@ -368,6 +381,30 @@ def _time_sums(sizes: list[int]) -> None:
         print(json.dumps(found))
 
 
+def _ray_messages(sizes: tuple[int, ...]) -> list[float]:
+    """Seconds in which two actors of a cluster of this machine give each other some numbers."""
+    from ddol.engines.ray.cluster import Cluster
+    from ddol.engines.ray.host import actor_class
+
+    cluster = Cluster(None, 2)
+    kind, ray = actor_class(cluster.ray), cluster.ray
+    actors = [kind.remote(rank, __version__) for rank in range(2)]
+    try:
+        timed = ray.get([actor.time_exchanges.remote(actors, sizes) for actor in actors])
+    finally:
+        for actor in actors:
+            ray.kill(actor)
+        cluster.close()
+    return [max(both) for both in zip(*timed, strict=True)]
+
+
+_MESSAGES: dict[str, Callable[[tuple[int, ...]], list[float]]] = {
+    "threads": _threads_messages,
+    "mpi": _mpi_messages,
+    "ray": _ray_messages,
+}
+
+
 def figures(found: Plan) -> dict[str, object]:
     """The plan as plain values."""
     numbers = {name: getattr(found, name) for name in ("speedup", "efficiency")}
@@ -376,6 +413,7 @@ def figures(found: Plan) -> dict[str, object]:
         "agents": found.job.n_agents,
         "period": found.period,
         "recommended_period": found.recommended,
+        "recommended_workers": found.best_workers,
         **numbers,
         "examples_per_second": found.examples_per_second,
         "costs": asdict(found.costs),

@@ -51,8 +51,8 @@ def test_what_cannot_be_planned():
         Workload(dim=3, workers=0)
     with pytest.raises(ValueError, match="at least as many as workers"):
         Workload(dim=3, workers=8, agents=4)
-    with pytest.raises(ValueError, match="'threads' or 'mpi'"):
-        measured("ray")
+    with pytest.raises(ValueError, match="one of threads, mpi, ray"):
+        measured("smoke signals")
 
 
 def test_the_table_and_the_figures_say_the_same():
@@ -68,3 +68,11 @@ def test_measured_costs_are_those_of_a_computer():
     assert 1e-10 < costs.example + 50 * costs.entry < 1e-4
     assert 1e-9 <= costs.latency < 1.0
     assert costs.bandwidth > 1e6
+
+
+def test_a_slow_call_asks_for_a_long_period_and_few_workers():
+    costs = Costs(20e-9, 0.7e-9, 1e-9, latency=1e-3, bandwidth=1e9)
+    found = plan(54, 4, costs=costs, agents=64)
+    assert found.recommended >= 4096
+    assert found.best_workers == 4
+    assert plan(54, 4, 1, costs=costs, agents=64).best_workers == 1

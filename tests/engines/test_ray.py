@@ -19,6 +19,7 @@ from ddol.engines.errors import EngineError
 from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
 from ddol.engines.ray import cluster as ray_cluster
+from ddol.engines.ray import crew
 from ddol.engines.ray.host import Host, Status
 from ddol.engines.ray.mailbox import Mailbox, StaleError
 from ddol.engines.ray.rounds import Ray
@@ -191,6 +192,32 @@ def test_what_cannot_be_is_refused_in_one_line(options, message):
 def test_another_version_at_an_actor_is_refused():
     with pytest.raises(RuntimeError, match="expected one version"):
         Host(0, "0.0.0")
+
+
+def test_actors_without_the_package_or_with_another_are_one_line(monkeypatch, tmp_path):
+    (tmp_path / "ddol").mkdir()
+    (tmp_path / "ddol" / "__init__.py").touch()
+    kind = crew.actor_class(ray)
+    elsewhere = kind.options(runtime_env={"env_vars": {"PYTHONPATH": str(tmp_path)}})
+    for made, version, message in (
+        (elsewhere, ddol.__version__, r"an actor has no ddol \(No module named 'ddol.engines'"),
+        (kind, "0.0.0", "found ddol .* and 0.0.0 at the driver, expected one version"),
+    ):
+        monkeypatch.setattr(crew, "__version__", version)
+        monkeypatch.setattr(crew, "actor_class", lambda _, made=made: _Kind(made))
+        with pytest.raises(EngineError, match=message) as found:
+            ddol.run(ddol.dogd(), STREAM, ddol.ring(4), engine="ray", workers=1)
+        assert "\n" not in str(found.value)
+
+
+class _Kind:
+    """A class of actors whose further options are left out."""
+
+    def __init__(self, kind):
+        self.remote = kind.remote
+
+    def options(self, **more):
+        return self
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):

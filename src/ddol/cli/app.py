@@ -289,7 +289,7 @@ def bound(json: bool, **given: Any) -> None:
 @click.option("--batch", metavar="n", type=COUNT, default=1, help="Examples per agent and round.")
 @click.option("--period", metavar="n", type=COUNT, help="Rounds between two exchanges.")
 @click.option("--nnz", metavar="n", type=COUNT, show_default="all", help="Entries of an example.")
-@click.option("--engine", metavar="threads|mpi", default="mpi", help="What is measured.")
+@click.option("--engine", metavar="threads|mpi|ray", default="mpi", help="What is measured.")
 @click.option("--latency", metavar="µs", type=NOT_NEGATIVE, help="Of a message, of your network.")
 @click.option("--bandwidth", metavar="GB/s", type=NOT_NEGATIVE, help="Of your network.")
 @as_json

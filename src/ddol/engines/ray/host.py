@@ -293,6 +293,18 @@ class Host:
             after.hold.remote(start.generation, self.turns.copy())
             self._made = time.monotonic()
 
+    def time_exchanges(self, actors: Sequence[Any], sizes: Sequence[int]) -> list[float]:
+        """Seconds in which all actors give each other so many numbers, of some sizes."""
+        group, found = RayGroup(self.rank, actors, self.mailbox), []
+        for numbers in sizes:
+            values, times = np.zeros(numbers), max(16, min(256, (1 << 20) // numbers))
+            group.gather(values)  # so that all of them are there
+            began = time.perf_counter()
+            for _ in range(times):
+                group.gather(values)
+            found.append((time.perf_counter() - began) / times)
+        return found
+
     # Rounds, by all actors together.
 
     def begin(
