@@ -52,6 +52,7 @@ CONTENTS = {
         "your-own-parts",
         "schedules",
         "asking",
+        "talking",
         "study",
         "live",
         "scaling",

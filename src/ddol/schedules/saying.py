@@ -78,16 +78,14 @@ def _pieces_of_rows(layout: Layout) -> list[int]:
 
 
 def _rounded(how: Compression, new: np.ndarray, had: np.ndarray, places: int) -> np.ndarray:
-    """Single precision; or differences rounded to so many bits, cut where a sign would change."""
+    """Single precision; or differences with so many bits behind the leading one, cut towards 0."""
     if how.kind == "float32":
         info = np.finfo(np.float32)
         size = np.clip(np.abs(new), info.tiny, info.max).astype(np.float32).astype(float)
         return np.where(new == 0.0, new, np.copysign(size, new))
     apart = new - had
     part, exponent = np.frexp(apart)
-    steps, unit = part * 2 ** (places + 1), exponent - places - 1
-    near = np.ldexp(np.copysign(np.floor(np.abs(steps) + 0.5), steps), unit)
-    short = np.where((had + near) * new > 0.0, near, np.ldexp(np.trunc(steps), unit))
+    short = np.ldexp(np.trunc(part * 2 ** (places + 1)), exponent - places - 1)
     largest = exponent[apart != 0.0].max(initial=-10_000)
     lost = (exponent < largest - 14) | (np.abs(apart) < np.finfo(float).tiny)
     return np.asarray(had + np.where(lost, 0.0, short))

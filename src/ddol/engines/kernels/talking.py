@@ -138,28 +138,24 @@ def _exponent(x):
 
 
 @inner(inlined=True)
-def _approached(own, before, least, mask):
-    """From one number towards another by their difference with few bits, nothing if it is below an exponent.
-
-    The difference is rounded, or cut where rounding would change the sign of what is told.
-    """
-    apart = own - before
-    if _exponent(apart) < least:
-        return before
-    told = before + from_bits((bits(apart) - mask // 2) & mask)
-    return told if told * own > 0.0 else before + from_bits(bits(apart) & mask)
+def _cut(x, least, mask):
+    """A number with its last bits cut off, towards 0; nothing is left of one below the least exponent."""
+    return from_bits(bits(x) & mask) if _exponent(x) >= least else 0.0
 
 
 @inner
 def _code_row(talk, own, before, out, n):
-    """Write n numbers of a row as their receiver will know them; the bytes that it takes."""
+    """Write n numbers of a row as their receiver will know them; the bytes that it takes.
+
+    In 8 bits differences are cut towards 0: what is sent lies between what was sent and what is true.
+    """
     if talk.code == EIGHT_BITS:
         largest = 0
         for d in range(n):
             largest = max(largest, _exponent(own[d] - before[d]))
         least = max(largest - _EXPONENTS + 1, 1)
         for d in range(n):
-            out[d] = _approached(own[d], before[d], least, _THREE_BITS)
+            out[d] = before[d] + _cut(own[d] - before[d], least, _THREE_BITS)
         return n + 2
     for d in range(n):
         out[d] = _single(own[d]) if talk.code == FLOAT32 else own[d]
@@ -172,7 +168,7 @@ def _code_scalars(talk, own, before, out, n):
     if talk.code != EIGHT_BITS:
         return _code_row(talk, own, before, out, n)
     for d in range(n):
-        out[d] = _approached(own[d], before[d], 1, _SEVEN_BITS)
+        out[d] = before[d] + _cut(own[d] - before[d], 1, _SEVEN_BITS)
     return 2 * n
 
 
