@@ -97,6 +97,8 @@ def test_one_agent_alone_has_no_drift():
     for algorithm in (ddol.dogd(l2=0.0, radius=2.0), ddol.dogd(l2=0.3), ddol.doeg(radius=2.0)):
         trace = ddol.run(algorithm, (X, y), 1, schedule="async")
         assert trace.certificate.drift == pytest.approx(0.0, abs=1e-9)
+        rounds = ddol.run(algorithm, (X, y), 1, schedule=Schedule(certificate=True))
+        assert rounds.certificate.total == pytest.approx(trace.certificate.total)
 
 
 def test_drift_is_that_of_its_definition():

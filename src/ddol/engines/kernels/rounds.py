@@ -127,6 +127,8 @@ def _play_alone(worker, examples, lo, hi, plain):
         if not plain and part(worker, FINISH) != 0:
             now = np.float64(examples.t + r)
             call_void(part(worker, FINISH), (w, s, p, D, now, eta))
+        if examples.scores != 0:
+            floats(examples.scores)[i] = z
         mistakes += (z >= 0.0) != (y > 0.0)
         seen += 1
         loss += importance * call_float(part(worker, VALUE), (z, y, q)) + unless_finite(z)

@@ -155,6 +155,7 @@ def follow(shadow, agent, scores, slopes, squares, x, index, n):
     sums[PLAYS] += 1.0
     for k in range(shadow.outputs):
         g = slopes[k]
+        drift += scores[k] - scores[k]  # 0, or NaN: without a score there is no certificate
         if g == 0.0 and shadow.l2 == 0.0:
             continue
         w, s = _vector(shadow, k)
