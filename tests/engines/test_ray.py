@@ -116,6 +116,18 @@ def test_blocks_of_the_driver_and_an_estimator():
     np.testing.assert_allclose(spread.fit(X, y).coef_, alone.fit(X, y).coef_, atol=1e-9)
 
 
+def test_partitions_of_frames_are_streams():
+    from ray.data import from_pandas
+
+    pandas = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).standard_normal((400, 3))
+    frame = pandas.DataFrame(X, columns=list("abc")).assign(y=(X[:, 0] > 0).astype(int))
+    halves = [frame[:200], frame[200:]]
+    trace = ddol.run(ddol.dogd(l2=0.0), from_pandas(halves), ddol.complete(2))
+    assert trace.state.examples.tolist() == [200, 200]
+    assert trace.error < 0.1
+
+
 def kill_when(engine: Ray, rank: int, seconds: float) -> None:
     def kill() -> None:
         time.sleep(seconds)
