@@ -79,6 +79,11 @@ def test_rows_that_are_not_finite_leave_the_model_as_it_was(made, found, monkeyp
         model.fit(made(spoiled), Y)
 
 
+def test_answers_are_asked_for_within_the_budget():
+    model = DDOLClassifier(query=0.2, passes=1, random_state=0).fit(X, Y)
+    assert 0 < model.trace_.labels <= 0.2 * len(X) + 1 and model.score(X, Y) > 0.7
+
+
 def test_dense_sparse_and_single_precision_agree():
     model = DDOLClassifier(n_agents=3, random_state=0).fit(X, Y)
     for container in (sp.csr_matrix, sp.csr_array, sp.csc_array, sp.coo_array):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import compute_class_weight
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 
@@ -65,6 +66,9 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
     batch, period, delay : int, default=None
         Examples per agent and round (1), rounds between two averages (1), and rounds between a
         prediction and its answer (0).
+    query : float or str, default=None
+        Which answers are asked for, as in `Algorithm`: at most this share of them, ``"b:1"``, …; all by
+        default. ``trace_.labels`` counts them.
     passes : int, default=5
         Passes of `fit` over the rows.
     max_iter : int, default=None
@@ -127,6 +131,7 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         **LinearAgents._parameter_constraints,
         "loss": [StrOptions({*_losses, "log_loss"}), Loss, None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
+        "query": [Interval(Real, 0, 1, closed="right"), str, None],
     }
 
     def __init__(
@@ -149,6 +154,7 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         batch: int | None = None,
         period: int | None = None,
         delay: int | None = None,
+        query: Any = None,
         passes: int = 5,
         max_iter: int | None = None,
         shuffle: bool = True,
@@ -180,6 +186,7 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         self.batch = batch
         self.period = period
         self.delay = delay
+        self.query = query
         self.passes = passes
         self.max_iter = max_iter
         self.shuffle = shuffle

@@ -199,6 +199,7 @@ class LinearAgents(BaseEstimator):
             batch=self.batch,
             period=self.period,
             delay=self.delay,
+            query=getattr(self, "query", None),
             outputs=self._n_outputs(),
             average_iterates=self.average_iterates or None,
         )

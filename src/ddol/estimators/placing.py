@@ -148,6 +148,7 @@ def _parameters(name: str) -> set[str]:
         "delay",
         "outputs",
         "average_iterates",
+        "query",
     }
 
 
