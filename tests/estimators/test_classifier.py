@@ -79,6 +79,14 @@ def test_rows_that_are_not_finite_leave_the_model_as_it_was(made, found, monkeyp
         model.fit(made(spoiled), Y)
 
 
+@pytest.mark.parametrize("made", [np.asarray, sp.csr_matrix])
+def test_a_model_whose_answers_are_late_goes_on_after_it_was_kept(made):
+    whole = DDOLClassifier(delay=3, n_agents=2, random_state=0)
+    whole.partial_fit(made(X), Y, classes=[0, 1])
+    first = clone(whole).partial_fit(made(X[:101]), Y[:101], classes=[0, 1])
+    same(pickle.loads(pickle.dumps(first)).partial_fit(made(X[101:]), Y[101:]), whole)
+
+
 def test_answers_are_asked_for_within_the_budget():
     model = DDOLClassifier(query=0.2, passes=1, random_state=0).fit(X, Y)
     assert 0 < model.trace_.labels <= 0.2 * len(X) + 1 and model.score(X, Y) > 0.7

@@ -138,7 +138,7 @@ def check_rows(rows: Rows, most_features: int, where: str) -> None:
         )
     n = len(rows.y)
     weight = n if len(rows.weight) else 0
-    values = n * rows.n_features if rows.dense else rows.data.size
+    values = n * rows.n_stored if rows.dense else rows.data.size
     arrays = {name: getattr(rows, name) for name in ("data", "indices", "indptr", "y", "weight")}
     expected = {
         "data": Expected("float64", (values,)),
@@ -151,8 +151,8 @@ def check_rows(rows: Rows, most_features: int, where: str) -> None:
     if rows.dense:
         return
     rising = rows.indptr[0] == 0 and rows.indptr[-1] == values and np.all(np.diff(rows.indptr) >= 0)
-    if not rising or (values and rows.indices.max() >= rows.n_features):
+    if not rising or (values and rows.indices.max() >= rows.n_stored):
         raise DataError(
             f"{where}: found rows or columns outside of their range, expected columns below "
-            f"{rows.n_features}"
+            f"{rows.n_stored}"
         )
