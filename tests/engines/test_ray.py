@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -335,48 +334,6 @@ def test_recorded_rounds_play_again():
         for name in ("kind", "agent", "peer", "row"):
             mine, theirs = (getattr(trace.events, name) for trace in (happened, alone))
             np.testing.assert_array_equal(mine, theirs)
-
-
-def rows_until(flag, rng, first, n):
-    """Rows that come slowly until a file is there."""
-    if not Path(flag).exists():
-        time.sleep(0.1)
-    return rows_of(rng, first, n)
-
-
-@pytest.mark.parametrize(
-    ("one_file", "staleness"), [(True, None), (False, 2)],
-    ids=["one stream", "a stream each, of bounded staleness"],
-)  # fmt: skip
-def test_agents_move_to_more_and_to_fewer_actors(one_file, staleness, tmp_path, capfd):
-    """What happened plays again to the bit, though agents were hosted by others in between."""
-    algorithm = ddol.dogd().on(ddol.ring(4), period=64, delay=1)
-    rows, n = partial(rows_until, str(tmp_path / "moved")), 4 if one_file else 1
-    streams = [SyntheticStream(rows, n * 100_000, 6, seed=k, block=n * 512) for k in range(4)]
-    feed = Feed(streams[:1] if one_file else streams)
-    schedule = Schedule("async", staleness=staleness, record=True)
-    learner = Learner(algorithm, Setup("ray", 2, schedule=schedule))
-    learner.feed = feed
-    engine, wishes = learner.opened(0), []
-
-    def look(progress):
-        for wish, before in ((3, 2), (1, 3)):
-            if wish not in wishes and engine.workers == before:
-                wishes.append(wish)
-                engine.actors[0].wish.remote(wish)
-        if wishes == [3, 1] and engine.workers == 1:
-            (tmp_path / "moved").touch()
-
-    learner.on_progress = look
-    learner.follow(feed)
-    happened = learner.trace()
-    learner.close()
-    said = capfd.readouterr().err
-    assert "goes on with 3 actors" in said and "goes on with 1 actors" in said
-    assert happened.state.examples.tolist() == [100_000] * 4
-    again = ddol.run(algorithm, feed.streams, replay=happened.events, n_features=6)
-    assert again.mistakes.tolist() == happened.mistakes.tolist()
-    np.testing.assert_array_equal(again.weights, happened.weights)
 
 
 def asynchronous(on_lost):

@@ -113,7 +113,7 @@ def asking_of(query: Asking | float | str | None) -> Asking | None:
     Examples
     --------
     >>> asking_of("0.2")
-    Asking(kind='budget', b=1.0, share=0.2, unbiased=False)
+    Asking(kind='budget', b=1.0, share=0.2, unbiased=False, sure=inf)
     >>> asking_of("b:1").kind, asking_of(1.0)
     ('margin', None)
     """

@@ -1,0 +1,79 @@
+"""Actors that come and go while a job runs: agents move, and nothing is lost.
+
+A cluster of its own: what other tests leave behind until Ray has noticed it must not take the cores.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ddol
+from ddol.engines.feed import Feed
+from ddol.engines.learner import Learner
+from ddol.engines.setup import Setup
+from ddol.schedules.schedule import Schedule
+from ddol.streams.rows import Rows
+from ddol.streams.synthetic import SyntheticStream
+
+ray = pytest.importorskip("ray")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    ray.init(
+        num_cpus=4, include_dashboard=False, object_store_memory=200 << 20, log_to_driver=False
+    )
+    yield
+    ray.shutdown()
+
+
+def rows_of(rng, n):
+    X = rng.standard_normal((n, 6))
+    return Rows.from_dense(X, np.where(X @ np.arange(1.0, 7.0) >= 0, 1.0, -1.0))
+
+
+def rows_until(flag, rng, first, n):
+    """Rows that come slowly until a file is there."""
+    if not Path(flag).exists():
+        time.sleep(0.1)
+    return rows_of(rng, n)
+
+
+@pytest.mark.parametrize(
+    ("one_file", "staleness"), [(True, None), (False, 2)],
+    ids=["one stream", "a stream each, of bounded staleness"],
+)  # fmt: skip
+def test_agents_move_to_more_and_to_fewer_actors(one_file, staleness, tmp_path, capfd):
+    """What happened plays again to the bit, though agents were hosted by others in between."""
+    algorithm = ddol.dogd().on(ddol.ring(4), period=64, delay=1)
+    rows, n = partial(rows_until, str(tmp_path / "moved")), 4 if one_file else 1
+    streams = [SyntheticStream(rows, n * 100_000, 6, seed=k, block=n * 512) for k in range(4)]
+    feed = Feed(streams[:1] if one_file else streams)
+    schedule = Schedule("async", staleness=staleness, record=True)
+    learner = Learner(algorithm, Setup("ray", 2, schedule=schedule))
+    learner.feed = feed
+    engine, wishes = learner.opened(0), []
+
+    def look(progress):
+        for wish, before in ((3, 2), (1, 3)):
+            if wish not in wishes and engine.workers == before:
+                wishes.append(wish)
+                engine.actors[0].wish.remote(wish)
+        if wishes == [3, 1] and engine.workers == 1:
+            (tmp_path / "moved").touch()
+
+    learner.on_progress = look
+    learner.follow(feed)
+    happened = learner.trace()
+    learner.close()
+    said = capfd.readouterr().err
+    assert "goes on with 3 actors" in said and "goes on with 1 actors" in said
+    assert happened.state.examples.tolist() == [100_000] * 4
+    again = ddol.run(algorithm, feed.streams, replay=happened.events, n_features=6)
+    assert again.mistakes.tolist() == happened.mistakes.tolist()
+    np.testing.assert_array_equal(again.weights, happened.weights)
