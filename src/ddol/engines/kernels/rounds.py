@@ -106,7 +106,8 @@ def _play_alone(worker, examples, lo, hi, plain):
                 begin_row(worker, examples, integers(examples.predicted)[begun], begun & 1)
         if r + AHEAD < examples.rounds:
             ahead = integers(examples.predicted + 8 * r)
-            if ahead[AHEAD] != i + AHEAD:  # else the processor guesses it
+            # The processor guesses which sparse row comes next, but fetches too little of a dense one.
+            if examples.indptr == 0 or ahead[AHEAD] != i + AHEAD:
                 fetch(worker, examples, ahead[AHEAD], True)
                 fetch_place(examples, ahead[min(2 * AHEAD, examples.rounds - 1 - r)])
         if not plain and rules.l2 > 0.0:
