@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.ray_streams import rows_of, slow_rows, small_cluster
 
 import ddol
 from ddol.engines.errors import EngineError
@@ -25,7 +26,6 @@ from ddol.engines.ray.rounds import Ray
 from ddol.engines.ray.watch import Watch
 from ddol.engines.setup import Setup
 from ddol.schedules.schedule import Schedule
-from ddol.streams.rows import Rows
 from ddol.streams.synthetic import SyntheticStream
 
 ray = pytest.importorskip("ray")
@@ -33,21 +33,8 @@ ray = pytest.importorskip("ray")
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
-    ray.init(
-        num_cpus=4, include_dashboard=False, object_store_memory=200 << 20, log_to_driver=False
-    )
-    yield
-    ray.shutdown()
-
-
-def rows_of(rng, first, n):
-    X = rng.standard_normal((n, 6))
-    return Rows.from_dense(X, np.where(X @ np.arange(1.0, 7.0) >= 0, 1.0, -1.0))
-
-
-def slow_rows(rng, first, n):
-    time.sleep(0.02)
-    return rows_of(rng, first, n)
+    with small_cluster():
+        yield
 
 
 STREAM = SyntheticStream(rows_of, 4000, 6, seed=3)

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.ray_streams import rows_of, slow_rows
 
 import ddol
 from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
 from ddol.engines.setup import Setup
-from ddol.streams.rows import Rows
 from ddol.streams.synthetic import SyntheticStream
 
 ray = pytest.importorskip("ray")
-
-
-def rows_of(rng, first, n):
-    X = rng.standard_normal((n, 6))
-    return Rows.from_dense(X, np.where(X @ np.arange(1.0, 7.0) >= 0, 1.0, -1.0))
-
-
-def slow_rows(rng, first, n):
-    import time
-
-    time.sleep(0.02)
-    return rows_of(rng, first, n)
 
 
 @pytest.fixture

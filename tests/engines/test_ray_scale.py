@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.ray_streams import rows_of, small_cluster
 
 import ddol
 from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
 from ddol.engines.setup import Setup
 from ddol.schedules.schedule import Schedule
-from ddol.streams.rows import Rows
 from ddol.streams.synthetic import SyntheticStream
 
 ray = pytest.importorskip("ray")
@@ -25,23 +25,15 @@ ray = pytest.importorskip("ray")
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
-    ray.init(
-        num_cpus=4, include_dashboard=False, object_store_memory=200 << 20, log_to_driver=False
-    )
-    yield
-    ray.shutdown()
-
-
-def rows_of(rng, n):
-    X = rng.standard_normal((n, 6))
-    return Rows.from_dense(X, np.where(X @ np.arange(1.0, 7.0) >= 0, 1.0, -1.0))
+    with small_cluster():
+        yield
 
 
 def rows_until(flag, rng, first, n):
     """Rows that come slowly until a file is there."""
     if not Path(flag).exists():
         time.sleep(0.1)
-    return rows_of(rng, n)
+    return rows_of(rng, first, n)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from ddol.checkpoint import read_checkpoint, resume, save_checkpoint, take
 from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
 from ddol.engines.setup import Setup
+from ddol.engines.state import State
 from ddol.model import load, model_of
 from ddol.schedules.events import Events
 from ddol.schedules.recording import load_events, save_events
@@ -143,42 +144,47 @@ def mutated_recordings(first: int, tries: int) -> dict[str, str]:
 
 def crafted_checkpoints(first: int, tries: int) -> dict[str, str]:
     """Checkpoints whose checksum is right and whose arrays have other shapes, types or values."""
-    wrong = {}
     with tempfile.TemporaryDirectory() as folder:
         saved = [read_checkpoint(_checkpoint(Path(folder), a)) for a in ALGORITHMS]
-    names = [f.name for f in fields(saved[0].state) if f.name not in ("pending", "seed", "t")]
-    for number in range(first, first + tries):
-        draw = np.random.default_rng(number)
+
+    def go_on(state: State, number: int, draw: np.random.Generator) -> None:
         k = number % len(ALGORITHMS)
-        state, name = saved[k].state, names[int(draw.integers(len(names)))]
-        state = replace(state, **{name: _other(getattr(state, name), draw)})
         learner = Learner(ALGORITHMS[k], Setup(seed=3))
-        try:
-            resume(learner, replace(saved[k], state=state))
-            learner.follow(Feed([array_stream(X, Y)], block_rounds=5), learner.position)
-            learner.trace()
-        except (DataError, FloatingPointError):
-            continue
-        except Exception as error:
-            wrong[f"{number} {name}"] = f"{type(error).__name__}: {error}"
-    return wrong
+        resume(learner, replace(saved[k], state=state))
+        learner.follow(Feed([array_stream(X, Y)], block_rounds=5), learner.position)
+        learner.trace()
+
+    return _crafted([checkpoint.state for checkpoint in saved], go_on, first, tries)
 
 
 def crafted_event_states(first: int, tries: int) -> dict[str, str]:
     """States with other shapes, types or values, from which a schedule is to go on."""
-    wrong = {}
     algorithm = ddol.dogd(l2=0.1).on(ddol.path(3))
     state = ddol.run(algorithm, (X, Y), schedule="async").state
-    names = [f.name for f in fields(state) if f.name not in ("pending", "seed", "t")]
-    for number in range(first, first + tries):
-        draw = np.random.default_rng(number)
-        name = names[int(draw.integers(len(names)))]
-        other = replace(state, **{name: _other(getattr(state, name), draw)})
+
+    def go_on(other: State, number: int, draw: np.random.Generator) -> None:
         schedule = Schedule(str(draw.choice(["async", "gossip", "push-sum"])))
+        learner = Learner(algorithm, Setup(schedule=schedule), other)
+        learner.follow(Feed([array_stream(X, Y)]))
+        learner.trace()
+
+    return _crafted([state], go_on, first, tries)
+
+
+def _crafted(
+    states: Sequence[State],
+    go_on: Callable[[State, int, np.random.Generator], None],
+    first: int,
+    tries: int,
+) -> dict[str, str]:
+    """Go on from states of which one array is another, each in its turn: what is not one line of ours."""
+    wrong = {}
+    names = [f.name for f in fields(states[0]) if f.name not in ("pending", "seed", "t")]
+    for number in range(first, first + tries):
+        draw, state = np.random.default_rng(number), states[number % len(states)]
+        name = names[int(draw.integers(len(names)))]
         try:
-            learner = Learner(algorithm, Setup(schedule=schedule), other)
-            learner.follow(Feed([array_stream(X, Y)]))
-            learner.trace()
+            go_on(replace(state, **{name: _other(getattr(state, name), draw)}), number, draw)
         except (DataError, FloatingPointError):
             continue
         except Exception as error:

@@ -187,6 +187,18 @@ def test_neighbours_of_another_worker_cannot_be_asked():
         )
 
 
+def test_neighbours_in_other_processes_are_refused_before_any_starts():
+    from ddol.engines.feed import Feed
+    from ddol.engines.registry import open_engine
+    from ddol.engines.setup import Setup
+    from ddol.engines.state import start_state
+
+    algorithm = ddol.dogd().on(ddol.ring(4), query="0.2+neighbours")
+    pytest.importorskip("ray")
+    with pytest.raises(ValueError, match="use the local engine"):
+        open_engine(algorithm, start_state(algorithm, 5), Setup("ray", 2), Feed())
+
+
 def test_events_ask_neighbours_as_rounds_do():
     options = {"query": "0.3+neighbours", "seed": 3}
     alone = ddol.run(ddol.adaptive(), (X, Y), ddol.ring(4), **options)

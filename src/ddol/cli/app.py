@@ -21,7 +21,7 @@ from ddol.cli.flags import (
     on_bad_line,
     zero_based,
 )
-from ddol.cli.options import DataOptions, LearnOptions, RunOptions
+from ddol.cli.options import DataOptions, LearnOptions, RunOptions, part_of
 from ddol.cli.train_command import train
 from ddol.version import __version__
 
@@ -228,15 +228,8 @@ def frontier(against: str, out: str | None, agents: int | None, **given: Any) ->
     several = len(given["data"]) > 1
     given["agents"] = agents or (len(given["data"]) if several else 16)
 
-    data, learn = _part(DataOptions, given), _part(LearnOptions, given)
-    run_frontier(data, learn, _part(RunOptions, given), against, out)
-
-
-def _part(kind: Any, given: dict[str, Any]) -> Any:
-    """Those of the given options that are fields of one kind."""
-    return kind(
-        **{name: value for name, value in given.items() if name in kind.__dataclass_fields__}
-    )
+    data, learn = part_of(DataOptions, given), part_of(LearnOptions, given)
+    run_frontier(data, learn, part_of(RunOptions, given), against, out)
 
 
 @app.command()
@@ -279,7 +272,7 @@ def bound(json: bool, **given: Any) -> None:
     from ddol.cli.bound import Question
     from ddol.cli.bound import bound as run_bound
 
-    run_bound(_part(LearnOptions, given), _part(Question, given), json)
+    run_bound(part_of(LearnOptions, given), part_of(Question, given), json)
 
 
 @app.command()

@@ -76,7 +76,7 @@ def _leave(found: Frontier, run: RunOptions, out: str | None) -> None:
         has_regret = any(row["regret"] == row["regret"] for row in found.rows)
         charts = [found.chart(), *([found.chart("regret")] if has_regret else [])]
         body = [
-            f"<h1>Error against {escape(found.against)}</h1>",
+            f"<h1>{escape(charts[0].title)}</h1>",
             paragraph(f"{len(found.rows)} runs; the line to beat is {found.line}.", "lead"),
             figures([figure(chart) for chart in charts]),
             heading("All runs"),

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ddol.cli.schedule_options import ScheduleOptions
 from ddol.streams.files import read_once
+
+
+def part_of(kind: Any, given: Mapping[str, Any]) -> Any:
+    """Those of the given options that are fields of one kind; others keep their defaults.
+
+    Examples
+    --------
+    >>> part_of(LearnOptions, {"agents": 3, "quiet": True}).agents
+    3
+    """
+    return kind(**{k: v for k, v in given.items() if k in kind.__dataclass_fields__})
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from ddol.cli.flags import (
     option,
     zero_based,
 )
-from ddol.cli.options import DataOptions, LearnOptions, RunOptions, TrainOptions
+from ddol.cli.options import DataOptions, LearnOptions, RunOptions, TrainOptions, part_of
 from ddol.cli.schedule_options import ScheduleOptions, schedule_options
 from ddol.engines.kinds import ENGINES
 
@@ -311,21 +311,17 @@ def train(**given: Any) -> None:
     given["labels"] = _labels(given["labels"])
     given["quiet"] |= _QUIET in given["interactions"]
     given["interactions"] = tuple(map(_pair, filter(_QUIET.__ne__, given["interactions"])))
-    schedule = ScheduleOptions(**_part(ScheduleOptions, given))
+    schedule = part_of(ScheduleOptions, given)
     given["delay"], given["late"] = schedule.whole_delay, schedule.delay_column
     options = TrainOptions(
-        DataOptions(**_part(DataOptions, given)),
-        LearnOptions(**_part(LearnOptions, given)),
-        RunOptions(**_part(RunOptions, given)),
+        part_of(DataOptions, given),
+        part_of(LearnOptions, given),
+        part_of(RunOptions, given),
         schedule,
     )
     from ddol.cli.train import train as run_training
 
     run_training(options)
-
-
-def _part(kind: Any, given: dict[str, Any]) -> dict[str, Any]:
-    return {name: given[name] for name in kind.__dataclass_fields__}
 
 
 def _labels(text: str | None) -> tuple[float | str, ...] | None:

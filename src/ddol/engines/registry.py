@@ -20,6 +20,8 @@ from ddol.schedules.events import Events
 from ddol.streams.rows import Block
 
 _SCORING = ("local", "threads")
+_APART = ("mpi", "ray")
+"""Engines whose agents are in several processes."""
 """Engines that give the scores of single rows back."""
 
 
@@ -110,6 +112,12 @@ def open_engine(algorithm: Algorithm, state: State, setup: Setup, feed: Feed) ->
     """Open the engine that a setup names, at a state, for rounds or for its schedule."""
     kind = engine_named(setup.engine)
     check_start(algorithm, state, setup.schedule.plays_events)
+    asking = algorithm.asking
+    if asking is not None and asking.neighbours and setup.engine_name in _APART:
+        raise ValueError(
+            f"`query` asks neighbours, which needs all agents in one worker, and the engine "
+            f"{setup.engine_name} has several; use the local engine"
+        )
     if not setup.schedule.plays_events:
         if setup.schedule.certificate and setup.engine_name not in _SCORING:
             raise ValueError(

@@ -6,7 +6,6 @@ periods for bytes, asking at random for answers.
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,19 +14,23 @@ from typing import Any
 from ddol.algorithm import Algorithm
 from ddol.engines.run import encoded, run
 from ddol.measure.chart import Chart, Line
-from ddol.measure.frames import frame_of
+from ddol.measure.frames import columns_of, frame_of, write_table
 from ddol.measure.regret import regret
-from ddol.storage import written_beside
 from ddol.streams.stream import Stream
 from ddol.trace import Trace
 
 BYTES, LABELS = "bytes", "labels"
 AGAINST = (BYTES, LABELS)
-SAME = 0.001
-"""Errors that lie less than this apart count as the same."""
+SAME = {"error": 0.001, "mean_loss": 0.01}
+"""What counts as the same: errors this far apart, or mean losses that differ by this share."""
 
 _MOST_ROWS = 2_000
 _COLUMNS = {BYTES: "bytes_sent", LABELS: "labels"}
+_LABELS = {
+    "error": ("Error", "mistakes, %"),
+    "mean_loss": ("Mean loss", "mean loss"),
+    "regret": ("Regret", "regret of all agents together"),
+}
 _WORDS = {BYTES: "bytes sent by all agents", LABELS: "answers asked for"}
 
 
@@ -102,23 +105,27 @@ class Frontier:
         (NaN where there is none).
     line : str
         The policy that is the line to beat.
+    measure : "error" or "mean_loss"
+        By what runs are compared: the share of mistakes, or, where answers are numbers, the loss.
     """
 
     against: str
     rows: list[dict[str, Any]]
     line: str
+    measure: str = "error"
 
-    def chart(self, what: str = "error") -> Chart:
-        """Error in %, or ``"regret"`` of all agents together, against the price."""
-        if what not in ("error", "regret"):
-            raise ValueError(f"no chart of {what!r}; use error or regret")
+    def chart(self, what: str | None = None) -> Chart:
+        """What runs are compared by, or ``"regret"`` of all agents together, against the price."""
+        what = self.measure if what is None else what
+        if what not in _LABELS:
+            raise ValueError(f"no chart of {what!r}; use one of {', '.join(_LABELS)}")
         names = list(dict.fromkeys(row["policy"] for row in self.rows))
         lines = tuple(self._curve(name, what, colour) for colour, name in enumerate(names))
-        best = min(self.rows, key=lambda row: row["error"])
-        label = "mistakes, %" if what == "error" else "regret of all agents together"
+        best = min(self.rows, key=lambda row: row[what])
+        title, label = _LABELS[what]
         return Chart(
-            f"{'Error' if what == 'error' else 'Regret'} against {_WORDS[self.against]}",
-            f"Least error {best['error']:.2%} with {best['policy']} {best['parameter']}.",
+            f"{title} against {_WORDS[self.against]}",
+            f"Least: {best[what]:.4g} with {best['policy']} {best['parameter']}.",
             _WORDS[self.against],
             label,
             lines,
@@ -139,17 +146,11 @@ class Frontier:
 
     def to_frame(self, library: str = "pandas") -> Any:
         """The table as a frame of pandas or polars."""
-        return frame_of({name: [row[name] for row in self.rows] for name in self.rows[0]}, library)
+        return frame_of(columns_of(self.rows), library)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the table as CSV."""
-        with (
-            written_beside(str(path)) as beside,
-            beside.open("w", newline="", encoding="utf-8") as file,
-        ):
-            lines = csv.DictWriter(file, list(self.rows[0]))
-            lines.writeheader()
-            lines.writerows(self.rows)
+        """Write the table as CSV, or as Parquet where the name ends so (extra ``tables``)."""
+        write_table(path, self.rows)
 
 
 def frontier(
@@ -207,7 +208,9 @@ def frontier(
         rows.append({"policy": policy.name, "parameter": name, **measured.figures(trace)})
     if on_run is not None:
         on_run(len(settings), len(settings))
-    return Frontier(against, _beside_line(rows, lines[0], _COLUMNS[against]), lines[0])
+    measure = "error" if algorithm.classification else "mean_loss"
+    beside = _beside_line(rows, lines[0], _COLUMNS[against], measure)
+    return Frontier(against, beside, lines[0], measure)
 
 
 class _Against:
@@ -248,12 +251,15 @@ class _Against:
         return found.social
 
 
-def _beside_line(rows: list[dict[str, Any]], line: str, price: str) -> list[dict[str, Any]]:
-    """Add what every row pays of what the line pays for the same error."""
+def _beside_line(
+    rows: list[dict[str, Any]], line: str, price: str, measure: str
+) -> list[dict[str, Any]]:
+    """Add what every row pays of what the line pays for the same error, or loss."""
     on_line = [row for row in rows if row["policy"] == line and row[price] > 0]
 
     def share(row: dict[str, Any]) -> float:
-        enough = [other[price] for other in on_line if other["error"] <= row["error"] + SAME]
+        far = SAME[measure] * (1.0 if measure == "error" else abs(row[measure]))
+        enough = [other[price] for other in on_line if other[measure] <= row[measure] + far]
         return row[price] / min(enough) if enough else float("nan")
 
     return [{**row, "of_line": share(row)} for row in rows]

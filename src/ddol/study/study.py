@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from ddol.measure.chart import Chart, Line, draw_on, new_axes
-from ddol.measure.frames import frame_of
+from ddol.measure.frames import columns_of, frame_of, write_table
 from ddol.recording import Curves
-from ddol.storage import written_beside
 from ddol.study.compare import Comparison, compared, mean_and_interval
 
 _SEED = "seed"
@@ -41,7 +39,7 @@ class Study:
     @property
     def columns(self) -> list[str]:
         """Names of all columns."""
-        return list(dict.fromkeys(name for row in self.rows for name in row))
+        return list(columns_of(self.rows))
 
     @cached_property
     def varied(self) -> tuple[str, ...]:
@@ -53,19 +51,11 @@ class Study:
 
     def to_frame(self, library: str = "pandas") -> Any:
         """The table as a frame of pandas or polars."""
-        columns = {c: [row.get(c) for row in self.rows] for c in self.columns}
-        return frame_of(columns, library)
+        return frame_of(columns_of(self.rows), library)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the table as CSV, or as Parquet where the name ends so (extra ``tables``)."""
-        with written_beside(str(path)) as beside:
-            if str(path).endswith(".parquet"):
-                self.to_frame("polars").write_parquet(beside)
-                return
-            with beside.open("w", newline="", encoding="utf-8") as file:
-                lines = csv.DictWriter(file, self.columns)
-                lines.writeheader()
-                lines.writerows(self.rows)
+        write_table(path, self.rows)
 
     def summary(
         self, what: Sequence[str] = ("error", "mean_loss", "bytes_sent")

@@ -1,0 +1,36 @@
+"""What the tests of Ray share: a small cluster, and examples that actors make themselves."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+
+import numpy as np
+
+from ddol.streams.rows import Rows
+
+
+@contextmanager
+def small_cluster():
+    """Four cores, said to be there, within this machine."""
+    import ray
+
+    ray.init(
+        num_cpus=4, include_dashboard=False, object_store_memory=200 << 20, log_to_driver=False
+    )
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def rows_of(rng, first, n):
+    """Six features, and the side of a plane that they lie on."""
+    X = rng.standard_normal((n, 6))
+    return Rows.from_dense(X, np.where(X @ np.arange(1.0, 7.0) >= 0, 1.0, -1.0))
+
+
+def slow_rows(rng, first, n):
+    """The same, from a source that takes its time."""
+    time.sleep(0.02)
+    return rows_of(rng, first, n)
