@@ -100,6 +100,15 @@ def test_regret_is_shown_beside_its_bound(data, tmp_path):
     assert "optimality gap at most" in text
 
 
+def test_regret_without_a_curve_is_a_sentence(data, tmp_path):
+    trace = ddol.run(ddol.dogd(), data, ddol.ring(3), schedule="async")
+    found = regret(trace, data)
+    assert len(found.social_curve) == 1
+    text = written(tmp_path, trace, regret=found)
+    assert "Regret at the end, of all agents together" in text
+    assert "Social regret" not in Parts(text).headings
+
+
 @pytest.mark.parametrize(
     "run",
     [

@@ -156,7 +156,7 @@ def _curves(trace: Trace, regret: Regret | None) -> list[str]:
     if trace.certificate is not None:
         wanted += ["certificate", "drift"] if trace.agents > 1 else ["certificate"]
     charts = [chart_of(trace, what) for what in wanted]
-    if regret is not None and regret.social_curve.size:
+    if regret is not None and len(regret.social_curve) > 1:
         charts.append(regret_chart(regret))
     if trace.agents > 1:
         if np.any(trace.curves.consensus > 0):
@@ -170,7 +170,7 @@ def _curves(trace: Trace, regret: Regret | None) -> list[str]:
 
 def _bounds(trace: Trace, regret: Regret | None) -> list[str]:
     found = {**trace.bounds, **({} if regret is None else regret.bounds)}
-    certified = _certified(trace)
+    certified = [*_certified(trace), *_regret_at_the_end(regret)]
     if not found:
         return [heading("Bound"), *(certified or [paragraph(_why_none(trace, regret), "soft")])]
     rows = [
@@ -203,6 +203,18 @@ def _certified(trace: Trace) -> list[str]:
             f"{number(made.total)} against {made.comparator}: {number(made.serial)} as for one serial "
             f"learner, and {number(made.drift)} of drift, the price of being distributed. It holds on any "
             "graph and with any delays."
+        )
+    ]
+
+
+def _regret_at_the_end(regret: Regret | None) -> list[str]:
+    """The regret in a sentence, where a curve of it would be one point."""
+    if regret is None or len(regret.social_curve) != 1:
+        return []
+    best = f"weights that {regret.comparator.method} found"
+    return [
+        paragraph(
+            f"Regret at the end, of all agents together: {number(regret.social)} against {best}."
         )
     ]
 
