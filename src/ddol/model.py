@@ -34,7 +34,6 @@ _FIGURES = (
     "mixing",
     "examples",
     "rounds",
-    "seconds",
     "bytes_sent",
     "consensus",
     "seed",

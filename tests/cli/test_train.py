@@ -104,6 +104,15 @@ def test_standard_input_gives_the_same_as_the_file(ddol, examples):
         assert piped["loss"] == figures(ddol("train", examples, *options, "--json", "-"))["loss"]
 
 
+@pytest.mark.parametrize("schedule", ["rounds", "async"])
+def test_the_same_run_leaves_the_same_model_to_the_bit(ddol, examples, tmp_path, schedule):
+    options = ("--agents", 4, "--topology", "ring", "--schedule", schedule, "--quiet")
+    kept = [tmp_path / "one.ddol", tmp_path / "two.ddol"]
+    for path in kept:
+        assert ddol("train", examples, *options, "--model", path).exit_code == 0
+    assert kept[0].read_bytes() == kept[1].read_bytes()
+
+
 def test_the_table_has_a_header_and_rows_at_powers_of_two(ddol, examples):
     result = ddol("train", examples, "--agents", 2)
     taken, header, *lines = result.stderr.splitlines()
