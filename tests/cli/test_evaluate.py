@@ -111,6 +111,12 @@ def test_labels_that_are_missing_cannot_be_evaluated(ddol, model, tmp_path):
     assert result.exit_code == 2
 
 
+def test_figures_that_cannot_be_written_are_refused_before_any_work(ddol, model, examples):
+    result = ddol("evaluate", model, examples, "--json", examples.parent / "no" / "figures")
+    assert result.exit_code == 2 and result.stdout == ""
+    assert "there is no folder" in result.stderr
+
+
 FORMATS = {
     "vw": (
         "{y} 2.0 'row{k}|a colour={colour} |b price:{price}",

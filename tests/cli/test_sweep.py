@@ -78,3 +78,9 @@ def test_what_is_wrong_is_one_line(asked, change, message):
     assert done.exit_code == 2
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_table_that_cannot_be_written_is_refused_before_any_run(asked, tmp_path):
+    done = sweep(asked, "--out", tmp_path / "no" / "runs.csv", "-q")
+    assert done.exit_code == 2 and "there is no folder" in done.stderr
+    assert not asked.with_suffix(".runs").exists()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ddol.cli.leaving import tell_skipped, write_json
+from ddol.cli.leaving import STDOUT, check_outputs, tell_skipped, write_json
 from ddol.cli.options import DataOptions
 from ddol.cli.predict import read_ahead
 from ddol.cli.sources import read_options
@@ -25,13 +25,14 @@ def evaluate(path: str, data: DataOptions, json: str | None) -> None:
     json : str or None
         File name; ``-`` is standard output, which then has nothing else.
     """
+    check_outputs(json)
     model = load(path)
     found = figures_of(model, data)
     if model.classes is not None and not model.has_chances:
         say(
             f"no log loss: the loss {model.loss} gives no probabilities; train with --loss logistic"
         )
-    if json != "-":
+    if json != STDOUT:
         for line in lines_of(found):
             print(line)
     if json is not None:

@@ -9,14 +9,13 @@ from html import escape
 from ddol.algorithm import Algorithm
 from ddol.cli.algorithms import build, check_data
 from ddol.cli.first_line import taken_for
-from ddol.cli.leaving import command, write_json
+from ddol.cli.leaving import check_outputs, command, write_json
 from ddol.cli.options import DataOptions, LearnOptions, RunOptions
 from ddol.cli.pipeline import Pipeline
 from ddol.cli.table import say, warn
 from ddol.measure.frontier import Frontier
 from ddol.measure.frontier import frontier as run_frontier
 from ddol.measure.page import figure, figures, heading, origin, paragraph, write_page
-from ddol.storage import check_writable
 from ddol.streams.arrays import RowsStream
 from ddol.streams.errors import DataError
 from ddol.streams.rows import concatenate
@@ -29,9 +28,7 @@ def frontier(
     data: DataOptions, learn: LearnOptions, run: RunOptions, against: str, out: str | None
 ) -> None:
     """Read the data, run every policy on them, and leave what was found."""
-    for path in (out, run.report, run.json):
-        if path is not None and path != "-":
-            check_writable(path)
+    check_outputs(out, run.report, run.json)
     algorithm, streams = _prepared(data, learn, run)
     with shown(False if run.quiet else None) as tell:
         try:

@@ -14,12 +14,19 @@ from ddol.cli.options import RunOptions, TrainOptions
 from ddol.cli.pipeline import Prepared
 from ddol.cli.table import say, summary, warn
 from ddol.model import model_of
-from ddol.storage import write_text
+from ddol.storage import check_writable, write_text
 from ddol.streams.encoder import Encoder
 from ddol.streams.stream import Stream, described
 from ddol.trace import Trace
 
 STDOUT = "-"
+
+
+def check_outputs(*paths: str | None) -> None:
+    """Refuse files that cannot be written before any work is done for them."""
+    for path in paths:
+        if path is not None and path != STDOUT:
+            check_writable(path)
 
 
 def leave(

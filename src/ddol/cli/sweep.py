@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from ddol.cli.leaving import command
+from ddol.cli.leaving import check_outputs, command
 from ddol.cli.table import say
 from ddol.measure.page import figure, figures, heading, origin, paragraph, write_page
 from ddol.streams.errors import DataError
@@ -15,6 +15,7 @@ from ddol.study.sweep import sweep as run_sweep
 
 def sweep(path: str, out: str | None, report: str | None, workers: int | None, quiet: bool) -> None:
     """Run what a file asks for, and leave what was found."""
+    check_outputs(out, report)
     asked = read_sweep(path)
     folder = asked.path.with_suffix(".runs")
     try:

@@ -15,7 +15,7 @@ from ddol.cli.first_line import taken_for
 from ddol.cli.holdout import Holdout
 from ddol.cli.initial import algorithm_to_go_on, encoding_to_go_on, state_to_go_on
 from ddol.cli.keeping import CheckpointWriter
-from ddol.cli.leaving import STDOUT, leave, write_model
+from ddol.cli.leaving import check_outputs, leave, write_model
 from ddol.cli.options import RunOptions, TrainOptions
 from ddol.cli.pipeline import Pipeline, Prepared
 from ddol.cli.predictions import PredictionWriter
@@ -211,9 +211,7 @@ def check(options: TrainOptions, leads: bool = True) -> None:
     _check_lateness(options)
     if not leads:
         return
-    for path in (run.model, run.json, run.report, run.predictions):
-        if path is not None and path != STDOUT:
-            check_writable(path)
+    check_outputs(run.model, run.json, run.report, run.predictions)
     if run.checkpoint is not None:
         folder = folder_at(run.checkpoint)
         try:
