@@ -16,7 +16,7 @@ import numpy as np
 
 import ddol
 from benchmarks.data import ROOT, Arrays, arrays, standardised
-from ddol.engines.scoring import scores
+from ddol.engines.workers.scoring import scores
 from ddol.measure.chart import Chart, Line, draw_row
 from ddol.measure.regret import regret
 from ddol.schedules.conditions import Conditions

@@ -20,7 +20,12 @@ NOT_FOR_TRAINING = (
     *("numba", "scipy", "sklearn", "rich", "typer", "pydantic", "mpi4py"),
     *("numpy.ma", "numpy.random", "concurrent.futures", "logging"),
     *("asyncio", "email", "importlib.metadata", "socket", "subprocess"),
-    *("ddol.measure.applicable", "ddol.update.mirrors", "ddol.update.newton", "ddol.engines.ranks"),
+    *(
+        "ddol.measure.applicable",
+        "ddol.update.mirrors",
+        "ddol.update.newton",
+        "ddol.engines.mpi.ranks",
+    ),
     *("ddol.streams.parquet", "ddol.streams.synthetic", "ddol.streams.csv_text"),
 )
 

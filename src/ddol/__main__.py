@@ -13,8 +13,8 @@ def main() -> None:
         app(prog_name="ddol")
     except SystemExit as end:
         # In an MPI job an error of one process must be the end of all.
-        if "ddol.engines.ranks" in sys.modules:
-            from ddol.engines.ranks import leave
+        if "ddol.engines.mpi.ranks" in sys.modules:
+            from ddol.engines.mpi.ranks import leave
 
             leave(end.code if isinstance(end.code, int) else int(end.code is not None))
         raise

@@ -18,8 +18,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
-from ddol.engines.mpi_calls import find_mpiexec
-from ddol.engines.ranks import LAST_WORD
+from ddol.engines.mpi.calls import find_mpiexec
+from ddol.engines.mpi.ranks import LAST_WORD
 from ddol.streams.errors import DataError
 
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl.h

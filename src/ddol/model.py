@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.engines.scoring import products, scores
 from ddol.engines.state import grow
 from ddol.engines.state_checks import expected_state
+from ddol.engines.workers.scoring import products, scores
 from ddol.presets import made_again
 from ddol.storage import Expected, check_arrays, damaged, read_arrays, write_arrays
 from ddol.streams.encoder import Encoder

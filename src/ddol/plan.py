@@ -30,7 +30,7 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.local import Local
 from ddol.engines.state import start_state
-from ddol.engines.threads import Threads
+from ddol.engines.threads.rounds import Threads
 from ddol.presets import dogd
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows
@@ -345,7 +345,7 @@ def _threads_messages(sizes: tuple[int, ...]) -> list[float]:
 
 def _mpi_messages(sizes: tuple[int, ...]) -> list[float]:
     """Seconds of a sum over two processes of this machine, in a job of its own."""
-    from ddol.engines.mpi_calls import find_mpiexec
+    from ddol.engines.mpi.calls import find_mpiexec
 
     command = [str(find_mpiexec()), "-n", "2", "--oversubscribe", sys.executable, "-m", "ddol.plan"]
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ddol.compiled import INTERPRETED, atomic_add, atomic_load, call_int, entry, floats
-from ddol.engines import atomics
+from ddol.engines.threads import atomics
 
 compiled = pytest.mark.skipif(INTERPRETED, reason="atomics exist in compiled code only")
 
@@ -202,7 +202,8 @@ def run(code: str, **variables: str) -> str:
 
 def test_without_compiler_it_imports_and_says_what_is_missing():
     code = (
-        "from ddol.engines import atomics, mpi_calls\n"
+        "import ddol.engines.mpi.calls\n"
+        "from ddol.engines.threads import atomics\n"
         "try: atomics.threads_addresses()\n"
         "except RuntimeError as error: print(error)"
     )

@@ -18,17 +18,18 @@ import ddol
 from ddol import presets
 from ddol.checkpoint import load_checkpoint, resume, save_checkpoint, take
 from ddol.compiled import INTERPRETED
-from ddol.engines import mpi_calls, recovery
 from ddol.engines.feed import Feed
-from ddol.engines.grouped import neighbours_of
+from ddol.engines.groups.grouped import neighbours_of
 from ddol.engines.learner import Learner
 from ddol.engines.local import Local
-from ddol.engines.mpi import Mpi
-from ddol.engines.ranks import leave, open_ranks, rank_of_job
+from ddol.engines.mpi import calls as mpi_calls
+from ddol.engines.mpi import recovery
+from ddol.engines.mpi.ranks import leave, open_ranks, rank_of_job
+from ddol.engines.mpi.rounds import Mpi
 from ddol.engines.run import encoded, run
 from ddol.engines.setup import Setup
 from ddol.engines.state import start_state
-from ddol.engines.worker import split
+from ddol.engines.workers.worker import split
 from ddol.streams.arrays import array_stream
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.errors import DataError

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from ddol.compiled import INTERPRETED, call_int, entry
-from ddol.engines import mpi_calls
-from ddol.engines.atomics import ABORTED, SENT, TOO_LONG
+from ddol.engines.mpi import calls as mpi_calls
+from ddol.engines.threads.atomics import ABORTED, SENT, TOO_LONG
 
 with_mpi = pytest.mark.skipif(
     INTERPRETED or importlib.util.find_spec("mpi4py") is None,
@@ -179,7 +179,7 @@ def run(code: str, **variables: str) -> str:
 def test_compiled_code_is_cached_and_needs_no_mpi(tmp_path):
     code = (
         "import sys; sys.modules['mpi4py'] = None\n"
-        "from ddol.engines import mpi_calls\n"
+        "from ddol.engines.mpi import calls as mpi_calls\n"
         "print(mpi_calls.mpi_addresses().reduce > 0, 'numba' in sys.modules)"
     )
     assert run(code, DDOL_CACHE_DIR=str(tmp_path)).split() == ["True", "True"]
@@ -187,7 +187,7 @@ def test_compiled_code_is_cached_and_needs_no_mpi(tmp_path):
 
 
 def test_importing_ddol_does_not_import_mpi4py():
-    code = "import sys, ddol, ddol.engines.mpi_calls; print('mpi4py' in sys.modules)"
+    code = "import sys, ddol, ddol.engines.mpi.calls; print('mpi4py' in sys.modules)"
     assert run(code).strip() == "False"
 
 

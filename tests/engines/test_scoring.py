@@ -8,8 +8,8 @@ from scipy.sparse import csr_matrix
 
 import ddol
 from ddol.engines.local import Local
-from ddol.engines.scoring import scores
 from ddol.engines.state import start_state
+from ddol.engines.workers.scoring import scores
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows
 from ddol.testing import examples_for

@@ -13,7 +13,7 @@ from ddol import presets
 from ddol.compiled import INTERPRETED
 from ddol.engines.local import Local
 from ddol.engines.state import start_state
-from ddol.engines.threads import Threads, checked_workers
+from ddol.engines.threads.rounds import Threads, checked_workers
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows
 from ddol.testing import check_engine, examples_for
@@ -165,7 +165,7 @@ def test_workers_must_be_some():
 
 
 def test_workers_that_would_be_slower_are_not_started(monkeypatch, capsys):
-    from ddol.engines import threads
+    from ddol.engines.threads import rounds as threads
 
     monkeypatch.setattr(threads.os, "sched_getaffinity", lambda pid: {0, 1}, raising=False)
     monkeypatch.setattr(threads, "_told", set())

@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 import ddol
+from ddol.engines.events.scheduled import Scheduled
 from ddol.engines.local import Local
-from ddol.engines.scheduled import Scheduled
 from ddol.engines.state import start_state
 from ddol.schedules.clock import SCHEDULES
 from ddol.schedules.conditions import Conditions
@@ -209,7 +209,7 @@ def test_late_answers_of_a_column():
 def test_push_sum_keeps_the_mean_on_a_one_way_ring():
     """Without examples to learn from, every agent ends with the mean of where they began."""
     from ddol.communicate.mixing import custom
-    from ddol.engines.player import EventPlayer
+    from ddol.engines.events.player import EventPlayer
     from ddol.schedules.clock import Clock
     from ddol.schedules.wiring import Wiring
 

@@ -18,7 +18,7 @@ class RunProcesses:
     def __init__(self, run: RunOptions) -> None:
         self.ranks: Any = None
         if run.engine == "mpi":
-            from ddol.engines.ranks import open_ranks
+            from ddol.engines.mpi.ranks import open_ranks
 
             self.ranks = open_ranks(run.on_lost)
         else:

@@ -267,12 +267,12 @@ def _check_predictions(options: TrainOptions) -> None:
 def _parsers(run: RunOptions) -> int | None:
     """Threads that parse: with the threads engine, all that learn, which wait for it."""
     if run.engine == "mpi":
-        from ddol.engines.ranks import cores_of_rank
+        from ddol.engines.mpi.ranks import cores_of_rank
 
         return cores_of_rank()
     if run.engine != "threads":
         return run.workers
-    from ddol.engines.threads import checked_workers
+    from ddol.engines.threads.rounds import checked_workers
 
     return checked_workers(run.workers)
 

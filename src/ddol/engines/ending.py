@@ -9,7 +9,7 @@ from ddol.engines.local import Local
 from ddol.engines.open_round import OpenRound
 from ddol.engines.registry import Engine, is_scheduled
 from ddol.engines.state import State
-from ddol.engines.worker import Snapshots
+from ddol.engines.workers.worker import Snapshots
 from ddol.streams.rows import Block, no_rows
 
 

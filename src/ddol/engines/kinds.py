@@ -9,7 +9,7 @@ class EngineKind(NamedTuple):
     """An engine and who plays together on it: classes, or ``"module:class"`` to import them late."""
 
     engine: Any
-    processes: Any = "ddol.engines.processes:SingleProcess"
+    processes: Any = "ddol.engines.groups.processes:SingleProcess"
     scheduled: Any = None
     """The engine for schedules other than rounds, if there is one."""
 
@@ -20,11 +20,13 @@ class EngineKind(NamedTuple):
 
 
 ENGINES: dict[str, EngineKind] = {
-    "local": EngineKind("ddol.engines.local:Local", scheduled="ddol.engines.scheduled:Scheduled"),
-    "threads": EngineKind(
-        "ddol.engines.threads:Threads", scheduled="ddol.engines.async_threads:AsyncThreads"
+    "local": EngineKind(
+        "ddol.engines.local:Local", scheduled="ddol.engines.events.scheduled:Scheduled"
     ),
-    "mpi": EngineKind("ddol.engines.mpi:Mpi", "ddol.engines.recovery:MpiGroup"),
+    "threads": EngineKind(
+        "ddol.engines.threads.rounds:Threads", scheduled="ddol.engines.threads.turns:AsyncThreads"
+    ),
+    "mpi": EngineKind("ddol.engines.mpi.rounds:Mpi", "ddol.engines.mpi.recovery:MpiGroup"),
     "ray": EngineKind(
         "ddol.engines.ray.rounds:Ray",
         "ddol.engines.ray.rounds:Actors",

@@ -18,18 +18,18 @@ from ddol.engines.ending import delivered, seen_now, with_open_round
 from ddol.engines.errors import RankLostError
 from ddol.engines.faults import check_numbers
 from ddol.engines.feed import Feed, Past
-from ddol.engines.history import History
+from ddol.engines.groups.processes import Processes
 from ddol.engines.local import Local
 from ddol.engines.memory import check_memory
 from ddol.engines.open_round import OpenRound
 from ddol.engines.pace import Pace
-from ddol.engines.processes import Processes
+from ddol.engines.past.history import History
 from ddol.engines.progress import Progress
 from ddol.engines.registry import Engine, engine_named, is_scheduled, open_engine
-from ddol.engines.scoring import scores
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state, with_outputs
-from ddol.engines.worker import Snapshots
+from ddol.engines.workers.scoring import scores
+from ddol.engines.workers.worker import Snapshots
 from ddol.streams.rows import Block, Rows
 from ddol.streams.stream import Position
 from ddol.trace import Trace

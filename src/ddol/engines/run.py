@@ -13,9 +13,9 @@ from ddol.communicate.graph import Topology
 from ddol.engines.faults import check_dense
 from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
+from ddol.engines.past.weight_record import WeightRecord
 from ddol.engines.progress import Progress
 from ddol.engines.setup import Setup
-from ddol.engines.weight_record import WeightRecord
 from ddol.schedules.conditions import Conditions
 from ddol.schedules.events import Events
 from ddol.schedules.schedule import OwnSchedule, Schedule, schedule_of

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ddol.algorithm import Algorithm
+from ddol.engines.events.player import EventPlayer
 from ddol.engines.learner import Learner
-from ddol.engines.player import EventPlayer
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, numbers_sent
 from ddol.engines.state_checks import check_start
-from ddol.engines.worker import Snapshots
+from ddol.engines.workers.worker import Snapshots
 from ddol.recording import Moment
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import ANSWER, MIX, NONE, PREDICT, PROJECT, RECEIVE, SEND, Events

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ddol.engines.atomics import ABORTED, DONE, Addresses
 from ddol.engines.errors import RankLostError
-from ddol.engines.grouped import Neighbours
+from ddol.engines.groups.grouped import Neighbours
 from ddol.engines.ray.mailbox import Mailbox, StaleError
-from ddol.engines.worker import split
+from ddol.engines.threads.atomics import ABORTED, DONE, Addresses
+from ddol.engines.workers.worker import split
 
 _CALL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
@@ -106,7 +106,7 @@ class RayGroup:
         return np.concatenate(self.gather(np.ascontiguousarray(own)))
 
     def connect(self, near: Neighbours | None, agents: int, numbers: int) -> RayConnection:
-        """Make what a kernel calls to meet the others; see `ddol.engines.grouped.Group`."""
+        """Make what a kernel calls to meet the others; see `ddol.engines.groups.grouped.Group`."""
         if near is None:
             return RayConnection(self, {}, {}, agents)
         return RayConnection(self, near.rows_to, near.rows_from, agents)

@@ -22,8 +22,8 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.errors import RankLostError
 from ddol.engines.feed import Feed, Past
-from ddol.engines.group_dealing import Dealt, deal_shares
-from ddol.engines.grouped import Grouped
+from ddol.engines.groups.dealing import Dealt, deal_shares
+from ddol.engines.groups.grouped import Grouped
 from ddol.engines.kinds import EngineKind
 from ddol.engines.learner import Learner
 from ddol.engines.progress import Progress
@@ -32,7 +32,7 @@ from ddol.engines.ray.mailbox import Mailbox
 from ddol.engines.ray.own_turns import Letter, Poster, Turns, TurnsCopy, TurnsResult
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state
-from ddol.engines.worker import Snapshots
+from ddol.engines.workers.worker import Snapshots
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position
 from ddol.version import __version__

@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddol.algorithm import Algorithm
-from ddol.engines.async_threads import AsyncThreads
+from ddol.engines.events.live_turns import PlayedTurns
 from ddol.engines.feed import Feed
-from ddol.engines.grouped import neighbours_of
+from ddol.engines.groups.grouped import neighbours_of
 from ddol.engines.kernels.published import publish_as, read_row
-from ddol.engines.live_turns import PlayedTurns
 from ddol.engines.pace import Pace
 from ddol.engines.setup import Setup
-from ddol.engines.shares import joined, part_of
 from ddol.engines.state import State
+from ddol.engines.threads.turns import AsyncThreads
+from ddol.engines.workers.shares import joined, part_of
 from ddol.schedules.events import ANSWER
 from ddol.streams.chained import ChainedStream
 from ddol.streams.dealing import beginning, deal

@@ -18,17 +18,17 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.errors import EngineError
 from ddol.engines.feed import Feed, Past
-from ddol.engines.grouped import joined_parts
+from ddol.engines.groups.grouped import joined_parts
+from ddol.engines.groups.processes import SingleProcess
 from ddol.engines.kernels import COPIES
 from ddol.engines.learner import Learner
-from ddol.engines.processes import SingleProcess
 from ddol.engines.progress import Progress
 from ddol.engines.ray.crew import LOOK, Crew
 from ddol.engines.ray.host import HostJob, HostMoment, Status
 from ddol.engines.ray.turns import AsyncRay
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, sharing
-from ddol.engines.worker import Snapshots
+from ddol.engines.workers.worker import Snapshots
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position
 

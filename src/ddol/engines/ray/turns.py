@@ -16,16 +16,16 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.engines.errors import EngineError
+from ddol.engines.events.live_turns import Merger
 from ddol.engines.feed import Feed
-from ddol.engines.live_turns import Merger
 from ddol.engines.ray.crew import LOOK, Crew
 from ddol.engines.ray.host import HostJob, TurnsStart
 from ddol.engines.ray.moving import Moving
 from ddol.engines.ray.own_turns import TurnsResult
 from ddol.engines.setup import Setup
-from ddol.engines.shares import each_its_own, joined, part_of
 from ddol.engines.state import State, is_beginning
-from ddol.engines.worker import KernelWorker, Partition, Snapshots
+from ddol.engines.workers.shares import each_its_own, joined, part_of
+from ddol.engines.workers.worker import KernelWorker, Partition, Snapshots
 from ddol.recording import Moment
 from ddol.schedules.events import ANSWER, Events
 from ddol.schedules.wiring import Wiring

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.engines import atomics
 from ddol.engines.kernels import COPIES
 from ddol.engines.local import check_block
 from ddol.engines.setup import Setup
-from ddol.engines.shares import joined, joined_counters, part_of
 from ddol.engines.state import State, grow, numbers_sent, sharing
-from ddol.engines.worker import (
+from ddol.engines.threads import atomics
+from ddol.engines.workers.shares import joined, joined_counters, part_of
+from ddol.engines.workers.worker import (
     KernelWorker,
     Partition,
     Snapshots,
@@ -28,7 +28,7 @@ from ddol.engines.worker import (
     split,
     with_pending,
 )
-from ddol.engines.workspace import most_reduced
+from ddol.engines.workers.workspace import most_reduced
 from ddol.streams.rows import Block
 
 

@@ -24,7 +24,7 @@ from ddol.engines.kernels import (
 )
 from ddol.engines.kernels import layout as places
 from ddol.engines.state import State, averages_together, layout_of, loops_of, sharing
-from ddol.engines.workspace import Workspace
+from ddol.engines.workers.workspace import Workspace
 from ddol.streams.rows import Block, Rows, concatenate
 from ddol.update.losses import REGRESSION
 from ddol.update.rates import PerAgent, Power, Rate, evaluate

@@ -15,12 +15,12 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
-from ddol.engines.atomics import Addresses
 from ddol.engines.kernels import COPIES
 from ddol.engines.local import check_block
-from ddol.engines.shares import joined, merged, part_of
 from ddol.engines.state import State, averages_together, grow, numbers_sent, sharing
-from ddol.engines.worker import KernelWorker, Partition, Snapshots
+from ddol.engines.threads.atomics import Addresses
+from ddol.engines.workers.shares import joined, merged, part_of
+from ddol.engines.workers.worker import KernelWorker, Partition, Snapshots
 from ddol.streams.rows import Block
 from ddol.update.rates import evaluate
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.engines.row_pool import RowNumbers
+from ddol.engines.events.row_pool import RowNumbers
 from ddol.schedules.events import Events
 from ddol.schedules.rounds import RoundPlan
 from ddol.schedules.wiring import Wiring

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ddol.algorithm import Algorithm
-from ddol.engines.grouped import Grouped
-from ddol.engines.ranks import open_ranks
+from ddol.engines.groups.grouped import Grouped
+from ddol.engines.mpi.ranks import open_ranks
 from ddol.engines.setup import Setup
 from ddol.engines.state import State
 

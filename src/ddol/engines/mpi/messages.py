@@ -30,7 +30,7 @@ def sealed(words: Words) -> Words:
     [0, 1, 2]
     >>> opened(np.zeros(4, np.int64))
     Traceback (most recent call last):
-    ddol.engines.messages.DamagedMessageError: found 3 numbers that nobody has sent
+    ddol.engines.mpi.messages.DamagedMessageError: found 3 numbers that nobody has sent
     """
     return np.append(words, _seal(words))
 

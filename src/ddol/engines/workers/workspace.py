@@ -8,7 +8,6 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.engines.kernels import COPIES, SLOTS, Scratch
-from ddol.engines.shares import apart
 from ddol.engines.state import (
     State,
     averages_together,
@@ -18,6 +17,7 @@ from ddol.engines.state import (
     numbers_sent,
     sharing,
 )
+from ddol.engines.workers.shares import apart
 from ddol.streams.rows import Rows
 from ddol.update.contract import LARGEST
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ddol.engines.events.player import EventPlayer
+from ddol.engines.events.row_pool import RowPool
 from ddol.engines.kernels import event_memory as words
-from ddol.engines.player import EventPlayer
-from ddol.engines.row_pool import RowPool
-from ddol.engines.shadow import ShadowLearner
 from ddol.engines.state_checks import check_rows
+from ddol.engines.workers.shadow import ShadowLearner
 from ddol.recording import Moment
 from ddol.schedules.events import FIELDS, Events
 from ddol.schedules.keeping import (

@@ -10,24 +10,24 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
-from ddol.engines.acquaintance import nobody
-from ddol.engines.conversation import Conversation
+from ddol.engines.events.acquaintance import nobody
+from ddol.engines.events.conversation import Conversation
+from ddol.engines.events.live_turns import Merger, PlayedTurns, TurnPlan
+from ddol.engines.events.player import check_playable
+from ddol.engines.events.row_pool import RowPool
+from ddol.engines.events.scheduled import Scheduled
 from ddol.engines.kernels import event_memory as words
 from ddol.engines.kernels.event_memory import EventMemory
 from ddol.engines.kernels.events import Playing
 from ddol.engines.kernels.published import STRIDE
 from ddol.engines.kernels.shadow import Shadow
-from ddol.engines.live_turns import Merger, PlayedTurns, TurnPlan
-from ddol.engines.player import check_playable
 from ddol.engines.registry import ScheduledEngine
-from ddol.engines.row_pool import RowPool
-from ddol.engines.scheduled import Scheduled
 from ddol.engines.setup import Setup
-from ddol.engines.shadow import ShadowLearner, moment_of
-from ddol.engines.shares import each_its_own, joined, joined_counters, part_of
 from ddol.engines.state import State, averages_together, grow, numbers_sent
-from ddol.engines.threads import OthersFailedError, WorkerThreads, checked_workers
-from ddol.engines.worker import KernelWorker, Partition, Snapshots, rates_of, split
+from ddol.engines.threads.rounds import OthersFailedError, WorkerThreads, checked_workers
+from ddol.engines.workers.shadow import ShadowLearner, moment_of
+from ddol.engines.workers.shares import each_its_own, joined, joined_counters, part_of
+from ddol.engines.workers.worker import KernelWorker, Partition, Snapshots, rates_of, split
 from ddol.recording import Moment
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import ANSWER, MIX, PREDICT, Events

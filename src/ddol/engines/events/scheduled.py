@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.engines import schedule_keeping as keeping
+from ddol.engines.events import keeping
+from ddol.engines.events.player import EventPlayer
+from ddol.engines.events.row_pool import RowPool
 from ddol.engines.local import Local
-from ddol.engines.player import EventPlayer
 from ddol.engines.registry import ScheduledEngine
-from ddol.engines.row_pool import RowPool
 from ddol.engines.setup import Setup
-from ddol.engines.shadow import ShadowLearner, moment_of
 from ddol.engines.state import State, numbers_sent
-from ddol.engines.worker import Snapshots
+from ddol.engines.workers.shadow import ShadowLearner, moment_of
+from ddol.engines.workers.worker import Snapshots
 from ddol.recording import Moment, ShadowSums, next_point
 from ddol.schedules.clock import Clock, EventChunk
 from ddol.schedules.clock_keeping import give_back_to_clock, kept_of_clock
@@ -101,7 +101,7 @@ class Scheduled:
     def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> ScheduledEngine:
         """Open it as a setup says."""
         if setup.schedule.patient:
-            from ddol.engines.patient import PatientEngine
+            from ddol.engines.events.patient import PatientEngine
 
             return PatientEngine(algorithm, state, setup.schedule)
         return cls(algorithm, state, setup.workers, setup.schedule)

@@ -9,16 +9,16 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
-from ddol.engines.acquaintance import Acquaintance
-from ddol.engines.conversation import Conversation
+from ddol.engines.events.acquaintance import Acquaintance
+from ddol.engines.events.conversation import Conversation
 from ddol.engines.kernels import event_memory as words
 from ddol.engines.kernels.event_memory import EventMemory
 from ddol.engines.kernels.events import Playing
 from ddol.engines.kernels.shadow import Shadow
-from ddol.engines.shadow import ShadowLearner
-from ddol.engines.shares import each_its_own, part_of
 from ddol.engines.state import State, averages_together, grow, numbers_sent
-from ddol.engines.worker import KernelWorker, Partition, Snapshots, rates_of
+from ddol.engines.workers.shadow import ShadowLearner
+from ddol.engines.workers.shares import each_its_own, part_of
+from ddol.engines.workers.worker import KernelWorker, Partition, Snapshots, rates_of
 from ddol.recording import ShadowSums
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import GRADIENT, PREDICT, Events

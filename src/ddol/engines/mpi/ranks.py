@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ddol.engines import messages
-from ddol.engines.atomics import TOO_LONG
 from ddol.engines.errors import RankLostError
-from ddol.engines.mpi_calls import CALLS, MpiContext, load, open_context, unload
-from ddol.engines.pulse import Pulse, new_token
-from ddol.engines.worker import split
+from ddol.engines.mpi import messages
+from ddol.engines.mpi.calls import CALLS, MpiContext, load, open_context, unload
+from ddol.engines.mpi.pulse import Pulse, new_token
+from ddol.engines.threads.atomics import TOO_LONG
+from ddol.engines.workers.worker import split
 from ddol.streams.errors import DataError
 
 if TYPE_CHECKING:
-    from ddol.engines.grouped import Neighbours
+    from ddol.engines.groups.grouped import Neighbours
 
 LAST_WORD = "DDOL_LAST_WORD"
 """Variable with the word after which a job tells `ddol launch` its exit code."""
@@ -158,7 +158,7 @@ class Ranks:
         return np.concatenate(found).view(np.float64).reshape(-1, *own.shape[1:])
 
     def connect(self, near: Neighbours | None, agents: int, numbers: int) -> MpiContext:
-        """Make what a kernel calls to meet those of other ranks; see `ddol.engines.grouped.Group`."""
+        """Make what a kernel calls to meet those of other ranks; see `ddol.engines.groups.grouped.Group`."""
         rows = () if near is None else (near.rows_to, near.rows_from, agents, numbers, tolerant())
         context = open_context(self.comm, *rows)
         if self.pulse is not None:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddol.compiled import address_of, call_int32, entry, floats, inner, integers, ints
-from ddol.engines.atomics import ABORTED, CALL, DONE, SENT, TOO_LONG, Addresses, addresses
+from ddol.engines.threads.atomics import ABORTED, CALL, DONE, SENT, TOO_LONG, Addresses, addresses
 
 # Words of a context; SENT (6) has the same place in a context of threads.
 ALLREDUCE, ALLTOALLV, IN_PLACE, DOUBLE, SUM, MAX = range(6)

@@ -10,19 +10,19 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
 from ddol.engines.feed import Feed
+from ddol.engines.past.round_log import RoundLog
+from ddol.engines.past.traffic import Traffic
+from ddol.engines.past.weight_record import WeightRecord
 from ddol.engines.registry import Engine, is_scheduled
-from ddol.engines.round_log import RoundLog
 from ddol.engines.state import numbers_sent
-from ddol.engines.traffic import Traffic
-from ddol.engines.weight_record import WeightRecord
-from ddol.engines.worker import Snapshots
+from ddol.engines.workers.worker import Snapshots
 from ddol.recording import Moment, Recorder
 from ddol.schedules.events import Events
 from ddol.schedules.schedule import Schedule
 from ddol.streams.rows import Block
 
 if TYPE_CHECKING:
-    from ddol.engines.round_shadow import RoundShadow
+    from ddol.engines.past.round_shadow import RoundShadow
 
 
 class History:
@@ -121,7 +121,7 @@ class History:
 
 def _shadow_of(algorithm: Algorithm) -> RoundShadow | None:
     """The shadow of a run in rounds, where there is a certificate; few runs ask for it."""
-    from ddol.engines.round_shadow import RoundShadow
-    from ddol.engines.shadow import ShadowLearner
+    from ddol.engines.past.round_shadow import RoundShadow
+    from ddol.engines.workers.shadow import ShadowLearner
 
     return RoundShadow(algorithm) if ShadowLearner.covers(algorithm) else None

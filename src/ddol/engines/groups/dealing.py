@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ddol.engines.grouped import Group
+from ddol.engines.groups.grouped import Group
 from ddol.streams.dealing import deal
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block

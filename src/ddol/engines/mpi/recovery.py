@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ddol.algorithm import Algorithm
 from ddol.engines.errors import RankLostError
-from ddol.engines.group_dealing import Dealt, deal_shares
-from ddol.engines.grouped import Grouped, joined_parts
+from ddol.engines.groups.dealing import Dealt, deal_shares
+from ddol.engines.groups.grouped import Grouped, joined_parts
 from ddol.engines.kernels import COPIES
-from ddol.engines.ranks import Ranks, open_ranks
+from ddol.engines.mpi.ranks import Ranks, open_ranks
 from ddol.engines.state import State, sharing
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position
@@ -110,7 +110,7 @@ class Safekeeping:
 class MpiGroup:
     """The processes of an MPI job, which play one run.
 
-    What `ddol.engines.processes.SingleProcess` is where there is one.
+    What `ddol.engines.groups.processes.SingleProcess` is where there is one.
     """
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.kernels import Examples, read_products
 from ddol.engines.state import start_state
-from ddol.engines.worker import KernelWorker, Partition, addresses
+from ddol.engines.workers.worker import KernelWorker, Partition, addresses
 from ddol.streams.rows import Rows
 
 

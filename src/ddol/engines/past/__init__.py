@@ -1,0 +1,1 @@
+"""What a run keeps of its past: curves, weights, messages sent, and the rounds as events."""
