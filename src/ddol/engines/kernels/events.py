@@ -43,7 +43,13 @@ from ddol.engines.kernels.layout import (
     squares_of,
     vector_at,
 )
-from ddol.engines.kernels.messages import listen, receive, wait_for_others, write_down
+from ddol.engines.kernels.messages import (
+    let_others_catch_up,
+    listen,
+    receive,
+    wait_for_others,
+    write_down,
+)
 from ddol.engines.kernels.neighbours import (
     Acquaintances,
     be_taught,
@@ -203,8 +209,11 @@ def _obstacle(memory, kind, a, slot):
         return STOPPED
     if kind == SEND and words[FREE] == 0 and not memory.live:
         return CROWDED
-    if kind == MIX and memory.live and memory.staleness >= 0 and wait_for_others(memory, a):
-        return ABORTED
+    if kind == MIX and memory.live:
+        if memory.staleness < 0:
+            let_others_catch_up(memory, a)
+        elif wait_for_others(memory, a):
+            return ABORTED
     if kind != MIX or memory.matrix_of == 0:
         return PLAYED
     known = integers(memory.matrix_of)[a] == max(integers(memory.turns)[a], 1)
