@@ -15,7 +15,7 @@ import numpy as np
 from ddol.compiled import bytes_at, entry, floats, inner, integers, packed, unpacked
 from ddol.streams.hashing import name_hash
 from ddol.streams.number_kernel import DONE, NO_NUMBER, TOO_BIG, UNDECIDED, read_number
-from ddol.streams.word_kernel import is_missing, word_number, word_value
+from ddol.streams.word_kernel import Words, is_missing, word_number, word_value
 
 # Kinds of columns.
 NUMBER, TEXT = range(2)
@@ -25,7 +25,7 @@ _NEWLINE, _CR, _SPACE, _TAB, _QUOTE = 10, 13, 32, 9, 34
 
 
 class CsvJob(NamedTuple):
-    """Text and the arrays for its cells, by address; see also `Words`."""
+    """Text and the arrays for its cells, by address."""
 
     text: int
     size: int
@@ -56,14 +56,7 @@ class CsvJob(NamedTuple):
     most_bad: int
     counts: int
     """int64 (4,): rows, numbers left to the caller, bad lines, whether there was no room for a word."""
-    slots: int
-    mask: int
-    keys: int
-    first: int
-    end: int
-    owner: int
-    most_words: int
-    n_words: int
+    words: Words
 
 
 @inner
@@ -138,7 +131,7 @@ def _read_cell(job, p, row, column, n_slow):
         return p, n_slow, error
     code = -1
     if not is_missing(text, first, last):
-        code = word_number(job, name_hash(text, first, last), column, first, last)
+        code = word_number(job.words, name_hash(text, first, last), column, first, last)
         if code < 0:
             return p, n_slow, FULL
     integers(job.codes)[row * job.n_texts + place] = code

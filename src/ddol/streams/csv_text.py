@@ -210,7 +210,8 @@ class _Cells:
             size=len(self.text), start=self.start, delimiter=self.delimiter,
             n_columns=len(self.kinds), n_numbers=self.numbers.shape[1], n_texts=self.n_texts,
             odd=self.odd.ctypes.data if looking else 0, lenient=lenient, most_bad=len(bad),
-            **self.words.fields, **{name: array.ctypes.data for name, array in arrays.items()},
+            text=self.text.ctypes.data, words=self.words.places,
+            **{name: array.ctypes.data for name, array in arrays.items()},
         )  # fmt: skip
         kernel.parse_csv(job)
         n, n_slow, self.n_bad, full = counts.tolist()

@@ -15,7 +15,7 @@ import numpy as np
 from ddol.compiled import bytes_at, entry, floats, inner, integers, packed, unpacked
 from ddol.streams.hashing import HASH_PRIME, HASH_START, hash_on, hashed_name, name_hash
 from ddol.streams.number_kernel import DONE, NO_NUMBER, TOO_BIG, UNDECIDED, read_number
-from ddol.streams.word_kernel import is_missing, word_number
+from ddol.streams.word_kernel import Words, is_missing, word_number
 
 # Kinds of errors; 0 is none.
 BAD_LABEL, BAD_WEIGHT, BAD_BASE, NO_BAR, BAD_VALUE, TOO_MANY_SPACES, NO_NAME, FULL = range(1, 9)
@@ -33,7 +33,7 @@ _KINDS[[_SPACE, _TAB, _CR, _NEWLINE]] = _IS_BLANK
 
 
 class NamedJob(NamedTuple):
-    """Text and the arrays for its rows, by address; see also `Words`."""
+    """Text and the arrays for its rows, by address."""
 
     text: int
     size: int
@@ -70,14 +70,7 @@ class NamedJob(NamedTuple):
     most_bad: int
     counts: int
     """int64 (5,): rows, values, numbers left to the caller, bad lines, whether there was no room."""
-    slots: int
-    mask: int
-    keys: int
-    first: int
-    end: int
-    owner: int
-    most_words: int
-    n_words: int
+    words: Words
 
 
 @inner
@@ -105,7 +98,7 @@ def _read_label(job, first, end, row, n_slow):
     if is_missing(text, first, end):
         return n_slow, 0
     if job.worded:
-        number = word_number(job, name_hash(text, first, end), LABELS, first, end)
+        number = word_number(job.words, name_hash(text, first, end), LABELS, first, end)
         integers(job.label)[row] = number
         return n_slow, 0 if number >= 0 else FULL
     value, after, how = read_number(text, first)
@@ -224,7 +217,7 @@ def _read_feature(job, p, space, weight, nnz, n_slow):
     if how == UNDECIDED and weight == 1.0:  # a product is rounded once more anyway
         integers(job.slow_at)[n_slow], integers(job.slow_slot)[n_slow] = colon + 1, nnz
         n_slow += 1
-    number = word_number(job, hashed_name(state), space, first, p)
+    number = word_number(job.words, hashed_name(state), space, first, p)
     if number < 0:
         return first, nnz, n_slow, FULL
     integers(job.codes)[nnz] = number

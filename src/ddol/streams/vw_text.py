@@ -152,7 +152,8 @@ class _Features:
             size=len(self.text), bars=self.layout.bars, stop=2 if self.layout.bars else 3,
             labelled=_LABELLED[self.layout.labelled],
             worded=self.worded, lenient=lenient, most_bad=len(bad),
-            **self.words.fields, **{name: array.ctypes.data for name, array in arrays.items()},
+            text=self.text.ctypes.data, words=self.words.places,
+            **{name: array.ctypes.data for name, array in arrays.items()},
         )  # fmt: skip
         kernel.parse_named(job)
         n, nnz, n_slow, self.n_bad, full = counts.tolist()

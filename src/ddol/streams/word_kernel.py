@@ -1,7 +1,4 @@
-"""Compiled counting of words: every distinct one of a text gets a number.
-
-The functions take any NamedTuple that has the fields of `Words`.
-"""
+"""Compiled counting of words: every distinct one of a text gets a number."""
 
 # Numba infers the types here.
 # mypy: disable-error-code=no-untyped-def
@@ -22,8 +19,6 @@ from ddol.compiled import inner, integers
 class Words(NamedTuple):
     """Distinct words of a text, by address."""
 
-    text: int
-    """uint8: the text"""
     slots: int
     """int64 (mask + 1,): an open table of hashes, 1 + the number of a word, 0 where there is none"""
     mask: int
@@ -118,7 +113,7 @@ class WordRoom:
 
 @dataclass(frozen=True)
 class WordTable:
-    """Room for the words of one text; `fields` are those of `Words`.
+    """Room for the words of one text.
 
     Parameters
     ----------
@@ -143,12 +138,10 @@ class WordTable:
         }
 
     @property
-    def fields(self) -> dict[str, Any]:
-        """Addresses."""
+    def places(self) -> Words:
+        """Where they are."""
         addresses = {name: array.ctypes.data for name, array in self.arrays.items()}
-        mask = len(self.arrays["slots"]) - 1
-        text = self.text.ctypes.data
-        return {"text": text, "mask": mask, "most_words": self.most, **addresses}
+        return Words(mask=len(self.arrays["slots"]) - 1, most_words=self.most, **addresses)
 
     def __len__(self) -> int:
         return int(self.arrays["n_words"][0])

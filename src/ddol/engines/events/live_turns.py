@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddol.compiled import bytes_at, entry, integers, ints
+from ddol.compiled import bytes_at, entry, integers, ints, packed, unpacked
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import ANSWER, MIX, NONE, PREDICT, PROJECT, RECEIVE, SEND, Events
 from ddol.schedules.wiring import Wiring
@@ -142,11 +142,15 @@ class Merger:
             np.empty(room, np.int8), np.empty(room, np.int32), np.full(room, NONE, np.int32),
             np.full(room, NONE, np.int64), np.empty(room),
         )  # fmt: skip
-        made = _merge(
-            len(played), *(_at(a) for a in (kinds, agents, rows, log, at, ends, log_at)),
-            *(_at(a) for a in (self.wires.starts, self.wires.sender, self.sent, base, starts, places)),
-            _at(self.heard), *(_at(a) for a in (out.kind, out.agent, out.peer, out.row)), self.length,
-        )  # fmt: skip
+        arrays = {
+            "kinds": kinds, "agents": agents, "rows": rows, "logs": log,
+            "position": at, "last": ends, "read": log_at,
+            "first_wire": self.wires.starts, "senders": self.wires.sender, "newest": self.heard,
+            "count": self.sent, "known": base, "place_starts": starts, "places": places,
+            "to_kind": out.kind, "to_agent": out.agent, "to_peer": out.peer, "to_row": out.row,
+        }  # fmt: skip
+        places_of = {name: array.ctypes.data for name, array in arrays.items()}
+        made = _merge(packed(MergeJob(n_workers=len(played), before=self.length, **places_of)))
         has_sent = sends > 0
         self.last_place[has_sent] = places[(starts + sends)[has_sent]]
         self.length += made
@@ -154,32 +158,54 @@ class Merger:
         return Events(out.kind[:made], out.agent[:made], out.peer[:made], out.row[:made], time)
 
 
-def _at(array: np.ndarray) -> int:
-    return int(array.ctypes.data)
+class MergeJob(NamedTuple):
+    """What workers have played, and room for one list, by address."""
+
+    n_workers: int
+    before: int
+    """Events in the list before these."""
+    kinds: int
+    agents: int
+    rows: int
+    """int8, int32, int64: events of all workers, one worker after the other."""
+    logs: int
+    """int64: versions that were read at every exchange, wire by wire."""
+    position: int
+    last: int
+    read: int
+    """int64 (n_workers,): the next event of each, the end of its events, its place in `logs`."""
+    first_wire: int
+    senders: int
+    newest: int
+    """int64: as in `Wiring`; the newest message that each wire has carried."""
+    count: int
+    known: int
+    """int64 (N,): messages of each agent so far, and before."""
+    place_starts: int
+    places: int
+    """int64: where in the list each message stands, agent by agent."""
+    to_kind: int
+    to_agent: int
+    to_peer: int
+    to_row: int
 
 
-@entry("int64(" + ", ".join(["int64"] * 20) + ")")
-def _merge(
-    n_workers, kind, agent, row, log, at, end, log_at, starts, sender, sent, base, place_start, place,
-    heard, out_kind, out_agent, out_peer, out_row, before,
-):  # fmt: skip
-    kinds, agents, rows, logs = bytes_at(kind), ints(agent), integers(row), integers(log)
-    position, last, read = integers(at), integers(end), integers(log_at)
-    first_wire, senders, count, known = (
-        integers(starts),
-        integers(sender),
-        integers(sent),
-        integers(base),
-    )
-    place_starts, places, newest = integers(place_start), integers(place), integers(heard)
-    to_kind, to_agent, to_peer, to_row = (
-        bytes_at(out_kind),
-        ints(out_agent),
-        ints(out_peer),
-        integers(out_row),
-    )
+@entry("int64(struct*)")
+def _merge(job):
+    job = unpacked(MergeJob, job)
+    kinds, agents, rows, logs = (
+        bytes_at(job.kinds), ints(job.agents), integers(job.rows), integers(job.logs),
+    )  # fmt: skip
+    position, last, read = integers(job.position), integers(job.last), integers(job.read)
+    first_wire, senders, newest = (
+        integers(job.first_wire), integers(job.senders), integers(job.newest),
+    )  # fmt: skip
+    count, known = integers(job.count), integers(job.known)
+    place_starts, places = integers(job.place_starts), integers(job.places)
+    to_kind, to_agent = bytes_at(job.to_kind), ints(job.to_agent)
+    to_peer, to_row = ints(job.to_peer), integers(job.to_row)
     made, w, idle = 0, 0, 0
-    while idle < n_workers:
+    while idle < job.n_workers:
         idle += 1
         while position[w] < last[w]:
             e = position[w]
@@ -201,10 +227,10 @@ def _merge(
                 read[w] += hi - lo
             if what == SEND:
                 count[i] += 1
-                places[place_starts[i] + count[i] - known[i]] = before + made
+                places[place_starts[i] + count[i] - known[i]] = job.before + made
             to_kind[made], to_agent[made], to_peer[made], to_row[made] = what, i, -1, rows[e]
             made += 1
             position[w] += 1
             idle = 0
-        w = (w + 1) % n_workers
+        w = (w + 1) % job.n_workers
     return made
