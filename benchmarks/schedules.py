@@ -16,7 +16,7 @@ import numpy as np
 
 import ddol
 from benchmarks.data import ROOT, Arrays, arrays, standardised
-from ddol.engines.workers.scoring import scores
+from ddol.engines.workers.scoring import Scorer
 from ddol.measure.chart import Chart, Line, draw_row
 from ddol.measure.regret import regret
 from ddol.schedules.conditions import Conditions
@@ -124,7 +124,7 @@ def _until(trace: Trace, data: tuple[np.ndarray, np.ndarray], schedule: str, tim
 def _wrong(trace: Trace, X: np.ndarray, y: np.ndarray) -> float:
     """Share of wrong predictions on fresh examples, by the mean of all agents' scores."""
     state = trace.state
-    found = scores(trace.algorithm, state.theta, state.scalars, Rows.from_dense(X, y))
+    found = Scorer(trace.algorithm, state.theta, state.scalars)(Rows.from_dense(X, y))
     return float(np.mean((found.mean(axis=0)[:, 0] >= 0) != (y > 0)))
 
 

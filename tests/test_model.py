@@ -16,6 +16,7 @@ from ddol.model import Model, load, model_of
 from ddol.presets import PRESETS, made_again
 from ddol.storage import read_arrays, write_arrays
 from ddol.streams import Column, DataError, Encoding, Rows
+from ddol.streams.rows import Block
 from ddol.streams.stumps import Stumps
 from ddol.update.losses import logistic
 
@@ -140,15 +141,14 @@ def test_a_prediction_is_what_the_learner_would_have_said_then(tmp_path, name, t
     later = A[seen : seen + n] * 3.0  # beyond what was seen
     trace.model(Encoding(classes=("no", "yes"))).save(tmp_path / "m")
     model = load(tmp_path / "m")
-    answers = np.ones(n)
-    losses = ddol.run(
-        algorithm, (np.vstack([A[:seen], later]), np.append(y[:seen] == "yes", answers))
-    ).loss
-    for agent in range(n):
-        score = model.decision_function(later[agent : agent + 1], agent=agent)[0]
-        paid = algorithm.C * algorithm.loss.value(score, 1.0, algorithm.loss.parameters)
-        before = trace.loss[agent]
-        assert losses[agent] - before == pytest.approx(paid, abs=1e-9)
+    block = Block(
+        Rows.from_dense(later, np.ones(n)), np.arange(n).reshape(1, n, 1), np.empty((n, 1))
+    )
+    ddol.advance(algorithm, trace.state, block)
+    said = [model.decision_function(later[i : i + 1], agent=i)[0] for i in range(n)]
+    assert said == block.scores[:, 0].tolist()
+    if len(trace.state.theta) == 1:
+        assert model.decision_function(later).tolist() == said
     assert set(model.predict(A)) == {"no", "yes"}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.state import grow
 from ddol.engines.state_checks import expected_state
-from ddol.engines.workers.scoring import products, scores
+from ddol.engines.workers.scoring import Scorer, products
 from ddol.presets import made_again
 from ddol.storage import Expected, check_arrays, damaged, read_arrays, write_arrays
 from ddol.streams.encoder import Encoder
@@ -59,8 +60,7 @@ class Knowledge:
 
     def scores(self, rows: Rows, copy: int | None = None) -> np.ndarray:
         """Scores (n, outputs) as the learner would have given them: of one copy, or the mean of all."""
-        kept = slice(None) if copy is None else slice(copy, copy + 1)
-        found = scores(self.algorithm, self.theta[kept], self.scalars[kept], rows).mean(axis=0)
+        found = self._scorer(rows, copy).mean(axis=0)
         if self.algorithm.update.experts:
             found[np.abs(found) <= self.algorithm.update.tie] = 0.0
         return found
@@ -70,6 +70,14 @@ class Knowledge:
         """Whether a score is a product of weights and features, so that weights can be averaged first."""
         update = self.algorithm.update
         return not update.experts and update.loops(self.algorithm.average).observe is None
+
+    @cached_property
+    def _scorer(self) -> Scorer:
+        return Scorer(self.algorithm, self.theta, self.scalars)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Addresses of this process mean nothing to another.
+        return {name: value for name, value in vars(self).items() if name != "_scorer"}
 
 
 @dataclass(frozen=True)
@@ -153,10 +161,12 @@ class Model:
         """Scores of rows that are encoded already; see `decision_function`."""
         copy = None if agent is None else self.agent_number(agent)
         known = self.known
-        if known is None or (copy is None and known.is_linear):
+        if known is not None and len(known.theta) == 1:
+            found = known.scores(rows)
+        elif known is None or (copy is None and known.is_linear):
             found = products(rows, self.weights)
         else:
-            found = known.scores(rows, copy if len(known.theta) > 1 else None)
+            found = known.scores(rows, copy)
         return found[:, 0] if found.shape[1] == 1 else found
 
     def predict(self, X: Any, agent: str | int | None = None) -> np.ndarray:

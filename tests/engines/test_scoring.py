@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix
 import ddol
 from ddol.engines.local import Local
 from ddol.engines.state import start_state
-from ddol.engines.workers.scoring import scores
+from ddol.engines.workers.scoring import Scorer
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows
 from ddol.testing import examples_for
@@ -45,7 +45,7 @@ def test_the_next_prediction_is_the_score(algorithm, network, sparse):
     engine.play(Block(rows, table))
     state, last = engine.state(), rows.slice(60, 63)
     before = state.theta.copy()
-    found = scores(placed, state.theta, state.scalars, last)
+    found = Scorer(placed, state.theta, state.scalars)(last)
     assert found.shape == (len(state.theta), 3, placed.outputs)
     assert np.array_equal(state.theta, before)
     for i in range(3):
@@ -61,7 +61,7 @@ def test_narrow_rows_are_widened_and_wide_ones_refused():
     algorithm = ddol.dogd()
     state = start_state(algorithm, 3)
     narrow = Rows.from_csr(csr_matrix(np.eye(2)), np.ones(2))
-    assert scores(algorithm, state.theta, state.scalars, narrow).shape == (1, 2, 1)
+    assert Scorer(algorithm, state.theta, state.scalars)(narrow).shape == (1, 2, 1)
     with pytest.raises(ValueError, match="found rows of 4 features, expected at most 3"):
         wide = Rows.from_dense(np.eye(4), np.ones(4))
-        scores(algorithm, state.theta, state.scalars, wide)
+        Scorer(algorithm, state.theta, state.scalars)(wide)

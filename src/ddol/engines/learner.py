@@ -28,7 +28,7 @@ from ddol.engines.progress import Progress
 from ddol.engines.registry import Engine, engine_named, is_scheduled, open_engine
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state, with_outputs
-from ddol.engines.workers.scoring import scores
+from ddol.engines.workers.scoring import Scorer
 from ddol.engines.workers.worker import Snapshots
 from ddol.streams.rows import Block, Rows
 from ddol.streams.stream import Position
@@ -284,7 +284,7 @@ class Learner:
         if isinstance(engine, Local):
             return engine.scores(rows, agent)
         state = engine.state()
-        found = scores(self.algorithm, state.theta, state.scalars, rows)
+        found = Scorer(self.algorithm, state.theta, state.scalars)(rows)
         if agent is None or len(found) == 1:
             return np.asarray(found.mean(axis=0))
         return np.asarray(found[agent])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from threading import Lock
 
 import numpy as np
 
@@ -13,16 +14,14 @@ from ddol.engines.workers.worker import KernelWorker, Partition, addresses
 from ddol.streams.rows import Rows
 
 
-def scores(algorithm: Algorithm, theta: np.ndarray, scalars: np.ndarray, rows: Rows) -> np.ndarray:
-    """Scores (copies, n, outputs) of rows, through the update's own loop, as if each was observed first.
+class Scorer:
+    """Scores of rows by a state, through the update's own loop, as if each row was observed first.
 
     Parameters
     ----------
     algorithm : Algorithm
     theta, scalars : arrays (copies, outputs, rows, D) and (copies, outputs, scalars)
         As in `ddol.engines.state.State`; some of the copies will do.
-    rows : Rows
-        With at most D features.
 
     Examples
     --------
@@ -32,23 +31,30 @@ def scores(algorithm: Algorithm, theta: np.ndarray, scalars: np.ndarray, rows: R
     >>> algorithm = dogd(l2=0.0).on(2)
     >>> rows = Rows.from_dense([[1.0, 0.0], [0.0, 2.0]], [1.0, -1.0])
     >>> state = advance(algorithm, start_state(algorithm, 2), Block(rows, np.array([[[0], [1]]])))
-    >>> scores(algorithm, state.theta, state.scalars, rows).tolist()
+    >>> Scorer(algorithm, state.theta, state.scalars)(rows).tolist()
     [[[0.5], [-2.0]]]
     """
-    D = theta.shape[3]
-    if rows.n_features > D:
-        raise ValueError(f"found rows of {rows.n_features} features, expected at most {D}")
-    alone = replace(algorithm, delay=0, batch=1, period=1).on(1)
-    empty = start_state(alone, 1)
-    found = []
-    for copy in range(len(theta)):
-        own = replace(
-            empty,
-            theta=np.ascontiguousarray(theta[copy : copy + 1], float),
-            scalars=np.ascontiguousarray(scalars[copy : copy + 1], float),
+
+    def __init__(self, algorithm: Algorithm, theta: np.ndarray, scalars: np.ndarray) -> None:
+        alone = replace(algorithm, delay=0, batch=1, period=1).on(1)
+        state = replace(
+            start_state(alone, 1),
+            theta=np.ascontiguousarray(theta, float),
+            scalars=np.ascontiguousarray(scalars, float),
         )
-        found.append(KernelWorker(alone, own, Partition(0, 1)).scores(rows))
-    return np.stack(found)
+        self._worker = KernelWorker(alone, state, Partition(0, 1))
+        self._one_at_a_time = Lock()
+
+    def __call__(self, rows: Rows, copy: int | None = None) -> np.ndarray:
+        """Scores (copies, n, outputs) of rows with at most D features, by all copies or by one."""
+        theta = self._worker.state.theta
+        if rows.n_features > theta.shape[3]:
+            raise ValueError(
+                f"found rows of {rows.n_features} features, expected at most {theta.shape[3]}"
+            )
+        copies = range(len(theta)) if copy is None else [copy]
+        with self._one_at_a_time:
+            return np.stack([self._worker.scores(rows, each) for each in copies])
 
 
 def products(rows: Rows, weights: np.ndarray) -> np.ndarray:

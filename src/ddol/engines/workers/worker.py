@@ -13,15 +13,7 @@ from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
 from ddol.compiled import Entry, packed
 from ddol.engines import kernels
-from ddol.engines.kernels import (
-    COPIES,
-    Examples,
-    Links,
-    Memory,
-    Rules,
-    Shape,
-    Worker,
-)
+from ddol.engines.kernels import COPIES, Examples, Links, Memory, Rules, Shape, Worker
 from ddol.engines.kernels import layout as places
 from ddol.engines.state import State, averages_together, layout_of, loops_of, sharing
 from ddol.engines.workers.workspace import Workspace
@@ -437,6 +429,8 @@ class KernelWorker:
             found = self.loops.addresses(rows.dense, {"score_unseen"}, ())
             parts[places.SCORE_UNSEEN] = found[places.SCORE_UNSEEN]
         kernels.read_scores(worker, examples, copy, len(rows), out.ctypes.data)
+        if rows.nbytes > _LARGE:
+            self._places.clear()
         return out
 
     def _addresses_of(self, rows: Rows) -> dict[str, int]:
@@ -444,7 +438,7 @@ class KernelWorker:
         found = self._places.get(id(rows))
         if found is None or found[0] is not rows:
             if len(self._places) >= _MOST_PLACES or rows.nbytes > _LARGE:
-                self._places.clear()  # large ones must not be kept in memory
+                self._places.clear()
             ones = {"ones": int(rows.intercept)}
             places_of = addresses(rows) | ones
             alone = packed(_NO_ROUNDS._replace(**places_of))
@@ -462,7 +456,7 @@ class KernelWorker:
         return self._workers[found][1]
 
 
-_MOST_PLACES, _LARGE = 64, 1 << 16
+_MOST_PLACES, _LARGE = 64, 1 << 16  # large rows must not be kept in memory
 _NO_CHANCES = np.empty((0, 0, 0))
 _NO_ROUNDS = Examples(**dict.fromkeys(Examples._fields, 0))
 
