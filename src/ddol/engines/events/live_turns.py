@@ -146,7 +146,7 @@ class Merger:
             "kinds": kinds, "agents": agents, "rows": rows, "logs": log,
             "position": at, "last": ends, "read": log_at,
             "first_wire": self.wires.starts, "senders": self.wires.sender, "newest": self.heard,
-            "count": self.sent, "known": base, "place_starts": starts, "places": places,
+            "sent": self.sent, "known": base, "place_starts": starts, "places": places,
             "to_kind": out.kind, "to_agent": out.agent, "to_peer": out.peer, "to_row": out.row,
         }  # fmt: skip
         places_of = {name: array.ctypes.data for name, array in arrays.items()}
@@ -178,7 +178,7 @@ class MergeJob(NamedTuple):
     senders: int
     newest: int
     """int64: as in `Wiring`; the newest message that each wire has carried."""
-    count: int
+    sent: int
     known: int
     """int64 (N,): messages of each agent so far, and before."""
     place_starts: int
@@ -200,7 +200,7 @@ def _merge(job):
     first_wire, senders, newest = (
         integers(job.first_wire), integers(job.senders), integers(job.newest),
     )  # fmt: skip
-    count, known = integers(job.count), integers(job.known)
+    count, known = integers(job.sent), integers(job.known)
     place_starts, places = integers(job.place_starts), integers(job.places)
     to_kind, to_agent = bytes_at(job.to_kind), ints(job.to_agent)
     to_peer, to_row = ints(job.to_peer), integers(job.to_row)
