@@ -107,7 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.only == "start":
         return 0
     took: dict[str, list[float]] = {}
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+    ray.init("local", num_cpus=2, **quiet)
     for _ in range(asked.turns):
         if asked.only in (None, "local"):
             took.setdefault("local", []).append(on_one_core(files))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 
@@ -15,13 +16,18 @@ def small_cluster():
     """Four cores, said to be there, within this machine."""
     import ray
 
-    ray.init(
-        num_cpus=4, include_dashboard=False, object_store_memory=200 << 20, log_to_driver=False
-    )
+    small = {"num_cpus": 4, "object_store_memory": 200 << 20, "include_dashboard": False}
+    ray.init("local", log_to_driver=False, **small)
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def gone(process: int) -> None:
+    """Return when a process is no more."""
+    while Path(f"/proc/{process}").exists():
+        time.sleep(0.01)
 
 
 def rows_of(rng, first, n):

@@ -117,9 +117,9 @@ def train(options: TrainOptions) -> Trace:
 
 
 def _check_ray(run: RunOptions) -> None:
-    from ddol.engines.ray.cluster import check_address, load
+    from ddol.engines.ray.cluster import check_address, load, meant
 
-    load(joins=run.address is not None)
+    load(joins=meant(run.address) is not None)
     check_address(run.address)
 
 

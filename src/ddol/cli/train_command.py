@@ -248,8 +248,8 @@ _QUIET = "quiet"
     RUN,
     "--address",
     metavar="A",
-    show_default="a local one, for this run",
-    help="Ray cluster; auto for the one of this machine.",
+    show_default="RAY_ADDRESS, or local",
+    help="Ray cluster; auto for the one of this machine, local for one of this run.",
 )
 @option(
     RUN,

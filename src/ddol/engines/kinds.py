@@ -29,7 +29,7 @@ ENGINES: dict[str, EngineKind] = {
     "mpi": EngineKind("ddol.engines.mpi.rounds:Mpi", "ddol.engines.mpi.recovery:MpiGroup"),
     "ray": EngineKind(
         "ddol.engines.ray.rounds:Ray",
-        "ddol.engines.ray.rounds:Actors",
+        "ddol.engines.ray.processes:Actors",
         "ddol.engines.ray.turns:AsyncRay",
     ),
 }

@@ -77,7 +77,7 @@ def run(
     n_features : int, optional
         Number of features, where streams do not know it and the algorithm's start depends on it.
     address : str, optional
-        Of a Ray cluster; one of this machine's own if it is not given.
+        Of a Ray cluster; else what ``RAY_ADDRESS`` says, or one that is started for this run ("local").
     on_lost : "wait", "without" or "end"
         What happens when a process is lost: the run waits for another one, goes on without, or ends.
     classes : sequence of float, optional

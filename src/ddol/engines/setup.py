@@ -24,7 +24,7 @@ class Setup:
     n_features : int or None
         Needed beforehand by algorithms whose start depends on it, where streams do not know it.
     address : str or None
-        Of a Ray cluster; None for one of this machine's own.
+        Of a Ray cluster; None for what ``RAY_ADDRESS`` says, or one that is started for the run.
     on_lost : "end", "wait" or "without"
         What happens when a process is lost: the run ends, waits for another one in its place, or goes on
         without its agents.

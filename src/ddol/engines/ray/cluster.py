@@ -38,23 +38,32 @@ def load(joins: bool = False) -> Any:
     return ray
 
 
+def lost_errors(ray: Any) -> tuple[type[Exception], ...]:
+    """What calls of an actor that is no more raise, or reading what it has left on a node that is gone."""
+    errors = ray.exceptions
+    return (
+        errors.RayActorError, errors.WorkerCrashedError, errors.NodeDiedError, errors.ObjectLostError,
+    )  # fmt: skip
+
+
 class Cluster:
     """A cluster that this process is connected to; one that it has started ends with it.
 
     Parameters
     ----------
     address : str or None
-        Of a cluster that runs, "auto" for the one of this machine; None starts a local one, unless the
-        process is connected already.
+        Of a cluster that runs, "auto" for the one of this machine; None is what ``RAY_ADDRESS`` says, as
+        everywhere in Ray, and without that a local one is started, whatever else runs on the machine. A
+        process that is connected already stays so.
     workers : int or None
         Actors that are wanted; None for one a core.
     """
 
     def __init__(self, address: str | None, workers: int | None) -> None:
-        ray = self.ray = load(joins=address is not None)
+        ray = self.ray = load(joins=meant(address) is not None)
         self.started = False
         if not ray.is_initialized():
-            self._connect(address, workers)
+            self._connect(meant(address), workers)
         elif address not in (None, "auto"):
             raise EngineError(
                 f"found --address {address}, but this process is connected to a cluster already; "
@@ -79,12 +88,13 @@ class Cluster:
                 self.ray.init(address=address, **quiet)
             except (ConnectionError, RuntimeError, ValueError, OSError) as error:
                 raise _no_cluster(address, error) from None
+            _say(f"joined the Ray cluster at {address}")
             return
         cores = max(workers or 0, _cores())
-        self.ray.init(num_cpus=cores, include_dashboard=False, object_store_memory=_STORE, **quiet)
+        own: dict[str, Any] = {"include_dashboard": False, "object_store_memory": _STORE}
+        self.ray.init(address="local", num_cpus=cores, **own, **quiet)
         self.started = True
-        text = f"ddol: started a local Ray cluster with {cores} cores; it ends with the run"
-        print(text, file=sys.stderr, flush=True)
+        _say(f"started a local Ray cluster with {cores} cores; it ends with the run")
 
     def cores_now(self) -> int:
         """Cores of all nodes; some may have come since the beginning."""
@@ -97,6 +107,18 @@ class Cluster:
         self.started = False
 
 
+def meant(address: str | None) -> str | None:
+    """The address of the cluster to join, or None for one to be started.
+
+    Examples
+    --------
+    >>> meant("10.0.0.7:6379"), meant("local")
+    ('10.0.0.7:6379', None)
+    """
+    found = address or os.environ.get("RAY_ADDRESS")
+    return found if found and found != "local" else None
+
+
 def check_address(address: str | None) -> None:
     """Refuse an address where nobody listens; Ray would try for minutes.
 
@@ -106,12 +128,13 @@ def check_address(address: str | None) -> None:
     Traceback (most recent call last):
     ddol.engines.errors.EngineError: no Ray cluster answers at '127.0.0.1:1' ...
     """
-    if address in (None, "auto", "local"):
+    address = meant(address)
+    if address in (None, "auto"):
         return
     host, _, port = str(address).removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         raise EngineError(
-            f"found {address!r} as --address, expected auto, or host:port of the head"
+            f"found {address!r} as --address, expected auto, local, or host:port of the head"
         )
     try:
         socket.create_connection((host, int(port)), timeout=_ANSWER).close()
@@ -119,10 +142,14 @@ def check_address(address: str | None) -> None:
         raise _no_cluster(str(address), error) from None
 
 
+def _say(text: str) -> None:
+    print(f"ddol: {text}", file=sys.stderr, flush=True)
+
+
 def _no_cluster(address: str, error: BaseException) -> EngineError:
     return EngineError(
         f"no Ray cluster answers at {address!r} ({_first_line(error)}); start one with "
-        "ray start --head, or leave --address out for a local one"
+        "ray start --head, or use --address local for one of the run's own"
     )
 
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from ddol.engines.errors import EngineError
-from ddol.engines.ray.cluster import Cluster
+from ddol.engines.errors import EngineError, RankLostError
+from ddol.engines.ray.cluster import Cluster, lost_errors
 from ddol.engines.ray.host import HostJob, actor_class
 from ddol.engines.ray.watch import Watch
 from ddol.engines.workers.worker import split
@@ -21,6 +21,14 @@ LOOK = 0.25
 
 NAMESPACE = "ddol"
 """Of the first actor's name, by which others find a job."""
+
+
+class ActorsLostError(Exception):
+    """Some actors do not answer any more; without ranks, somebody who was asked has lost one."""
+
+    def __init__(self, ranks: Sequence[int] = ()) -> None:
+        super().__init__()
+        self.ranks = list(ranks)
 
 
 class Crew:
@@ -124,8 +132,32 @@ class Crew:
     @cached_property
     def lost(self) -> tuple[type[Exception], ...]:
         """What calls of an actor that is no more raise."""
-        errors = self.ray.exceptions
-        return (errors.RayActorError, errors.WorkerCrashedError, errors.OwnerDiedError)
+        return lost_errors(self.ray)
+
+    def asked(self, method: str, *arguments: Any, ranks: Sequence[int] | None = None) -> list[Any]:
+        """What actors answer to a question, all of them or some; see `answer`."""
+        chosen = range(self.size) if ranks is None else ranks
+        asked = [(getattr(self.actors[rank], method).remote(*arguments), rank) for rank in chosen]
+        return [self.answer(future, rank) for future, rank in asked]
+
+    def answer(self, future: Any, rank: int) -> Any:
+        """What an actor has answered.
+
+        Raises
+        ------
+        ActorsLostError
+            It is lost, or has lost another one.
+        Exception
+            It is well, and its work was not.
+        """
+        try:
+            return self.ray.get(future)
+        except self.ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, (RankLostError, *self.lost)):
+                raise ActorsLostError from None
+            raise error.cause from None
+        except self.lost:
+            raise ActorsLostError([rank]) from None
 
     def say_start(self, seconds: float) -> None:
         """Say how long it took before anybody learned: the rest of a run's time is learning."""

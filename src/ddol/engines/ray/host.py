@@ -27,6 +27,7 @@ from ddol.engines.groups.grouped import Grouped
 from ddol.engines.kinds import EngineKind
 from ddol.engines.learner import Learner
 from ddol.engines.progress import Progress
+from ddol.engines.ray.cluster import lost_errors
 from ddol.engines.ray.group import RayGroup
 from ddol.engines.ray.mailbox import Mailbox
 from ddol.engines.ray.own_turns import Letter, Poster, Turns, TurnsCopy, TurnsResult
@@ -71,12 +72,14 @@ class TurnsStart:
 
     ``generation`` counts the changes, ``shares`` are (first, agents) of every actor, ``copies`` the same of
     those before with what each has left, and ``leave_at`` the rounds after which another change is waiting.
+    ``ended`` is what those have published last who are through with their streams.
     """
 
     generation: int
     shares: list[tuple[int, int]]
     copies: tuple[tuple[tuple[int, int], Any], ...] = ()
     leave_at: int | None = None
+    ended: tuple[Letter, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -138,8 +141,10 @@ class Host:
         self.mailbox = Mailbox()
         self.own: list[HostMoment] = []
         self.held: list[HostMoment] = []
+        self.shown: HostMoment | None = None
         self.learner: Learner | None = None
         self.turns: Turns | None = None
+        self.poster: Poster | None = None
         self.held_turns: tuple[int, TurnsCopy | None] = (-1, None)
         self.wished: int | None = None
         self.reply: str | None = None
@@ -160,11 +165,10 @@ class Host:
     def status(self) -> Status:
         """How far it is, and for whom it waits."""
         wait = self.mailbox.wait
-        version = self.own[-1].version if self.own else 0
         who, waited = (None, 0.0) if wait is None else (wait.sender, wait.seconds)
         longest = self.mailbox.longest
         return Status(
-            self.rank, self._progress, version, who, waited, longest, self.first, self.wished
+            self.rank, self._progress, self._version, who, waited, longest, self.first, self.wished
         )
 
     def noting_the_first(self, blocks: Iterator[Any]) -> Iterator[Any]:
@@ -183,10 +187,23 @@ class Host:
         """Moments that are kept of the own agents, and of those of the actor before."""
         return {m.version for m in self.own}, {m.version for m in self.held}
 
-    def kept(self, version: int, before: bool = False) -> HostMoment:
-        """A moment of the own agents, or of those of the actor before."""
-        moments = self.held if before else self.own
-        return next(moment for moment in moments if moment.version == version)
+    def held_moment(self, version: int) -> HostMoment:
+        """A moment of the agents of the actor before, for the one that has taken its place."""
+        for moment in self.held:
+            if moment.version == version:
+                return moment
+        raise RankLostError("an actor was lost, and another one with its copy")
+
+    def show(self, version: int) -> tuple[Past, Progress | None] | None:
+        """What belongs to the run at a moment, which is kept until another is shown; None if it is over."""
+        self.shown = next((moment for moment in self.own if moment.version == version), None)
+        return None if self.shown is None else (self.shown.past, self.shown.progress)
+
+    def shown_part(self) -> State:
+        """The own agents at the moment that was shown last."""
+        if self.shown is None:
+            raise RankLostError("an actor was lost")
+        return self.shown.part
 
     def hear(self, letter: Letter) -> None:
         """Take the newest rows of another actor's agents."""
@@ -194,9 +211,9 @@ class Host:
             self.turns.hear(letter)
 
     def tell_again(self, other: int) -> None:
-        """Another actor has begun anew, and knows nothing of the agents here."""
-        if self.turns is not None:
-            self.turns.tell_again(other)
+        """Another actor has begun, and knows nothing of the agents here."""
+        if self.poster is not None:
+            self.poster.tell_again(other)
 
     def hold(self, generation: int, kept: TurnsCopy) -> None:
         """Keep a copy of the agents of the actor before."""
@@ -243,11 +260,6 @@ class Host:
         if self.turns is not None:
             self.turns.gate.leave_at(rounds)
 
-    def left_copy(self) -> TurnsCopy:
-        """The agents as they were left to others."""
-        assert self.turns is not None
-        return self.turns.copy()
-
     # Asynchronous turns, each actor for itself.
 
     def take_turns(
@@ -257,19 +269,23 @@ class Host:
         state = job.state
         if state is None:
             state = start_state(job.algorithm, job.n_features, job.setup.seed)
-        self.turns = None
+        self.turns = self.poster = None
         turns = Turns(job.algorithm, state, job.setup, feed, start.shares, self.rank)
         after = actors[(self.rank + 1) % len(actors)] if len(actors) > 1 else None
         copies = self._copies(turns, after, start)
         if copies:
             turns.go_back(copies)
+        for letter in start.ended:
+            turns.hear(letter)
         turns.gate.leave_at(start.leave_at)
         self.turns = turns
-        poster = Poster(turns, actors)
+        self.poster = Poster(turns, actors)
+        for other in turns.rows_from:  # what they have said before nobody was here to hear
+            actors[other].tell_again.remote(self.rank)
         try:
             ended = turns.play(self.noting_the_first, lambda: self._keep_turns(after, start))
         finally:
-            poster.end()
+            self.poster.end()
         return turns.result(ended)
 
     def _copies(self, turns: Turns, after: Any, start: TurnsStart) -> list[TurnsCopy]:
@@ -279,7 +295,7 @@ class Host:
         while after is not None:
             try:
                 kept = ray.get(after.held_copy.remote(start.generation))
-            except ray.exceptions.RayActorError:  # it may itself be about to start
+            except lost_errors(ray):  # it may itself be about to start
                 time.sleep(0.2)
                 continue
             if kept is not None:
@@ -325,7 +341,7 @@ class Host:
             import ray
 
             after = actors[(self.rank + 1) % len(actors)]
-            known = [ray.get(after.kept.remote(version, before=True))]
+            known = [ray.get(after.held_moment.remote(version))]
         self.own = known
         self.held = [moment for moment in self.held if moment.version == version]
         opener = SimpleNamespace(
@@ -341,22 +357,20 @@ class Host:
             learner.opened(0)
         if not known:
             return (None,)
+        self._progress = known[0].progress
         learner.position = known[0].past.position
         learner.history.curves.restore(known[0].past.curves)
         learner.engine = Grouped(job.algorithm, known[0].part, group, whole=False)
         return (learner.position,)
 
-    def follow(self, feed: Feed, position: Position | None) -> bool | None:
-        """Play streams to their end; None if an actor was lost meanwhile."""
+    def follow(self, feed: Feed, position: Position | None) -> tuple[None, int]:
+        """Play streams to their end; what `play` returns."""
         assert self.learner is not None
-        try:
-            self.learner.follow(feed, position)
-            return True
-        except RankLostError:
-            return None
+        self.learner.follow(feed, position)
+        return None, self._version
 
-    def play(self, block: Block, after: Sequence[int]) -> tuple[Snapshots, int] | None:
-        """Play the rounds of a block that the driver has dealt; None if an actor was lost.
+    def play(self, block: Block, after: Sequence[int]) -> tuple[Snapshots, int]:
+        """Play the rounds of a block that the driver has dealt.
 
         Returns
         -------
@@ -364,12 +378,14 @@ class Host:
             What was seen, and the version of the newest copy.
         """
         assert self.learner is not None
-        try:
-            seen = self.learner.opened(block.rows.n_features).play(block, after)
-            self.keep()
-        except RankLostError:
-            return None
-        return seen, self.own[-1].version if self.own else 0
+        seen = self.learner.opened(block.rows.n_features).play(block, after)
+        self.keep()
+        return seen, self._version
+
+    @property
+    def _version(self) -> int:
+        """Of the newest copy."""
+        return self.own[-1].version if self.own else 0
 
     def part(self) -> State:
         """The state of the own agents."""
@@ -399,8 +415,7 @@ class Host:
         old = time.monotonic() - self._made > SECONDS
         if not self.group.most([int(old)])[0]:
             return
-        version = self.own[-1].version + 1 if self.own else 1
-        own = HostMoment(version, self.part().copy(), self.learner.past(), self._progress)
+        own = HostMoment(self._version + 1, self.part().copy(), self.learner.past(), self._progress)
         self.held = [*self.held[1 - KEPT :], self.group.pass_on(own)]
         self.own = [*self.own[1 - KEPT :], own]
         self._made = time.monotonic()
@@ -453,7 +468,9 @@ def actor_class(ray: Any) -> Any:
             "status",
             "end_epoch",
             "versions",
-            "kept",
+            "held_moment",
+            "show",
+            "shown_part",
             "turns_so_far",
             "stop",
             "wish",

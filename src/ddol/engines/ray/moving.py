@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from ddol.engines.errors import EngineError
-from ddol.engines.ray.crew import Crew
+from ddol.engines.ray.crew import ActorsLostError, Crew
 
 _EVERY = 2.0
 """Seconds between two looks at how many cores the cluster has."""
@@ -61,14 +61,13 @@ class Moving:
 
         Nobody deals anything in between; where it cannot be, all go on as before.
         """
-        ray, actors = self.crew.ray, self.crew.actors
         try:
-            promised: list[Any] = ray.get([actor.promise.remote() for actor in actors])
-        except self.crew.lost:
+            promised: list[Any] = self.crew.asked("promise")
+        except ActorsLostError:
             promised = [None]
         if None not in promised:
             return [max(promised)] * len(promised) if common else promised
-        for actor in actors:
+        for actor in self.crew.actors:
             actor.leave_at.remote(None)
         return None
 

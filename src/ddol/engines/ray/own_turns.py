@@ -76,14 +76,17 @@ class TurnsCopy:
 class TurnsResult:
     """What an actor leaves: its agents, what was sent, and what was played if that is recorded.
 
-    Rows of ``played`` are numbered within the stream of their agent. Where the agents move to other actors
-    before the end, ``part`` and ``weights`` are None.
+    ``published`` is the last that they have said. Rows of ``played`` are numbered within the stream of their
+    agent. Where the agents move to other actors before the end, ``left`` is what these need, and ``part``
+    and ``weights`` are None.
     """
 
     counters: NDArray[np.float64]
     letters: int
     bytes_sent: int
+    published: Letter
     played: PlayedTurns | None = None
+    left: TurnsCopy | None = None
     part: State | None = None
     weights: NDArray[np.float64] | None = None
 
@@ -170,6 +173,7 @@ class Turns:
         self.engine = AsyncThreads(algorithm, state, 1, setup.schedule, own=shares[rank])
         near = neighbours_of(algorithm, list(shares), rank)
         self.rows_to = {other: np.array(rows) + self.first for other, rows in near.rows_to.items()}
+        self.rows_from = near.rows_from
         self._heard = near.places >= 0
         self.position: Position | None = None
         self.gate = Gate()
@@ -358,8 +362,11 @@ class Turns:
     def result(self, ended: bool) -> TurnsResult:
         """What is left when all is played, or when the agents move elsewhere."""
         engine = self.engine
-        left = TurnsResult(self.counters(), self.letters, self.bytes_sent, self._recorded())
-        return replace(left, part=engine.state(), weights=engine.weights()) if ended else left
+        said = self.newest(np.array(self._own))
+        found = TurnsResult(self.counters(), self.letters, self.bytes_sent, said, self._recorded())
+        if not ended:
+            return replace(found, left=self.copy())
+        return replace(found, part=engine.state(), weights=engine.weights())
 
     def _recorded(self) -> PlayedTurns | None:
         if not self.engine.schedule.record or not self._played:
@@ -403,30 +410,45 @@ class Poster:
 
         self.ray, self.turns, self.actors = ray, turns, actors
         self._under_way: dict[int, list[Any]] = {other: [] for other in turns.rows_to}
+        self._telling = threading.Lock()
         self._ending = False
-        self._thread = threading.Thread(target=self._post, name="ddol-post", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="ddol-post", daemon=True)
         self._thread.start()
 
-    def _post(self) -> None:
+    def _run(self) -> None:
         while True:
-            ending, idle = self._ending, True
+            ending = self._ending
+            idle = not self._post(ending)
+            if ending and idle:
+                return
+            if idle:
+                time.sleep(_PAUSE)
+
+    def _post(self, all_of_it: bool) -> int:
+        """Post the news that there are: how many letters."""
+        posted = self.turns.letters
+        with self._telling:
             for other, under_way in self._under_way.items():
                 if under_way:
                     _, under_way[:] = self.ray.wait(
                         under_way, num_returns=len(under_way), timeout=0, fetch_local=False
                     )
-                if len(under_way) >= _UNDER_WAY and not ending:
+                if len(under_way) >= _UNDER_WAY and not all_of_it:
                     continue
                 letter = self.turns.news_for(other)
                 if letter is not None:
-                    idle = False
                     under_way.append(self.actors[other].hear.remote(letter))
                     self.turns.letters += 1
                     self.turns.bytes_sent += letter.rows.nbytes
-            if ending and idle:
-                return
-            if idle:
-                time.sleep(_PAUSE)
+        return self.turns.letters - posted
+
+    def tell_again(self, other: int) -> None:
+        """Post to an actor that has just begun what it cannot have heard, also after the end."""
+        with self._telling:
+            self.turns.tell_again(other)
+        if self._ending:
+            self._thread.join()
+            self._post(all_of_it=True)
 
     def end(self) -> None:
         """Post the last news, and stop."""

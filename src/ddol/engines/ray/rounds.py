@@ -7,9 +7,11 @@ agents from the copy that the next actor holds, and all go on from that moment.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,13 +21,11 @@ from ddol.algorithm import Algorithm
 from ddol.engines.errors import EngineError
 from ddol.engines.feed import Feed, Past
 from ddol.engines.groups.grouped import joined_parts
-from ddol.engines.groups.processes import SingleProcess
 from ddol.engines.kernels import COPIES
-from ddol.engines.learner import Learner
+from ddol.engines.local import Local
 from ddol.engines.progress import Progress
-from ddol.engines.ray.crew import LOOK, Crew
-from ddol.engines.ray.host import HostJob, HostMoment, Status
-from ddol.engines.ray.turns import AsyncRay
+from ddol.engines.ray.crew import LOOK, ActorsLostError, Crew
+from ddol.engines.ray.host import HostJob, Status
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, sharing
 from ddol.engines.workers.worker import Snapshots
@@ -33,12 +33,36 @@ from ddol.streams.rows import Block
 from ddol.streams.stream import Position
 
 
-class ActorsLostError(Exception):
-    """Some actors do not answer any more, and the others have stopped."""
+@dataclass
+class Work:
+    """What all actors play together, and from which of their copies it has to be played again.
 
-    def __init__(self, ranks: Sequence[int] = ()) -> None:
-        super().__init__()
-        self.ranks = list(ranks)
+    Parameters
+    ----------
+    call : function of an actor and of a position
+        Asks the actor to do it, from the beginning or from where a copy stands.
+    start : Position or None
+        Of the streams, at the beginning.
+    streams : bool
+        Whether copies are made while it is played, not only after it.
+    """
+
+    call: Callable[[Any, Position | None], Any]
+    start: Position | None = None
+    streams: bool = False
+    before: float = math.inf
+    """Version of the newest copy when it began."""
+    last: float = math.inf
+    """Version of the newest copy that does not hold all of it."""
+
+    def __post_init__(self) -> None:
+        self.position = self.start
+
+    def go_back(self, version: int, position: Position | None) -> None:
+        """Begin anew, or where the copy of this version stands."""
+        if version <= self.before:
+            self.before, position = math.inf, self.start
+        self.position, self.last = position, math.inf
 
 
 class Ray:
@@ -61,17 +85,20 @@ class Ray:
                 "end or wait; to go on without agents use --schedule async"
             )
         self.algorithm, self.setup = algorithm, setup
-        self._epoch, self._version = 0, 0
-        self._blocks: list[tuple[int, Any, list[int]]] = []
-        self.told: int | None = None
+        self._epoch, self.version = 0, 0
+        self._works: list[Work] = []
+        """What the last two copies of every actor may not hold yet."""
+        self._forgotten = -1.0
+        """The newest version from which there is no way to the present."""
+        self._looking = False
         self.shown = 0
-        self._failure: EngineError | None = None
+        self.failure: EngineError | None = None
         self.crew = Crew(HostJob(algorithm, state, setup))
         self.ray, self.actors, self.watch = self.crew.ray, self.crew.actors, self.crew.watch
         self.workers = self.crew.size
         self._ready, self._told_start = time.perf_counter(), False
         try:
-            self._surviving(lambda: self._begin(0), lambda *moment: None)
+            self._surviving(lambda: self._begin(0))
         except BaseException:
             self.close()
             raise
@@ -85,24 +112,12 @@ class Ray:
 
     def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
         """Play the rounds of a block that is in the driver's memory."""
-        self._blocks.append((self._version, self.ray.put(block), list(after)))
-        snapshots = self._surviving(self._play_last, self._play_again)
-        # A lost actor takes all back to one of the last two versions.
-        self._blocks = [each for each in self._blocks if each[0] >= self._version - 1]
-        return snapshots
-
-    def _play_last(self) -> Snapshots:
-        _, block, after = self._blocks[-1]
-        played = self._together(partial(_play, block=block, after=after))
-        self._version = min(version for _, version in played)
+        if self._looking:
+            return self._shown().play(block, after)
+        given, after = self.ray.put(block), list(after)
+        played = self._done(Work(lambda actor, position: actor.play.remote(given, after)))
         snapshots: Snapshots = played[0][0]
         return snapshots
-
-    def _play_again(self, version: int, position: Position | None) -> None:
-        """Play the blocks that came after a version, but for the last."""
-        for before, block, after in self._blocks[:-1]:
-            if before >= version:
-                self._together(partial(_play, block=block, after=after))
 
     def follow(self, feed: Feed, position: Position | None, look: Callable[[], None]) -> None:
         """Let the actors read streams and play them to their end.
@@ -123,14 +138,8 @@ class Ray:
             self._answer_wishes()
             look()
 
-        def go_on() -> None:
-            self._together(lambda actor: actor.follow.remote(shared, position), look_and_tell)
-
-        def go_back(version: int, then: Position | None) -> None:
-            nonlocal position
-            position = then if version else position
-
-        self._surviving(go_on, go_back)
+        work = Work(lambda actor, place: actor.follow.remote(shared, place), position, streams=True)
+        self._done(work, look_and_tell)
         self.watch.look(self._statuses())
         self._tell_start(before)
 
@@ -151,20 +160,27 @@ class Ray:
                 )
 
     def state(self) -> State:
-        """The state of all agents, in memory of its own; while actors play, at the moment told last."""
-        if self.told is not None:
-            return self._joined([moment.part for moment in self._asked("kept", self.told)])
-        return self._joined(self._asked("part"))
+        """The state of all agents, in memory of its own; while actors play, at the moment shown last."""
+        parts = self._asked("shown_part" if self._looking else "part")
+        return joined_parts(parts, self.crew.shares, self._shared)
 
     def counters(self) -> State:
         """Counters of all agents; the weights are those of the first actor."""
-        counters: State = self.ray.get(self.actors[0].counters.remote())
+        if self._looking:
+            return self.state()
+        counters: State = self._asked("counters", ranks=[0])[0]
         return counters
 
     def weights(self) -> np.ndarray:
         """Primal weights of the copies: (copies, outputs, D)."""
+        if self._looking:
+            return self._shown().weights()
         parts = self._asked("weights")
         return parts[0] if self._shared else np.concatenate(parts)
+
+    def _shown(self) -> Local:
+        """The moment shown last, in this process: actors that play do nothing else."""
+        return Local(self.algorithm, self.state())
 
     def close(self) -> None:
         """End the actors, and the cluster if it is ours."""
@@ -184,51 +200,92 @@ class Ray:
                 continue
         return found
 
-    def moment(self, version: int) -> HostMoment:
-        """What the first actor has kept of a version."""
-        found: HostMoment = self.ray.get(self.actors[0].kept.remote(version))
-        return found
+    def show(self) -> tuple[Past, Progress | None] | None:
+        """What belongs to the run at a moment later than the one shown last, if all actors have it."""
+        versions = [status.version for status in self.watch.statuses]
+        if len(versions) < self.workers or min(versions) <= self.shown:
+            return None
+        version = min(versions)
+        found = self._asked("show", version)
+        if None in found:  # some have had two later ones since
+            return None
+        self.shown = version
+        moment: tuple[Past, Progress | None] = found[0]
+        return moment
 
     def past(self) -> Past:
         """Position of the streams and curves, as the actors have them."""
-        found: Past = self.ray.get(self.actors[0].past.remote())
+        found: Past = self._asked("past", ranks=[0])[0]
         return found
 
-    def progress(self) -> Progress:
+    def progress(self) -> Progress | None:
         """Where the run stands, as the first actor has told it last."""
-        status: Status = self.ray.get(self.actors[0].status.remote())
-        assert status.progress is not None
+        status: Status = self._asked("status", ranks=[0])[0]
         return status.progress
 
     @property
     def _shared(self) -> bool:
         return sharing(self.algorithm) != COPIES
 
-    def _joined(self, parts: list[State]) -> State:
-        return joined_parts(parts, self.crew.shares, self._shared)
-
-    def _asked(self, method: str, *arguments: Any) -> list[Any]:
-        if self._failure is not None:
-            raise self._failure
-        return list(
-            self.ray.get([getattr(actor, method).remote(*arguments) for actor in self.actors])
-        )
+    def _asked(self, method: str, *arguments: Any, ranks: Sequence[int] | None = None) -> list[Any]:
+        """Ask actors; where one is lost they come to this moment again, and are asked again."""
+        if self.failure is not None:
+            raise self.failure
+        ask = partial(self.crew.asked, method, *arguments, ranks=ranks)
+        return ask() if self._looking else self._surviving(ask)
 
     # Losing actors.
 
-    def _surviving(self, work: Callable[[], Any], go_back: Callable[..., None]) -> Any:
-        """Do some work, from a common moment again if an actor is lost meanwhile."""
+    def _done(self, work: Work, look: Callable[[], None] | None = None) -> list[Any]:
+        """Have some work done: what every actor returns."""
+        self._works.append(work)
+        played = self._surviving(lambda: self._play(work, look), unfinished=1)
+        self._forget(
+            self.version - 1
+        )  # a lost actor takes all back to one of the last two versions
+        return played
+
+    def _forget(self, version: int) -> None:
+        """Drop the works that copies of this version hold."""
+        over = [work.last for work in self._works if work.last < version]
+        self._works = self._works[len(over) :]
+        self._forgotten = max([self._forgotten, *over])
+
+    def _play(self, work: Work, look: Callable[[], None] | None = None) -> list[Any]:
+        work.before = min(work.before, self.version)
+        played = self._together(lambda actor: work.call(actor, work.position), look)
+        self.version = min(version for _, version in played)
+        work.last = self.version if work.streams else work.before
+        return played
+
+    def _surviving(self, ask: Callable[[], Any], unfinished: int = 0) -> Any:
+        """Ask for something, again if an actor is lost meanwhile and all have come to this moment anew."""
         while True:
             try:
-                return work()
+                return ask()
             except ActorsLostError as error:
                 lost: list[int] | None = error.ranks
             while lost is not None:
                 try:
-                    go_back(*self._recovered(lost))
+                    self._come_back(lost, unfinished)
                     lost = None
                 except ActorsLostError as error:  # one more
                     lost = error.ranks
+
+    def _come_back(self, lost: Sequence[int], unfinished: int) -> None:
+        """Take all to a common moment, and from there to where the finished works have led."""
+        version, position = self._recovered(lost)
+        if version <= self._forgotten:
+            self.failure = EngineError(
+                "an actor was lost together with the copy of its agents; start again, with --resume if "
+                "there is a checkpoint"
+            )
+            raise self.failure
+        self._forget(version)
+        for work in self._works:
+            work.go_back(version, position)
+        for work in self._works[: len(self._works) - unfinished]:
+            self._play(work)
 
     def _together(self, call: Callable[[Any], Any], look: Callable[[], None] | None = None) -> list:
         """Call all actors and wait for their answers, looking after them meanwhile.
@@ -246,13 +303,12 @@ class Ray:
                 ready, _ = self.ray.wait(list(pending), num_returns=len(pending), timeout=LOOK)
                 for each in ready:
                     rank = pending.pop(each)
-                    answers[rank] = self._answer(each, rank)
-                    if isinstance(answers[rank], BaseException):
-                        failure = _graver(failure, answers[rank])
+                    try:
+                        answers[rank] = self.crew.answer(each, rank)
+                    except Exception as error:
+                        failure = _graver(failure, error)
                 if failure is None and pending:
-                    self.watch.look(self._statuses())
-                    if look is not None:
-                        look()
+                    self._look(look)
             except BaseException as error:  # Ctrl-C, or whoever looks has had enough
                 failure = _graver(failure, error)
             if failure is not None:
@@ -260,31 +316,38 @@ class Ray:
                     self.actors[rank].end_epoch.remote()
         if failure is not None:
             if not isinstance(failure, ActorsLostError):
-                self._begin_again()  # what follows reads a common moment
+                self._stop_here()
             raise failure
         return [answers[rank] for rank in sorted(answers)]
 
-    def _answer(self, future: Any, rank: int) -> Any:
-        """What an actor has answered, or the error in its place."""
-        try:
-            found = self.ray.get(future)
-        except self.ray.exceptions.RayTaskError as error:
-            # It is well, and its work was not; or somebody it asked was lost.
-            lost = isinstance(error.cause, self.crew.lost)
-            return ActorsLostError() if lost else error.cause
-        except self.crew.lost:
-            return ActorsLostError([rank])
-        return ActorsLostError() if found is None else found  # it stopped for another's sake
+    def _look(self, look: Callable[[], None] | None) -> None:
+        self.watch.look(self._statuses())
+        if look is not None:
+            self._looking = True
+            try:
+                look()
+            finally:
+                self._looking = False
+
+    def _stop_here(self) -> None:
+        """Take all to a common moment, which is the present one from now on."""
+        while True:
+            try:
+                version, _ = self._begin_again()
+                break
+            except ActorsLostError:
+                continue
+        self._works, self._forgotten = [], version - 1
 
     def _recovered(self, lost: Sequence[int]) -> tuple[int, Position | None]:
         """Bring all actors to the newest moment that all of them know: its version and position."""
         who = " and ".join(self.watch.named(rank) for rank in lost) or "an actor"
         if self.setup.on_lost == "end":
-            self._failure = EngineError(
+            self.failure = EngineError(
                 f"{who} was lost; start again, with --resume if there is a checkpoint, or let the run "
                 "wait for another one with --on-lost wait"
             )
-            raise self._failure
+            raise self.failure
         self.watch.say(f"{who} was lost; Ray starts another one, and all go back to the last copy")
         return self._begin_again()
 
@@ -304,13 +367,13 @@ class Ray:
                 if rank not in found
             }
             for each, rank in asked.items():
-                answer = self._answer(each, rank)
-                if isinstance(answer, tuple):
-                    found[rank] = answer
+                with suppress(ActorsLostError):
+                    found[rank] = self.crew.answer(each, rank)
         return [found[rank][0] or found[(rank + 1) % n][1] for rank in range(n)]
 
     def _begin(self, version: int) -> Position | None:
-        self._epoch, self._version = self._epoch + 1, version
+        self._epoch, self.version = self._epoch + 1, version
+        self.shown = min(self.shown, version)
         handles = self.actors
         positions = self._together(
             lambda a: a.begin.remote(self.crew.job, self._epoch, handles, version)
@@ -318,68 +381,8 @@ class Ray:
         return positions[0][0]
 
 
-def _play(actor: Any, block: Any, after: list[int]) -> Any:
-    return actor.play.remote(block, after)
-
-
 def _graver(first: BaseException | None, second: BaseException) -> BaseException:
     """Of two errors the one that is not only a consequence."""
     if isinstance(first, ActorsLostError) and isinstance(second, ActorsLostError):
         return ActorsLostError(sorted({*first.ranks, *second.ranks}))
     return second if first is None or isinstance(first, ActorsLostError) else first
-
-
-class Actors(SingleProcess):
-    """The actors of a Ray job as the driver's learner sees them."""
-
-    def follow(self, learner: Learner) -> None:
-        """Let the actors read and play the feed, and tell what happens."""
-        if learner.setup.schedule.plays_events:
-            _follow_turns(learner)
-            return
-        engine = learner.engine
-        if engine is None:
-            engine = learner.engine = Ray(learner.algorithm, learner.start, learner.setup)
-        assert isinstance(engine, Ray)
-        with learner.timing():
-            engine.follow(learner.feed, learner.position, lambda: _tell(learner, engine))
-            _take_over(learner, engine.past())
-            if learner.history.log is not None:
-                learner.history.log.fill(engine.counters().examples, learner.feed.passes)
-            if learner.on_progress is not None:
-                learner.on_progress(engine.progress())
-
-
-def _follow_turns(learner: Learner) -> None:
-    """The same where nobody waits for anybody."""
-    if not (learner.setup.n_features or learner.feed.n_features):
-        raise EngineError(
-            "found streams that do not say how many features they have, expected to know it before "
-            "messages are sent; use --features n (n_features=)"
-        )
-    engine = learner.opened(0)
-    assert isinstance(engine, AsyncRay)
-    with learner.timing():
-        engine.follow(learner.feed, learner.look)
-
-
-def _take_over(learner: Learner, past: Past) -> None:
-    learner.position = past.position
-    learner.history.curves.restore(past.curves)
-
-
-def _tell(learner: Learner, engine: Ray) -> None:
-    """Call the driver's `on_progress`: between two blocks where all actors have a new copy."""
-    if learner.on_progress is None or not engine.watch.statuses:
-        return
-    first, *_ = statuses = engine.watch.statuses
-    version = min(status.version for status in statuses)
-    if version > engine.shown:
-        engine.shown = engine.told = version
-        moment = engine.moment(version)
-        _take_over(learner, moment.past)
-        if moment.progress is not None:
-            learner.on_progress(moment.progress)
-        engine.told = None
-    elif first.progress is not None:
-        learner.on_progress(replace(first.progress, position=None))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -18,12 +19,13 @@ from ddol.algorithm import Algorithm
 from ddol.engines.errors import EngineError
 from ddol.engines.events.live_turns import Merger
 from ddol.engines.feed import Feed
-from ddol.engines.ray.crew import LOOK, Crew
+from ddol.engines.ray.crew import LOOK, ActorsLostError, Crew
 from ddol.engines.ray.host import HostJob, TurnsStart
 from ddol.engines.ray.moving import Moving
-from ddol.engines.ray.own_turns import TurnsResult
+from ddol.engines.ray.own_turns import Letter, TurnsCopy, TurnsResult
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, is_beginning
+from ddol.engines.threads.turns import NOBODY_WAITS
 from ddol.engines.workers.shares import each_its_own, joined, part_of
 from ddol.engines.workers.worker import KernelWorker, Partition, Snapshots
 from ddol.recording import Moment
@@ -115,15 +117,14 @@ class AsyncRay:
                 pending |= self._without_or_again(rank, feed)
 
     def _started(self, rank: int, feed: Any) -> Any:
-        actor = self.actors[rank]
-        return actor.take_turns.remote(self.crew.job, feed, self.actors, self._start)
+        ended = tuple(result.published for result in self._results.values())
+        start = replace(self._start, ended=ended)
+        return self.actors[rank].take_turns.remote(self.crew.job, feed, self.actors, start)
 
     def _ended_well(self, rank: int, future: Any) -> bool:
         try:
-            result: TurnsResult = self.ray.get(future)
-        except self.ray.exceptions.RayTaskError as error:  # it is well, and its work was not
-            raise error.cause from None
-        except self.crew.lost:
+            result: TurnsResult = self.crew.answer(future, rank)
+        except ActorsLostError:
             self._lost.add(rank)
             return False
         self._results[rank], (first, agents) = result, self._start.shares[rank]
@@ -140,22 +141,24 @@ class AsyncRay:
             )
         if self.setup.on_lost == "without" and self._start.leave_at is None:
             watch.say(f"{who} was lost; the others go on without it")
-            self._results[rank] = self._last_copy(rank)
+            self._results[rank] = given_up = self._last_copy(rank)
+            for other, actor in enumerate(self.actors):
+                if other != rank:
+                    actor.hear.remote(given_up.published)
             return {}
         watch.say(f"{who} was lost; Ray starts another one, and the others go on meanwhile")
         self.crew.wait_for([rank])
-        for other, actor in enumerate(self.actors):
-            if other != rank:
-                actor.tell_again.remote(rank)
         return {self._started(rank, feed): rank}
 
     def _last_copy(self, rank: int) -> TurnsResult:
         """What is left of the agents of a lost actor."""
         (first, agents), start = self._start.shares[rank], self._start
-        copies, after = [], (rank + 1) % self.workers
-        if after not in self._lost:
-            copies = [self.ray.get(self.actors[after].held_copy.remote(start.generation))]
-        if copies == [None]:
+        copies: list[TurnsCopy] = []
+        with suppress(ActorsLostError):
+            after = (rank + 1) % self.workers
+            [held] = self.crew.asked("held_copy", start.generation, ranks=[after])
+            copies = [held] if held is not None else []
+        if not copies:
             copies = [self.ray.get(copy) for _, copy in start.copies]
         part = part_of(each_its_own(self._state, self.algorithm.n_agents), first, agents)
         if copies:
@@ -164,7 +167,9 @@ class AsyncRay:
         worker = KernelWorker(self.algorithm, part, Partition(first, agents), separate=True)
         counters = np.column_stack([part.mistakes, part.loss, part.expected, part.examples])
         self._counters[first : first + agents] = counters
-        return TurnsResult(counters, 0, 0, None, part, worker.weights())
+        whose, silent = np.arange(first, first + agents), np.zeros(agents, np.int64)
+        said = Letter(whose, silent, silent + NOBODY_WAITS, np.zeros((agents, 0)))
+        return TurnsResult(counters, 0, 0, said, part=part, weights=worker.weights())
 
     def _moved(self, pending: dict[Any, int], feed: Any, workers: int) -> dict[Any, int]:
         """Let all actors leave at a common place, and as many as are wished for go on from there."""
@@ -178,10 +183,11 @@ class AsyncRay:
         while pending:
             self._wait(pending, feed)
             self._look()
-        copies = [actor.left_copy.remote() for actor in self.actors]
-        self.ray.wait(copies, num_returns=len(copies), fetch_local=False)
+        left = [self._results[rank] for rank in range(self.workers)]
+        # The driver holds them until their new hosts have copies: the old ones, and their nodes, may go.
+        copies = [self.ray.put(result.left) for result in left]
         shares = tuple(zip(self._start.shares, copies, strict=True))
-        self._left.append([self._results[rank] for rank in range(self.workers)])
+        self._left.append([replace(result, left=None) for result in left])
         self._results.clear()
         self.crew.resize(workers)
         self._start = TurnsStart(self._start.generation + 1, self.crew.shares, shares)

@@ -35,7 +35,7 @@ from ddol.schedules.schedule import ASYNC, ROUNDS, Schedule
 from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block, Rows
 
-_NOBODY_WAITS = 1 << 62
+NOBODY_WAITS = 1 << 62
 
 
 class AsyncThreads:
@@ -281,7 +281,7 @@ class Seat:
 
     def wait_for_nobody(self) -> None:
         """Nobody waits for these agents any more."""
-        self.engine.progress[self.first : self.first + self.agents, 0] = _NOBODY_WAITS
+        self.engine.progress[self.first : self.first + self.agents, 0] = NOBODY_WAITS
 
     def end(self) -> None:
         """Count the last weights among the averaged iterates."""

@@ -1,0 +1,116 @@
+"""Actors of Ray that are lost at the worst moments: while the driver asks them, and after the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from tests.ray_streams import gone, rows_of, slow_rows, small_cluster
+
+import ddol
+from ddol.engines.errors import EngineError
+from ddol.engines.feed import Feed
+from ddol.engines.learner import Learner
+from ddol.engines.ray.crew import ActorsLostError
+from ddol.engines.ray.rounds import Ray
+from ddol.engines.setup import Setup
+from ddol.streams.synthetic import SyntheticStream
+
+ray = pytest.importorskip("ray")
+
+ALGORITHM = ddol.dogd().on(ddol.ring(4), period=64)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    with small_cluster():
+        yield
+
+
+def same(learner: Learner, n: int, seed: int = 3) -> None:
+    trace = learner.trace()
+    learner.close(keep=False)
+    alone = ddol.run(ALGORITHM, SyntheticStream(rows_of, n, 6, seed=seed))
+    assert trace.examples == alone.examples
+    assert trace.mistakes.tolist() == alone.mistakes.tolist()
+    np.testing.assert_allclose(trace.weights, alone.weights, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(trace.curves.mistakes[-1], alone.curves.mistakes[-1])
+
+
+def kill(engine: Ray, *ranks: int) -> None:
+    """Kill actors, and return when Ray knows it."""
+    for rank in ranks:
+        _, number = ray.get(engine.actors[rank].where.remote())
+        os.kill(number, signal.SIGKILL)
+        gone(number)
+
+
+@pytest.mark.parametrize(("asked", "rank"), [("state", 0), ("trace", 1), (None, 0)])
+def test_lost_while_the_driver_looks(asked, rank, capfd):
+    """Whoever is told of the progress asks an actor that has just gone; or the driver does."""
+    learner, told = Learner(ALGORITHM, Setup("ray", 2)), []
+
+    def look(progress):
+        told.append(progress)
+        if len(told) == 1:
+            kill(learner.engine, rank)
+            if asked is not None:
+                with pytest.raises(ActorsLostError):
+                    getattr(learner, asked)()
+                getattr(learner, asked)()
+
+    learner.on_progress = look
+    learner.follow(Feed([SyntheticStream(slow_rows, 150_000, 6, seed=3)]))
+    assert len(told) > 1
+    same(learner, 150_000)
+    assert " was lost; Ray starts another one" in capfd.readouterr().err
+
+
+def test_lost_after_the_end():
+    """What was played is played again, and the answer is the same."""
+    learner = Learner(ALGORITHM, Setup("ray", 2))
+    learner.follow(Feed([SyntheticStream(rows_of, 4000, 6, seed=3)]))
+    kill(learner.engine, 0)
+    assert int(learner.state().examples.sum()) == 4000
+    kill(learner.engine, 1, 0)
+    same(learner, 4000)
+
+
+def test_lost_between_blocks_of_the_driver():
+    """Blocks that no copy holds are played again; where the copies are lost as well, that is said."""
+    stream = SyntheticStream(rows_of, 400_000, 6, seed=3)
+    learner, local = Learner(ALGORITHM, Setup("ray", 2)), Learner(ALGORITHM)
+    for k, (rows, _) in enumerate(stream.read()):
+        learner.learn(rows)
+        local.learn(rows)
+        if k == 0 or learner.engine.version == 2:
+            kill(learner.engine, 1)
+        if learner.engine.version == 2:
+            break
+    np.testing.assert_allclose(learner.weights(), local.weights(), rtol=0, atol=1e-9)
+    kill(learner.engine, 0, 1)
+    with pytest.raises(EngineError, match="lost together with the copy of its agents"):
+        learner.weights()
+    learner.close(keep=False)
+
+
+def test_stopped_by_whoever_looks():
+    """The state and the position that are left are of one moment, and what follows it is not missed."""
+    learner, told = Learner(ALGORITHM, Setup("ray", 2)), []
+
+    def look(progress):
+        told.append(progress)
+        kill(learner.engine, 1)
+        raise InterruptedError
+
+    learner.on_progress = look
+    with pytest.raises(InterruptedError):
+        learner.follow(Feed([SyntheticStream(slow_rows, 150_000, 6, seed=3)]))
+    state, past = learner.state(), learner.past()
+    learner.close(keep=False)
+    assert 0 < int(state.examples.sum()) < 150_000
+    other = Learner(ALGORITHM, Setup(), state)
+    other.follow(Feed([SyntheticStream(rows_of, 150_000, 6, seed=3)]), past.position)
+    same(other, 150_000)
