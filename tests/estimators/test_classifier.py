@@ -92,6 +92,42 @@ def test_answers_are_asked_for_within_the_budget():
     assert 0 < model.trace_.labels <= 0.2 * len(X) + 1 and model.score(X, Y) > 0.7
 
 
+@pytest.mark.parametrize(
+    "rules",
+    [{"talk": "drift", "compress": "8bit"}, {"talk_to": 1, "delay": 2}, {"teach": 1, "period": 4}],
+    ids=str,
+)
+def test_agents_choose_what_they_send_however_the_stream_is_cut(rules):
+    model = DDOLClassifier(n_agents=4, topology="ring", random_state=0, **rules)
+    whole, parts = clone(model).partial_fit(X, Y, classes=[0, 1]), clone(model)
+    for rows in np.array_split(np.arange(len(X)), 7):
+        parts = pickle.loads(pickle.dumps(parts)).partial_fit(X[rows], Y[rows], classes=[0, 1])
+    same(whole, parts)
+    assert whole.trace_.traffic == parts.trace_.traffic
+    played = ddol.run(
+        ddol.adaptive(),
+        (np.insert(X, 0, 1.0, axis=1), Y),
+        ddol.ring(4),
+        seed=whole._agents.seed,
+        **rules,
+    )
+    assert played.traffic == whole.trace_.traffic
+    np.testing.assert_array_equal(played.weights.mean(axis=0)[:, 1:], whole.coef_)
+
+
+def test_limits_of_talking_change_nothing():
+    plain = DDOLClassifier(n_agents=3, topology="ring", delay=1, random_state=0)
+    all_neighbours = clone(plain).set_params(talk="drift:0", talk_to=2, teach=0)
+    same(plain.fit(X[:-1], Y[:-1]), all_neighbours.fit(X[:-1], Y[:-1]))
+    assert DDOLClassifier(n_agents=3, talk="never").fit(X, Y).trace_.messages == 0
+
+
+def test_rules_of_talking_are_looked_at_in_fit():
+    for rules in ({"talk": "often"}, {"talk_to": 0}, {"compress": "zip"}, {"teach": -1}):
+        with pytest.raises(ValueError, match=next(iter(rules))):
+            DDOLClassifier(**rules).fit(X, Y)
+
+
 def test_dense_sparse_and_single_precision_agree():
     model = DDOLClassifier(n_agents=3, random_state=0).fit(X, Y)
     for container in (sp.csr_matrix, sp.csr_array, sp.csc_array, sp.coo_array):

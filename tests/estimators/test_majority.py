@@ -101,6 +101,16 @@ def test_blocks_and_one_call_agree():
     np.testing.assert_array_equal(parts.expert_mistakes_, whole.expert_mistakes_)
 
 
+def test_few_answers_and_few_messages():
+    X, y = make_classification(900, n_features=8, random_state=0)
+    model = WeightedMajorityClassifier(6, n_agents=3, random_state=0).fit(X, y)
+    few = clone(model).set_params(query="experts", talk="drift:0.3").fit(X, y)
+    assert 0 < few.trace_.labels < model.trace_.labels == 900
+    assert 0 < few.trace_.bytes_sent < model.trace_.bytes_sent
+    with pytest.raises(ValueError, match="teach"):
+        clone(model).set_params(teach=1).fit(X, y)
+
+
 def test_mistakes_are_counted_at_the_agent_that_made_them():
     model = WeightedMajorityClassifier([yes], n_agents=3).fit(X[:100], Y[:100])
     model.partial_fit(X[100:], Y[100:])

@@ -74,14 +74,24 @@ def test_schedule_goes_on_to_the_bit(tmp_path, name, after):
     assert np.array_equal(once.state.sums, again.state.sums)
 
 
-@pytest.mark.parametrize("rules", [{"talk": "drift:0.1"}, {"compress": "8bit"}], ids=str)
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"talk": "drift:0.1"},
+        {"compress": "8bit"},
+        {"talk_to": 1, "talk": "drift:0.05"},
+        {"teach": 1, "period": 3},
+    ],
+    ids=str,
+)
 def test_what_agents_have_said_goes_on_to_the_bit(tmp_path, rules):
     algorithm = ddol.adaptive().on(ddol.ring(4), **rules)
-    setup = Setup(schedule=Schedule("async", Conditions(speed="1..3")))
+    setup = Setup(schedule=Schedule("async", Conditions(speed="1..3"), record=True))
     saved = read_checkpoint(stopped(algorithm, setup, X, tmp_path, 6))
     once, again = whole(algorithm, setup, X), whole(algorithm, setup, X, saved)
     assert np.array_equal(once.weights, again.weights)
     assert once.traffic == again.traffic
+    assert once.events.same_as(again.events)
 
 
 def test_certificate_of_rounds_goes_on_to_the_bit(tmp_path):

@@ -196,10 +196,6 @@ def _keep_memory() -> None:
 def check(options: TrainOptions, leads: bool = True) -> None:
     """Refuse what cannot end well, before any work is done."""
     run, data = options.run, options.data
-    if run.checkpoint is not None and (options.learn.talk_to or options.learn.teach):
-        raise DataError(
-            "--checkpoint keeps no views of neighbours; leave it out with --talk-to and --teach"
-        )
     options.schedule.check(run.checkpoint, options.learn.batch, run.engine, options.learn.talks)
     if run.resume and run.checkpoint is None:
         raise DataError("--resume needs --checkpoint DIR, the folder of the earlier run")

@@ -1,4 +1,4 @@
-"""A run as if its stream ended now: open rounds are played, and late answers come, on a copy."""
+"""A run as if its stream ended now: late answers come on a copy."""
 
 from __future__ import annotations
 
@@ -6,18 +6,9 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.engines.local import Local
-from ddol.engines.open_round import OpenRound
 from ddol.engines.registry import Engine, is_scheduled
-from ddol.engines.state import State
 from ddol.engines.workers.worker import Snapshots
 from ddol.streams.rows import Block, no_rows
-
-
-def with_open_round(algorithm: Algorithm, state: State, waiting: OpenRound) -> Engine:
-    """An engine in which the rows of a round that is not full yet are played."""
-    ended = Local(algorithm, state)
-    ended.play(waiting.block())
-    return ended
 
 
 def delivered(algorithm: Algorithm, engine: Engine) -> Engine:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import KEPT, Changing
-from ddol.engines.ending import delivered, seen_now, with_open_round
+from ddol.engines.ending import delivered, seen_now
 from ddol.engines.errors import RankLostError
 from ddol.engines.faults import check_numbers
 from ddol.engines.feed import Feed, Past
@@ -83,6 +83,8 @@ class Learner:
         self.seconds = 0.0
         self.engine: Engine | None = None
         self._start = state
+        self._under_way: dict[str, np.ndarray] = {}
+        """What a schedule has under way, where no engine is open."""
         self._pace = Pace()
         self._since: float | None = None
         self._processes: Processes | None = None
@@ -303,12 +305,26 @@ class Learner:
                 self.processes.follow(self)
 
     def _rounded(self) -> Engine:
-        """An engine in which the open round is played: a copy if there is one."""
-        if len(self.open_round):
-            return with_open_round(self.algorithm, self.state(), self.open_round)
-        if self.engine is None and self._start is None:
+        """An engine in which the open round is played: a copy if there is one.
+
+        A schedule that is fed by hand, and may go on, is over on a copy, too.
+        """
+        waiting = self.open_round.rows
+        if waiting is None and self.engine is None and self._start is None:
             raise ValueError("no example was read; expected at least one")
-        return self.opened(0)
+        by_hand = self.setup.schedule.plays_events and not self.feed.streams
+        if waiting is None and not by_hand:
+            return self.opened(0)
+        if by_hand:
+            now = self.opened(0 if waiting is None else waiting.n_features)
+            ended = self._opened_at(now.state(), self.history.kept(now))
+        else:
+            ended = Local(self.algorithm, self.state())
+        if waiting is not None:
+            ended.play(self.open_round.block())
+        if is_scheduled(ended):
+            ended.end()
+        return ended
 
     def _ended(self) -> Engine:
         """An engine in which late answers have come, too."""
@@ -370,16 +386,17 @@ class Learner:
         else:
             self.open_round = copy.copy(past.open_round)
         began = self._start if state is None else state
-        self.engine = (
-            None if began is None else open_engine(self.algorithm, began, self.setup, self.feed)
-        )
-        if self.engine is not None and past.kept:
-            self.history.give_back(self.engine, past.kept, where)
+        self.engine = None if began is None else self._opened_at(began, past.kept, where)
 
     def grow(self, outputs: int) -> None:
         """Make room for classes that have not been seen before; they begin now."""
         if outputs <= self.algorithm.outputs:
             return
+        if self.setup.schedule.plays_events:
+            raise ValueError(
+                f"found class {outputs} where messages of {self.algorithm.outputs} are under way; leave out "
+                "the rules of talking where classes are not known beforehand"
+            )
         self.close()
         self.algorithm = replace(self.algorithm, outputs=outputs)
         if self._start is not None:
@@ -417,14 +434,24 @@ class Learner:
     def opened(self, n_features: int) -> Engine:
         """The engine, opened for at least so many features where there is none yet."""
         if self.engine is None:
-            state = self.first_state(n_features)
-            self.engine = open_engine(self.algorithm, state, self.setup, self.feed)
+            self.engine = self._opened_at(self.first_state(n_features), self._under_way)
             self._pace = Pace.of(self.engine.counters().theta.size)
         return self.engine
+
+    def _opened_at(
+        self, state: State, kept: Mapping[str, np.ndarray], where: str = "the earlier moment"
+    ) -> Engine:
+        """Another engine, at a state and with what was kept besides."""
+        engine = open_engine(self.algorithm, state, self.setup, self.feed)
+        if kept:
+            self.history.give_back(engine, kept, where)
+        return engine
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the engine, whose memory is known by address: its state is a value."""
         kept = vars(self).copy()
         if self.engine is not None:
             kept["_start"] = self.engine.state()
+            if self.setup.schedule.plays_events:
+                kept["_under_way"] = self.history.kept(self.engine)
         return kept | dict.fromkeys(("engine", "_processes", "_since", "on_progress"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from ddol.algorithm import Algorithm
 from ddol.communicate.graph import Topology
 from ddol.communicate.mixing import Changing, Mixing
+from ddol.communicate.talking import Compression, Partners, Talking, Teaching
 from ddol.engines.kinds import ENGINES
 from ddol.engines.learner import Learner
 from ddol.engines.progress import Progress
@@ -20,8 +21,10 @@ from ddol.engines.setup import Setup
 from ddol.estimators.agent_ids import AgentIds
 from ddol.estimators.placing import Placement
 from ddol.estimators.training_rows import TrainingRows
+from ddol.update.asking import Asking
 
 COUNT = Interval(Integral, 1, None, closed="left")
+_LEAST_0 = Interval(Integral, 0, None, closed="left")
 CONSTRAINTS: dict[str, Any] = {
     "n_agents": [COUNT, None],
     "topology": [str, Topology, HasMethods(["nodes", "edges"]), "array-like", callable, None],
@@ -37,12 +40,25 @@ CONSTRAINTS: dict[str, Any] = {
     "workers": [COUNT, None],
     "batch": [COUNT, None],
     "period": [COUNT, None],
-    "delay": [Interval(Integral, 0, None, closed="left"), None],
+    "delay": [_LEAST_0, None],
+    "talk": [str, Talking, None],
+    "compress": [str, Compression, None],
+    "talk_to": [COUNT, str, Partners, None],
+    "teach": [_LEAST_0, str, Teaching, None],
     "shuffle": ["boolean"],
     "random_state": ["random_state"],
     "verbose": ["verbose"],
 }
 """Parameters that every estimator has because it has agents."""
+QUERY = [Interval(Real, 0, 1, closed="both"), str, Asking, None]
+"""`query`, of those that learn classes."""
+_EXCHANGES = ("batch", "period", "delay", "query", "talk", "compress", "talk_to", "teach")
+
+
+def exchanges_of(estimator: Any) -> dict[str, Any]:
+    """Fields of an algorithm by which agents ask, wait and talk, as an estimator has chosen them."""
+    found = {name: getattr(estimator, name, None) for name in _EXCHANGES}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 @dataclass

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import compute_class_weight
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 
+from ddol.estimators.agents import QUERY
 from ddol.estimators.linear import LinearAgents
 from ddol.streams.labels import answers
 from ddol.update.losses import Loss
@@ -66,6 +66,11 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
     batch, period, delay : int, default=None
         Examples per agent and round (1), rounds between two averages (1), and rounds between a
         prediction and its answer (0).
+    talk, compress : str, default=None
+        When agents send, such as ``"drift"``, and how it is written, such as ``"8bit"``.
+    talk_to, teach : int or str, default=None
+        To how many neighbours they send, and to how many they teach an example; as in `Algorithm`, to all and
+        to nobody by default. ``trace_.bytes_sent`` and ``trace_.traffic`` count what was sent.
     query : float or str, default=None
         Which answers are asked for, as in `Algorithm`: at most this share of them, ``"b:1"``, …; all by
         default. ``trace_.labels`` counts them.
@@ -131,7 +136,7 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         **LinearAgents._parameter_constraints,
         "loss": [StrOptions({*_losses, "log_loss"}), Loss, None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "query": [Interval(Real, 0, 1, closed="right"), str, None],
+        "query": QUERY,
     }
 
     def __init__(
@@ -154,6 +159,10 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         batch: int | None = None,
         period: int | None = None,
         delay: int | None = None,
+        talk: Any = None,
+        compress: Any = None,
+        talk_to: Any = None,
+        teach: Any = None,
         query: Any = None,
         passes: int = 5,
         max_iter: int | None = None,
@@ -186,6 +195,10 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         self.batch = batch
         self.period = period
         self.delay = delay
+        self.talk = talk
+        self.compress = compress
+        self.talk_to = talk_to
+        self.teach = teach
         self.query = query
         self.passes = passes
         self.max_iter = max_iter

@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ddol.algorithm import Algorithm
-from ddol.estimators.agents import CONSTRAINTS, COUNT, LearningAgents
+from ddol.estimators.agents import CONSTRAINTS, COUNT, LearningAgents, exchanges_of
 from ddol.estimators.placing import LINEAR_PRESETS, Penalty, linear_algorithm, loss_of
 from ddol.estimators.training_rows import TrainingRows, rows_of
 from ddol.model import Knowledge, Model
@@ -196,10 +196,7 @@ class LinearAgents(BaseEstimator):
             radius=self.radius,
             memory=self.memory,
             rate=self.rate,
-            batch=self.batch,
-            period=self.period,
-            delay=self.delay,
-            query=getattr(self, "query", None),
+            **exchanges_of(self),
             outputs=self._n_outputs(),
             average_iterates=self.average_iterates or None,
         )

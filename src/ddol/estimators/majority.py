@@ -18,7 +18,7 @@ from sklearn.utils.validation import (
 )
 
 from ddol.algorithm import Algorithm
-from ddol.estimators.agents import CONSTRAINTS, LearningAgents
+from ddol.estimators.agents import CONSTRAINTS, QUERY, LearningAgents, exchanges_of
 from ddol.estimators.expert_pool import (
     ADVICE,
     AdviceGiven,
@@ -64,6 +64,8 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         `partial_fit` themselves are fitted, anew whenever these rows have doubled.
     n_agents, topology, mixing, engine, workers, batch, period, delay
         As in `DDOLClassifier`.
+    query, talk, compress, talk_to, teach
+        As in `DDOLClassifier`; ``query="experts"`` is the rule for experts. There is nothing to teach.
     shuffle : bool, default=False
         Whether `fit` takes the rows in random order. The order of a stream that drifts matters.
     random_state : int, RandomState or None, default=None
@@ -110,6 +112,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         "alpha": [Interval(Real, 0, 1, closed="neither")],
         "holdout": [Interval(Real, 0, 1, closed="neither")],
         "fit_rows": [Interval(Integral, 1, None, closed="left")],
+        "query": QUERY,
     }
 
     def __init__(
@@ -129,6 +132,11 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         batch: int | None = None,
         period: int | None = None,
         delay: int | None = None,
+        query: Any = None,
+        talk: Any = None,
+        compress: Any = None,
+        talk_to: Any = None,
+        teach: Any = None,
         shuffle: bool = False,
         random_state: Any = None,
         verbose: int = 0,
@@ -147,6 +155,11 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         self.batch = batch
         self.period = period
         self.delay = delay
+        self.query = query
+        self.talk = talk
+        self.compress = compress
+        self.talk_to = talk_to
+        self.teach = teach
         self.shuffle = shuffle
         self.random_state = random_state
         self.verbose = verbose
@@ -319,9 +332,7 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         return used
 
     def _algorithm(self) -> Algorithm:
-        places = {"batch": self.batch, "period": self.period, "delay": self.delay}
-        chosen = {name: value for name, value in places.items() if value is not None}
-        n_classes = len(self.classes_)
+        chosen, n_classes = exchanges_of(self), len(self.classes_)
         if self.randomized:
             return drwm(self.alpha, n_classes, self.average, **chosen)
         preset = dwm_i if self.average == "dual" else dwm_a

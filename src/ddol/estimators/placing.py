@@ -149,6 +149,10 @@ def _parameters(name: str) -> set[str]:
         "outputs",
         "average_iterates",
         "query",
+        "talk",
+        "compress",
+        "talk_to",
+        "teach",
     }
 
 

@@ -25,7 +25,7 @@ class DDOLRegressor(RegressorMixin, LinearAgents):
         A loss with another parameter is given by itself: ``ddol.update.losses.quantile(0.9)``.
     C, penalty, alpha, l1_ratio, radius, memory, rate, n_agents, topology, mixing
         As in `DDOLClassifier`.
-    engine, workers, batch, period, delay, passes, max_iter
+    engine, workers, batch, period, delay, talk, compress, talk_to, teach, passes, max_iter
         As in `DDOLClassifier`.
     shuffle, fit_intercept, average_iterates, random_state, verbose, warm_start
         As in `DDOLClassifier`.
@@ -86,6 +86,10 @@ class DDOLRegressor(RegressorMixin, LinearAgents):
         batch: int | None = None,
         period: int | None = None,
         delay: int | None = None,
+        talk: Any = None,
+        compress: Any = None,
+        talk_to: Any = None,
+        teach: Any = None,
         passes: int = 5,
         max_iter: int | None = None,
         shuffle: bool = True,
@@ -116,6 +120,10 @@ class DDOLRegressor(RegressorMixin, LinearAgents):
         self.batch = batch
         self.period = period
         self.delay = delay
+        self.talk = talk
+        self.compress = compress
+        self.talk_to = talk_to
+        self.teach = teach
         self.passes = passes
         self.max_iter = max_iter
         self.shuffle = shuffle

@@ -49,7 +49,7 @@ answers that it had from neighbours, the questions to them, and the bytes of the
 its place in a sparse row."""
 
 GAIN = 0.02
-"""How fast b follows the budget: e-fold in 50 examples that are all asked for, or none."""
+"""How fast b follows the budget: e-fold in 50 examples that are all wished for, or none."""
 
 _WIDE = 1e6
 
@@ -180,20 +180,20 @@ def wish(p, own, seen, margin, chance):
             b *= own[MARGINS] / seen
         if b < math.inf and b + margin > 0.0:
             q = b / (b + margin)
-    if not chance < q:
-        return 0.0
-    return 1.0 / q if p[UNBIASED] > 0.0 else 1.0
+    wanted = 1.0 if chance < q else 0.0
+    # Wishes are steered, not what is bought: who were refused when there is no room, and wished for more
+    # therefore, would soon take whatever comes. Where nothing is known yet, everything is wished for.
+    if kind == BUDGET and margin > 0.0:
+        steer = own[STEER] + GAIN * (share - wanted) / max(share, 0.05)
+        own[STEER] = min(max(steer, -math.log(_WIDE)), math.log(_WIDE))
+    return wanted / q if p[UNBIASED] > 0.0 and wanted > 0.0 else wanted
 
 
 @inner
 def buy(p, own, seen, weight):
     """Ask for the label, if one is still wanted (weight > 0) and the budget has room: what it is to weigh."""
-    kind, share = p[KIND], p[SHARE]
-    if kind == BUDGET:
-        if own[LABELS] + 1.0 > share * seen:
-            weight = 0.0
-        steer = own[STEER] + GAIN * (share - (1.0 if weight > 0.0 else 0.0)) / max(share, 0.05)
-        own[STEER] = min(max(steer, -math.log(_WIDE)), math.log(_WIDE))
+    if p[KIND] == BUDGET and own[LABELS] + 1.0 > p[SHARE] * seen:
+        return 0.0
     if weight > 0.0:
         own[LABELS] += 1.0
     return weight

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ddol.engines.events.acquaintance import Acquaintance
 from ddol.engines.events.player import EventPlayer
 from ddol.engines.events.row_pool import RowPool
 from ddol.engines.kernels import event_memory as words
@@ -34,6 +35,8 @@ _PLAYER = (
 )  # fmt: skip
 _AS_LONG = ("turns", "words", "absent", "box", "version", "mass", "sums", "heard")
 _TALK = ("last", "news", "messages", "bytes", "arrived")
+_NEAR = ("known", "use", "quiet", "pace")
+_VIEWS = ("theta", "scalars")
 _SHADOW = ("weights", "scalars", "sums", "drift")
 _NUMBERS = ("rounds", "time", "examples", "mistakes", "loss")
 _SUMS = ("plays", "rated_squares", "last_rate", "longest", "smallest")
@@ -41,13 +44,15 @@ _SUMS = ("plays", "rated_squares", "last_rate", "longest", "smallest")
 
 def kept_of_player(player: EventPlayer) -> Kept:
     """Turns, mailboxes, and what is under way between agents; their state is kept besides."""
-    return kept_of(player, _PLAYER) | under("talk", kept_of(player.talk, _TALK))
+    talk, near = kept_of(player.talk, _TALK), _kept_of_near(player.near)
+    return kept_of(player, _PLAYER) | under("talk", talk) | under("near", near)
 
 
 def give_back_to_player(player: EventPlayer, kept: Mapping[str, np.ndarray], where: str) -> None:
     """Let a player go on from where another one like it was."""
     _give_back_as_long(player, _AS_LONG, kept, where)
     _give_back_as_long(player.talk, _TALK, below("talk", kept), where)
+    _give_back_to_near(player.near, below("near", kept), where)
     give_back(player, [name for name in _PLAYER if name not in _AS_LONG], kept, where)
     messages = len(player.references)
     check_range(where, "last", player.talk.last, -1, messages - 1)
@@ -59,6 +64,33 @@ def give_back_to_player(player: EventPlayer, kept: Mapping[str, np.ndarray], whe
     for name in ("box", "under_way"):
         check_range(where, name, getattr(player, name), -1, messages - 1)
     check_range(where, "references", player.references, 0, 1 << 62)
+
+
+def _kept_of_near(near: Acquaintance) -> Kept:
+    """What agents think of each other, and the lessons so far."""
+    if near.views is None:
+        return {}
+    lessons = kept_of_events(Events.joined(near.given))
+    lessons["after"] = np.concatenate([np.empty(0, np.int64), *near.after])
+    views = kept_of(near.views.state, _VIEWS)
+    return kept_of(near, (*_NEAR, "addressed")) | under("views", views) | under("lessons", lessons)
+
+
+def _give_back_to_near(near: Acquaintance, kept: Mapping[str, np.ndarray], where: str) -> None:
+    if near.views is None:
+        return
+    _give_back_as_long(near, _NEAR, kept, where)
+    give_back(near, ["addressed"], kept, where)
+    state, views = near.views.state, below("views", kept)
+    shapes = {name: Expected("float64", getattr(state, name).shape) for name in _VIEWS}
+    check_arrays(where, views, shapes)
+    copies: dict[str, Any] = {name: array.copy() for name, array in views.items()}
+    near.views.adopt(replace(state, **copies))
+    lessons = below("lessons", kept)
+    after = lessons.pop("after", np.empty(0))
+    near.given = [events_from(lessons, where)]
+    check_arrays(where, {"after": after}, {"after": Expected("int64", (len(near.given[0]),))})
+    near.after = [after]
 
 
 def _give_back_as_long(
