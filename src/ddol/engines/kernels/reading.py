@@ -94,16 +94,22 @@ def _ask(address, near):
 
 
 @inner(inlined=True)
+def _ask_all(address, size, near):
+    """Ask for some bytes, which may begin and end anywhere in a line."""
+    for begin in range(0, size, 64):
+        _ask(address + begin, near)
+    _ask(address + size - 1, near)
+
+
+@inner(inlined=True)
 def fetch(worker, examples, i, near):
     """Ask for a row that is to be read soon."""
     if i < 0:
         return
     x, index, n = stored_at(worker, examples, i)
-    for line in range(0, min(8 * n, MOST_FETCHED), 64):
-        _ask(x + line, near)
+    _ask_all(x, min(8 * n, MOST_FETCHED), near)
     if examples.indptr != 0:
-        for line in range(0, min(4 * n, MOST_FETCHED), 64):
-            _ask(index + line, near)
+        _ask_all(index, min(4 * n, MOST_FETCHED), near)
 
 
 @inner(inlined=True)
