@@ -1,4 +1,4 @@
-"""A list of events in plain Python, one after the other: the reference that the kernel is compared with."""
+"""A list of events in plain Python, one after the other: what the kernel is compared with."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from ddol.schedules.events import (
     Event,
     Events,
 )
-from ddol.schedules.saying import Message, coded, pieces_moved
 from ddol.update.contract import LINEAR, LOG, Interpreted, Vector
 from ddol.update.rates import agent_rate, evaluate
+from saying import Message, coded, pieces_moved
 
 
 @dataclass
