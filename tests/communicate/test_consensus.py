@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from ddol.communicate import average, consensus
+from ddol.communicate import consensus
 from ddol.communicate import mixing as mx
 from ddol.communicate import topologies as tp
 
@@ -94,28 +94,8 @@ def test_large_ring_has_its_closed_form():
 def test_complete_graph_agrees_at_once(n):
     mixing = mx.uniform(tp.complete(n))
     assert consensus.spectral_gap(mixing) == 1
-    assert consensus.rounds_to_agree(mixing) == 1
-
-
-@pytest.mark.parametrize("name", ["ring", "grid", "star"])
-def test_prediction_is_what_averaging_does(name):
-    mixing = mx.metropolis(tp.topology(name, 25))
-    values = np.random.default_rng(1).normal(size=(25, 3))
-    rounds = consensus.rounds_to_agree(mixing, 1e-4)
-    spread = [np.ptp(values, axis=0).max()]
-    for _ in range(rounds):
-        values = average.linear(mixing, values)
-        spread.append(np.ptp(values, axis=0).max())
-    assert spread[-1] < 1e-3 * spread[0]
-    assert spread[rounds // 4] > 1e-3 * spread[0]
 
 
 def test_agents_that_only_swap_never_agree():
     swap = mx.custom([[0, 1], [1, 0]])
     assert consensus.spectral_gap(swap) == pytest.approx(0, abs=1e-15)
-    assert consensus.rounds_to_agree(swap) == math.inf
-
-
-def test_factor_is_checked():
-    with pytest.raises(ValueError, match="between 0 and 1, got 2"):
-        consensus.rounds_to_agree(mx.uniform(tp.ring(4)), 2)

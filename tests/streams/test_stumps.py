@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddol.streams import DataError, Rows, array_stream
-from ddol.streams.stumps import Stumps, advice_of, fit_stumps
+from ddol.streams.stumps import Stumps, fit_stumps
 
 
 def best_stump(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
@@ -65,21 +65,6 @@ def test_features_are_chosen_by_the_seed():
 def test_more_experts_than_features_are_refused():
     with pytest.raises(DataError, match="4 features for 5 experts"):
         fit_stumps(array_stream(*sample(0)), 5)
-
-
-def test_the_advice_of_models_is_encoded():
-    class Says:
-        def __init__(self, answer):
-            self.answer = answer
-
-        def predict(self, X):
-            return [self.answer] * len(X)
-
-    X = np.zeros((2, 1))
-    assert advice_of([Says(3), Says(7)], X, classes=[3, 7]).tolist() == [[-1, 1], [-1, 1]]
-    assert advice_of([Says(3), Says(9)], X, classes=[3, 7, 9]).tolist() == [[0, 2], [0, 2]]
-    with pytest.raises(DataError, match="advice 5"):
-        advice_of([Says(5)], X, classes=[3, 7])
 
 
 def test_a_stream_of_advice_keeps_labels_and_weights():

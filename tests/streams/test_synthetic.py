@@ -3,13 +3,12 @@ import pytest
 
 from ddol.streams.errors import DataError
 from ddol.streams.rows import concatenate
-from ddol.streams.synthetic import drifting, linear, one_each, sparse
+from ddol.streams.synthetic import drifting, linear, sparse
 
 STREAMS = [
     linear(9000, 6, seed=2),
     sparse(9000, 10_000, 20),
     drifting(9000, 4),
-    *one_each(2, 9000, 3),
 ]
 
 
@@ -51,12 +50,6 @@ def test_half_a_turn_reverses_the_labels():
     w = np.linalg.lstsq(X[:1000], rows.y[:1000], rcond=None)[0]
     assert np.mean(np.sign(X[:1000] @ w) == rows.y[:1000]) > 0.9
     assert np.mean(np.sign(X[-1000:] @ w) == rows.y[-1000:]) < 0.1
-
-
-def test_agents_have_their_own_centres():
-    means = [read(s).data.reshape(-1, 4).mean(axis=0) for s in one_each(3, 5000, 4, spread=5)]
-    assert all(np.isclose(np.linalg.norm(mean), 5, atol=0.2) for mean in means)
-    assert np.linalg.norm(means[0] - means[1]) > 1
 
 
 def test_wrong_parameters():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -51,26 +50,6 @@ def spectral_gap(mixing: Mixing) -> float:
     True
     """
     return 1 - consensus_rate(mixing)
-
-
-def rounds_to_agree(mixing: Mixing, factor: float = 1e-3) -> float:
-    """Predict after how many rounds of averaging the disagreement is ``factor`` of what it was.
-
-    ⌈log factor / log |λ₂|⌉; infinite when averaging never brings the agents together.
-
-    Examples
-    --------
-    >>> from ddol.communicate.mixing import metropolis
-    >>> from ddol.communicate.topologies import complete, ring
-    >>> rounds_to_agree(metropolis(complete(64))), rounds_to_agree(metropolis(ring(64)))
-    (1, 2149)
-    """
-    if not 0 < factor < 1:
-        raise ValueError(f"`factor` must lie between 0 and 1, got {factor}")
-    rate = consensus_rate(mixing)
-    if rate <= factor:
-        return 1
-    return math.inf if rate >= 1 - 1e-14 else math.ceil(math.log(factor) / math.log(rate))
 
 
 def _group(graph: Topology) -> tuple[int, ...] | None:

@@ -104,13 +104,6 @@ class Mixing:
         matrix[np.repeat(np.arange(self.n_agents), np.diff(indptr)), indices] = weights
         return matrix
 
-    def column_sums(self) -> FloatArray:
-        """How much each agent is listened to in all; 1 everywhere when A is doubly stochastic."""
-        if self.is_uniform_complete:
-            return np.ones(self.n_agents)
-        sums = np.bincount(self.indices, weights=self.weights, minlength=self.n_agents)
-        return sums.astype(np.float64)
-
 
 KEPT = 256
 """Matrices of a `Changing` that are kept: rounds in a row are asked for by several, each once."""
@@ -194,7 +187,7 @@ def metropolis(graph: Topology) -> Mixing:
     Examples
     --------
     >>> from ddol.communicate.topologies import path
-    >>> metropolis(path(3)).column_sums().round(12).tolist()
+    >>> metropolis(path(3)).dense().sum(axis=0).round(12).tolist()
     [1.0, 1.0, 1.0]
     """
     if graph.is_complete:

@@ -19,11 +19,11 @@ from ddol.engines.errors import RankLostError
 from ddol.engines.faults import check_numbers
 from ddol.engines.feed import Feed, Past
 from ddol.engines.groups.processes import Processes
+from ddol.engines.history import History
 from ddol.engines.local import Local
 from ddol.engines.memory import check_memory
 from ddol.engines.open_round import OpenRound
 from ddol.engines.pace import Pace
-from ddol.engines.past.history import History
 from ddol.engines.progress import Progress
 from ddol.engines.registry import Engine, engine_named, is_scheduled, open_engine
 from ddol.engines.setup import Setup

@@ -12,8 +12,8 @@ from ddol.algorithm import Algorithm
 from ddol.communicate.graph import Topology
 from ddol.engines.faults import check_dense
 from ddol.engines.feed import Feed
+from ddol.engines.history import WeightRecord
 from ddol.engines.learner import Learner
-from ddol.engines.past.weight_record import WeightRecord
 from ddol.engines.progress import Progress
 from ddol.engines.setup import Setup
 from ddol.schedules.conditions import Conditions

@@ -46,11 +46,6 @@ class Comparator:
     gap: float
     method: str
 
-    @property
-    def approximate(self) -> bool:
-        """Whether nothing is known about the distance from the optimum."""
-        return not np.isfinite(self.gap)
-
 
 def best_weights(problem: Problem, most_rows: int = MOST_ROWS, seed: int = 0) -> Comparator:
     """The best weights of the domain in hindsight.

@@ -21,8 +21,6 @@ from ddol.streams.rows import Floats
 from ddol.streams.stumps import Stumps
 
 NUMBER, TEXT = "number", "text"
-MISSING = ("error", "zero", "mean")
-"""What to do about a missing value; see `Encoding`."""
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ddol.streams.errors import DataError
 from ddol.streams.mapped import mapped
@@ -98,37 +97,6 @@ def fit_stumps(
     plus = wrong_plus[every, best_plus] <= wrong_minus[every, best_minus]
     chosen = np.where(plus, best_plus, best_minus)
     return Stumps(features, grids[every, chosen], np.where(plus, 1.0, -1.0))
-
-
-def advice_of(models: Sequence[Any], X: Any, classes: ArrayLike | None = None) -> Floats:
-    """Advice (n, P) of fitted models: column p is what model p predicts.
-
-    Parameters
-    ----------
-    models : objects with ``predict(X)``
-    X : features, as the models take them
-    classes : labels in rising order, optional
-        Turns predictions into what algorithms learn from: −1 and +1 for two classes, class numbers
-        for more. By default predictions stay as they are.
-
-    Examples
-    --------
-    >>> from sklearn.dummy import DummyClassifier
-    >>> X, y = np.eye(2), ["no", "yes"]
-    >>> models = [DummyClassifier(strategy="constant", constant=c).fit(X, y) for c in y]
-    >>> advice_of(models, X, classes=y)
-    array([[-1.,  1.],
-           [-1.,  1.]])
-    """
-    said = np.column_stack([np.asarray(model.predict(X)) for model in models])
-    if classes is None:
-        return said.astype(np.float64)
-    known = np.asarray(classes)
-    place = np.searchsorted(known, said).clip(0, len(known) - 1)
-    strange = said[known[place] != said]
-    if strange.size:
-        raise DataError(f"found advice {strange[0]}, expected one of {known.tolist()}")
-    return 2.0 * place - 1.0 if len(known) == 2 else place.astype(np.float64)
 
 
 def _choose(n_features: int, n_experts: int | None, seed: int) -> NDArray[np.int64]:

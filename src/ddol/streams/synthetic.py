@@ -177,53 +177,6 @@ def drifting(
     return SyntheticStream(make, n_examples, n_features, seed, "drifting")
 
 
-def one_each(
-    n_agents: int,
-    n_examples: int,
-    n_features: int,
-    spread: float = 1.0,
-    noise: float = 0.1,
-    seed: int = 0,
-) -> list[SyntheticStream]:
-    """One distribution per agent: the same labelling vector, features around own centres.
-
-    Agent i has ``x = spread · c_i + z`` with a unit vector c_i and Gaussian z, and labels
-    sign⟨u, x⟩; no agent alone sees the whole space when `spread` is large.
-
-    Parameters
-    ----------
-    n_agents
-        Number of streams.
-    n_examples
-        Rows in each.
-    n_features, noise, seed
-        See `linear`.
-    spread
-        Distance of the centres from 0; 0 gives every agent the same distribution.
-
-    Examples
-    --------
-    >>> [stream.n_examples for stream in one_each(3, 100, 4)]
-    [100, 100, 100]
-    """
-    _check_noise(noise)
-    u = _direction(n_features, seed)
-
-    def maker(agent: int) -> Make:
-        centre = spread * _direction(n_features, seed + 1 + agent)
-
-        def make(rng: np.random.Generator, first: int, n: int) -> Rows:
-            X = rng.standard_normal((n, n_features)) + centre
-            return Rows.from_dense(X, _signs(rng, X @ u, noise))
-
-        return make
-
-    return [
-        SyntheticStream(maker(i), n_examples, n_features, seed + 1 + i, f"agent {i}")
-        for i in range(n_agents)
-    ]
-
-
 def _direction(n_features: int, seed: int) -> Floats:
     # A key that no block number reaches keeps this apart from the generators of the rows.
     u = np.random.default_rng([seed, 1 << 32]).standard_normal(n_features)

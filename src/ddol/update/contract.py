@@ -119,8 +119,9 @@ class Loops:
             shared = COLLECT if self.absorb is not None else (ADD if adds else None)
         found: dict[str, Any] = {"score_unseen": self.score_unseen or self.score}
         if shared is not None and self.absorb is None:
-            found["absorb"] = derived.absorb(self.step)
-            found["commit"] = derived.commit(len(layout.rows))
+            own = self.commit is not None
+            found["absorb"] = derived.absorb_gradient if own else derived.absorb(self.step)
+            found["commit"] = self.commit or derived.commit(len(layout.rows))
         if self.to_message is None:
             found["to_message"], found["from_message"] = derived.messages(layout.sent)
         found["weights"] = self.weights or derived.weights

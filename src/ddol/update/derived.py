@@ -37,6 +37,12 @@ def absorb(step: Callable) -> Callable:
     return absorb
 
 
+def absorb_gradient(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
+    """Collect −η·g·x in one row, for an update that knows how to commit it."""
+    for j in range(n):
+        delta[column(index, j)] -= eta * weight * g * x[j]
+
+
 @functools.cache
 def commit(rows: int) -> Callable:
     """Add what steps collected."""

@@ -126,11 +126,6 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
     s[TOUCHED] += n
 
 
-def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
-    for j in range(n):
-        delta[column(index, j)] -= eta * weight * g * x[j]
-
-
 def commit(w, s, p, delta, maxima, index, n, D, eta):
     for j in range(n):
         d = column(index, j)
@@ -179,7 +174,6 @@ _COMMON = Loops(
     step,
     begin=begin,
     finish=finish,
-    absorb=absorb,
     commit=commit,
     to_message=to_message,
     from_message=from_message,

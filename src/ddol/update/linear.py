@@ -110,11 +110,6 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
     _keep_norm(w, s, D, gained + _move(w, x, index, whole, n, move), n)
 
 
-def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
-    for j in range(n):
-        delta[column(index, j)] -= eta * weight * g * x[j]
-
-
 def commit(w, s, p, delta, maxima, index, n, D, eta):
     inverse, gained = _inverse(s), 0.0
     for j in range(n):
@@ -218,7 +213,6 @@ LOOPS = Loops(
     step,
     begin=begin,
     finish=finish,
-    absorb=absorb,
     commit=commit,
     to_message=to_message,
     from_message=from_message,

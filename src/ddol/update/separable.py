@@ -49,11 +49,6 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
         w[D + d] = _primal(p, w[d])
 
 
-def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
-    for j in range(n):
-        delta[column(index, j)] -= eta * weight * g * x[j]
-
-
 def commit(w, s, p, delta, maxima, index, n, D, eta):
     for j in range(n):
         d = column(index, j)
@@ -90,7 +85,6 @@ LOOPS = Loops(
     score,
     step,
     begin=begin,
-    absorb=absorb,
     commit=commit,
     to_message=to_message,
     from_message=from_message,

@@ -122,11 +122,6 @@ class RowPool:
         self.numbers.give_back(count, whose)
         self._index()
 
-    def keep_none(self) -> None:
-        """Forget all rows, of which none is under way; their numbers go on."""
-        self.rows, self.serials = no_rows(), np.empty(0, np.int64)
-        self._index()
-
     def _index(self) -> None:
         count = self.numbers.count
         self.first = int(self.serials[0]) if len(self.serials) else count

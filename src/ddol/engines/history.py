@@ -1,4 +1,4 @@
-"""What a run keeps of its past besides its state."""
+"""What a run keeps of its past besides its state: curves, messages, events, weights."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.communicate.mixing import Changing
+from ddol.communicate.mixing import Changing, Mixing
+from ddol.engines.events.row_pool import RowNumbers
 from ddol.engines.feed import Feed
-from ddol.engines.past.round_log import RoundLog
-from ddol.engines.past.traffic import Traffic
-from ddol.engines.past.weight_record import WeightRecord
 from ddol.engines.registry import Engine, is_scheduled
 from ddol.engines.state import numbers_sent
 from ddol.engines.workers.worker import Snapshots
-from ddol.recording import Moment, Recorder
+from ddol.recording import Moment, Recorder, WeightHistory
 from ddol.schedules.events import Events
+from ddol.schedules.rounds import RoundPlan
 from ddol.schedules.schedule import Schedule
+from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block
 
 if TYPE_CHECKING:
-    from ddol.engines.past.round_shadow import RoundShadow
+    from ddol.engines.events.round_shadow import RoundShadow
+
+
+_MOST_POINTS = 512
 
 
 class History:
@@ -121,7 +124,130 @@ class History:
 
 def _shadow_of(algorithm: Algorithm) -> RoundShadow | None:
     """The shadow of a run in rounds, where there is a certificate; few runs ask for it."""
-    from ddol.engines.past.round_shadow import RoundShadow
+    from ddol.engines.events.round_shadow import RoundShadow
     from ddol.engines.workers.shadow import ShadowLearner
 
     return RoundShadow(algorithm) if ShadowLearner.covers(algorithm) else None
+
+
+class Traffic:
+    """Messages of a run by the number of rounds played.
+
+    Agent j sends to i where A_ij > 0 and i ≠ j, in every round that the period divides. A matrix that
+    changes is counted round by round.
+
+    Parameters
+    ----------
+    mixing : Mixing
+    period : int
+        Rounds from one exchange to the next.
+
+    Examples
+    --------
+    >>> from ddol.communicate.mixing import metropolis
+    >>> from ddol.communicate.topologies import ring
+    >>> Traffic(metropolis(ring(8)), period=2).messages(10)
+    80
+    """
+
+    def __init__(self, mixing: Mixing | Changing, period: int = 1) -> None:
+        self.mixing, self.period = mixing, period
+        self._counted = 0
+        self._messages = 0
+
+    def messages(self, rounds: int) -> int:
+        """Messages that all agents have sent in the first rounds."""
+        mixing, period = self.mixing, self.period
+        if not isinstance(mixing, Changing):
+            return mixing.n_messages * (rounds // period)
+        if rounds < self._counted:  # somebody went back
+            self._counted = self._messages = 0
+        for t in range(self._counted + 1, rounds + 1):
+            if t % period == 0:
+                self._messages += mixing.at(t).n_messages
+        self._counted = rounds
+        return self._messages
+
+
+class RoundLog:
+    """Synchronous rounds, written down as the events that they are: the tables of all, on whatever engine.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        Of one example a turn.
+    """
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        if algorithm.batch > 1:
+            raise ValueError(
+                f"a recording is of one example a turn, `batch` is {algorithm.batch}; use 1"
+            )
+        self.algorithm = algorithm
+        self.numbers = RowNumbers(algorithm.n_agents)
+        self.tables: list[np.ndarray] = []
+
+    def add(self, block: Block) -> None:
+        """Rounds that were played."""
+        self.tables.append(self.numbers.add(block.table[:, :, 0])[0])
+
+    def fill(self, examples: np.ndarray, passes: int) -> None:
+        """All rounds of a run that nobody has seen whole: every agent sees its examples one after the other.
+
+        Parameters
+        ----------
+        examples : (N,) of int
+            Those of every agent, in all passes together.
+        passes : int
+        """
+        lengths = examples // passes
+        seen = np.arange(int(lengths.max()))[:, None] < lengths
+        table = np.where(seen, np.cumsum(seen).reshape(seen.shape) - 1, -1)
+        self.tables = [self.numbers.add(table)[0] for _ in range(passes)]
+
+    def events(self, passes: int, n_streams: int) -> Events:
+        """All rounds, with those in which the last answers arrive."""
+        n, delay = self.algorithm.n_agents, self.algorithm.delay
+        table = np.concatenate([*self.tables, np.full((delay, n), -1, np.int64)])
+        if self.numbers.count:
+            named = self.numbers.in_the_data(passes, n_streams)
+            table = np.where(table >= 0, named[table], -1)
+        plan = RoundPlan(Wiring.of(self.algorithm.mixing), self.algorithm.period, delay)
+        return plan.events(table)
+
+
+class WeightRecord:
+    """Weights at every k-th round; beyond 512 points every second one is dropped, and k doubled.
+
+    Parameters
+    ----------
+    every : int
+        k.
+    """
+
+    def __init__(self, every: int) -> None:
+        if every < 1:
+            raise ValueError(f"`record_weights` must be at least 1 round, it is {every}")
+        self.every = every
+        self._rounds: list[int] = []
+        self._weights: list[np.ndarray] = []
+
+    def next_round(self, rounds: int) -> int:
+        """First round after ``rounds`` that is to be recorded."""
+        return (rounds // self.every + 1) * self.every
+
+    def look(self, rounds: int, engine: Engine) -> None:
+        """Keep the weights, if so many rounds are a multiple of k."""
+        if rounds % self.every:
+            return
+        self._rounds.append(rounds)
+        self._weights.append(np.array(engine.weights()))
+        if len(self._rounds) >= _MOST_POINTS:
+            self.every *= 2
+            self._rounds, self._weights = self._rounds[1::2], self._weights[1::2]
+
+    def history(self) -> WeightHistory | None:
+        """What was kept."""
+        if not self._rounds:
+            return None
+        return WeightHistory(np.array(self._rounds), np.array(self._weights))

@@ -1,1 +1,0 @@
-"""What a run keeps of its past: curves, weights, messages sent, and the rounds as events."""
