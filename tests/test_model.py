@@ -152,6 +152,25 @@ def test_a_prediction_is_what_the_learner_would_have_said_then(tmp_path, name, t
     assert set(model.predict(A)) == {"no", "yes"}
 
 
+@pytest.mark.parametrize("name", ["adaptive", "dogd", "coin"])
+def test_a_wide_model_is_written_without_the_columns_that_nobody_met(tmp_path, name):
+    rng, path = np.random.default_rng(0), tmp_path / "m.ddol"
+    rows = sp.random(300, 1 << 17, 2e-5, "csr", rng=rng)
+    algorithm = getattr(ddol, name)()
+    trace = ddol.run(algorithm, (rows, rng.choice([-1, 1], 300)), ddol.ring(3))
+    model = trace.model()
+    model.save(path)
+    again = load(path)
+    assert np.array_equal(again.known.theta, model.known.theta)
+    assert np.array_equal(again.decision_function(rows), model.decision_function(rows))
+    arrays, header = read_arrays(path, "model")
+    assert arrays["theta"].shape[-1] == len(arrays["places"]) < 1000
+    arrays["places"][0] = arrays["places"][1]
+    write_arrays(path, "model", arrays, header)
+    with pytest.raises(DataError, match="rising numbers below 131072"):
+        load(path)
+
+
 def test_every_preset_is_made_again_from_its_file(tmp_path):
     for name, preset in PRESETS.items():
         recipe = json.loads(json.dumps(preset().recipe))

@@ -29,6 +29,8 @@ from ddol.update.losses import loss_named
 KIND = "model"
 _MOST_BYTES = 1 << 30
 """Agents' states up to this size are kept one by one; beyond it, their mean."""
+_WIDE = 1 << 16
+"""Columns from which those that nobody has met are not written."""
 _FIGURES = (
     "engine",
     "workers",
@@ -202,7 +204,7 @@ class Model:
         kept = {f"encoding.{name}": array for name, array in arrays.items()}
         kept["weights"] = self.weights
         if self.known is not None:
-            kept |= {"theta": self.known.theta, "scalars": self.known.scalars}
+            kept |= {"scalars": self.known.scalars, **_thinned(self.known)}
         header = {
             "version": self.version,
             "encoding": plain,
@@ -293,8 +295,16 @@ def _known(
     expected = {
         name: Expected("float64", copies + state[name].shape[1:]) for name in ("theta", "scalars")
     }
-    check_arrays(path, {name: arrays[name] for name in expected if name in arrays}, expected)
-    return Knowledge(algorithm, arrays["theta"], arrays["scalars"])
+    found = {name: arrays[name] for name in ("theta", "scalars", "places") if name in arrays}
+    if "places" in found:
+        places = found["places"]
+        expected["places"] = Expected("int64", (None,))
+        expected["theta"] = Expected("float64", expected["theta"].shape[:-1] + places.shape)
+    check_arrays(path, found, expected)
+    theta = found["theta"]
+    if "places" in found:
+        theta = _widened(algorithm, theta, places, width)
+    return Knowledge(algorithm, theta, found["scalars"])
 
 
 def model_of(trace: Trace, encoding: Encoding, settings: dict[str, Any] | None = None) -> Model:
@@ -327,8 +337,9 @@ def model_of(trace: Trace, encoding: Encoding, settings: dict[str, Any] | None =
         known = Knowledge(trace.algorithm, *_affordable(state.theta, state.scalars))
     elif state is not None:
         weights = state.sums.mean(axis=0) / max(state.rounds, 1)
-    weights = np.pad(weights, ((0, 0), (0, ahead)))
-    figures = {k: v for k, v in trace.to_dict().items() if k in _FIGURES}
+    if ahead:
+        weights = np.pad(weights, ((0, 0), (0, ahead)))
+    figures = {name: getattr(trace, name) for name in _FIGURES}
     figures |= {"mean_loss": trace.mean_loss, "agents": trace.agents}
     if trace.classification:
         figures |= {"mistakes": int(trace.mistakes.sum()), "error": trace.error}
@@ -345,9 +356,37 @@ def model_of(trace: Trace, encoding: Encoding, settings: dict[str, Any] | None =
 
 def _affordable(theta: np.ndarray, scalars: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """All copies, or their mean where they are too large to be kept one by one."""
-    if theta.nbytes <= _MOST_BYTES:
+    if theta.nbytes <= _MOST_BYTES or len(theta) == 1:
         return theta, scalars
     return theta.mean(axis=0, keepdims=True), scalars.mean(axis=0, keepdims=True)
+
+
+def _thinned(known: Knowledge) -> dict[str, np.ndarray]:
+    """What is written of agents' states: where few of many columns were met, those, and which they are."""
+    theta, width = known.theta, known.theta.shape[-1]
+    if width < _WIDE or not known.algorithm.update.grows:
+        return {"theta": theta}
+    start, _ = known.algorithm.update.start(1)
+    met = np.zeros(width, dtype=bool)
+    for rows in theta.reshape(-1, *theta.shape[2:]):
+        for row, [begun] in zip(rows, start, strict=True):
+            met |= row != begun
+    places = np.flatnonzero(met)
+    if 2 * len(places) > width:
+        return {"theta": theta}
+    return {"theta": np.take(theta, places, axis=-1), "places": places}
+
+
+def _widened(algorithm: Algorithm, theta: np.ndarray, places: np.ndarray, width: int) -> np.ndarray:
+    """What `_thinned` was given: columns that nobody has met are as they began."""
+    if not (np.all(np.diff(places, prepend=-1) > 0) and np.all(places < width)):
+        raise ValueError(f"places that are not rising numbers below {width}")
+    wide = np.zeros((*theta.shape[:-1], width))
+    for row, [begun] in enumerate(algorithm.update.start(1)[0]):
+        if begun:
+            wide[:, :, row] = begun
+    wide[..., places] = theta
+    return wide
 
 
 def as_raw(X: Any) -> Raw:

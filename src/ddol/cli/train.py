@@ -322,7 +322,7 @@ def _carry_out(options: TrainOptions, watch: RunWatch, feed: Feed) -> Trace:
             if options.run.model is not None:
                 nothing = "no example was learned from, so that nothing was written"
             raise StoppedError(stop.number, "; ".join(left) or nothing) from None
-        trace = learner.trace()
+        trace = learner.trace(last=True)
         measured = watch.holdout.measured(learner, at_end=True) if watch.holdout else None
         if table is not None:
             table.end(measured)
@@ -337,7 +337,7 @@ def _model_so_far(options: TrainOptions, watch: RunWatch) -> str:
     engine = watch.learner.engine
     if path is None or engine is None or not engine.counters().rounds:
         return ""
-    trace = watch.learner.trace()
+    trace = watch.learner.trace(last=True)
     if watch.job.leads:
         write_model(options, trace, watch.prepared)
     return f"model of the {trace.examples:,} examples so far: {path}"

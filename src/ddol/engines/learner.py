@@ -291,11 +291,18 @@ class Learner:
             return np.asarray(found.mean(axis=0))
         return np.asarray(found[agent])
 
-    def trace(self) -> Trace:
-        """The run so far, as if the stream ended here."""
+    def trace(self, last: bool = False) -> Trace:
+        """The run so far, as if the stream ended here.
+
+        Parameters
+        ----------
+        last : bool
+            Whether nobody learns on: then it has the state itself, where one engine holds all of it,
+            rather than a copy, which takes long where it is wide.
+        """
         while True:
             try:
-                trace = self._trace()
+                trace = self._trace(last)
                 self.processes.at_end()
                 return trace
             except RankLostError:
@@ -330,14 +337,15 @@ class Learner:
         """An engine in which late answers have come, too."""
         return delivered(self.algorithm, self._rounded())
 
-    def _trace(self) -> Trace:
+    def _trace(self, last: bool) -> Trace:
         engine = self._rounded()
         counters, seen = engine.counters(), seen_now(engine)
         curves = self.history.curves.finish(counters.rounds, counters, *seen.metrics[0])
         engine = delivered(self.algorithm, engine)
         if self.algorithm.delay:
             seen = seen_now(engine)
-        state, weights = engine.state(), engine.weights()
+        state = engine.counters() if last and isinstance(engine, Local) else engine.state()
+        weights = engine.weights()
         check_numbers(self.algorithm, state, weights, self.feed.streams)
         messages, sent, dropped = self.history.sent(self.algorithm, engine, counters.rounds)
         recorded = self.history.weights

@@ -125,14 +125,14 @@ def run(
     feed = Feed(found, passes)
     with ExitStack() as stack:
         learner = Learner(algorithm, setup, on_progress=on_progress)
-        stack.callback(learner.close)
+        stack.callback(learner.close, keep=False)
         if record_weights is not None:
             learner.history.weights = WeightRecord(record_weights)
         if live is not False:
             page = stack.enter_context(_live_page(algorithm, feed, setup, live))
             learner.on_progress = page if on_progress is None else _both(page, on_progress)
         learner.follow(feed)
-        return replace(learner.trace(), encoding=encoder.encoding)
+        return replace(learner.trace(last=True), encoding=encoder.encoding)
 
 
 def _live_page(algorithm: Algorithm, feed: Feed, setup: Setup, live: bool | int) -> Any:
