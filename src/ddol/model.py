@@ -295,7 +295,8 @@ def _known(
     expected = {
         name: Expected("float64", copies + state[name].shape[1:]) for name in ("theta", "scalars")
     }
-    found = {name: arrays[name] for name in ("theta", "scalars", "places") if name in arrays}
+    parts = (*expected, "places")
+    found = {name: arrays[name] for name in parts if name in arrays}
     if "places" in found:
         places = found["places"]
         expected["places"] = Expected("int64", (None,))

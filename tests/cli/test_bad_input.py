@@ -8,6 +8,7 @@ import json
 import os
 import pickle
 
+import numpy as np
 import pytest
 
 
@@ -187,6 +188,25 @@ def test_checkpoints_of_another_run_are_refused(ddol, tmp_path, examples, text_o
 
 def test_debug_shows_the_traceback(ddol, tmp_path):
     assert "Traceback" in ddol("train", tmp_path / "none", "--debug").stderr
+
+
+@pytest.mark.parametrize("kind", ["npz", "npy"])
+def test_rows_of_arrays_that_are_not_finite_are_skipped_and_counted(ddol, tmp_path, kind):
+    X, path = np.random.default_rng(0).standard_normal((40, 3)), tmp_path / f"a.{kind}"
+    y, X[5, 1], X[30, 2] = np.arange(40) % 2, np.nan, np.inf
+    if kind == "npz":
+        np.savez(path, X=X, y=y)
+    else:
+        np.save(path, np.column_stack([y, X]))
+    assert ddol("train", path).exit_code == 2
+    result = ddol("train", path, "--on-bad-line", "skip", "--json", "-", "--quiet")
+    assert "skipped 2 rows" in result.stderr and "row 5: found nan" in result.stderr
+    assert json.loads(result.stdout)["examples"] == 38
+
+
+def test_a_copy_of_a_pipe_is_called_what_it_is(ddol):
+    result = ddol("train", "-", "--passes", 2, stdin="1 2:x\n")
+    assert result.exit_code == 2 and result.stderr.startswith("ddol: standard input:1:5: found 'x'")
 
 
 def test_lines_of_both_kinds_are_counted(ddol, tmp_path):

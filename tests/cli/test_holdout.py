@@ -51,6 +51,12 @@ def test_one_pass_holds_nothing_out_unless_asked_to(ddol, examples):
     assert found["holdout"]["error"] < 0.2
 
 
+def test_the_share_is_held_to(ddol, examples):
+    for share in (0.1, 0.3, 0.4):
+        result = ddol("train", examples, "--holdout", share, "--quiet", "--json", "-")
+        assert json.loads(result.stdout)["holdout"]["examples"] == round(300 * share)
+
+
 def test_the_same_examples_are_held_out_in_every_order(ddol, examples):
     options = ("--passes", 3, "--json", "-")
     for more in ((), ("--shuffle",), ("--engine", "threads", "--workers", 2)):

@@ -190,6 +190,36 @@ def test_hashed_names_are_remembered(ddol, table, tmp_path):
     assert np.mean(np.array(labels) == cells()["outcome"]) > 0.7
 
 
+@pytest.mark.parametrize("more", [(), ("--interactions", "town*age")])
+def test_hashed_weights_have_the_sign_of_what_has_the_name(ddol, table, tmp_path, more):
+    def shown(*options):
+        options = ("--label", "outcome", "--quiet", "--model", tmp_path / "m", *options)
+        assert ddol("train", table, *options).exit_code == 0
+        [largest] = json.loads(ddol("inspect", tmp_path / "m", "--top", 99, "--json").stdout)[
+            "largest"
+        ]
+        return {
+            name: weight for name, weight in largest["weights"] if not name.startswith("hashed")
+        }
+
+    plain, hashed = shown(), shown("--bits", 18, *more)
+    if more:
+        assert {f"town={town}*age" for town in ("Rome", "Bern", "Lyon")} == {*hashed} - {*plain}
+    else:
+        assert hashed == pytest.approx(plain)
+    assert all(hashed[name] * plain[name] > 0 for name in plain)
+
+
+def test_line_breaks_and_backslashes_in_names_come_back(ddol, tmp_path):
+    one = {"label": "a", "text": "one\ntwo", "path": "c:\\new"}
+    rows = [one, {"label": "b", "text": "one two", "path": "d"}]
+    path, model = tmp_path / "t.jsonl", tmp_path / "m"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows * 3))
+    assert ddol("train", path, "--agents", 1, "--quiet", "--model", model).exit_code == 0
+    assert {"text=one\ntwo", "path=c:\\new"} <= {*library.load(model).encoding.names}
+    assert ddol("predict", model, path).stdout.split() == ["a", "b"] * 3
+
+
 def test_a_value_never_seen_is_no_feature(predicted, tmp_path):
     towns = ["Oslo"] * 400
     assert len(predicted(write(tmp_path / "a.csv", town=towns)).split()) == 400
@@ -202,6 +232,13 @@ def test_dates_are_refused_with_advice(ddol, tmp_path, date):
     assert result.exit_code == 2 and "'when'" in result.stderr and "--drop when" in result.stderr
     dropped = ddol("train", path, "--label", "outcome", "--drop", "when", "--quiet")
     assert dropped.exit_code == 0
+
+
+def test_numbers_with_commas_are_refused_with_advice(ddol, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("label;a\n" + "".join(f"{k % 2};{k},5\n" for k in range(40)))
+    result = ddol("train", path)
+    assert result.exit_code == 2 and "column 'a': found numbers such as '0,5'" in result.stderr
 
 
 def test_products_of_columns_are_features(ddol, tmp_path):
@@ -294,3 +331,29 @@ def test_weights_of_libsvm_text_stand_in_a_file(ddol, examples, tmp_path):
     weights.write_text("0.5\n" * 299)
     result = ddol("train", examples, "--weight", weights)
     assert result.exit_code == 2 and "found 299 weights" in result.stderr
+
+
+def test_the_label_of_text_has_no_name(ddol, examples):
+    result = ddol("train", examples, "--label", "outcome")
+    assert result.exit_code == 2 and "--label outcome is for tables" in result.stderr
+    assert ddol("train", "--label", "outcome").exit_code == 2
+
+
+def test_a_name_that_was_mistyped_is_guessed(ddol, table):
+    for flag, name, said in (("--label", "outcom", "'outcome'"), ("--drop", "towm", "'town'")):
+        result = ddol("train", table, flag, name)
+        assert result.exit_code == 2 and f"expected {said}" in result.stderr
+
+
+def test_columns_that_nobody_looks_at_may_hold_anything(ddol, model, tmp_path, predicted):
+    polars = pytest.importorskip("polars")
+    path = tmp_path / "people.parquet"
+    frame = polars.DataFrame(cells()).select(COLUMNS)
+    kinds = {"age": polars.Float64, "income": polars.Float64}
+    frame = frame.with_columns(polars.col("smoker") == "true").cast(kinds)
+    frame.with_columns(more=polars.Series([[1, 2]] * len(frame))).write_parquet(path)
+    result = ddol("train", path, "--label", "outcome")
+    assert result.exit_code == 2 and "use --drop more" in result.stderr
+    assert ddol("train", path, "--label", "outcome", "--drop", "more").exit_code == 0
+    result = ddol("predict", model, path)
+    assert result.exit_code == 0 and "column 'more' is not among the model's" in result.stderr

@@ -190,6 +190,20 @@ def test_the_first_call_decides_nothing(experts):
     assert all(one == found[0] for one in found)
 
 
+def test_models_of_river_that_know_two_classes_hear_of_two_whatever_they_are_called():
+    X, y = stream_of(900)
+    found = []
+    for labels in (y, np.where(y == 1, "up", "down")):
+        model = WeightedMajorityClassifier([linear_model.LogisticRegression()])
+        found.append(
+            model.partial_fit(X, labels, classes=np.unique(labels)).trace_.mistakes.tolist()
+        )
+    assert found[0] == found[1] and found[0][0] < 300
+    with pytest.raises(ValueError, match="knows two classes only, there are 3"):
+        model = WeightedMajorityClassifier([linear_model.LogisticRegression()])
+        model.partial_fit(X, y, classes=[0, 1, 2])
+
+
 def test_experts_learn_after_they_were_heard():
     X, y = stream_of(400)
     model = WeightedMajorityClassifier([GaussianNB()]).partial_fit(X, y, classes=[0, 1])

@@ -82,6 +82,8 @@ def test_every_file_has_its_own_order_of_columns(tmp_path):
     [
         ("1,2\n4,5", {}, {"column 1": [1, 4], "column 2": [2, 5]}),
         ("a,b\n1,2\n", {}, {"a": [1], "b": [2]}),
+        ("y;a\n1;2\n3;4\n", {}, {"y": [1, 3], "a": [2, 4]}),
+        ("1|2\n3|4\n", {}, {"column 1": [1, 3], "column 2": [2, 4]}),
         ("1\t2\n3\t4\n", {"delimiter": "\t"}, {"column 1": [1, 3], "column 2": [2, 4]}),
         ("1,2\n3,4\n", {"header": True}, {"1": [3], "2": [4]}),
         ("x,2\ny,4\n", {"header": False}, {"column 1": ["x", "y"], "column 2": [2, 4]}),

@@ -263,7 +263,7 @@ def test_scan_of_odd_lines(tmp_path):
 BAD = [
     ("1 3:abc", ":2:5: found 'abc', expected a number"),
     ("1 :5", ":2:3: found ':5', expected index:value"),
-    ("1 0:1", ":2:3: found index 0, expected indices from 1; read it with indices from 0"),
+    ("1 0:1", ":2:3: found index 0, expected indices from 1; use --zero-based"),
     ("1 4:1 2:1", ":2:7: found index 2 at or below the one before"),
     ("1 4:1 4:2", ":2:7: found index 4 at or below the one before"),
     ("1 2147483649:1", ":2:3: found index 2147483649, expected at most 2**31"),

@@ -43,7 +43,7 @@ def test_the_ending_decides(tmp_path, name, kind):
     stream = open_stream(tmp_path / name)
     assert type(stream) is kind
     if kind is LineStream:
-        assert stream.format.delimiter == ("\t" if "tsv" in name else ",")
+        assert stream.format.delimiter == ("\t" if "tsv" in name else None)
 
 
 def test_the_format_can_be_stated(tmp_path):

@@ -68,10 +68,14 @@ def described(model: Model, path: str, top: int) -> dict[str, Any]:
 def _largest(model: Model, output: int, top: int) -> dict[str, Any]:
     weights = model.weights[output]
     order = np.argsort(-np.abs(weights), kind="stable")[:top]
+    order = order[weights[order] != 0.0].tolist()
     several = len(model.weights) > 1 and model.classes is not None
     return {
         "of": f" of class {model.labels[output]}" if several else "",
-        "weights": [[model.encoding.feature_name(int(d)), float(weights[d])] for d in order],
+        "weights": [
+            [name, sign * float(weights[d])]
+            for d, (name, sign) in zip(order, model.encoding.feature_names(order), strict=True)
+        ],
     }
 
 

@@ -81,10 +81,12 @@ def tell_skipped(sources: Sequence[Stream], encoder: Encoder) -> int:
         if bad is not None and bad.count:
             count += bad.count
             first = f"; the first: {bad.messages[0]}" if bad.messages else ""
-            warn(f"{source.describe()}: skipped {bad.count} bad lines{first}")
+            lines = "line" if bad.count == 1 else "lines"
+            warn(f"{source.describe()}: skipped {bad.count:,} bad {lines}{first}")
     if encoder.n_skipped:
         first = f"; the first: {encoder.skipped[0]}"
-        warn(f"skipped {encoder.n_skipped} rows with missing or impossible values{first}")
+        rows = "row" if encoder.n_skipped == 1 else "rows"
+        warn(f"skipped {encoder.n_skipped:,} {rows} with missing or impossible values{first}")
     return count + encoder.n_skipped
 
 

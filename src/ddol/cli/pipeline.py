@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 from ddol.algorithm import Algorithm
@@ -292,8 +293,8 @@ class Pipeline:
                 stream = encoder.stream(self._parallel(part, n, pool))
             else:
                 stream = self._parallel(encoder.stream(part), n, pool)
-            if self._every:
-                stream = HoldoutStream(stream, self._every)
+            if self._held_out:
+                stream = HoldoutStream(stream, self._held_out)
                 held.append(stream)
             if self.options.shuffle:
                 memory = max(1 << 20, _SHUFFLE_BYTES // n)
@@ -302,12 +303,12 @@ class Pipeline:
         return streams, held
 
     @property
-    def _every(self) -> int:
-        """One of so many examples is held out; 0 for none."""
+    def _held_out(self) -> Fraction:
+        """Share of the examples that is held out."""
         share = self.options.holdout
         if share is None:
             share = 0.1 if self.passes > 1 else 0.0
-        return round(1.0 / share) if share > 0.0 else 0
+        return Fraction(share).limit_denominator(1000)
 
     def _parallel(self, stream: Stream, n_parts: int, pool: ParsingPool) -> Stream:
         if isinstance(stream, RowsStream):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 import zlib
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePath
 
@@ -23,6 +23,15 @@ from ddol.streams.open import expand, files_in, open_stream, open_streams, parti
 from ddol.streams.stream import Stream
 
 _PIECE, _PIECES = 1 << 16, 1024
+_FIRST = "what stands first in a line"
+_LABEL_IN_ITS_PLACE = {
+    "libsvm": _FIRST,
+    "named": _FIRST,
+    "vw": _FIRST,
+    "npz": "the array y",
+    "built-in": "known",
+}
+"""Formats whose label has no name."""
 
 
 def read_options(
@@ -43,6 +52,7 @@ def read_options(
         on_bad_line="skip" if options.on_bad_line == "skip" else "error",
         label=options.label,
         weight=options.weight,
+        drop=options.drop,
         kinds=kinds,
         labelled=labelled,
     )
@@ -81,6 +91,7 @@ def _opened(
     own: Sequence[int] | None,
     kinds: Mapping[str, str] | None,
 ) -> list[Stream]:
+    _check_label(options)
     if not options.data:
         return [built_in(regression)]
     paths = expand(options.data)
@@ -93,6 +104,19 @@ def _opened(
             "cuts them into as many parts as there are agents"
         )
     return open_streams(paths, n_agents, read_options(options, kinds), own)
+
+
+def _check_label(options: DataOptions) -> None:
+    """Refuse a name for the label of what has its label in one place only."""
+    if options.label is None:
+        return
+    for path in options.data or ("the built-in data",):
+        name = (options.format or format_of(path)) if options.data else "built-in"
+        if name in _LABEL_IN_ITS_PLACE and not path.endswith("/"):
+            raise DataError(
+                f"{path}: --label {options.label} is for tables; here the label is "
+                f"{_LABEL_IN_ITS_PLACE[name]}; leave it out, or name the --format"
+            )
 
 
 def _answered(
@@ -111,7 +135,21 @@ def _answered(
 def spooled(options: DataOptions, stack: ExitStack) -> DataOptions:
     """Copy what can be read once only to temporary files, which can be read again."""
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ddol-"))
-    return replace(options, data=tuple(_spool(path, options, folder) for path in options.data))
+    copies = tuple(_spool(path, options, folder) for path in options.data)
+    stack.enter_context(_called(dict(zip(copies, options.data, strict=True))))
+    return replace(options, data=copies)
+
+
+@contextmanager
+def _called(names: Mapping[str, str]) -> Iterator[None]:
+    """Have errors about copies speak of what was given."""
+    try:
+        yield
+    except DataError as error:
+        text = str(error)
+        for copy, given in names.items():
+            text = text.replace(copy, "standard input" if given == STDIN else given)
+        raise DataError(text) from error
 
 
 def _spool(path: str, options: DataOptions, folder: str) -> str:

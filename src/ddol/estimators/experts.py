@@ -100,14 +100,21 @@ class LearningExpert(Expert):
 class RiverExpert(Expert):
     """A model of river, which sees every row as a dictionary by the names or numbers of its columns.
 
-    Where it says nothing, it is heard as saying the last class.
+    Where it says nothing, it is heard as saying the last class. One that knows two classes only learns and
+    says true for the second of them.
     """
 
     learns = True
 
     def __init__(self, name: str, model: Any, classes: np.ndarray | None = None) -> None:
         super().__init__(name, self._labels, model)
-        self.classes = classes
+        self.classes = np.empty(0) if classes is None else classes
+        self._several = bool(getattr(model, "_multiclass", True))
+        if not self._several and len(self.classes) > 2:
+            raise ValueError(
+                f"expert {name} knows two classes only, there are {len(self.classes)}; wrap it in "
+                "river.multiclass.OneVsRestClassifier"
+            )
 
     def own(self, classes: np.ndarray) -> RiverExpert:
         """A copy."""
@@ -119,12 +126,14 @@ class RiverExpert(Expert):
 
     def learn(self, X: Any, y: np.ndarray, first: tuple[Any, np.ndarray] | None) -> None:
         """Learn from rows, one after the other."""
-        for x, label in zip(_dictionaries(X), y.tolist(), strict=True):
+        labels = y.tolist() if self._several else (y == self.classes[-1]).tolist()
+        for x, label in zip(_dictionaries(X), labels, strict=True):
             self.model.learn_one(x, label)
 
     def _labels(self, X: Any) -> np.ndarray:
-        assert self.classes is not None
         said = [self.model.predict_one(x) for x in _dictionaries(X)]
+        if not self._several:
+            said = [None if label is None else self.classes[int(label)] for label in said]
         return np.array([self.classes[-1] if label is None else label for label in said])
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ddol.streams.errors import DataError
@@ -93,8 +94,22 @@ def _number(names: Sequence[str], column: str | int, role: str, where: str) -> i
         column = int(column)
     if isinstance(column, int) and -len(names) <= column < len(names):
         return column % len(names)
-    shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
     raise DataError(
-        f"{where}: found no {role} column {column!r}, expected one of {shown} or a number from 0 "
-        f"to {len(names) - 1}; name another column"
+        f"{where}: found no {role} column {column!r}, expected {one_of(names, str(column))} or a number "
+        f"from 0 to {len(names) - 1}; name another column"
+    )
+
+
+def one_of(names: Iterable[str], meant: str) -> str:
+    """Some names for a message, those first that are like the one that was meant.
+
+    Examples
+    --------
+    >>> one_of("abcdefghij", "k"), one_of(["age", "town"], "towm")
+    ('one of a, b, c, d, e, f, g, h, …', "'town'")
+    """
+    known = list(names)
+    near = difflib.get_close_matches(meant, known, 1)
+    return (
+        repr(near[0]) if near else f"one of {', '.join(known[:8])}{', …' if len(known) > 8 else ''}"
     )

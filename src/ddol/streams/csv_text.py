@@ -21,15 +21,17 @@ from ddol.streams.word_kernel import WordRoom, WordTable
 
 _MOST_MESSAGES = 5
 _TRUTHS = {"true", "false"}
+_DELIMITERS = ",;\t|"
 
 
 @dataclass(frozen=True)
 class CsvColumns:
-    """Columns of a file: their names, kinds (`NUMBER` or `TEXT`), and whether it has these names."""
+    """Columns of a file: names, kinds (`NUMBER` or `TEXT`), whether it has these names, what parts them."""
 
     names: tuple[str, ...]
     kinds: tuple[int, ...]
     named: bool
+    delimiter: str = ","
     room: WordRoom = field(default_factory=WordRoom, compare=False)
 
 
@@ -43,7 +45,8 @@ class CsvFormat:
     Parameters
     ----------
     delimiter
-        What separates the cells.
+        What separates the cells. By default a comma; or a semicolon, a tabulator or a bar, where the
+        first line of a file has one and no comma.
     header
         Whether the first line of every file names the columns. By default it does when none of its
         cells is a number, or one of them that is not stands above a number.
@@ -53,7 +56,7 @@ class CsvFormat:
         Columns that are known to be ``"number"`` or ``"text"``, by name.
     """
 
-    delimiter: str = ","
+    delimiter: str | None = None
     header: bool | None = None
     label: str | int | None = None
     kinds: Mapping[str, str] | None = None
@@ -61,13 +64,16 @@ class CsvFormat:
     @property
     def expected(self) -> str:
         """A line of a table."""
-        return f"lines of cells separated by {self.delimiter!r} below the names of the columns"
+        between = repr(self.delimiter or ",")
+        return f"lines of cells separated by {between} below the names of the columns"
 
     def layout(self, first: Chunk, before: CsvColumns | None) -> CsvColumns:
         """Names and kinds of the columns."""
-        lines = list(self._first_lines(first.text, 2))
-        if not lines:
+        texts = list(_first_lines(first.text, 2))
+        if not texts:
             raise DataError(f"{first.path}: found blank lines only, expected {self.expected}")
+        delimiter = self.delimiter or _delimiter_of(texts[0])
+        lines = [split_cells(text, delimiter) for text in texts]
         named = self._is_header(lines) if self.header is None else self.header
         width = len(lines[0])
         names = tuple(lines[0]) if named else tuple(f"column {k + 1}" for k in range(width))
@@ -79,9 +85,9 @@ class CsvFormat:
         known = {} if before is None else dict(zip(before.names, before.kinds, strict=True))
         known |= {name: int(kind == "text") for name, kind in (self.kinds or {}).items()}
         if all(name in known for name in names):
-            return CsvColumns(names, tuple(known[name] for name in names), named)
-        found = self._found_kinds(first, names, named)
-        return CsvColumns(names, tuple(map(known.get, names, found)), named)
+            return CsvColumns(names, tuple(known[name] for name in names), named, delimiter)
+        found = self._found_kinds(first, names, named, delimiter)
+        return CsvColumns(names, tuple(map(known.get, names, found)), named, delimiter)
 
     def parse(self, chunk: Chunk, layout: CsvColumns, lenient: bool) -> Lines:
         """Read the cells of a chunk."""
@@ -94,7 +100,7 @@ class CsvFormat:
 
     def _cells(self, chunk: Chunk, layout: CsvColumns) -> _Cells:
         start = self._start(chunk, layout)
-        return _Cells(chunk.text, layout, ord(self.delimiter), start)
+        return _Cells(chunk.text, layout, start)
 
     def _start(self, chunk: Chunk, layout: CsvColumns) -> int:
         """Where the rows of a chunk begin: below the names, if they are in it."""
@@ -107,16 +113,6 @@ class CsvFormat:
                 break
         return start
 
-    def _first_lines(self, text: Bytes, count: int) -> Iterator[list[str]]:
-        start = 0
-        while start < len(text) and count:
-            end = start + int(np.argmax(text[start:] == 10))
-            line = text[start:end].tobytes().decode("utf-8", "replace")
-            if line.strip():
-                yield split_cells(line, self.delimiter)
-                count -= 1
-            start = end + 1
-
     def _is_header(self, lines: list[list[str]]) -> bool:
         numbers = [_is_number(cell) for cell in lines[0]]
         if not any(numbers):
@@ -126,9 +122,11 @@ class CsvFormat:
         return any(not number and not _is_missing(cell) and _is_number(under)
                    for cell, number, under in pairs)  # fmt: skip
 
-    def _found_kinds(self, first: Chunk, names: tuple[str, ...], named: bool) -> list[int]:
+    def _found_kinds(
+        self, first: Chunk, names: tuple[str, ...], named: bool, delimiter: str
+    ) -> list[int]:
         """Kinds that the cells of a chunk suggest."""
-        layout = CsvColumns(names, (kernel.NUMBER,) * len(names), named)
+        layout = CsvColumns(names, (kernel.NUMBER,) * len(names), named, delimiter)
         cells = self._cells(first, layout)
         cells.parse(lenient=True, looking=True)
         numbers = np.count_nonzero(~np.isnan(cells.numbers), axis=0)
@@ -163,7 +161,7 @@ class CsvFormat:
                 "cell, expected it on the same line; write line breaks in cells as spaces"
             )
         cell = bytes(chunk.text[at : at + 400]).split(b"\n")[0].decode("utf-8", "replace")
-        shown = split_cells(cell, self.delimiter)[0][:40]
+        shown = split_cells(cell, layout.delimiter)[0][:40]
         return (
             f"{where}: column {layout.names[column]!r}: found the text {shown!r}, expected a number as in "
             "most lines; correct the line, or leave it out with --on-bad-line skip"
@@ -173,9 +171,9 @@ class CsvFormat:
 class _Cells:
     """Cells of a chunk: room for them, and what they are."""
 
-    def __init__(self, text: Bytes, columns: CsvColumns, delimiter: int, start: int) -> None:
+    def __init__(self, text: Bytes, columns: CsvColumns, start: int) -> None:
         self.text, self.kinds = text, np.array(columns.kinds, dtype=np.int64)
-        self.delimiter, self.start = delimiter, start
+        self.delimiter, self.start = columns.delimiter, start
         # A row has a byte for every cell at least; a bad line is begun like a good one.
         rows = 1 + min(count_lines(text), len(text) // len(self.kinds))
         self.n_texts = int(np.count_nonzero(self.kinds == kernel.TEXT))
@@ -207,7 +205,7 @@ class _Cells:
             "slow_slot": slow_slot, "bad": bad, "counts": counts,
         }  # fmt: skip
         job = kernel.CsvJob(
-            size=len(self.text), start=self.start, delimiter=self.delimiter,
+            size=len(self.text), start=self.start, delimiter=ord(self.delimiter),
             n_columns=len(self.kinds), n_numbers=self.numbers.shape[1], n_texts=self.n_texts,
             odd=self.odd.ctypes.data if looking else 0, lenient=lenient, most_bad=len(bad),
             text=self.text.ctypes.data, words=self.words.places,
@@ -256,7 +254,24 @@ class _Cells:
     def _cell(self, start: int, column: int) -> str:
         end = start + int(np.argmax(self.text[start:] == 10))
         line = self.text[start:end].tobytes().decode("utf-8", "replace")
-        return split_cells(line, chr(self.delimiter))[column]
+        return split_cells(line, self.delimiter)[column]
+
+
+def _first_lines(text: Bytes, count: int) -> Iterator[str]:
+    start = 0
+    while start < len(text) and count:
+        end = start + int(np.argmax(text[start:] == 10))
+        line = text[start:end].tobytes().decode("utf-8", "replace")
+        if line.strip():
+            yield line
+            count -= 1
+        start = end + 1
+
+
+def _delimiter_of(line: str) -> str:
+    """What separates the cells of a file's first line: a comma, unless there is only something else."""
+    widths = {delimiter: len(split_cells(line, delimiter)) for delimiter in _DELIMITERS}
+    return "," if widths[","] > 1 else max(_DELIMITERS, key=lambda delimiter: widths[delimiter])
 
 
 def is_text(words: int, numbers: int) -> bool:
@@ -309,8 +324,10 @@ def _is_number(cell: str) -> bool:
     return "_" not in cell and not _is_missing(cell)
 
 
-def open_csv(paths: tuple[str, ...], options: ReadOptions, delimiter: str = ",") -> LineStream:
-    """Stream over text whose cells are separated by commas."""
+def open_csv(
+    paths: tuple[str, ...], options: ReadOptions, delimiter: str | None = None
+) -> LineStream:
+    """Stream over text whose cells are separated by commas, or by what the first line shows."""
     layout = CsvFormat(options.delimiter or delimiter, options.header, options.label, options.kinds)
     return LineStream(
         paths, layout, on_bad_line=options.on_bad_line, chunk_bytes=options.chunk_bytes

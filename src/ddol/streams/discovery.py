@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ddol.streams.columns import choose_columns
+from ddol.streams.columns import choose_columns, one_of
 from ddol.streams.encoding import NUMBER, TEXT, Column, Encoding
 from ddol.streams.errors import DataError
 from ddol.streams.labels import Label, checked_classes, listed
@@ -24,6 +24,9 @@ MANY_CLASSES = 20
 
 _MOST_KEPT = 256 << 20
 _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}.*)?|\d{1,2}[./]\d{1,2}[./]\d{4}")
+_COMMAS = re.compile(r"[-+]?[\d.,]*\d([eE][-+]?\d+)?")
+_FEW = 10
+"""As many different numbers with commas are no names of categories."""
 
 
 @dataclass(frozen=True)
@@ -201,8 +204,8 @@ def _check_pair(pair: str, bits: int | None, seen: Peek) -> None:
     lost = [side for side in pair.split("*") if "*" in pair and names and side not in names]
     if lost:
         raise DataError(
-            f"{seen.name}: --interactions {pair}: found no column {lost[0]!r}, expected one of "
-            f"{', '.join(names[:8])}"
+            f"{seen.name}: --interactions {pair}: found no column {lost[0]!r}, expected "
+            f"{one_of(names, lost[0])}"
         )
 
 
@@ -236,8 +239,8 @@ def _shape(
     strange = [name for name in wishes.drop if name not in block.columns]
     if strange:
         raise DataError(
-            f"{where}: found no column {strange[0]!r} to drop, expected one of "
-            f"{', '.join(list(block.columns)[:8])}; correct the name"
+            f"{where}: found no column {strange[0]!r} to drop, expected "
+            f"{one_of(block.columns, strange[0])}; correct the name"
         )
     chosen = choose_columns(tuple(block.columns), wishes.label, wishes.weight, where, wishes.drop)
     label = chosen.names[chosen.label]
@@ -254,17 +257,24 @@ def _columns(
         if name in taken:
             continue
         if isinstance(cells, Text):
-            _refuse_dates(name, cells, where)
+            _refuse_no_words(name, cells, where)
         found.append(Column(name, TEXT if isinstance(cells, Text) else NUMBER))
     return tuple(found)
 
 
-def _refuse_dates(name: str, cells: Text, where: str) -> None:
-    shown = [value for value in cells.values if not _DATE.fullmatch(value.strip())]
-    if cells.values and not shown:
+def _refuse_no_words(name: str, cells: Text, where: str) -> None:
+    """Refuse dates, and numbers that are written with commas: as text, each would be a feature."""
+    values = [value.strip() for value in cells.values]
+    if values and all(map(_DATE.fullmatch, values)):
         raise DataError(
-            f"{where}: column {name!r}: found dates such as {cells.values[0]!r}, expected numbers or "
+            f"{where}: column {name!r}: found dates such as {values[0]!r}, expected numbers or "
             f"text; turn them into numbers (days, hour, weekday), or use --drop {name}"
+        )
+    with_comma = [value for value in values if "," in value]
+    if len(with_comma) >= _FEW and all(map(_COMMAS.fullmatch, values)):
+        raise DataError(
+            f"{where}: column {name!r}: found numbers such as {with_comma[0]!r}, expected them with a "
+            f"decimal point and without other marks; write them so, or use --drop {name}"
         )
 
 

@@ -128,6 +128,8 @@ class Encoder:
 
     def _of_rows(self, block: Rows, where: Where) -> Rows:
         encoding = self.start
+        if self.skip:
+            block, where = self._finite(block, where)
         y = self.start.answers(block.y, where) if self.labelled else np.zeros(len(block))
         rows = replace(block, y=y) if y is not block.y else block
         if self.labelled and np.isnan(y.sum()):
@@ -139,6 +141,24 @@ class Encoder:
         elif encoding.n_features is not None or encoding.columns is not None:
             rows = self._in_space(rows, where)
         return rows.with_intercept() if encoding.intercept else rows
+
+    def _finite(self, block: Rows, where: Where) -> tuple[Rows, Where]:
+        """The rows without those that have a number that is none; text has been looked through before."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            if np.isfinite(block.data.sum() + block.y.sum() + block.weight.sum()):
+                return block, where
+        bad: dict[int, str] = {}
+        for at in np.flatnonzero(~np.isfinite(block.data)).tolist():
+            row = at // block.n_features if block.dense else _row_of(block.indptr, at)
+            bad.setdefault(row, f"found {block.data[at]}, expected a finite number")
+        if self.labelled:
+            for what, numbers in (("label", block.y), ("weight", block.weight)):
+                _note(bad, ~np.isfinite(numbers), f"found no {what}, expected one")
+        if not bad:
+            return block, where
+        self._refuse(bad, where)
+        kept = np.setdiff1d(np.arange(len(block)), list(bad))
+        return block.take(kept), lambda k: where(int(kept[k]))
 
     def _by_position(self, rows: Rows) -> Rows:
         """Numbered columns in the place of named ones, which must be as many and all numbers."""
@@ -159,7 +179,7 @@ class Encoder:
         beyond = np.empty(0) if rows.dense else rows.indices >= expected
         if beyond.any():
             value = int(np.argmax(beyond))
-            row = int(np.searchsorted(rows.indptr, value, side="right")) - 1
+            row = _row_of(rows.indptr, value)
             raise DataError(
                 f"{where(row)}: found column {int(rows.indices[value]) + 1}, expected at most "
                 f"the model's {expected}; give the columns that the model was trained on"
@@ -305,8 +325,8 @@ class Encoder:
             return np.zeros(n)
         if label is None:
             raise DataError(
-                f"{where(0)}: found no column {self.start.label!r}, expected the label there; "
-                "name the label's column with --label"
+                f"{where(0)}: found no column {self.start.label!r}, expected the label there, as in the "
+                "data that were learned from; give the column this name"
             )
         if not isinstance(label, Text) and label.dtype == np.bool_:
             label = label.astype(np.float64)
@@ -364,7 +384,7 @@ class Encoder:
 
     def _note_entries(self, block: Named, bad: dict[int, str]) -> None:
         for entry in np.flatnonzero(~np.isfinite(block.data)):
-            row = int(np.searchsorted(block.indptr, entry, side="right")) - 1
+            row = _row_of(block.indptr, int(entry))
             name = block.names[int(block.codes[entry])]
             bad.setdefault(
                 row, f"feature {name!r}: found {block.data[entry]}, expected a finite number"
@@ -388,7 +408,7 @@ class Encoder:
         self._told.add(text)
 
 
-_FILL = "expected none; drop the row, or fill it with --missing zero or --missing mean"
+_FILL = "expected none; drop the row, or train with --missing zero or --missing mean"
 
 
 def _is_finite(matrix: Floats | None) -> bool:
@@ -431,6 +451,10 @@ def _some(names: Sequence[str]) -> str:
 def _columns(names: Sequence[str]) -> str:
     few = ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")
     return f"column {few} is" if len(names) == 1 else f"{len(names)} columns ({few}) are"
+
+
+def _row_of(indptr: NDArray[np.int64], entry: int) -> int:
+    return int(np.searchsorted(indptr, entry, side="right")) - 1
 
 
 def _note(bad: dict[int, str], rows: NDArray[np.bool_], message: str) -> None:

@@ -7,7 +7,8 @@ order is the same table, and a label is the text or the number that it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -149,47 +150,63 @@ class Encoding:
             raise ValueError("a regression has no classes")
         return shown_labels(self.classes)
 
-    def feature_name(self, place: int) -> str:
-        """What feature `place` is; columns by number count from 1, as in LIBSVM text.
+    def feature_names(self, places: Sequence[int]) -> list[tuple[str, float]]:
+        """What features are, and the sign with which each is met; columns by number count from 1.
+
+        The sign is that of the hash, and 1 where nothing is hashed: times a weight, it is the weight of
+        what has the name.
 
         Examples
         --------
-        >>> Encoding((Column("age"),), intercept=True).feature_name(1)
-        'age'
+        >>> Encoding((Column("age"),), intercept=True).feature_names([1, 0])
+        [('age', 1.0), ('intercept', 1.0)]
         """
         if self.stumps is not None:
-            sign, threshold = self.stumps.signs[place], self.stumps.thresholds[place]
-            base = self.input_name(int(self.stumps.features[place]))
-            return f"{base} {'>' if sign > 0 else '≤'} {threshold:g}"
-        if self.intercept and place == 0:
-            return "intercept"
-        return self.input_name(place - self.intercept)
+            inputs = self._input_names(self.stumps.features[list(places)].tolist())
+            return [
+                (
+                    f"{base} {'>' if self.stumps.signs[p] > 0 else '≤'} {self.stumps.thresholds[p]:g}",
+                    1.0,
+                )
+                for p, (base, _) in zip(places, inputs, strict=True)
+            ]
+        found = self._input_names([place - self.intercept for place in places])
+        return [("intercept", 1.0) if self.intercept and place == 0 else name
+                for place, name in zip(places, found, strict=True)]  # fmt: skip
 
-    def input_name(self, place: int) -> str:
-        """Name of a feature before stumps and intercept."""
+    def _input_names(self, places: Sequence[int]) -> list[tuple[str, float]]:
+        """Names and signs of features before stumps and intercept."""
         if self.bits is not None:
-            return self._hashed_name(place)
+            return self._hashed_names(places)
         if self.columns is None:
-            return f"column {place + 1}"
-        numbers = self.numbers
-        return numbers[place] if place < len(numbers) else self.names[place - len(numbers)]
+            return [(f"column {place + 1}", 1.0) for place in places]
+        known = (*self.numbers, *self.names)
+        return [(known[place], 1.0) for place in places]
 
-    def _hashed_name(self, place: int) -> str:
-        from ddol.streams.hashing import name_keys, slots
+    def _hashed_names(self, places: Sequence[int]) -> list[tuple[str, float]]:
+        from ddol.streams.hashing import slots
+        from ddol.streams.names import with_products
 
         assert self.bits is not None
-        known = (*self.numbers, *self.names)
-        there = np.flatnonzero(slots(name_keys(known), self.bits)[0] == place)
-        found = [known[k] for k in there.tolist()]
-        shown = " or ".join(found[:3]) + (" or …" if len(found) > 3 else "")
-        return shown or f"hashed column {place}"
+        known, keys = with_products((*self.numbers, *self.names), self.interactions)
+        columns, signs = slots(keys, self.bits)
+        found = []
+        for place in places:
+            there = np.flatnonzero(columns == place).tolist()
+            sign = float(signs[there[0]]) if there else 1.0
+            shown = [f"{'' if signs[k] == sign else '−'}{known[k]}" for k in there[:3]]
+            more = ["…"] if len(there) > 3 else []
+            found.append((" or ".join(shown + more) or f"hashed column {place}", sign))
+        return found
 
     def to_plain(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Values that JSON can hold, and arrays: for a model's file or a checkpoint."""
         plain = asdict(self) | {"stumps": None, "names": len(self.names)}
         arrays = {} if self.stumps is None else dict(vars(self.stumps))
         if self.names:
-            text = "\n".join(name.replace("\n", " ") for name in self.names).encode()
+            # A line for each: a line break inside a name is written as \\n.
+            lines = (name.replace("\\", "\\\\").replace("\n", "\\n") for name in self.names)
+            text = "\n".join(lines).encode()
             arrays["names"] = np.frombuffer(text, np.uint8)
         return plain, arrays
 
@@ -204,7 +221,10 @@ class Encoding:
             known[name] = tuple(known[name])
         known["names"] = ()
         if plain["names"]:
-            known["names"] = tuple(arrays["names"].tobytes().decode().split("\n"))
+            lines = arrays["names"].tobytes().decode().split("\n")
+            known["names"] = tuple(
+                re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], line) for line in lines
+            )
         if len(known["names"]) != plain["names"]:
             raise DataError(f"encoding: found {len(known['names'])} names, not {plain['names']}")
         parts = {name: arrays[name] for name in Stumps.__dataclass_fields__ if name in arrays}

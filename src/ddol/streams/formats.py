@@ -37,8 +37,8 @@ class ReadOptions:
         Name or number of these columns of a table.
     kinds
         Columns of a table that are known to be ``"number"`` or ``"text"``.
-    columns
-        Columns of a Parquet file that are needed; all if not given.
+    columns, drop
+        Columns of a Parquet file that are needed, all if not given, and those that may hold anything.
     header, delimiter
         Of CSV text; see `CsvFormat`.
     """
@@ -54,6 +54,7 @@ class ReadOptions:
     weight: str | int | None = None
     kinds: Mapping[str, str] | None = None
     columns: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
     header: bool | None = None
     delimiter: str | None = None
 

@@ -66,6 +66,11 @@ def table_of_frame(frame: Any, where: str = "frame") -> Table:
     return Table({name: _cells(polars, frame[name], where) for name in frame.columns})
 
 
+def is_strange(polars: Any, kind: Any) -> bool:
+    """Whether columns of a type can be neither numbers nor text."""
+    return bool(kind.is_nested() or kind in (polars.Binary, polars.Object))
+
+
 def _cells(polars: Any, column: Any, where: str) -> Cells:
     kind = column.dtype
     if kind.is_numeric():
@@ -74,10 +79,10 @@ def _cells(polars: Any, column: Any, where: str) -> Cells:
         if column.null_count():
             return column.cast(polars.Float64).to_numpy()
         return column.to_numpy()
-    if kind.is_nested() or kind == polars.Binary or kind == polars.Object:
+    if is_strange(polars, kind):
         raise DataError(
             f"{where}: column {column.name!r}: found the type {kind}, expected numbers or text; "
-            "turn it into columns of these, or drop it"
+            f"turn it into columns of these, or use --drop {column.name}"
         )
     texts = column.cast(polars.String)
     values = texts.drop_nulls().unique().sort()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 
@@ -39,27 +40,27 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class HoldoutStream(WrappedStream):
-    """Another stream without every k-th example, which is kept aside.
+    """Another stream without a share of its examples, every k-th for 1/k, which are kept aside.
 
     Parameters
     ----------
     stream
         Where the rows come from, in the same order in every pass.
-    every
-        k: one of so many examples is held out.
+    share
+        Of the examples, as a fraction p/q: p of any q that follow one another are held out.
     held
         Where they are kept.
 
     Examples
     --------
     >>> from ddol.streams.arrays import array_stream
-    >>> stream = HoldoutStream(array_stream(np.eye(5), np.arange(5)), every=3)
+    >>> stream = HoldoutStream(array_stream(np.eye(5), np.arange(5)), Fraction(1, 3))
     >>> [(rows, _)] = stream.read()
     >>> rows.y, stream.held.rows().y
     (array([0., 1., 3., 4.]), array([2.]))
     """
 
-    every: int
+    share: Fraction
     held: HeldOut = field(default_factory=HeldOut)
 
     in_place = False  # rows are dealt by their place in what is left
@@ -69,7 +70,7 @@ class HoldoutStream(WrappedStream):
     def n_examples(self) -> int | None:
         """Rows that are left, if known."""
         known = self.stream.n_examples
-        return None if known is None else known - known // self.every
+        return None if known is None else known - int(known * self.share)
 
     def read(
         self, position: Position | None = None, pass_number: int = 0
@@ -86,7 +87,8 @@ class HoldoutStream(WrappedStream):
 
     def _split(self, rows: Rows, first: int) -> Rows:
         """The rows that are left of a block that begins with row `first`."""
-        out = (np.arange(first, first + len(rows)) + 1) % self.every == 0
+        before = np.arange(first, first + len(rows) + 1) * self.share.numerator
+        out = np.diff(before // self.share.denominator) > 0
         if first == self.held.reached and not self.held.full:
             if out.any():
                 self.held.pieces.append(rows.take(np.flatnonzero(out)))

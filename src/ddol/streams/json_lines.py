@@ -94,6 +94,8 @@ def _object(line: bytes) -> dict[str, Any] | str:
     """The cells of a line by name, or what is wrong with it."""
     try:
         found = json.loads(line)
+        if b"\\ud" in line.lower():
+            json.dumps(found, ensure_ascii=False).encode()  # half a character is no text
     except (ValueError, RecursionError) as error:
         reason = str(error).splitlines()[0]
         return (

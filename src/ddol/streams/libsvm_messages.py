@@ -25,7 +25,7 @@ def describe_error(text: NDArray[np.uint8], at: int, kind: int, base: int, limit
         return f"found {token!r}, expected a finite number; remove or impute missing values"
     if kind == kernel.BAD_LABEL:
         advice = (
-            "name the file .csv if its columns are separated by commas"
+            "name the file .csv, or use --format csv, if its columns are separated by commas"
             if "," in token
             else "begin every line with one label"
         )
@@ -42,7 +42,7 @@ def describe_error(text: NDArray[np.uint8], at: int, kind: int, base: int, limit
 
 def _describe_index(index: str, kind: int, base: int, limit: int) -> str:
     if kind == kernel.BELOW_BASE:
-        return f"found index {index}, expected indices from {base}; read it with indices from 0"
+        return f"found index {index}, expected indices from {base}; use --zero-based"
     if kind == kernel.NOT_ASCENDING:
         return (
             f"found index {index} at or below the one before it, expected ascending indices; "

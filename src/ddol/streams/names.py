@@ -164,6 +164,28 @@ def _sides(block: Named, pair: str) -> tuple[NDArray[np.bool_], NDArray[np.bool_
     return side(left), side(right)
 
 
+def with_products(
+    known: Sequence[str], interactions: Sequence[str]
+) -> tuple[list[str], NDArray[np.uint64]]:
+    """Names, and products of pairs of them, with their hashes; pairs of too many are left out.
+
+    Examples
+    --------
+    >>> with_products(["age", "town=Rome"], ["town*age"])[0]
+    ['age', 'town=Rome', 'town=Rome*age']
+    """
+    n = len(known)
+    block = Named(tuple(known), np.arange(n), np.ones(n), np.array([0, n]))
+    names, keys = list(known), [name_keys(known)]
+    for pair in interactions:
+        left, right = _sides(block, pair)
+        if left.sum() * right.sum() <= MOST_NAMES:
+            keys.append(_pairs(block, keys[0], left, right)[0])
+            chosen = [np.flatnonzero(side).tolist() for side in (left, right)]
+            names += [f"{known[j]}*{known[k]}" for j in chosen[0] for k in chosen[1]]
+    return names, np.concatenate(keys)
+
+
 def column_of(name: str) -> str:
     """Column or namespace of a feature: what stands before ``=`` or ``^``.
 

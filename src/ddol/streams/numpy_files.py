@@ -46,12 +46,19 @@ _DAMAGES = (
 _CSR_PARTS = {"data", "indices", "indptr", "shape"}
 
 
-def read_npz(path: str) -> RowsStream:
+def read_npz(path: str, checked: bool = True) -> RowsStream:
     """Stream over a ``.npz`` file, loaded whole.
 
     It holds ``X`` (dense) or the parts ``data``, ``indices``, ``indptr`` and ``shape`` of a
     CSR matrix, as `scipy.sparse.save_npz` names them, together with ``y`` and, if rows have
     different importance, ``weight``. Pickled objects are refused.
+
+    Parameters
+    ----------
+    path
+        File name.
+    checked
+        Whether numbers that are not finite are errors here; else whoever encodes the rows looks.
 
     Examples
     --------
@@ -85,7 +92,7 @@ def read_npz(path: str) -> RowsStream:
                 f"{path}: found parts that make no CSR matrix ({_reason(error)}); save it again"
             ) from None
     try:
-        return array_stream(X, arrays["y"], arrays.get("weight"), name=path)
+        return array_stream(X, arrays["y"], arrays.get("weight"), path, checked)
     except DataError as error:
         named = str(error).startswith(path)
         raise DataError(str(error) if named else f"{path}: {error}") from None
@@ -103,6 +110,8 @@ class NpyStream:
         Number of these columns, from the end when negative; the label is the first by default.
     block_rows
         Rows that are read at a time; by default as many as take 8 MB.
+    checked
+        See `read_npz`.
 
     Examples
     --------
@@ -118,6 +127,7 @@ class NpyStream:
     label: str | int | None = None
     weight: str | int | None = None
     block_rows: int | None = None
+    checked: bool = True
 
     @property
     def restartable(self) -> bool:
@@ -143,7 +153,9 @@ class NpyStream:
         for first in range(position or 0, self.n_examples, step):
             table = np.asarray(self._table[first : first + step], dtype=np.float64)
             rows = rows_of_table(table, columns)
-            yield rows.check_finite(f"{self.path}, from row {first} on"), first + len(rows)
+            if self.checked:
+                rows.check_finite(f"{self.path}, from row {first} on")
+            yield rows, first + len(rows)
 
     def describe(self) -> str:
         """Name of the file."""
@@ -216,12 +228,15 @@ def rows_of_table(table: np.ndarray, columns: Columns) -> Rows:
 
 def open_npy(paths: tuple[str, ...], options: ReadOptions) -> Stream:
     """Stream over ``.npy`` files."""
-    return _chain([NpyStream(path, options.label, options.weight) for path in paths])
+    checked = options.on_bad_line != "skip"
+    return _chain(
+        [NpyStream(path, options.label, options.weight, checked=checked) for path in paths]
+    )
 
 
 def open_npz(paths: tuple[str, ...], options: ReadOptions) -> Stream:
     """Stream over ``.npz`` files."""
-    return _chain([read_npz(path) for path in paths])
+    return _chain([read_npz(path, checked=options.on_bad_line != "skip") for path in paths])
 
 
 def _chain(streams: Sequence[Stream]) -> Stream:

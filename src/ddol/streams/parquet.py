@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from ddol.streams.errors import DataError
 from ddol.streams.files import check_readable, describe_paths, is_remote, read_range, size_of
 from ddol.streams.formats import ReadOptions
-from ddol.streams.frames import polars_reading, table_of_frame
+from ddol.streams.frames import is_strange, polars_reading, table_of_frame
 from ddol.streams.parallel import in_order
 from ddol.streams.parquet_footer import group_rows
 from ddol.streams.raw import Table
@@ -33,6 +33,9 @@ class ParquetStream:
         File names.
     columns
         Columns that are needed; the others are not read. All if not given.
+    drop, known
+        Columns to leave out, and those of the model where there is one: what nobody looks at may hold
+        anything, and is given as zeros.
     piece_rows
         Rows that are given at a time; by default as many as take 8 MB.
     part
@@ -50,6 +53,8 @@ class ParquetStream:
 
     paths: tuple[str, ...]
     columns: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    known: Collection[str] | None = None
     piece_rows: int | None = None
     part: tuple[int, int] | None = None
 
@@ -158,7 +163,16 @@ class ParquetStream:
         path = self.paths[file]
         with polars_reading(path) as polars:
             frame = polars.scan_parquet(self._source(file))
+            if self.drop or self.known is not None:
+                kinds = frame.collect_schema()
+                unseen = [name for name in kinds if self._is_unseen(polars, name, kinds[name])]
+                frame = frame.with_columns(**dict.fromkeys(unseen, polars.lit(0.0)))
             return frame if self.columns is None else frame.select(list(self.columns))
+
+    def _is_unseen(self, polars: Any, name: str, kind: Any) -> bool:
+        """Whether nobody will look at a column: it is left out, or no model could have been told of it."""
+        extra = self.known is not None and name not in self.known
+        return name in self.drop or (extra and is_strange(polars, kind))
 
     def _source(self, file: int) -> str | bytes:
         path = self.paths[file]
@@ -213,4 +227,4 @@ class _Group:
 
 def open_parquet(paths: tuple[str, ...], options: ReadOptions) -> ParquetStream:
     """Stream over Parquet files."""
-    return ParquetStream(paths, options.columns)
+    return ParquetStream(paths, options.columns, options.drop, options.kinds)

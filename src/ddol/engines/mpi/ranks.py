@@ -321,7 +321,9 @@ def _end_with_parent() -> None:
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if LAST_WORD in os.environ and os.getppid() == 1:  # it was killed before, and MPI would wait for it
+    if (
+        LAST_WORD in os.environ and os.getppid() == 1
+    ):  # it was killed before, and MPI would wait for it
         os._exit(1)
 
 
