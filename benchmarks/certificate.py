@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ class Case:
     y: np.ndarray
     weight: np.ndarray
 
-    @property
+    @cached_property
     def regret(self) -> float:
         """Loss of all plays, less that of the best weights that are found in the certificate's set."""
         return float(self.trace.loss.sum()) - self._best()

@@ -88,7 +88,7 @@ class EventReference:
         if event.kind == PREDICT:
             self._predict(i, own, event.row)
         elif event.kind == ANSWER:
-            answer = self._late[i, event.row].pop(0)
+            answer = self._late[i, event.row].pop(max(event.peer, 0))
             learn_answers(self._loops, own, answer, self._rate(i))
         elif event.kind == SEND:
             self._sent[place] = self._said[i] = self._coded(i, own, event.row)

@@ -288,14 +288,30 @@ def test_rounds_have_the_same_curves_as_events():
 @pytest.mark.parametrize(("period", "delay"), [(1, 0), (1, 2), (3, 2)])
 def test_recorded_rounds_play_again_to_the_bit(engine, topology, period, delay):
     options = {"period": period, "delay": delay, "passes": 2}
-    plain = ddol.run(ddol.dogd(), data(), topology, engine=engine, **options)
-    first = ddol.run(ddol.dogd(), data(), topology, engine=engine, record=True, **options)
-    again = ddol.run(ddol.dogd(), data(), topology, replay=first.events, **options)
-    local = ddol.run(ddol.dogd(), data(), topology, **options)
-    assert np.array_equal(first.weights, plain.weights)
+    first = ddol.run(
+        ddol.adaptive(), data(), topology, engine=engine, workers=2, record=True, **options
+    )
+    again = ddol.run(ddol.adaptive(), data(), topology, replay=first.events, **options)
+    plain = ddol.run(ddol.adaptive(), data(), topology, **options)
     assert np.array_equal(again.mistakes, first.mistakes)
-    assert np.array_equal(again.weights, local.weights)
-    assert np.array_equal(again.loss, local.loss)
+    assert np.array_equal(again.weights, first.weights)
+    assert np.array_equal(again.loss, first.loss)
+    assert np.allclose(again.weights, plain.weights, rtol=1e-9, atol=1e-12)
+    if engine == "local" or not topology.is_complete:
+        assert np.array_equal(again.weights, plain.weights)
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [Conditions(latency=2), Conditions(delay="geometric:40"), Conditions(drop=0.3, churn=(9, 3))],
+    ids=["late messages", "answers later than a pass", "lost"],
+)
+def test_disturbed_rounds_on_a_complete_graph_play_again_to_the_bit(conditions):
+    options = {"passes": 3, "schedule": "rounds"}
+    first = ddol.run(ddol.adaptive(), data(), 7, conditions=conditions, record=True, **options)
+    again = ddol.run(ddol.adaptive(), data(), 7, replay=first.events, **options)
+    for name in ("mistakes", "loss", "weights"):
+        assert np.array_equal(getattr(first, name), getattr(again, name)), name
 
 
 def test_recording_of_batches_is_refused():

@@ -97,6 +97,10 @@ class Mixing:
         everyone = np.tile(np.arange(n, dtype=np.int64), n)
         return np.arange(n + 1, dtype=np.int64) * n, everyone, np.full(n * n, 1 / n)
 
+    def written_out(self) -> Mixing:
+        """The same with all entries stored: agents keep copies of their own, also where they agree."""
+        return Mixing(self.name, self.topology, *self.csr())
+
     def dense(self) -> FloatArray:
         """Write out the matrix A, N × N."""
         indptr, indices, weights = self.csr()

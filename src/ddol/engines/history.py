@@ -15,7 +15,7 @@ from ddol.engines.registry import Engine, is_scheduled
 from ddol.engines.state import numbers_sent
 from ddol.engines.workers.worker import Snapshots
 from ddol.recording import Moment, Recorder, WeightHistory
-from ddol.schedules.events import Events
+from ddol.schedules.events import PREDICT, Events
 from ddol.schedules.rounds import RoundPlan
 from ddol.schedules.schedule import Schedule
 from ddol.schedules.wiring import Wiring
@@ -212,8 +212,13 @@ class RoundLog:
         if self.numbers.count:
             named = self.numbers.in_the_data(passes, n_streams)
             table = np.where(table >= 0, named[table], -1)
-        plan = RoundPlan(Wiring.of(self.algorithm.mixing), self.algorithm.period, delay)
-        return plan.events(table)
+        mixing = self.algorithm.mixing
+        wires = Wiring.of(mixing)
+        events = RoundPlan(wires, self.algorithm.period, delay).events(table)
+        if len(wires.sender) == n * n and not mixing.is_uniform_complete:
+            # All hear all, with copies of their own: as on the virtual clock a round takes a unit of time.
+            events.time[events.kind == PREDICT] -= 1.0
+        return events
 
 
 class WeightRecord:

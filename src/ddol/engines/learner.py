@@ -71,12 +71,13 @@ class Learner:
         state: State | None = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> None:
-        self.algorithm = algorithm
         self.setup = (setup or Setup()).playing(algorithm)
+        self._mixing = algorithm.mixing
+        self.algorithm = self.setup.replayable(algorithm)
         self.on_progress = on_progress
         self.on_predicted: Callable[[Block], None] | None = None
         """Called with every piece that was played, and the scores its rows were predicted with."""
-        self.history = History(algorithm, self.setup.schedule)
+        self.history = History(self.algorithm, self.setup.schedule)
         self.open_round = OpenRound(algorithm.n_agents, algorithm.batch)
         self.feed = Feed()
         self.position: Position | None = None
@@ -350,7 +351,7 @@ class Learner:
         messages, sent, dropped = self.history.sent(self.algorithm, engine, counters.rounds)
         recorded = self.history.weights
         return Trace(
-            algorithm=self.algorithm,
+            algorithm=replace(self.algorithm, mixing=self._mixing),
             engine=self.setup.engine_name,
             workers=1 if self.engine is None else self.engine.workers,
             examples=int(state.examples.sum()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ddol.algorithm import Algorithm
+from ddol.communicate.mixing import Changing
 from ddol.engines.kinds import EngineKind
 from ddol.schedules.schedule import Schedule
 
@@ -50,6 +51,19 @@ class Setup:
                 f"{self.engine_name} everybody sends to all neighbours"
             )
         return replace(self, schedule=replace(self.schedule, talks=True))
+
+    def replayable(self, algorithm: Algorithm) -> Algorithm:
+        """The algorithm so that its rounds, recorded on any number of workers, come again to the bit.
+
+        Where all agents share one copy of the weights every worker adds up what its own agents say first, and
+        another number of workers rounds differently; so each agent has a copy of its own.
+        """
+        mixing, rounds = algorithm.mixing, self.schedule.record and not self.schedule.plays_events
+        if not rounds or self.engine_name == "local" or algorithm.n_agents == 1:
+            return algorithm
+        if isinstance(mixing, Changing) or not mixing.is_uniform_complete:
+            return algorithm
+        return replace(algorithm, mixing=mixing.written_out())
 
     @property
     def engine_name(self) -> str:

@@ -119,7 +119,8 @@ class Events:
     kind : int8 array
         `PREDICT`, `ANSWER`, …
     agent, peer : int32 arrays
-        Whom the event happens to, and with whom; −1 where there is nobody.
+        Whom the event happens to, and with whom; −1 where there is nobody. Of an answer: how many older
+        predictions of the same row, those of passes before, go on waiting; −1 where none does.
     row : int64 array
         The row's number in the whole data for predictions and answers, the place of the send event for
         `RECEIVE`, else −1.
@@ -193,10 +194,63 @@ class Events:
             *(np.concatenate([columns[n][kept], getattr(lessons, n)])[order] for n in FIELDS)
         )
 
+    def renumbered(self, numbers: NDArray[np.int64]) -> Events:
+        """The same list with rows that were counted through all passes named as in the whole data.
+
+        Answers then say which prediction of their row they belong to where that is not the oldest one.
+
+        Examples
+        --------
+        >>> late = Events.of([predict(0, 0), predict(0, 1), answer(0, 1), answer(0, 0)])
+        >>> [str(event) for event in late.renumbered(np.array([0, 0]))]
+        ['predict(0, 0)', 'predict(0, 0)', 'answer(0, 1, 0)', 'answer(0, 0)']
+        """
+        named = ((self.kind <= ANSWER) | (self.kind >= TEACH)) & (self.row >= 0)
+        made, told = (np.flatnonzero(named & (self.kind == kind)) for kind in (PREDICT, ANSWER))
+        row, peer = self.row.copy(), self.peer.copy()
+        row[named] = numbers[self.row[named]]
+        key, nth = self.agent * np.int64(len(numbers)) + row, np.zeros(len(numbers), np.int64)
+        nth[self.row[made]] = numbered_within(key[made])
+        which = nth[self.row[told]]
+        for answers in groups_with(key[told], which != numbered_within(key[told])):
+            waiting = list(range(int(nth.max()) + 1))
+            for answer_to in answers:
+                older = waiting.index(which[answer_to])
+                peer[told[answer_to]] = older or NONE
+                del waiting[older]
+        return Events(self.kind, self.agent, peer, row, self.time)
+
     def same_as(self, other: Events) -> bool:
         """Whether both say that the same happens, at whatever times."""
         names = [name for name in FIELDS if name != "time"]
         return all(np.array_equal(getattr(self, n), getattr(other, n)) for n in names)
+
+
+def numbered_within(keys: NDArray) -> NDArray[np.int64]:
+    """Number of every place among those with the same key.
+
+    Examples
+    --------
+    >>> numbered_within(np.array([7, 8, 7, 7, 8])).tolist()
+    [0, 0, 1, 2, 1]
+    """
+    order = np.argsort(keys, kind="stable")
+    rank = np.empty(len(keys), np.int64)
+    rank[order] = np.arange(len(keys)) - np.searchsorted(keys[order], keys[order])
+    return rank
+
+
+def groups_with(keys: NDArray, chosen: NDArray) -> Iterator[NDArray[np.int64]]:
+    """The places of each key that a chosen place has, rising.
+
+    Examples
+    --------
+    >>> [places.tolist() for places in groups_with(np.array([7, 8, 7]), np.array([True, False, False]))]
+    [[0, 2]]
+    """
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order])) + 1
+    return (places for places in np.split(order, starts) if chosen[places].any())
 
 
 def _told_places(events: Iterator[Event]) -> Iterator[Event]:

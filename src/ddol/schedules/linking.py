@@ -23,6 +23,8 @@ from ddol.schedules.events import (
     SEND,
     TEACH,
     Events,
+    groups_with,
+    numbered_within,
 )
 from ddol.schedules.wiring import Wiring
 from ddol.streams.errors import DataError
@@ -93,7 +95,8 @@ class _Check:
             (agent < 0) | (agent >= n), f"names an agent that does not exist, of 0 to {n - 1}"
         )
         self.none_of(
-            (peer < NONE) | (peer >= n), f"names an agent that does not exist, of 0 to {n - 1}"
+            (peer < NONE) | ((peer >= n) & (kind != ANSWER)),
+            f"names an agent that does not exist, of 0 to {n - 1}",
         )
         met = (kind == RECEIVE) | (kind >= ADOPT)
         self.none_of(met & (peer == NONE), "does not say with whom")
@@ -119,7 +122,7 @@ class _Check:
         return wire
 
     def answers(self, partner: NDArray) -> None:
-        """Every answer belongs to the oldest prediction of its row that has none yet."""
+        """Every answer belongs to the oldest prediction of its row that has none yet, or to a later one."""
         events = self.events
         made = np.flatnonzero((events.kind == PREDICT) & (events.row != NONE))
         told = np.flatnonzero(events.kind == ANSWER)
@@ -127,11 +130,14 @@ class _Check:
             return
         key = events.agent.astype(np.int64) * max(self.n_rows, 1) + events.row
         made = made[np.argsort(key[made], kind="stable")]
-        order = np.argsort(key[told], kind="stable")
-        told = told[order]
-        keys = key[told]
-        rank = np.arange(len(told)) - np.searchsorted(keys, keys)
-        places = np.searchsorted(key[made], keys) + rank
+        keys, older = key[told], np.maximum(events.peer[told], 0)
+        first, which = np.searchsorted(key[made], keys), numbered_within(keys)
+        for answers in groups_with(keys, older > 0):
+            end = np.searchsorted(key[made], keys[answers[0]], side="right")
+            waiting = list(range(end - first[answers[0]]))
+            for k in answers:
+                which[k] = waiting.pop(older[k]) if older[k] < len(waiting) else len(made)
+        places = first + which
         known = places < len(made)
         match = made[np.where(known, places, 0)] if len(made) else np.zeros(len(told), np.int64)
         good = known & (len(made) > 0) & (key[match] == keys) & (match < told)

@@ -84,6 +84,9 @@ class RoundPlan:
     def table_of(self, events: Events) -> NDArray[np.int64] | None:
         """The table of which a list is made, or None where it is not synchronous rounds.
 
+        On the virtual clock all predict at one time, and what follows is later: such rounds were played as
+        events, and are so again.
+
         Examples
         --------
         >>> from ddol.communicate.mixing import metropolis
@@ -95,6 +98,9 @@ class RoundPlan:
         n = self.wires.n_agents
         predicted = events.row[events.kind == PREDICT]
         if len(predicted) % n or (events.kind[:n] != PREDICT).any():
+            return None
+        first, after = events.time[:n], events.time[n : n + 1]
+        if (first == first[:1]).all() and (after > first[:1]).any():
             return None
         table = predicted.reshape(-1, n)
         return table if self.events(table).same_as(events) else None

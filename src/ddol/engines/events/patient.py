@@ -144,10 +144,7 @@ class PatientEngine:
         """The list, if it was to be recorded, with rows numbered as in the whole data."""
         if not self.schedule.record or self._list is None:
             return None
-        numbers = self.pool.numbers.in_the_data(self.passes, self.n_streams)
-        named = (self._list.kind <= 1) & (self._list.row >= 0)
-        self._list.row[named] = numbers[self._list.row[named]]
-        return self._list
+        return self._list.renumbered(self.pool.numbers.in_the_data(self.passes, self.n_streams))
 
     def close(self) -> None:
         """Nothing to give back."""

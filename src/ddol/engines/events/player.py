@@ -15,7 +15,7 @@ from ddol.engines.kernels import event_memory as words
 from ddol.engines.kernels.event_memory import EventMemory
 from ddol.engines.kernels.events import Playing
 from ddol.engines.kernels.shadow import Shadow
-from ddol.engines.state import State, averages_together, grow, numbers_sent
+from ddol.engines.state import State, grow, numbers_sent
 from ddol.engines.workers.shadow import ShadowLearner
 from ddol.engines.workers.shares import each_its_own, part_of
 from ddol.engines.workers.worker import KernelWorker, Partition, Snapshots, rates_of
@@ -242,7 +242,7 @@ class EventPlayer:
             turns=_at(self.turns), stop_at=NEVER, rates=_at(rates), scale=float(scale),
             exponent=float(exponent), chances=_at(draws), chance_starts=_at(draw_starts),
             starts=_at(wires.starts), sender=_at(wires.sender), weight=_at(wires.weight),
-            own=_at(wires.own), together=averages_together(self.algorithm),
+            own=_at(wires.own),
             matrix_of=_at(self.matrix_of) if changing else 0, spoken=_at(self.spoken),
             absent=_at(self.absent), size=self.size, box=_at(self.box), version=_at(self.version),
             messages=0, references=0, free=0, under_way=_at(self.under_way),

@@ -23,13 +23,11 @@ from ddol.schedules.clock_keeping import give_back_to_clock, kept_of_clock
 from ddol.schedules.conditions import Conditions, Draw, whole_delays
 from ddol.schedules.events import (
     ADOPT,
-    ANSWER,
     MIX,
     NONE,
     PREDICT,
     RECEIVE,
     SEND,
-    TEACH,
     Events,
 )
 from ddol.schedules.keeping import Kept, below, under
@@ -182,10 +180,7 @@ class Scheduled:
         whole = self.player.near.amended(Events.joined(self.recorded))
         if self.clock is None:
             return whole
-        numbers = self.pool.numbers.in_the_data(self.passes, self.n_streams)
-        named = ((whole.kind <= ANSWER) | (whole.kind >= TEACH)) & (whole.row >= 0)
-        whole.row[named] = numbers[whole.row[named]]
-        return whole
+        return whole.renumbered(self.pool.numbers.in_the_data(self.passes, self.n_streams))
 
     def close(self) -> None:
         """Nothing to give back."""

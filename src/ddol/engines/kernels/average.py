@@ -118,6 +118,7 @@ def mix_scalars(worker, first, stride, columns, weights, count, out):
 def _mean_here(worker, copies, size, n):
     """Complete graph, equal weights: the mean, or maximum, of all copies in `mixed`."""
     mixed, modes = floats(worker.scratch.mixed), integers(worker.links.modes)
+    weight = 1.0 / copies
     for i in range(worker.shape.message_rows):
         linear = modes[i] == LINEAR
         for d in range(i * n, (i + 1) * n):
@@ -126,13 +127,10 @@ def _mean_here(worker, copies, size, n):
             sent = floats(worker.links.packed + 8 * copy * size)
             if linear:
                 for d in range(i * n, (i + 1) * n):
-                    mixed[d] += sent[d]
+                    mixed[d] += weight * sent[d]
             else:
                 for d in range(i * n, (i + 1) * n):
                     mixed[d] = max(mixed[d], sent[d])
-        if linear:
-            for d in range(i * n, (i + 1) * n):
-                mixed[d] /= copies
 
 
 @inner
@@ -163,14 +161,15 @@ def _exchange_features(worker, k, r, index, lo, n):
 def _mean_scalars(worker, k, count):
     """Complete graph, equal weights: the mean, or maximum, of all copies' scalars."""
     modes, copies = integers(worker.links.modes), worker.shape.copies
+    weight = 1.0 / copies
     for i in range(count):
         linear = modes[worker.shape.message_rows + i] == LINEAR
         total = 0.0 if linear else -math.inf
         for copy in range(copies):
             sent = floats(worker.links.sent_scalars)[copy * count + i]
-            total = total + sent if linear else max(total, sent)
+            total = total + weight * sent if linear else max(total, sent)
         for copy in range(copies):
-            floats(vector_at(worker, copy, k)[1])[i] = total / copies if linear else total
+            floats(vector_at(worker, copy, k)[1])[i] = total
 
 
 @inner

@@ -24,18 +24,12 @@ def _mix_numbers(worker, memory, mode, place, size, lo, hi):
         sent, weight = floats(heard_at(memory, wire, own) + 8 * place), weights[wire]
         if weight == 0.0:
             continue
-        if mode == LINEAR and memory.together:
-            for d in range(size):
-                out[d] += sent[d]
-        elif mode == LINEAR:
+        if mode == LINEAR:
             for d in range(size):
                 out[d] += weight * sent[d]
         else:
             for d in range(size):
                 out[d] = max(out[d], sent[d])
-    if mode == LINEAR and memory.together:
-        for d in range(size):
-            out[d] = out[d] / worker.rules.n_agents
     if mode == LOG:
         for d in range(size):
             total = 0.0

@@ -54,8 +54,6 @@ class EventMemory(NamedTuple):
     sender: int
     weight: int
     own: int
-    together: bool
-    """Everybody hears everybody with the same weight."""
     matrix_of: int
     """int64 (N,): the turn whose weights an agent's wires have; 0 where the matrix stays."""
     spoken: int

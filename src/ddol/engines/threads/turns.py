@@ -23,14 +23,14 @@ from ddol.engines.kernels.published import STRIDE
 from ddol.engines.kernels.shadow import Shadow
 from ddol.engines.registry import ScheduledEngine
 from ddol.engines.setup import Setup
-from ddol.engines.state import State, averages_together, grow, numbers_sent
+from ddol.engines.state import State, grow, numbers_sent
 from ddol.engines.threads.rounds import OthersFailedError, WorkerThreads, checked_workers
 from ddol.engines.workers.shadow import ShadowLearner, moment_of
 from ddol.engines.workers.shares import each_its_own, joined, joined_counters, part_of
 from ddol.engines.workers.worker import KernelWorker, Partition, Snapshots, rates_of, split
 from ddol.recording import Moment
 from ddol.schedules.clock import EventChunk
-from ddol.schedules.events import ANSWER, MIX, PREDICT, Events
+from ddol.schedules.events import MIX, PREDICT, Events
 from ddol.schedules.schedule import ASYNC, ROUNDS, Schedule
 from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block, Rows
@@ -169,11 +169,8 @@ class AsyncThreads:
         """What happened, if it was recorded, with rows numbered as in the whole data."""
         if self.merger is None:
             return None
-        whole = Events.joined(self.recorded)
         numbers = self.pool.numbers.in_the_data(self.passes, self.n_streams)
-        named = (whole.kind <= ANSWER) & (whole.row >= 0)
-        whole.row[named] = numbers[whole.row[named]]
-        return whole
+        return Events.joined(self.recorded).renumbered(numbers)
 
     def close(self) -> None:
         """End the threads."""
@@ -303,7 +300,7 @@ class Seat:
             scale=float(scale), exponent=float(exponent), chances=_at(draws), chance_starts=_at(starts),
             starts=_at(wires.starts) + 8 * self.first, sender=_at(wires.sender),
             weight=_at(wires.weight), own=_at(wires.own) + 8 * self.first,
-            together=averages_together(algorithm), matrix_of=0, spoken=0, absent=_at(self.absent),
+            matrix_of=0, spoken=0, absent=_at(self.absent),
             size=engine.published.shape[1], box=_at(self.box), version=_at(self.version),
             messages=_at(self.messages[0]) + 8 * engine.published.shape[1], references=0, free=0, under_way=0,
             slopes=_at(self.slopes), n_slots=len(self.slopes) - 1, push=False, mass=0, sums=0,
