@@ -15,6 +15,7 @@ from ddol.cli.flags import (
     as_json,
     check_bad_line,
     debug,
+    flag,
     format_,
     label,
     missing,
@@ -46,18 +47,15 @@ app.add_command(train)
 @app.command()
 @click.argument("model")
 @click.argument("data", nargs=-1, required=True)
-@click.option("--out", metavar="FILE", help="By default standard output.")
-@click.option("--scores", is_flag=True, help="Scores instead of labels.")
-@click.option(
-    "--proba",
-    "--probabilities",
-    "proba",
+@flag("--out FILE", "By default standard output.")
+@flag("--scores", "Scores instead of labels.", is_flag=True)
+@flag(
+    "--proba --probabilities",
+    "The chance of every class, in the order of ddol inspect.",
+    name="proba",
     is_flag=True,
-    help="The chance of every class, in the order of ddol inspect.",
 )
-@click.option(
-    "--agent", metavar="NAME", help="Predict as this agent would: its name, or its number."
-)
+@flag("--agent NAME", "Predict as this agent would: its name, or its number.")
 @format_
 @zero_based
 @on_bad_line
@@ -92,7 +90,7 @@ def predict(
 @app.command()
 @click.argument("model")
 @click.argument("data", nargs=-1, required=True)
-@click.option("--json", metavar="OUT", help="Figures as JSON; - for standard output.")
+@flag("--json OUT", "Figures as JSON; - for standard output.")
 @format_
 @zero_based
 @on_bad_line
@@ -119,9 +117,7 @@ def evaluate(
 
 @app.command()
 @click.argument("model")
-@click.option(
-    "--top", metavar="n", type=COUNT_FROM_ZERO, default=10, help="Largest weights to show."
-)
+@flag("--top n", "Largest weights to show.", type=COUNT_FROM_ZERO, default=10)
 @as_json
 @debug
 def inspect(model: str, top: int, json: bool) -> None:
@@ -136,14 +132,12 @@ def inspect(model: str, top: int, json: bool) -> None:
 
 @app.command()
 @click.argument("figures", metavar="[FIGURE]...", nargs=-1)
-@click.option(
-    "--data", metavar="DIR", help="Folder of the data sets; else DDOL_DATA, the cache, a download."
-)
-@click.option("--seeds", metavar="n", type=COUNT, default=5, help="Orders of the examples.")
-@click.option("--out", metavar="DIR", default="reproduction", help="Page, figures and numbers.")
-@click.option("--claims", metavar="FILE", help="The claims as Markdown, too.")
-@click.option("--list", "list_", is_flag=True, help="Name the figures and stop.")
-@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@flag("--data DIR", "Folder of the data sets; else DDOL_DATA, the cache, a download.")
+@flag("--seeds n", "Orders of the examples.", type=COUNT, default=5)
+@flag("--out DIR", "Page, figures and numbers.", default="reproduction")
+@flag("--claims FILE", "The claims as Markdown, too.")
+@flag("--list", "Name the figures and stop.", name="list_", is_flag=True)
+@flag("--quiet -q", "No progress.", is_flag=True)
 @debug
 def reproduce(
     figures: tuple[str, ...],
@@ -169,12 +163,10 @@ def reproduce(
 
 @app.command()
 @click.argument("file", metavar="FILE.toml")
-@click.option("--out", metavar="TABLE", help="The table of runs: .csv or .parquet.")
-@click.option("--report", metavar="OUT.html", help="Chart, means and comparisons as one page.")
-@click.option(
-    "--workers", metavar="n", type=COUNT, help="Processes; one for each core if not given."
-)
-@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@flag("--out TABLE", "The table of runs: .csv or .parquet.")
+@flag("--report OUT.html", "Chart, means and comparisons as one page.")
+@flag("--workers n", "Processes; one for each core if not given.", type=COUNT)
+@flag("--quiet -q", "No progress.", is_flag=True)
 @debug
 def sweep(file: str, out: str | None, report: str | None, workers: int | None, quiet: bool) -> None:
     """Run all combinations of some settings and seeds, and compare them in pairs.
@@ -188,34 +180,30 @@ def sweep(file: str, out: str | None, report: str | None, workers: int | None, q
 
 @app.command()
 @click.argument("data", nargs=-1)
-@click.option(
+@flag(
     "--against",
+    "What to save: bytes sent, or answers asked for.",
     type=click.Choice(("bytes", "labels")),
     default="bytes",
-    help="What to save: bytes sent, or answers asked for.",
 )
-@click.option("--algorithm", metavar="NAME", default="adaptive", help="What agents learn with.")
-@click.option("--loss", metavar="NAME", show_default="the algorithm's", help="As in ddol train.")
-@click.option("--rate", type=float, show_default="the algorithm's", help="Scale of the steps.")
-@click.option(
-    "--agents", metavar="N", type=COUNT, show_default="16, or one a file", help="Number of agents."
-)
-@click.option("--topology", metavar="NAME", default="ring", help="Who talks to whom.")
-@click.option(
-    "--seed", type=int, default=0, help="Of the order, of what is drawn, of random graphs."
-)
-@click.option("--shuffle", is_flag=True, help="Put the examples into another order first.")
-@click.option("--limit", metavar="n", type=COUNT, help="Examples to read at most.")
-@click.option("--bits", metavar="b", type=COUNT, help="Hash features into 2^b columns.")
+@flag("--algorithm NAME", "What agents learn with.", default="adaptive")
+@flag("--loss NAME", "As in ddol train.", show_default="the algorithm's")
+@flag("--rate", "Scale of the steps.", type=float, show_default="the algorithm's")
+@flag("--agents N", "Number of agents.", type=COUNT, show_default="16, or one a file")
+@flag("--topology NAME", "Who talks to whom.", default="ring")
+@flag("--seed", "Of the order, of what is drawn, of random graphs.", type=int, default=0)
+@flag("--shuffle", "Put the examples into another order first.", is_flag=True)
+@flag("--limit n", "Examples to read at most.", type=COUNT)
+@flag("--bits b", "Hash features into 2^b columns.", type=COUNT)
 @format_
 @label
 @missing
 @on_bad_line
 @zero_based
-@click.option("--out", metavar="TABLE.csv", help="The table of runs.")
-@click.option("--report", metavar="OUT.html", help="Charts and table as one page.")
-@click.option("--json", metavar="OUT", help="The runs as JSON; - for standard output.")
-@click.option("--quiet", "-q", is_flag=True, help="No progress.")
+@flag("--out TABLE.csv", "The table of runs.")
+@flag("--report OUT.html", "Charts and table as one page.")
+@flag("--json OUT", "The runs as JSON; - for standard output.")
+@flag("--quiet -q", "No progress.", is_flag=True)
 @debug
 def frontier(against: str, out: str | None, agents: int | None, **given: Any) -> None:
     """Error and regret against bytes sent, or answers asked for, over all policies.
@@ -233,38 +221,21 @@ def frontier(against: str, out: str | None, agents: int | None, **given: Any) ->
 
 
 @app.command()
-@click.option(
-    "--algorithm",
-    metavar="NAME",
-    default="dwm-i",
-    help="What agents learn with: dwm-i, dwm-a, drwm, dogd, doeg, …",
+@flag(
+    "--algorithm NAME", "What agents learn with: dwm-i, dwm-a, drwm, dogd, doeg, …", default="dwm-i"
 )
-@click.option("--agents", metavar="N", type=COUNT, default=4, help="Number of agents.")
-@click.option("--experts", metavar="P", type=COUNT, help="Experts.")
-@click.option(
-    "--mistakes", metavar="m", type=NOT_NEGATIVE, help="The best expert's, at all agents."
-)
-@click.option("--alpha", type=float, show_default="0.9", help="Factor on a wrong expert's weight.")
-@click.option("--rounds", metavar="T", type=COUNT, help="Rounds.")
-@click.option(
-    "--gradient", metavar="G", type=NOT_NEGATIVE, help="At least the norm of every subgradient."
-)
-@click.option(
-    "--divergence",
-    metavar="D",
-    type=NOT_NEGATIVE,
-    help="At least ψ(w*, w) of all w; the domain's if known.",
-)
-@click.option("--radius", type=float, help="Radius of the ball that weights stay in.")
-@click.option("--rate", type=float, help="Scale of the steps.")
-@click.option("--topology", metavar="NAME", default="complete", help="Who talks to whom.")
-@click.option("--period", metavar="n", type=COUNT, default=1, help="Rounds between two exchanges.")
-@click.option(
-    "--query",
-    metavar="s",
-    show_default="all answers",
-    help="Which answers are asked for: experts, random:0.2.",
-)
+@flag("--agents N", "Number of agents.", type=COUNT, default=4)
+@flag("--experts P", "Experts.", type=COUNT)
+@flag("--mistakes m", "The best expert's, at all agents.", type=NOT_NEGATIVE)
+@flag("--alpha", "Factor on a wrong expert's weight.", type=float, show_default="0.9")
+@flag("--rounds T", "Rounds.", type=COUNT)
+@flag("--gradient G", "At least the norm of every subgradient.", type=NOT_NEGATIVE)
+@flag("--divergence D", "At least ψ(w*, w) of all w; the domain's if known.", type=NOT_NEGATIVE)
+@flag("--radius", "Radius of the ball that weights stay in.", type=float)
+@flag("--rate", "Scale of the steps.", type=float)
+@flag("--topology NAME", "Who talks to whom.", default="complete")
+@flag("--period n", "Rounds between two exchanges.", type=COUNT, default=1)
+@flag("--query s", "Which answers are asked for: experts, random:0.2.", show_default="all answers")
 @as_json
 @debug
 def bound(json: bool, **given: Any) -> None:
@@ -276,15 +247,15 @@ def bound(json: bool, **given: Any) -> None:
 
 
 @app.command()
-@click.option("--dim", metavar="D", type=COUNT, required=True, help="Features.")
-@click.option("--workers", metavar="n", type=COUNT, required=True, help="Threads or processes.")
-@click.option("--agents", metavar="N", type=int, show_default="16 per worker", help="Agents.")
-@click.option("--batch", metavar="n", type=COUNT, default=1, help="Examples per agent and round.")
-@click.option("--period", metavar="n", type=COUNT, help="Rounds between two exchanges.")
-@click.option("--nnz", metavar="n", type=COUNT, show_default="all", help="Entries of an example.")
-@click.option("--engine", metavar="threads|mpi|ray", default="mpi", help="What is measured.")
-@click.option("--latency", metavar="µs", type=NOT_NEGATIVE, help="Of a message, of your network.")
-@click.option("--bandwidth", metavar="GB/s", type=NOT_NEGATIVE, help="Of your network.")
+@flag("--dim D", "Features.", type=COUNT, required=True)
+@flag("--workers n", "Threads or processes.", type=COUNT, required=True)
+@flag("--agents N", "Agents.", type=int, show_default="16 per worker")
+@flag("--batch n", "Examples per agent and round.", type=COUNT, default=1)
+@flag("--period n", "Rounds between two exchanges.", type=COUNT)
+@flag("--nnz n", "Entries of an example.", type=COUNT, show_default="all")
+@flag("--engine threads|mpi|ray", "What is measured.", default="mpi")
+@flag("--latency µs", "Of a message, of your network.", type=NOT_NEGATIVE)
+@flag("--bandwidth GB/s", "Of your network.", type=NOT_NEGATIVE)
 @as_json
 @debug
 def plan(
@@ -334,14 +305,9 @@ def scale(job: str, n: int) -> None:
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 @click.pass_context
-@click.option("-n", metavar="n", type=COUNT, default=2, help="Processes.")
-@click.option(
-    "--hostfile",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Hosts, one per line: node1 slots=8.",
-)
-@click.option("--ft/--no-ft", default=True, help="Go on when a process is lost.")
+@flag("-n n", "Processes.", type=COUNT, default=2)
+@flag("--hostfile FILE", "Hosts, one per line: node1 slots=8.", type=click.Path(path_type=Path))
+@flag("--ft/--no-ft", "Go on when a process is lost.", default=True)
 def launch(ctx: click.Context, n: int, hostfile: Path | None, ft: bool) -> None:
     """Train in n processes: ddol launch -n 4 train DATA … (extra mpi)."""
     from ddol.launch import launch as run_job

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 import click
 
-DATA, ALGORITHM, NETWORK, RUN, OUT = "Data", "Algorithm", "Network", "Run", "What it leaves"
 _OTHERS = "Options"
 
 COUNT = click.IntRange(min=1)
@@ -79,9 +79,30 @@ class Command(click.Command):
         return (self.help or "").partition("\n\n")[0]
 
 
-def option(panel: str, *names: str, **more: Any) -> Decorator:
-    """An option in one of the panels of the help page."""
-    return click.option(*names, cls=Option, panel=panel, **more)
+def option(panel: str, spec: str, text: str, name: str | None = None, **more: Any) -> Decorator:
+    """An option in one of the panels of the help page.
+
+    Parameters
+    ----------
+    panel : str
+    spec : str
+        Its names, and what stands for its value: ``"--agents N"``.
+    text : str
+        What the help page says of it.
+    name : str, optional
+        Of the parameter, where it does not follow from the option's.
+    **more
+        As in `click.option`.
+    """
+    words = spec.split()
+    names = [word for word in words if word.startswith("-")] + ([] if name is None else [name])
+    metavar = None if words[-1].startswith("-") else words[-1]
+    return click.option(*names, cls=Option, panel=panel, metavar=metavar, help=text, **more)
+
+
+flag = partial(option, _OTHERS)
+learning, network, reading = (partial(option, name) for name in ("Algorithm", "Network", "Data"))
+running, leaving = (partial(option, name) for name in ("Run", "What it leaves"))
 
 
 def _remember_debug(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -89,45 +110,35 @@ def _remember_debug(ctx: click.Context, _: click.Parameter, wanted: bool) -> Non
         ctx.find_root().meta["debug"] = True
 
 
-debug = click.option(
+debug = flag(
     "--debug",
+    "Show the traceback of an error.",
     is_flag=True,
     is_eager=True,
     expose_value=False,
     callback=_remember_debug,
-    help="Show the traceback of an error.",
 )
-format_ = option(
-    DATA,
-    "--format",
-    metavar="NAME",
+format_ = reading(
+    "--format NAME",
+    "{names}; by default the file's ending decides.",
     names="ddol.cli.registries:formats",
-    help="{names}; by default the file's ending decides.",
 )
-label = option(
-    DATA,
-    "--label",
-    metavar="NAME",
+label = reading(
+    "--label NAME",
+    "The label's column of a table, by its name, or by its number from 0 (-1 is the last).",
     show_default="label, y or target in any case, else the first column",
-    help="The label's column of a table, by its name, or by its number from 0 (-1 is the last).",
 )
-missing = option(
-    DATA,
-    "--missing",
-    metavar="NAME",
-    default="error",
-    help="A missing value (empty, NA, ?, null): error: stop there; zero: it is 0; mean: it is the "
+missing = reading(
+    "--missing NAME",
+    "A missing value (empty, NA, ?, null): error: stop there; zero: it is 0; mean: it is the "
     "column's mean so far.",
+    default="error",
 )
-on_bad_line = option(
-    DATA,
-    "--on-bad-line",
-    metavar="NAME",
-    default="stop",
-    help="stop: stop there; skip: leave it out and count it.",
+on_bad_line = reading(
+    "--on-bad-line NAME", "stop: stop there; skip: leave it out and count it.", default="stop"
 )
-zero_based = option(DATA, "--zero-based", is_flag=True, help="LIBSVM indices begin at 0, not 1.")
-as_json = click.option("--json", is_flag=True, help="As JSON.")
+zero_based = reading("--zero-based", "LIBSVM indices begin at 0, not 1.", is_flag=True)
+as_json = flag("--json", "As JSON.", is_flag=True)
 
 
 def one_of(name: str, value: str | None, allowed: tuple[str, ...]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,60 +19,36 @@ from ddol.trace import Trace
 
 RowDelays: TypeAlias = Callable[[int, int], np.ndarray]
 _COLUMN = "column:"
-SCHEDULE = "Schedule (D: a number, a..b, exponential:m or geometric:m)"
+happening = partial(option, "Schedule (D: a number, a..b, exponential:m or geometric:m)")
 
 _OPTIONS = (
-    option(
-        SCHEDULE,
-        "--schedule",
-        metavar="NAME",
+    happening(
+        "--schedule NAME",
+        "rounds; async: nobody waits; gossip: two at a time; walk: one token; push-sum.",
         default="rounds",
-        help="rounds; async: nobody waits; gossip: two at a time; walk: one token; push-sum.",
     ),
-    option(
-        SCHEDULE,
-        "--delay",
-        metavar="D",
+    happening(
+        "--delay D",
+        "Predictions that an agent makes before an answer arrives; column:NAME for a column of them.",
         default="0",
-        help="Predictions that an agent makes before an answer arrives; column:NAME for a column of them.",
     ),
-    option(
-        SCHEDULE, "--latency", metavar="D", default="0", help="Time that a message is under way."
-    ),
-    option(
-        SCHEDULE,
-        "--drop-messages",
-        metavar="p",
-        default="0",
-        help="Share of messages that is lost.",
-    ),
-    option(
-        SCHEDULE,
-        "--speed",
-        metavar="D",
+    happening("--latency D", "Time that a message is under way.", default="0"),
+    happening("--drop-messages p", "Share of messages that is lost.", default="0"),
+    happening(
+        "--speed D",
+        "Examples of an agent in a unit of time; or one number for each agent: 1,1,0.1.",
         default="1",
-        help="Examples of an agent in a unit of time; or one number for each agent: 1,1,0.1.",
     ),
-    option(
-        SCHEDULE, "--churn", metavar="UP:DOWN", help="Mean times that agents are there and away."
-    ),
-    option(
-        SCHEDULE,
-        "--staleness",
-        metavar="s",
+    happening("--churn UP:DOWN", "Mean times that agents are there and away."),
+    happening(
+        "--staleness s",
+        "With threads: exchanges that an agent may be ahead of a neighbour.",
         type=COUNT_FROM_ZERO,
-        help="With threads: exchanges that an agent may be ahead of a neighbour.",
     ),
-    option(
-        SCHEDULE, "--patient", is_flag=True, help="A copy of the learner for each answer under way."
-    ),
-    option(
-        SCHEDULE, "--certificate", is_flag=True, help="Keep the regret certificate of rounds, too."
-    ),
-    option(SCHEDULE, "--record", metavar="OUT.npz", help="What happened, event by event."),
-    option(
-        SCHEDULE, "--replay", metavar="IN.npz", help="Play a recording again, over the same data."
-    ),
+    happening("--patient", "A copy of the learner for each answer under way.", is_flag=True),
+    happening("--certificate", "Keep the regret certificate of rounds, too.", is_flag=True),
+    happening("--record OUT.npz", "What happened, event by event."),
+    happening("--replay IN.npz", "Play a recording again, over the same data."),
 )
 
 

@@ -7,22 +7,21 @@ from typing import Any
 import click
 
 from ddol.cli.flags import (
-    ALGORITHM,
     COUNT,
     COUNT_FROM_ZERO,
-    DATA,
-    NETWORK,
-    OUT,
-    RUN,
     Command,
     check_bad_line,
     debug,
     format_,
     label,
+    learning,
+    leaving,
     missing,
+    network,
     on_bad_line,
     one_of,
-    option,
+    reading,
+    running,
     zero_based,
 )
 from ddol.cli.options import DataOptions, LearnOptions, RunOptions, TrainOptions, part_of
@@ -35,259 +34,142 @@ _QUIET = "quiet"
 @click.command(cls=Command)
 @click.argument("data", nargs=-1)
 # What agents learn with.
-@option(
-    ALGORITHM,
-    "--algorithm",
-    metavar="NAME",
-    default="adaptive",
-    names="ddol.cli.registries:algorithms",
-    help="{names}.",
+@learning(
+    "--algorithm NAME", "{names}.", default="adaptive", names="ddol.cli.registries:algorithms"
 )
-@option(
-    ALGORITHM,
-    "--loss",
-    metavar="NAME",
-    show_default="the algorithm's",
-    names="ddol.cli.registries:losses",
-    help="{names}.",
+@learning(
+    "--loss NAME", "{names}.", show_default="the algorithm's", names="ddol.cli.registries:losses"
 )
-@option(
-    ALGORITHM,
-    "--task",
-    metavar="NAME",
-    show_default="what the loss is for",
-    help="classification or regression.",
+@learning("--task NAME", "classification or regression.", show_default="what the loss is for")
+@learning("--tau q", "Of the quantile loss: the quantile to learn.", type=float)
+@learning("--C", "Weight of the loss.", name="C", type=float, show_default="1")
+@learning("--radius", "Of the ball that weights stay in.", type=float)
+@learning("--rate", "Scale of the steps.", type=float, show_default="the algorithm's")
+@learning("--alpha", "Factor on a wrong expert's weight.", type=float, show_default="0.9")
+@learning("--l1", "Weight of ‖w‖₁.", type=float)
+@learning("--l2", "Weight of ‖w‖²/2.", type=float)
+@learning(
+    "--memory m", "Rounds after which an example counts 1/e.", type=float, show_default="all alike"
 )
-@option(
-    ALGORITHM, "--tau", metavar="q", type=float, help="Of the quantile loss: the quantile to learn."
-)
-@option(ALGORITHM, "--C", "C", type=float, show_default="1", help="Weight of the loss.")
-@option(ALGORITHM, "--radius", type=float, help="Of the ball that weights stay in.")
-@option(ALGORITHM, "--rate", type=float, show_default="the algorithm's", help="Scale of the steps.")
-@option(
-    ALGORITHM,
-    "--alpha",
-    type=float,
-    show_default="0.9",
-    help="Factor on a wrong expert's weight.",
-)
-@option(ALGORITHM, "--l1", type=float, help="Weight of ‖w‖₁.")
-@option(ALGORITHM, "--l2", type=float, help="Weight of ‖w‖²/2.")
-@option(
-    ALGORITHM,
-    "--memory",
-    metavar="m",
-    type=float,
-    show_default="all alike",
-    help="Rounds after which an example counts 1/e.",
-)
-@option(ALGORITHM, "--p", type=float, help="Exponent of p-norm.")
-@option(
-    ALGORITHM,
-    "--experts",
-    metavar="P",
+@learning("--p", "Exponent of p-norm.", type=float)
+@learning(
+    "--experts P",
+    "Decision stumps, one on each of P features.",
     type=COUNT,
     show_default="one for each feature",
-    help="Decision stumps, one on each of P features.",
 )
 # The network.
-@option(NETWORK, "--agents", metavar="N", type=COUNT, default=4, help="Number of agents.")
-@option(
-    NETWORK,
-    "--topology",
-    metavar="NAME",
+@network("--agents N", "Number of agents.", type=COUNT, default=4)
+@network(
+    "--topology NAME",
+    "{names}.",
     default="complete",
     names="ddol.communicate.topologies:topology_names",
-    help="{names}.",
 )
-@option(
-    NETWORK,
-    "--mixing",
-    metavar="NAME",
-    show_default="uniform if complete, else metropolis",
-    help="uniform or metropolis.",
+@network(
+    "--mixing NAME", "uniform or metropolis.", show_default="uniform if complete, else metropolis"
 )
-@option(
-    NETWORK,
-    "--average",
-    metavar="NAME",
-    show_default="the algorithm's",
-    help="Space of the average: dual or primal.",
-)
-@option(
-    NETWORK, "--batch", metavar="n", type=COUNT, default=1, help="Examples per agent and round."
-)
-@option(
-    NETWORK, "--period", metavar="n", type=COUNT, default=1, help="Rounds between two exchanges."
-)
-@option(
-    ALGORITHM,
-    "--query",
-    metavar="s",
-    show_default="all answers",
-    help="Ask for at most the share s of the answers; other rules: b:1, adaptive:1, unbiased:1, "
+@network("--average NAME", "Space of the average: dual or primal.", show_default="the algorithm's")
+@network("--batch n", "Examples per agent and round.", type=COUNT, default=1)
+@network("--period n", "Rounds between two exchanges.", type=COUNT, default=1)
+@learning(
+    "--query s",
+    "Ask for at most the share s of the answers; other rules: b:1, adaptive:1, unbiased:1, "
     "random:0.2, experts; +neighbours asks them first.",
+    show_default="all answers",
 )
-@option(
-    NETWORK,
-    "--talk",
-    metavar="RULE",
+@network(
+    "--talk RULE",
+    "Send always, never, or drift:E: what has moved by more than E/√t since it was sent.",
     show_default="always",
-    help="Send always, never, or drift:E: what has moved by more than E/√t since it was sent.",
 )
-@option(
-    NETWORK,
-    "--compress",
-    metavar="CODE",
+@network(
+    "--compress CODE",
+    "Messages in float32, 8bit, or top:K: the K features that changed most.",
     show_default="none",
-    help="Messages in float32, 8bit, or top:K: the K features that changed most.",
 )
-@option(
-    NETWORK,
-    "--talk-to",
-    metavar="k",
+@network(
+    "--talk-to k",
+    "Send to k neighbours: those that disagree most; k:loss: those that do best.",
     show_default="all",
-    help="Send to k neighbours: those that disagree most; k:loss: those that do best.",
 )
-@option(
-    NETWORK,
-    "--teach",
-    metavar="k",
+@network(
+    "--teach k",
+    "Send examples to at most k neighbours whom they help; k:gradients: gradients alone.",
     show_default="nobody",
-    help="Send examples to at most k neighbours whom they help; k:gradients: gradients alone.",
 )
 # What happens when.
 @schedule_options
 # The data.
 @format_
 @label
-@option(
-    DATA,
-    "--labels",
-    metavar="a,b",
-    help="All labels, where the beginning does not show them.",
+@reading("--labels a,b", "All labels, where the beginning does not show them.")
+@reading("--drop NAME", "Leave a column out; may be repeated.", multiple=True)
+@reading("--weight NAME", "Column of importances; for LIBSVM text a file with one number per line.")
+@reading(
+    "--answers FILE", "The labels, in a file of their own and in the order in which they come."
 )
-@option(DATA, "--drop", metavar="NAME", multiple=True, help="Leave a column out; may be repeated.")
-@option(
-    DATA,
-    "--weight",
-    metavar="NAME",
-    help="Column of importances; for LIBSVM text a file with one number per line.",
-)
-@option(
-    DATA,
-    "--answers",
-    metavar="FILE",
-    help="The labels, in a file of their own and in the order in which they come.",
-)
-@option(DATA, "--id", metavar="NAME", help="Column by which examples and answers are joined.")
+@reading("--id NAME", "Column by which examples and answers are joined.")
 @missing
-@option(DATA, "--features", metavar="D", type=COUNT, help="Number of columns, if known.")
+@reading("--features D", "Number of columns, if known.", type=COUNT)
 @zero_based
-@option(DATA, "--bits", metavar="b", type=click.IntRange(1, 31), help="Hash the columns to 2^b.")
-@option(
-    DATA,
-    "--interactions",
-    "-q",
-    metavar="ab",
+@reading("--bits b", "Hash the columns to 2^b.", type=click.IntRange(1, 31))
+@reading(
+    "--interactions -q ab",
+    "Products of features, hashed: ab for namespaces that begin so, NAME*NAME for columns; may "
+    "be repeated. -q alone is --quiet.",
     multiple=True,
     is_flag=False,
     flag_value=_QUIET,
-    help="Products of features, hashed: ab for namespaces that begin so, NAME*NAME for columns; may "
-    "be repeated. -q alone is --quiet.",
 )
 @on_bad_line
-@option(
-    DATA,
-    "--intercept/--no-intercept",
-    default=True,
-    help="A constant feature; weighted majority has none.",
+@reading(
+    "--intercept/--no-intercept", "A constant feature; weighted majority has none.", default=True
 )
-@option(
-    DATA,
-    "--shuffle/--no-shuffle",
-    default=False,
-    help="Shuffle in bounded memory, or keep the order.",
-)
-@option(DATA, "--limit", metavar="n", type=COUNT, help="Only the first n examples.")
-@option(
-    DATA,
-    "--deal",
-    metavar="NAME",
+@reading("--shuffle/--no-shuffle", "Shuffle in bounded memory, or keep the order.", default=False)
+@reading("--limit n", "Only the first n examples.", type=COUNT)
+@reading(
+    "--deal NAME",
+    "One file: round-robin, or contiguous parts, one for each agent.",
     default="round-robin",
-    help="One file: round-robin, or contiguous parts, one for each agent.",
 )
-@option(
-    DATA,
-    "--holdout",
-    metavar="share",
+@reading(
+    "--holdout share",
+    "Share of the examples that is predicted and never learned from; 0 for none.",
     type=click.FloatRange(0, 0.5),
     show_default="0.1 with several passes, else none",
-    help="Share of the examples that is predicted and never learned from; 0 for none.",
 )
 # How the run is carried out.
-@option(RUN, "--passes", metavar="n", type=COUNT, default=1, help="Times that the data are read.")
-@option(RUN, "--seed", metavar="n", type=COUNT_FROM_ZERO, default=0, help="Of everything random.")
-@option(
-    RUN,
-    "--engine",
-    metavar="NAME",
-    default="local",
-    names="ddol.cli.registries:engines",
-    help="{names}.",
-)
-@option(
-    RUN,
-    "--workers",
-    metavar="n",
-    type=COUNT,
-    show_default="one per core",
-    help="Threads, or actors of Ray.",
-)
-@option(
-    RUN,
-    "--address",
-    metavar="A",
+@running("--passes n", "Times that the data are read.", type=COUNT, default=1)
+@running("--seed n", "Of everything random.", type=COUNT_FROM_ZERO, default=0)
+@running("--engine NAME", "{names}.", default="local", names="ddol.cli.registries:engines")
+@running("--workers n", "Threads, or actors of Ray.", type=COUNT, show_default="one per core")
+@running(
+    "--address A",
+    "Ray cluster; auto for the one of this machine, local for one of this run.",
     show_default="RAY_ADDRESS, or local",
-    help="Ray cluster; auto for the one of this machine, local for one of this run.",
 )
-@option(
-    RUN,
-    "--on-lost",
-    metavar="WAY",
+@running(
+    "--on-lost WAY",
+    "When a process is silent or lost: end, wait, or go on without it.",
     default="wait",
-    help="When a process is silent or lost: end, wait, or go on without it.",
 )
-@option(RUN, "--resume", is_flag=True, help="Go on from the newest checkpoint.")
-@option(RUN, "--quiet", is_flag=True, help="No table.")
-@option(RUN, "--initial", metavar="MODEL", help="Go on from a model of the same algorithm.")
+@running("--resume", "Go on from the newest checkpoint.", is_flag=True)
+@running("--quiet", "No table.", is_flag=True)
+@running("--initial MODEL", "Go on from a model of the same algorithm.")
 # What it leaves.
-@option(OUT, "--model", metavar="OUT", help="The model, for ddol predict.")
-@option(
-    OUT,
-    "--predictions",
-    metavar="FILE",
-    help="What was predicted for every example before it was learned from.",
-)
-@option(OUT, "--checkpoint", metavar="DIR", help="Folder of checkpoints, for --resume.")
-@option(
-    OUT,
-    "--every",
-    metavar="n",
-    type=COUNT,
-    show_default="1000000",
-    help="Examples between checkpoints.",
-)
-@option(OUT, "--json", metavar="OUT", help="Figures as JSON; - for standard output.")
-@option(OUT, "--report", metavar="OUT.html", help="A page with curves.")
-@option(
-    OUT,
-    "--live",
-    metavar="[PORT]",
+@leaving("--model OUT", "The model, for ddol predict.")
+@leaving("--predictions FILE", "What was predicted for every example before it was learned from.")
+@leaving("--checkpoint DIR", "Folder of checkpoints, for --resume.")
+@leaving("--every n", "Examples between checkpoints.", type=COUNT, show_default="1000000")
+@leaving("--json OUT", "Figures as JSON; - for standard output.")
+@leaving("--report OUT.html", "A page with curves.")
+@leaving(
+    "--live [PORT]",
+    "A page that shows the run while it goes on, for this machine.",
     type=click.IntRange(0, 65535),
     is_flag=False,
     flag_value=0,
-    help="A page that shows the run while it goes on, for this machine.",
 )
 @debug
 def train(**given: Any) -> None:
