@@ -14,19 +14,14 @@ True
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import expit
 
-from ddol.algorithm import Algorithm
-from ddol.engines.learner import Learner
-from ddol.engines.setup import Setup
-from ddol.estimators.agent_ids import AgentIds
 from ddol.estimators.asker import Asker
-from ddol.estimators.dicts import INTERCEPT, DictColumns
+from ddol.estimators.dicts import DictLearner, Example, KeptExamples
 from ddol.estimators.placing import Placement, linear_algorithm
 from ddol.trace import Trace
 
@@ -38,95 +33,74 @@ except ImportError as error:
 if TYPE_CHECKING:
     import pandas as pd
 
-Example = Mapping[Any, Any]
 
+class DictModel:
+    """What both models are: agents that begin with the first example, and examples that wait for answers."""
 
-class DictLearner:
-    """The agents behind a model of river: columns of named features, and a learner that grows.
+    kept: KeptExamples
+    _agents: DictLearner | None
 
-    Parameters
-    ----------
-    algorithm : Algorithm
-    bits : int or None
-        Hash names to 2^bits columns.
-    seed : int
-    """
+    @property
+    def trace(self) -> Trace:
+        """Mistakes, losses and curves of the agents so far."""
+        return self._begun().learner.trace()
 
-    def __init__(self, algorithm: Algorithm, bits: int | None, seed: int) -> None:
-        self.columns = DictColumns(bits)
-        self.ids = AgentIds(algorithm.n_agents, as_they_come=True)
-        self.learner = Learner(algorithm, Setup(seed=seed, n_features=self.columns.n_columns))
-
-    def learn(
+    def learn_one(
         self,
-        examples: Sequence[Example],
-        answers: Sequence[float],
+        x: Example | None,
+        y: Any,
+        w: float = 1.0,
         agent: Any = None,
-        weight: float = 1.0,
+        identifier: Any = None,
     ) -> None:
-        """Learn from the next examples of the stream, which may all be one agent's."""
-        importance = None if weight == 1.0 else np.full(len(examples), _checked(weight))
-        agents = None
-        if agent is not None:
-            number = self.ids.numbers([agent], self.learner.algorithm.n_agents)[0]
-            agents = np.full(len(examples), number)
-        self.learner.learn(self.columns.rows(examples, answers, True, importance), agents)
+        """Learn from one example.
 
-    def scores(self, examples: Sequence[Example], agent: Any = None) -> np.ndarray:
-        """Scores (n, outputs) by one agent, or the mean of all agents' scores."""
-        rows = self.columns.rows(examples, np.zeros(len(examples)), learn=False)
-        number = None if agent is None else int(self.ids.known_numbers([agent])[0])
-        return self.learner.scores(rows, number)
+        Parameters
+        ----------
+        x : features by name
+            Numbers, truth values and text, which is a feature ``name=text`` of value 1.
+        y : label or number
+        w : float
+            Importance of the example.
+        agent : any id, optional
+            Whose example it is, in all calls or in none; by default agents take turns.
+        identifier : optional
+            Of the prediction that this is the answer to; x may be None then.
+        """
+        self._learn([self.kept.taken(identifier, x)], [y], agent, w)
 
-    def weights(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Mean weights (outputs,) by the name of their feature, and the intercepts (outputs,)."""
-        weights = self.learner.weights().mean(axis=0)
-        by_name = {
-            name: sign * weights[:, column] for name, (column, sign) in self.columns.known.items()
-        }
-        return by_name, weights[:, INTERCEPT]
+    def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
+        """Learn from the rows of a data frame, one after the other."""
+        self._learn(X.to_dict("records"), y.tolist(), None, 1.0)
 
+    def _learn(
+        self, examples: Sequence[Example], answers: Sequence[Any], agent: Any, weight: float
+    ) -> None:
+        raise NotImplementedError
 
-class KeptExamples:
-    """Examples that wait for their answers by an identifier; the oldest is dropped to make room, and counted.
+    def _begun(self) -> DictLearner:
+        if self._agents is None:
+            raise AttributeError("there is no trace before the first example")
+        return self._agents
 
-    Parameters
-    ----------
-    most : int
-
-    Examples
-    --------
-    >>> kept = KeptExamples(most=1)
-    >>> kept.keep("a", {"x": 1.0}); kept.keep("b", {"x": 2.0})
-    >>> kept.taken("b", None), kept.unanswered
-    ({'x': 2.0}, 1)
-    """
-
-    def __init__(self, most: int = 1024) -> None:
-        self.most, self.unanswered = most, 0
-        self._waiting: dict[Any, Example] = {}
-
-    def keep(self, identifier: Any, x: Example) -> None:
-        """Keep an example that was predicted."""
-        if identifier is None:
-            return
-        self._waiting.pop(identifier, None)
-        if len(self._waiting) >= self.most:
-            del self._waiting[next(iter(self._waiting))]
-            self.unanswered += 1
-        self._waiting[identifier] = x
-
-    def taken(self, identifier: Any, x: Example | None) -> Example:
-        """The example that an answer belongs to."""
-        found = self._waiting.pop(identifier, x) if identifier is not None else x
-        if found is None:
-            raise KeyError(
-                f"no prediction waits under {identifier!r}: it was never made, is answered, or was dropped"
-            )
-        return found
+    def _start(self: Any, outputs: int) -> DictLearner:
+        """Agents as the parameters say."""
+        algorithm = linear_algorithm(
+            self.algorithm,
+            self.loss,
+            rate=self.rate,
+            C=self.C,
+            l2=self.l2,
+            batch=self.batch,
+            period=self.period,
+            delay=self.delay,
+            outputs=outputs,
+        )
+        network = Placement(self.n_agents, self.topology, self.mixing)
+        return DictLearner(network.place(algorithm, seed=self.seed), self.hash_bits, self.seed)
 
 
-class Classifier(base.MiniBatchClassifier):
+class Classifier(DictModel, base.MiniBatchClassifier):
     """Linear classifier learned by N agents on a graph, for streams of dictionaries.
 
     Classes are learned one against the rest, each from when it is first seen. Example k goes to agent
@@ -204,42 +178,13 @@ class Classifier(base.MiniBatchClassifier):
         return True
 
     @property
-    def trace(self) -> Trace:
-        """Mistakes, losses and curves of the agents so far."""
-        return _begun(self._agents).learner.trace()
-
-    @property
     def weights(self) -> dict[Any, dict[str, float]]:
         """Mean of the agents' weights by class and by the name of the feature."""
-        by_name, _ = _begun(self._agents).weights()
+        by_name, _ = self._begun().weights()
         return {
             label: {name: float(each[k]) for name, each in by_name.items()}
             for label, k in self.classes.items()
         }
-
-    def learn_one(
-        self,
-        x: Example | None,
-        y: Any,
-        w: float = 1.0,
-        agent: Any = None,
-        identifier: Any = None,
-    ) -> None:
-        """Learn from one example.
-
-        Parameters
-        ----------
-        x : features by name
-            Numbers, truth values and text, which is a feature ``name=text`` of value 1.
-        y : label
-        w : float
-            Importance of the example.
-        agent : any id, optional
-            Whose example it is, in all calls or in none; by default agents take turns.
-        identifier : optional
-            Of the prediction that this is the answer to; x may be None then.
-        """
-        self._learn([self.kept.taken(identifier, x)], [y], agent, w)
 
     def ask(self, x: Example, agent: Any = None) -> bool:
         """Whether the answer to an example is worth asking for, as `query` says; learn from it if so.
@@ -261,10 +206,6 @@ class Classifier(base.MiniBatchClassifier):
     def labels(self) -> int:
         """Answers that `ask` has asked for."""
         return self._asker.labels
-
-    def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
-        """Learn from the rows of a data frame, one after the other."""
-        self._learn(X.to_dict("records"), y.tolist(), None, 1.0)
 
     def predict_proba_one(self, x: Example, agent: Any = None, **kwargs: Any) -> dict[Any, float]:
         """Chance of every class seen so far, by all agents together or by one."""
@@ -311,7 +252,7 @@ class Classifier(base.MiniBatchClassifier):
         if not len(examples):
             return
         if self._agents is None:
-            self._agents = _start(self, outputs=2)
+            self._agents = self._start(outputs=2)
         self._agents.learner.grow(len(self.classes))
         answers = [float(self.classes[label]) for label in labels]
         self._agents.learn(examples, answers, agent, weight)
@@ -334,7 +275,7 @@ class Classifier(base.MiniBatchClassifier):
         return [labels[k] for k in self._scores(examples, agent).argmax(axis=1).tolist()]
 
 
-class Regressor(base.MiniBatchRegressor):
+class Regressor(DictModel, base.MiniBatchRegressor):
     """Linear regression learned by N agents on a graph, for streams of dictionaries.
 
     Parameters
@@ -387,35 +328,15 @@ class Regressor(base.MiniBatchRegressor):
         self.kept = KeptExamples()
 
     @property
-    def trace(self) -> Trace:
-        """Losses and curves of the agents so far."""
-        return _begun(self._agents).learner.trace()
-
-    @property
     def weights(self) -> dict[str, float]:
         """Mean of the agents' weights by the name of the feature."""
-        by_name, _ = _begun(self._agents).weights()
+        by_name, _ = self._begun().weights()
         return {name: float(each[0]) for name, each in by_name.items()}
 
     @property
     def intercept(self) -> float:
         """Mean of the agents' intercepts."""
-        return float(_begun(self._agents).weights()[1][0])
-
-    def learn_one(
-        self,
-        x: Example | None,
-        y: float,
-        w: float = 1.0,
-        agent: Any = None,
-        identifier: Any = None,
-    ) -> None:
-        """Learn from one example; see `Classifier.learn_one`."""
-        self._learn([self.kept.taken(identifier, x)], [y], agent, w)
-
-    def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
-        """Learn from the rows of a data frame, one after the other."""
-        self._learn(X.to_dict("records"), y.tolist(), None, 1.0)
+        return float(self._begun().weights()[1][0])
 
     def predict_one(self, x: Example, agent: Any = None, identifier: Any = None) -> float:
         """The prediction, by all agents together or by one; 0 before the first example."""
@@ -432,39 +353,10 @@ class Regressor(base.MiniBatchRegressor):
         self, examples: Sequence[Example], answers: Sequence[float], agent: Any, weight: float
     ) -> None:
         if self._agents is None:
-            self._agents = _start(self, outputs=1)
+            self._agents = self._start(outputs=1)
         self._agents.learn(examples, [float(answer) for answer in answers], agent, weight)
 
     def _scores(self, examples: Sequence[Example], agent: Any = None) -> np.ndarray:
         if self._agents is None:
             return np.zeros(len(examples))
         return self._agents.scores(examples, agent)[:, 0]
-
-
-def _start(model: Classifier | Regressor, outputs: int) -> DictLearner:
-    """Agents as the parameters of a model say."""
-    algorithm = linear_algorithm(
-        model.algorithm,
-        model.loss,
-        rate=model.rate,
-        C=model.C,
-        l2=model.l2,
-        batch=model.batch,
-        period=model.period,
-        delay=model.delay,
-        outputs=outputs,
-    )
-    network = Placement(model.n_agents, model.topology, model.mixing)
-    return DictLearner(network.place(algorithm, seed=model.seed), model.hash_bits, model.seed)
-
-
-def _checked(weight: float) -> float:
-    if not 0.0 <= weight < math.inf:
-        raise ValueError(f"`w` must be a finite number ≥ 0, it is {weight!r}")
-    return float(weight)
-
-
-def _begun(agents: DictLearner | None) -> DictLearner:
-    if agents is None:
-        raise AttributeError("there is no trace before the first example")
-    return agents

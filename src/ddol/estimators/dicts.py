@@ -1,4 +1,4 @@
-"""Examples that are dictionaries: features by name, each with a column from when it is first seen."""
+"""Examples that are dictionaries: columns of named features, agents that learn from them, answers to come."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from ddol.algorithm import Algorithm
+from ddol.engines.learner import Learner
+from ddol.engines.setup import Setup
+from ddol.estimators.agent_ids import AgentIds
 from ddol.streams.names import Names
 from ddol.streams.raw import Named
 from ddol.streams.rows import Rows, no_rows
+
+Example = Mapping[Any, Any]
 
 INTERCEPT = 0
 """Column of the constant 1, which comes first so that it stays when features are added."""
@@ -188,3 +194,94 @@ def _merged(columns: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.nda
     if fresh.all():
         return columns, values
     return columns[fresh], np.add.reduceat(values, np.flatnonzero(fresh))
+
+
+class DictLearner:
+    """The agents behind a model of river: columns of named features, and a learner that grows.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    bits : int or None
+        Hash names to 2^bits columns.
+    seed : int
+    """
+
+    def __init__(self, algorithm: Algorithm, bits: int | None, seed: int) -> None:
+        self.columns = DictColumns(bits)
+        self.ids = AgentIds(algorithm.n_agents, as_they_come=True)
+        self.learner = Learner(algorithm, Setup(seed=seed, n_features=self.columns.n_columns))
+
+    def learn(
+        self,
+        examples: Sequence[Example],
+        answers: Sequence[float],
+        agent: Any = None,
+        weight: float = 1.0,
+    ) -> None:
+        """Learn from the next examples of the stream, which may all be one agent's."""
+        importance = None if weight == 1.0 else np.full(len(examples), _checked(weight))
+        agents = None
+        if agent is not None:
+            number = self.ids.numbers([agent], self.learner.algorithm.n_agents)[0]
+            agents = np.full(len(examples), number)
+        self.learner.learn(self.columns.rows(examples, answers, True, importance), agents)
+
+    def scores(self, examples: Sequence[Example], agent: Any = None) -> np.ndarray:
+        """Scores (n, outputs) by one agent, or the mean of all agents' scores."""
+        rows = self.columns.rows(examples, np.zeros(len(examples)), learn=False)
+        number = None if agent is None else int(self.ids.known_numbers([agent])[0])
+        return self.learner.scores(rows, number)
+
+    def weights(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Mean weights (outputs,) by the name of their feature, and the intercepts (outputs,)."""
+        weights = self.learner.weights().mean(axis=0)
+        by_name = {
+            name: sign * weights[:, column] for name, (column, sign) in self.columns.known.items()
+        }
+        return by_name, weights[:, INTERCEPT]
+
+
+class KeptExamples:
+    """Examples that wait for their answers by an identifier; the oldest is dropped to make room, and counted.
+
+    Parameters
+    ----------
+    most : int
+
+    Examples
+    --------
+    >>> kept = KeptExamples(most=1)
+    >>> kept.keep("a", {"x": 1.0}); kept.keep("b", {"x": 2.0})
+    >>> kept.taken("b", None), kept.unanswered
+    ({'x': 2.0}, 1)
+    """
+
+    def __init__(self, most: int = 1024) -> None:
+        self.most, self.unanswered = most, 0
+        self._waiting: dict[Any, Example] = {}
+
+    def keep(self, identifier: Any, x: Example) -> None:
+        """Keep an example that was predicted."""
+        if identifier is None:
+            return
+        self._waiting.pop(identifier, None)
+        if len(self._waiting) >= self.most:
+            del self._waiting[next(iter(self._waiting))]
+            self.unanswered += 1
+        self._waiting[identifier] = x
+
+    def taken(self, identifier: Any, x: Example | None) -> Example:
+        """The example that an answer belongs to."""
+        found = self._waiting.pop(identifier, x) if identifier is not None else x
+        if found is None:
+            raise KeyError(
+                f"no prediction waits under {identifier!r}: it was never made, is answered, or was dropped"
+            )
+        return found
+
+
+def _checked(weight: float) -> float:
+    if not 0.0 <= weight < math.inf:
+        raise ValueError(f"`w` must be a finite number ≥ 0, it is {weight!r}")
+    return float(weight)
