@@ -112,7 +112,7 @@ def test_drift_is_that_of_its_definition():
         conditions=Conditions(latency=2, delay="0..3"),
     )  # fmt: skip
     from ddol.schedules.events import PREDICT, Event, Events
-    from event_reference import EventReference
+    from ddol.schedules.reference import EventReference
 
     played = EventReference(ddol.dogd(l2=0.0, radius=radius).on(ddol.ring(5)), X, y)
     shadow, drift, plays, rated = np.zeros(3), 0.0, 0, 0.0

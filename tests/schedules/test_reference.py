@@ -16,8 +16,8 @@ from ddol.schedules.events import (
     receive,
     send,
 )
+from ddol.schedules.reference import EventReference
 from ddol.update.rates import PerAgent
-from event_reference import EventReference
 
 N_ROWS, N_FEATURES = 30, 4
 

@@ -7,7 +7,7 @@ import pytest
 
 import ddol
 from ddol.schedules.events import MIX, PROJECT, RECEIVE, SEND, TEACH
-from event_reference import EventReference
+from ddol.schedules.reference import EventReference
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((1_200, 6))

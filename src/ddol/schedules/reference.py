@@ -25,9 +25,9 @@ from ddol.schedules.events import (
     Event,
     Events,
 )
+from ddol.schedules.saying import Message, coded, pieces_moved
 from ddol.update.contract import LINEAR, LOG, Interpreted, Vector
 from ddol.update.rates import agent_rate, evaluate
-from saying import Message, coded, pieces_moved
 
 
 @dataclass
