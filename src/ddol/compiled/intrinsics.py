@@ -64,7 +64,9 @@ def bytes_at(address: int) -> Any:
 
 
 def address_of(pointer: Any, places: int) -> int:
-    """Address of an element of what a pointer points to, or of an array."""
+    """Address of an element of what a pointer points to, or of an array, or of bytes."""
+    if isinstance(pointer, bytes):
+        return (ctypes.cast(ctypes.c_char_p(pointer), ctypes.c_void_p).value or 0) + places
     if isinstance(pointer, np.ndarray):
         return int(pointer.ctypes.data) + places * pointer.itemsize
     size = ctypes.sizeof(pointer._type_)
@@ -179,7 +181,9 @@ def _nested(kind: Any, numbers: Iterator[Any]) -> Any:
 
 def unpacked(kind: Any, data: Any) -> Any:
     """The NamedTuple whose fields lie one after the other in memory; see `parts.packed`."""
-    return _nested(kind, iter(layout_of(kind).unpack(data)))
+    layout = layout_of(kind)
+    held = data if isinstance(data, bytes) else ctypes.string_at(data, layout.size)
+    return _nested(kind, iter(layout.unpack(held)))
 
 
 # --- calls ---------------------------------------------------------------------------------------

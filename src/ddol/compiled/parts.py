@@ -132,9 +132,11 @@ class Entry:
             *(pointers.get(kind, lambda a: a)(a) for kind, a in zip(kinds, arguments, strict=True))
         )
 
-    @property
+    @functools.cached_property
     def address(self) -> int:
         """Where the function is in memory."""
+        if INTERPRETED:
+            return _callback(self.function, self.signature)
         return ctypes.cast(self._call, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
 
 
@@ -259,6 +261,7 @@ def _callback(function: Callable, signature: Signature) -> int:
         "void": None,
         "double": ctypes.c_double,
         "int64": ctypes.c_int64,
+        "struct*": ctypes.c_void_p,
         "double*": ctypes.POINTER(ctypes.c_double),
         "int64*": ctypes.POINTER(ctypes.c_int64),
         "uint32*": ctypes.POINTER(ctypes.c_uint32),

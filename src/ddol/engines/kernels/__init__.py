@@ -7,7 +7,7 @@ the local engine it hosts all of them.
 - `layout`: a worker and a block in memory.
 - `predict`, `update`, `average`: what happens in a round; `reading`: rows, before they are needed.
 - `rounds`: one round after the other, in the kernels that Python calls.
-- `metrics`: what is seen of the weights; `scoring`: scores of rows, without learning.
+- `metrics`: what is seen while a run goes on; `scoring`: scores of rows, without learning.
 """
 
 from ddol.engines.kernels.layout import (
@@ -21,13 +21,14 @@ from ddol.engines.kernels.layout import (
     SLOTS,
     Examples,
     Links,
+    Looks,
     Memory,
     Rules,
     Scratch,
     Shape,
     Worker,
 )
-from ddol.engines.kernels.rounds import kernel_for, play, read_metrics, read_weights
+from ddol.engines.kernels.rounds import kernel_for, look_now, play, read_weights
 from ddol.engines.kernels.scoring import read_products, read_scores
 
 __all__ = [
@@ -41,14 +42,15 @@ __all__ = [
     "SLOTS",
     "Examples",
     "Links",
+    "Looks",
     "Memory",
     "Rules",
     "Scratch",
     "Shape",
     "Worker",
     "kernel_for",
+    "look_now",
     "play",
-    "read_metrics",
     "read_products",
     "read_scores",
     "read_weights",

@@ -228,6 +228,18 @@ class Examples(NamedTuple):
     """float64 (rows, outputs): scores with which rows are predicted; 0 where nobody wants them."""
 
 
+class Looks(NamedTuple):
+    """When a run is looked at, and where to write what is seen. Arrays are given by address."""
+
+    n: int
+    rounds: int
+    """int64 (n,): rounds played by then, in rising order."""
+    counters: int
+    """float64 (n, agents, 4): mistakes, loss, expected mistakes and examples."""
+    metrics: int
+    """float64 (n, 2): what is seen of the weights; 0 where there is nothing to see."""
+
+
 @inner(inlined=True)
 def part(worker, place):
     """Address of a compiled part; 0 where there is none."""

@@ -10,12 +10,15 @@ import numpy as np
 
 from ddol.compiled import (
     Entry,
+    address_of,
     call_float,
+    call_int,
     call_void,
     entry,
     floats,
     inner,
     integers,
+    packed,
     unpacked,
 )
 from ddol.engines.kernels.average import average_copies, keep_sum
@@ -35,6 +38,7 @@ from ddol.engines.kernels.layout import (
     VALUE,
     WEIGHTS_ALL,
     Examples,
+    Looks,
     Worker,
     batch_size,
     part,
@@ -43,7 +47,7 @@ from ddol.engines.kernels.layout import (
     squares_at,
     vector_at,
 )
-from ddol.engines.kernels.metrics import write_metrics
+from ddol.engines.kernels.metrics import look
 from ddol.engines.kernels.predict import penalty_of, predict_agent, unless_finite
 from ddol.engines.kernels.reading import begin_row, fetch, fetch_place, forget_rows, jumps, row_in
 from ddol.engines.kernels.update import absorb_agent, collects, finish, update_copy, update_shared
@@ -252,9 +256,20 @@ def _copies(worker, examples, lo, hi):
 # --- what Python calls ---------------------------------------------------------------------------
 
 
-@entry("int64(struct*, int64)")
-def _metrics(worker, out):
-    return write_metrics(unpacked(Worker, worker), out)
+@entry("int64(int64, struct*, struct*, struct*, int64, int64)")
+def _play(kernel, worker, examples, looks, before, rounds):
+    there, seen, lo = (address_of(worker, 0), address_of(examples, 0)), unpacked(Looks, looks), 0
+    for k in range(seen.n):
+        hi = integers(seen.rounds)[k] - before
+        if hi > rounds or hi < 0 or (hi == 0 and before > 0):
+            continue
+        status = call_int(kernel, (*there, lo, hi)) if hi > lo else 0
+        if status == 0:
+            status = look(unpacked(Worker, worker), seen, k)
+        if status != 0:
+            return status
+        lo = hi
+    return call_int(kernel, (*there, lo, rounds)) if lo < rounds else 0
 
 
 @entry("void(struct*, int64)")
@@ -280,17 +295,22 @@ def kernel_for(worker: Worker, parts: np.ndarray) -> Entry:
     return _shared_usual if usual else _shared
 
 
-def play(kernel: Entry, worker: bytes, examples: bytes, lo: int, hi: int) -> int:
-    """Play the rounds lo, …, hi − 1 of a block; 0, or the communicator's error."""
-    status = int(kernel(worker, examples, lo, hi))
+def play(
+    kernel: Entry, worker: bytes, examples: bytes, looks: Looks, before: int, rounds: int
+) -> int:
+    """Play the rounds of a block, and look at the run in between; 0, or the communicator's error.
+
+    The rounds of `looks` are counted from the block's first one, unless ``before`` rounds came before it.
+    """
+    status = int(_play(kernel.address, worker, examples, packed(looks), before, rounds))
     if status == WRONG_KERNEL:
         raise RuntimeError(f"the kernel {kernel.function.__name__} is not for this run")
     return status
 
 
-def read_metrics(worker: bytes, out: int) -> int:
-    """Write consensus distance and largest log-weight of an expert; 0, or the communicator's error."""
-    return int(_metrics(worker, out))
+def look_now(worker: bytes, looks: Looks) -> int:
+    """Look at a run that plays nothing; 0, or the communicator's error."""
+    return int(_play(0, worker, b"", packed(looks), 0, 0))
 
 
 def read_weights(worker: bytes, out: int) -> None:

@@ -306,10 +306,9 @@ class KernelWorker:
         What is seen when as many rounds are played as `after` says is kept in `snapshots`. At the address
         `scores`, if there is one, the scores of the rows are written.
         """
-        n = len(after)
-        self.snapshots = self._room(after) if n else self._no_room
+        self.snapshots = self._room(after) if len(after) else self._no_room
         if not len(predicted):  # somebody looks, whatever kind of rows there were
-            return max((self._look(self._any_worker(), place) for place in range(n)), default=0)
+            return kernels.look_now(self._any_worker(), self._looks())
         for lo, hi in self._pieces(len(predicted)):
             matrices = self.fixed_matrices or self._matrices(list(range(t + lo, t + hi)))
             seen, told = (
@@ -368,29 +367,18 @@ class KernelWorker:
         if rows.dense not in self._workers or matrices is not self.fixed_matrices:
             self._workers[rows.dense] = self._worker(rows.dense, matrices)
         kernel, worker = self._workers[rows.dense]
-        lo, least = 0, 0 if before else -1
-        for place, after in enumerate(self.snapshots.rounds.tolist()):
-            hi = after - before
-            if not least < hi <= len(predicted):
-                continue
-            status = kernels.play(kernel, worker, examples, lo, hi) if hi > lo else 0
-            status = status or self._look(worker, place)
-            if status != 0:
-                return status
-            lo = hi
-        if lo == len(predicted):
-            return 0
-        return kernels.play(kernel, worker, examples, lo, len(predicted))
+        return kernels.play(kernel, worker, examples, self._looks(), before, len(predicted))
 
-    def _look(self, worker: bytes, place: int) -> int:
-        """Write down counters and what is seen of the weights; 0, or the communicator's error."""
-        state = self.state
-        counters = self.snapshots.counters[place]
-        counters[:, 0], counters[:, 1] = state.mistakes, state.loss
-        counters[:, 2], counters[:, 3] = state.expected, state.examples
-        if not self._meets and not self.algorithm.update.experts:
-            return 0
-        return kernels.read_metrics(worker, self.snapshots.metrics[place].ctypes.data)
+    def _looks(self) -> kernels.Looks:
+        """Where what is seen is to be written."""
+        rounds, counters, metrics = self.snapshots
+        sees = self._meets or self.algorithm.update.experts
+        return kernels.Looks(
+            n=len(rounds),
+            rounds=rounds.ctypes.data,
+            counters=counters.ctypes.data,
+            metrics=metrics.ctypes.data if sees else 0,
+        )
 
     def _pieces(self, rounds: int) -> Iterator[tuple[int, int]]:
         """All rounds at once, but few at a time where each has a matrix of its own."""
