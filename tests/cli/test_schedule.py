@@ -66,6 +66,7 @@ BAD = {
     "`speed` must be positive": ("--speed", "0"),
     "no-such.npz": ("--replay", "no-such.npz"),
     "one example a turn, --batch is 2": ("--schedule", "async", "--batch", 2),
+    "gives every pass another order": ("--record", "run.npz", "--shuffle", "--passes", 2),
     "runs a schedule in real time": (
         "--schedule", "async", "--engine", "threads", "--checkpoint", "folder",
     ),

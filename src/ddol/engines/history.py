@@ -192,7 +192,9 @@ class RoundLog:
         self.tables.append(self.numbers.add(block.table[:, :, 0])[0])
 
     def fill(self, examples: np.ndarray, passes: int) -> None:
-        """All rounds of a run that nobody has seen whole: every agent sees its examples one after the other.
+        """All rounds of a run that nobody has seen whole, in place of those that were added.
+
+        Every agent sees its examples one after the other.
 
         Parameters
         ----------
@@ -203,6 +205,7 @@ class RoundLog:
         lengths = examples // passes
         seen = np.arange(int(lengths.max()))[:, None] < lengths
         table = np.where(seen, np.cumsum(seen).reshape(seen.shape) - 1, -1)
+        self.numbers = RowNumbers(self.algorithm.n_agents)
         self.tables = [self.numbers.add(table)[0] for _ in range(passes)]
 
     def events(self, passes: int, n_streams: int) -> Events:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ddol.streams.rows import Rows, concatenate
-from ddol.streams.stream import Position
+from ddol.streams.stream import Position, Stream
 from ddol.streams.wrapped import WrappedStream
 
 _PIECE_BYTES = 8 << 20
@@ -87,6 +87,21 @@ class ShuffledStream(WrappedStream):
 
     def _order(self, n: int, pass_number: int, window: int) -> np.ndarray:
         return np.random.default_rng([self.seed, pass_number, window]).permutation(n)
+
+
+def is_shuffled(stream: Stream) -> bool:
+    """Whether there is a shuffle in it, so that every pass has another order.
+
+    Examples
+    --------
+    >>> from ddol.streams.arrays import array_stream
+    >>> stream = array_stream([[1.0]], [1])
+    >>> is_shuffled(stream), is_shuffled(ShuffledStream(stream))
+    (False, True)
+    """
+    while isinstance(stream, WrappedStream) and not isinstance(stream, ShuffledStream):
+        stream = stream.stream
+    return isinstance(stream, ShuffledStream)
 
 
 def _joined(pieces: list[Rows]) -> Rows:
