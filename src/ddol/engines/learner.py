@@ -15,7 +15,7 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import KEPT, Changing
 from ddol.engines.ending import delivered, seen_now
-from ddol.engines.errors import EngineError, RankLostError
+from ddol.engines.errors import RankLostError
 from ddol.engines.faults import check_numbers
 from ddol.engines.feed import Feed, Past
 from ddol.engines.groups.processes import Processes
@@ -30,6 +30,7 @@ from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state, with_outputs
 from ddol.engines.workers.scoring import Scorer
 from ddol.engines.workers.worker import Snapshots
+from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows
 from ddol.streams.shuffle import is_shuffled
 from ddol.streams.stream import Position
@@ -141,9 +142,10 @@ class Learner:
         # A list says by itself how often a row is seen; it needs every row once.
         given = self.setup.schedule.is_given
         if self.setup.schedule.record and feed.passes > 1 and any(map(is_shuffled, feed.streams)):
-            raise EngineError(
+            raise DataError(
                 "a recording names rows by their number in the data, and a shuffle gives every pass "
-                "another order; record one pass (--passes 1), or shuffle the data beforehand and leave --shuffle out"
+                "another order; record one pass (--passes 1), or shuffle the data beforehand "
+                "and leave --shuffle out"
             )
         self.feed, self.position = replace(feed, passes=1) if given else feed, position
         if self.engine is None and feed.n_features:
