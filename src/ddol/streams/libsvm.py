@@ -16,7 +16,6 @@ from ddol.streams import libsvm_kernel as kernel
 from ddol.streams.errors import DataError
 from ddol.streams.files import read_once, size_of
 from ddol.streams.formats import ReadOptions
-from ddol.streams.libsvm_messages import describe_error
 from ddol.streams.lines import TextStream
 from ddol.streams.number_kernel import exact_number
 from ddol.streams.rows import Rows
@@ -30,6 +29,7 @@ _SAMPLE = 1 << 15
 _FEATURE = re.compile(rb"[^:=\x00-\x1f]+=[^\x00-\x1f]+|[^=\x00-\x1f]+:[-+.0-9eE]+")
 _WORD = re.compile(rb"(?!(?i:nan|inf|infinity)$)[A-Za-z_\x80-\xff][-\w\x80-\xff]*")
 _LABELLED = {None: kernel.PERHAPS, True: kernel.ALWAYS, False: kernel.NEVER}
+_NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -309,3 +309,53 @@ def looks_named(path: str) -> bool:
             words = words or not numbered or bool(features and _WORD.fullmatch(label))
         break
     return words
+
+
+def describe_error(text: NDArray[np.uint8], at: int, kind: int, base: int, limit: int) -> str:
+    """Say what was found at byte `at`, what was expected, and what to do."""
+    token = _word_at(text, at)
+    if any(not character.isprintable() for character in token):
+        return (
+            f"found binary data {token!r}, expected lines 'label index:value ...'; "
+            "check that the file is LIBSVM text and that its ending names its compression"
+        )
+    finite = _NOT_FINITE.match(token)
+    if kind in (kernel.BAD_LABEL, kernel.BAD_VALUE) and finite:
+        return f"found {token!r}, expected a finite number; remove or impute missing values"
+    if kind == kernel.BAD_LABEL:
+        advice = (
+            "name the file .csv, or use --format csv, if its columns are separated by commas"
+            if "," in token
+            else "begin every line with one label"
+        )
+        return f"found {token!r}, expected a number as label; {advice}"
+    if kind in (kernel.BAD_INDEX, kernel.NO_COLON):
+        return f"found {token!r}, expected index:value; correct the line, it may have been cut"
+    if kind == kernel.BAD_VALUE:
+        found = repr(token) if token else "nothing after ':'"
+        return f"found {found}, expected a number; correct the line, it may have been cut"
+    if kind == kernel.OVERFLOW:
+        return f"found {token!r}, expected a number below 1.8e308; scale the column"
+    return _describe_index(token.split(":")[0], kind, base, limit)
+
+
+def _describe_index(index: str, kind: int, base: int, limit: int) -> str:
+    if kind == kernel.BELOW_BASE:
+        return f"found index {index}, expected indices from {base}; use --zero-based"
+    if kind == kernel.NOT_ASCENDING:
+        return (
+            f"found index {index} at or below the one before it, expected ascending indices; "
+            "sort the line and join repeated features"
+        )
+    if limit < 1 << 31:
+        return (
+            f"found index {index}, expected at most {limit + base - 1} because there are "
+            f"{limit} columns; use the columns of the model, or hash them"
+        )
+    return f"found index {index}, expected at most 2**31; number the features from {base}, or hash"
+
+
+def _word_at(text: NDArray[np.uint8], at: int) -> str:
+    found = re.match(rb"[^ \t\r\n#]*", text[at : at + 60].tobytes())
+    token = found.group().decode("latin-1") if found else ""
+    return token if len(token) <= 40 else token[:40] + "…"

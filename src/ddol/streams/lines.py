@@ -15,7 +15,6 @@ from typing import Any, Literal, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ddol.streams.bad_lines import BadLines
 from ddol.streams.errors import DataError
 from ddol.streams.files import check_first_reading, describe_paths, read_once
 from ddol.streams.parallel import in_order
@@ -33,6 +32,26 @@ from ddol.streams.text import (
     progress_in,
     share_of_chunks,
 )
+
+
+@dataclass
+class BadLines:
+    """Lines that were skipped in the present pass: how many, and what the first said.
+
+    Parameters
+    ----------
+    most
+        Messages that are kept.
+    """
+
+    most: int = 5
+    count: int = 0
+    messages: list[str] = field(default_factory=list)
+
+    def add(self, count: int, messages: list[str]) -> None:
+        """Count bad lines and keep their messages while there is room."""
+        self.count += count
+        self.messages.extend(messages[: self.most - len(self.messages)])
 
 
 @dataclass(frozen=True, slots=True)
