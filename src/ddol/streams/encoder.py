@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ddol.streams.cells import FILL, checked_weights, is_finite, note, numbers_of, text_of
 from ddol.streams.encoding import NUMBER, TEXT, Encoding
 from ddol.streams.errors import DataError
 from ddol.streams.hashing import hash_rows
@@ -153,7 +154,7 @@ class Encoder:
             bad.setdefault(row, f"found {block.data[at]}, expected a finite number")
         if self.labelled:
             for what, numbers in (("label", block.y), ("weight", block.weight)):
-                _note(bad, ~np.isfinite(numbers), f"found no {what}, expected one")
+                note(bad, ~np.isfinite(numbers), f"found no {what}, expected one")
         if not bad:
             return block, where
         self._refuse(bad, where)
@@ -259,7 +260,7 @@ class Encoder:
         encoding = self.start
         bad: dict[int, str] = {}
         cells: dict[str, Any] = {}
-        whole = _is_finite(table.matrix)
+        whole = is_finite(table.matrix)
         for column in encoding.columns or ():
             given = table.columns[column.name]
             if whole and column.kind == NUMBER:
@@ -289,14 +290,14 @@ class Encoder:
 
     def _texts(self, name: str, cells: Any, bad: dict[int, str]) -> Text:
         if not isinstance(cells, Text):
-            cells = _text_of(cells)
+            cells = text_of(cells)
         if self.start.missing == "error" and len(cells) and cells.codes.min() < 0:
-            _note(bad, cells.codes < 0, f"column {name!r}: found a missing value, {_FILL}")
+            note(bad, cells.codes < 0, f"column {name!r}: found a missing value, {FILL}")
         return cells
 
     def _numbers(self, name: str, cells: Any, bad: dict[int, str]) -> Floats:
         if isinstance(cells, Text):
-            cells = _numbers_of(name, cells, bad)
+            cells = numbers_of(name, cells, bad)
         elif cells.dtype != np.float64:
             return np.asarray(cells, np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
@@ -304,14 +305,12 @@ class Encoder:
                 return cells
         infinite = np.isinf(cells)
         if infinite.any():
-            _note(
-                bad, infinite, f"column {name!r}: found an infinite number, expected a finite one"
-            )
+            note(bad, infinite, f"column {name!r}: found an infinite number, expected a finite one")
         missing = np.isnan(cells)
         if not missing.any():
             return cells
         if self.start.missing == "error":
-            _note(bad, missing, f"column {name!r}: found a missing value, {_FILL}")
+            note(bad, missing, f"column {name!r}: found a missing value, {FILL}")
             return cells
         return np.where(missing, self._mean(name), cells)
 
@@ -331,7 +330,7 @@ class Encoder:
         if not isinstance(label, Text) and label.dtype == np.bool_:
             label = label.astype(np.float64)
         y = self.start.answers(label, where)
-        _note(bad, np.isnan(y), "found a missing label, expected one; drop the row")
+        note(bad, np.isnan(y), "found a missing label, expected one; drop the row")
         return y
 
     def _weights(self, table: Table, bad: dict[int, str], where: Where) -> Floats:
@@ -340,7 +339,7 @@ class Encoder:
         cells = table.columns.get(self.start.weight)
         if cells is None:
             raise DataError(f"{where(0)}: {_lost(self.start.weight, table)}")
-        return _checked_weights(_numbers_of(self.start.weight, cells, bad), bad)
+        return checked_weights(numbers_of(self.start.weight, cells, bad), bad)
 
     def _turns(self, table: Table, bad: dict[int, str], where: Where) -> Floats:
         """Delays of the answers, where a column says them."""
@@ -350,10 +349,10 @@ class Encoder:
         cells = table.columns.get(name)
         if cells is None:
             raise DataError(f"{where(0)}: {_lost(name, table)}")
-        turns = _numbers_of(name, cells, bad)
+        turns = numbers_of(name, cells, bad)
         with np.errstate(invalid="ignore"):
             strange = ~((turns >= 0.0) & (turns == np.rint(turns)))
-        _note(bad, strange, f"column {name!r}: found no whole number of turns of at least 0")
+        note(bad, strange, f"column {name!r}: found no whole number of turns of at least 0")
         return turns
 
     def _keep(self, turns: Floats) -> None:
@@ -371,7 +370,7 @@ class Encoder:
             )
         bad: dict[int, str] = {}
         y = self._answers(_present(block), len(block), bad, where)
-        weight = _checked_weights(block.weight, bad) if self.labelled else _NO_WEIGHT
+        weight = checked_weights(block.weight, bad) if self.labelled else _NO_WEIGHT
         with np.errstate(invalid="ignore", over="ignore"):
             if not np.isfinite(block.data.sum()):
                 self._note_entries(block, bad)
@@ -406,17 +405,6 @@ class Encoder:
         if self.warn is not None and text not in self._told:
             self.warn(text)
         self._told.add(text)
-
-
-_FILL = "expected none; drop the row, or train with --missing zero or --missing mean"
-
-
-def _is_finite(matrix: Floats | None) -> bool:
-    """Whether one look shows that all numbers are finite; their sum may overflow where they are."""
-    if matrix is None:
-        return False
-    with np.errstate(invalid="ignore", over="ignore"):
-        return bool(np.isfinite(matrix.sum()))
 
 
 def _refuse_unlabelled(rows: Rows, where: Where) -> None:
@@ -457,40 +445,5 @@ def _row_of(indptr: NDArray[np.int64], entry: int) -> int:
     return int(np.searchsorted(indptr, entry, side="right")) - 1
 
 
-def _note(bad: dict[int, str], rows: NDArray[np.bool_], message: str) -> None:
-    for row in np.flatnonzero(rows).tolist():
-        bad.setdefault(row, message)
-
-
 def _present(block: Named) -> Any:
     return np.full(len(block), np.nan) if block.label is None else block.label
-
-
-def _text_of(cells: NDArray[Any]) -> Text:
-    """Numbers or truth values as text: whole numbers without a point."""
-    if cells.dtype == np.bool_:
-        return Text(cells.astype(np.int64), ("false", "true"))
-    values, codes = np.unique(cells, return_inverse=True)
-    missing = np.isnan(values)
-    texts = [str(int(v)) if v == np.rint(v) else repr(float(v)) for v in values[~missing]]
-    return Text(np.where(missing[codes], -1, codes), tuple(texts))
-
-
-def _numbers_of(name: str, cells: Any, bad: dict[int, str]) -> Floats:
-    """Text as the numbers that it says."""
-    if not isinstance(cells, Text):
-        return np.asarray(cells, np.float64)
-    numbers = np.full(len(cells.values) + 1, np.nan)
-    for place, value in enumerate(cells.values):
-        try:
-            numbers[place] = float(value)
-        except ValueError:
-            text = f"column {name!r}: found the text {value[:40]!r}, expected a number"
-            _note(bad, cells.codes == place, text)
-    return numbers[cells.codes]
-
-
-def _checked_weights(weight: Floats, bad: dict[int, str]) -> Floats:
-    weight = np.ascontiguousarray(weight)  # a column of a matrix is not: its address would mislead
-    _note(bad, ~(weight >= 0.0), "found a weight that is no number of at least 0")
-    return weight
