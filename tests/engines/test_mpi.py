@@ -29,7 +29,7 @@ from ddol.engines.mpi.rounds import Mpi
 from ddol.engines.run import encoded, run
 from ddol.engines.setup import Setup
 from ddol.engines.state import start_state
-from ddol.engines.workers.worker import split
+from ddol.engines.workers.partition import split
 from ddol.streams.arrays import array_stream
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.errors import DataError

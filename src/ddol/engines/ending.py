@@ -7,7 +7,7 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.local import Local
 from ddol.engines.registry import Engine, is_scheduled
-from ddol.engines.workers.worker import Snapshots
+from ddol.engines.workers.partition import Snapshots
 from ddol.streams.rows import Block, no_rows
 
 

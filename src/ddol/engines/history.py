@@ -13,7 +13,7 @@ from ddol.engines.events.row_pool import RowNumbers
 from ddol.engines.feed import Feed
 from ddol.engines.registry import Engine, is_scheduled
 from ddol.engines.state import numbers_sent
-from ddol.engines.workers.worker import Snapshots
+from ddol.engines.workers.partition import Snapshots
 from ddol.recording import Moment, Recorder, WeightHistory
 from ddol.schedules.events import PREDICT, Events
 from ddol.schedules.rounds import RoundPlan

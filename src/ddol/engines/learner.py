@@ -28,8 +28,8 @@ from ddol.engines.progress import Progress
 from ddol.engines.registry import Engine, engine_named, is_scheduled, open_engine
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state, with_outputs
+from ddol.engines.workers.partition import Snapshots
 from ddol.engines.workers.scoring import Scorer
-from ddol.engines.workers.worker import Snapshots
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows
 from ddol.streams.shuffle import is_shuffled

@@ -9,8 +9,9 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, grow
+from ddol.engines.workers.partition import Partition, Snapshots
 from ddol.engines.workers.shares import part_of
-from ddol.engines.workers.worker import KernelWorker, Partition, Snapshots
+from ddol.engines.workers.worker import KernelWorker
 from ddol.streams.rows import Block, Rows
 
 

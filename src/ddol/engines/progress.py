@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ddol.engines.workers.worker import Snapshots
+from ddol.engines.workers.partition import Snapshots
 from ddol.recording import Moment
 from ddol.streams.stream import Position
 

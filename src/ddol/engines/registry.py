@@ -14,7 +14,7 @@ from ddol.engines.kinds import ENGINES, EngineKind
 from ddol.engines.setup import Setup
 from ddol.engines.state import State
 from ddol.engines.state_checks import check_start
-from ddol.engines.workers.worker import Snapshots
+from ddol.engines.workers.partition import Snapshots
 from ddol.recording import Moment
 from ddol.schedules.events import Events
 from ddol.streams.rows import Block

@@ -15,7 +15,7 @@ from ddol.engines.learner import Learner
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, numbers_sent
 from ddol.engines.state_checks import check_start
-from ddol.engines.workers.worker import Snapshots
+from ddol.engines.workers.partition import Snapshots
 from ddol.recording import Moment
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import ANSWER, MIX, NONE, PREDICT, PROJECT, RECEIVE, SEND, Events

@@ -12,8 +12,9 @@ from ddol.communicate.talking import LOSS, partners_of, teaching_of
 from ddol.communicate.topologies import complete
 from ddol.engines.kernels.neighbours import Acquaintances
 from ddol.engines.state import start_state
+from ddol.engines.workers.partition import Partition
 from ddol.engines.workers.shares import each_its_own
-from ddol.engines.workers.worker import KernelWorker, Partition
+from ddol.engines.workers.worker import KernelWorker
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import ANSWER, GRADIENT, TEACH, Events
 from ddol.schedules.wiring import Wiring

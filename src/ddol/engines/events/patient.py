@@ -12,7 +12,7 @@ from ddol.engines.events.player import EventPlayer
 from ddol.engines.events.row_pool import RowPool
 from ddol.engines.events.scheduled import conditions_of
 from ddol.engines.state import State, numbers_sent, start_state
-from ddol.engines.workers.worker import Snapshots
+from ddol.engines.workers.partition import Snapshots
 from ddol.recording import Moment, WaitingPool
 from ddol.schedules.clock import Clock
 from ddol.schedules.events import Events

@@ -16,9 +16,11 @@ from ddol.engines.kernels.event_memory import EventMemory
 from ddol.engines.kernels.events import Playing
 from ddol.engines.kernels.shadow import Shadow
 from ddol.engines.state import State, grow, numbers_sent
+from ddol.engines.workers.inputs import rates_of
+from ddol.engines.workers.partition import Partition, Snapshots
 from ddol.engines.workers.shadow import ShadowLearner
 from ddol.engines.workers.shares import each_its_own, part_of
-from ddol.engines.workers.worker import KernelWorker, Partition, Snapshots, rates_of
+from ddol.engines.workers.worker import KernelWorker
 from ddol.recording import ShadowSums
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import GRADIENT, PREDICT, Events

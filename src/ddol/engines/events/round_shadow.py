@@ -9,8 +9,8 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.events import keeping
 from ddol.engines.state import State
+from ddol.engines.workers.partition import Snapshots
 from ddol.engines.workers.shadow import ShadowLearner, moment_of
-from ddol.engines.workers.worker import Snapshots
 from ddol.recording import Moment
 from ddol.schedules.keeping import Kept, below, under
 from ddol.streams.rows import Block

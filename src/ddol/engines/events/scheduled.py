@@ -15,8 +15,8 @@ from ddol.engines.local import Local
 from ddol.engines.registry import ScheduledEngine
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, numbers_sent
+from ddol.engines.workers.partition import Snapshots
 from ddol.engines.workers.shadow import ShadowLearner, moment_of
-from ddol.engines.workers.worker import Snapshots
 from ddol.recording import Moment, ShadowSums, next_point
 from ddol.schedules.clock import Clock, EventChunk
 from ddol.schedules.clock_keeping import give_back_to_clock, kept_of_clock

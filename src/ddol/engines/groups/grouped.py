@@ -19,8 +19,9 @@ from ddol.engines.kernels import COPIES
 from ddol.engines.local import check_block
 from ddol.engines.state import State, averages_together, grow, numbers_sent, sharing
 from ddol.engines.threads.atomics import Addresses
+from ddol.engines.workers.partition import Partition, Snapshots
 from ddol.engines.workers.shares import joined, merged, part_of
-from ddol.engines.workers.worker import KernelWorker, Partition, Snapshots
+from ddol.engines.workers.worker import KernelWorker
 from ddol.streams.rows import Block
 from ddol.update.rates import evaluate
 

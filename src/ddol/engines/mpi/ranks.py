@@ -23,7 +23,7 @@ from ddol.engines.mpi import messages
 from ddol.engines.mpi.calls import CALLS, MpiContext, load, open_context, unload
 from ddol.engines.mpi.pulse import Pulse, new_token
 from ddol.engines.threads.atomics import TOO_LONG
-from ddol.engines.workers.worker import split
+from ddol.engines.workers.partition import split
 from ddol.streams.errors import DataError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ddol.engines.errors import EngineError, RankLostError
 from ddol.engines.ray.cluster import Cluster, lost_errors
 from ddol.engines.ray.host import HostJob, actor_class
 from ddol.engines.ray.watch import Watch
-from ddol.engines.workers.worker import split
+from ddol.engines.workers.partition import split
 from ddol.version import __version__
 
 LOOK = 0.25

@@ -18,7 +18,7 @@ from ddol.engines.errors import RankLostError
 from ddol.engines.groups.grouped import Neighbours
 from ddol.engines.ray.mailbox import Mailbox, StaleError
 from ddol.engines.threads.atomics import ABORTED, DONE, Addresses
-from ddol.engines.workers.worker import split
+from ddol.engines.workers.partition import split
 
 _CALL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 

@@ -28,7 +28,7 @@ from ddol.engines.ray.crew import LOOK, ActorsLostError, Crew
 from ddol.engines.ray.host import HostJob, Status
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, sharing
-from ddol.engines.workers.worker import Snapshots
+from ddol.engines.workers.partition import Snapshots
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position
 

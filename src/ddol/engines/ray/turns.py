@@ -26,8 +26,9 @@ from ddol.engines.ray.own_turns import Letter, TurnsCopy, TurnsResult
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, is_beginning
 from ddol.engines.threads.turns import NOBODY_WAITS
+from ddol.engines.workers.partition import Partition, Snapshots
 from ddol.engines.workers.shares import each_its_own, joined, part_of
-from ddol.engines.workers.worker import KernelWorker, Partition, Snapshots
+from ddol.engines.workers.worker import KernelWorker
 from ddol.recording import Moment
 from ddol.schedules.events import ANSWER, Events
 from ddol.schedules.wiring import Wiring

@@ -19,15 +19,10 @@ from ddol.engines.local import check_block
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, grow, numbers_sent, sharing
 from ddol.engines.threads import atomics
+from ddol.engines.workers.inputs import scores_at, with_pending
+from ddol.engines.workers.partition import Partition, Snapshots, split
 from ddol.engines.workers.shares import joined, joined_counters, part_of
-from ddol.engines.workers.worker import (
-    KernelWorker,
-    Partition,
-    Snapshots,
-    scores_at,
-    split,
-    with_pending,
-)
+from ddol.engines.workers.worker import KernelWorker
 from ddol.engines.workers.workspace import most_reduced
 from ddol.streams.rows import Block
 

@@ -25,9 +25,11 @@ from ddol.engines.registry import ScheduledEngine
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, grow, numbers_sent
 from ddol.engines.threads.rounds import OthersFailedError, WorkerThreads, checked_workers
+from ddol.engines.workers.inputs import rates_of
+from ddol.engines.workers.partition import Partition, Snapshots, split
 from ddol.engines.workers.shadow import ShadowLearner, moment_of
 from ddol.engines.workers.shares import each_its_own, joined, joined_counters, part_of
-from ddol.engines.workers.worker import KernelWorker, Partition, Snapshots, rates_of, split
+from ddol.engines.workers.worker import KernelWorker
 from ddol.recording import Moment
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import MIX, PREDICT, Events

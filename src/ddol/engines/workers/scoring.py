@@ -10,7 +10,9 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.kernels import Examples, read_products
 from ddol.engines.state import start_state
-from ddol.engines.workers.worker import KernelWorker, Partition, addresses
+from ddol.engines.workers.inputs import addresses
+from ddol.engines.workers.partition import Partition
+from ddol.engines.workers.worker import KernelWorker
 from ddol.streams.rows import Rows
 
 

@@ -20,7 +20,7 @@ from ddol.engines.kernels.shadow_loops import (
     SIZE,
     WANTED,
 )
-from ddol.engines.workers.worker import addresses, rates_of
+from ddol.engines.workers.inputs import addresses, rates_of
 from ddol.recording import Moment, ShadowSums
 from ddol.streams.rows import Block, Rows
 from ddol.update import linear

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,63 +14,18 @@ from ddol.engines import kernels
 from ddol.engines.kernels import COPIES, Examples, Links, Memory, Rules, Shape, Worker
 from ddol.engines.kernels import layout as places
 from ddol.engines.state import State, averages_together, layout_of, loops_of, sharing
+from ddol.engines.workers.inputs import (
+    addresses,
+    factors_of,
+    neighbours_asked,
+    rates_of,
+    scores_at,
+    with_pending,
+)
+from ddol.engines.workers.partition import Matrices, Partition, Snapshots
 from ddol.engines.workers.workspace import Workspace
-from ddol.streams.rows import Block, Rows, concatenate
+from ddol.streams.rows import Block, Rows
 from ddol.update.losses import REGRESSION
-from ddol.update.rates import PerAgent, Power, Rate, evaluate
-
-
-class Partition(NamedTuple):
-    """The part of a run that one worker hosts."""
-
-    first: int
-    """First agent."""
-    agents: int
-    workers: int = 1
-    column: int = 0
-    """Column of the table at which the worker's agents begin."""
-    packed: np.ndarray | None = None
-    """Where agents' numbers are exchanged; None for memory of its own."""
-    own: int = 0
-    """Row of `packed` at which the worker's agents begin."""
-    places: np.ndarray | None = None
-    """Row of `packed` of every agent; None where they are in their order."""
-    reduce: int = 0
-    reduce_max: int = 0
-    exchange: int = 0
-    context: int = 0
-    """The communicator: its functions and their memory, by address."""
-
-
-class Matrices(NamedTuple):
-    """Rows of mixing matrices, in CSR form."""
-
-    starts: np.ndarray
-    columns: np.ndarray
-    weights: np.ndarray
-
-
-class Snapshots(NamedTuple):
-    """Rounds after which a run is looked at, and what is seen."""
-
-    rounds: np.ndarray
-    counters: np.ndarray
-    """(rounds, agents, 4): mistakes, loss, expected mistakes and examples."""
-    metrics: np.ndarray
-    """(rounds, 2): consensus distance of all agents, and the largest log-weight of an expert, which is
-    NaN where agents share none."""
-
-
-def split(n_agents: int, workers: int) -> list[tuple[int, int]]:
-    """First agent and number of agents of every worker: contiguous and as equal as can be.
-
-    Examples
-    --------
-    >>> split(5, 2)
-    [(0, 3), (3, 2)]
-    """
-    bounds = [(n_agents * w + workers - 1) // workers for w in range(workers + 1)]
-    return [(a, b - a) for a, b in pairwise(bounds)]
 
 
 class KernelWorker:
@@ -101,8 +54,8 @@ class KernelWorker:
         self.loss_parameters = np.array([*algorithm.loss.parameters, 0.0])
         asking = algorithm.asking
         self.asks = np.empty(0) if asking is None else asking.parameters(algorithm.update.penalty)
-        self.factors = _factors_of(algorithm, partition)
-        self.neighbours = _neighbours_of(algorithm)
+        self.factors = factors_of(algorithm, partition)
+        self.neighbours = neighbours_asked(algorithm)
         if len(self.neighbours) and partition.agents < algorithm.n_agents:
             raise ValueError(
                 f"`query` asks neighbours, which needs all {algorithm.n_agents} agents in one worker; this "
@@ -447,74 +400,3 @@ class KernelWorker:
 _MOST_PLACES, _LARGE = 64, 1 << 16  # large rows must not be kept in memory
 _NO_CHANCES = np.empty((0, 0, 0))
 _NO_ROUNDS = Examples(**dict.fromkeys(Examples._fields, 0))
-
-
-def _neighbours_of(algorithm: Algorithm) -> np.ndarray:
-    """Whom agents ask for answers: n + 1 places in the array, and the neighbours at these places."""
-    if algorithm.asking is None or not algorithm.asking.neighbours:
-        return np.empty(0, np.int64)
-    lists = [algorithm.graph.neighbours(i).tolist() for i in range(algorithm.n_agents)]
-    starts = np.cumsum([len(lists) + 1, *map(len, lists)])
-    return np.array([*starts, *(j for own in lists for j in own)], np.int64)
-
-
-def _factors_of(algorithm: Algorithm, partition: Partition) -> np.ndarray:
-    """By what the rates of a worker's agents are multiplied; none where all have the same."""
-    rate = algorithm.rate
-    if not isinstance(rate, PerAgent):
-        return np.empty(0)
-    if len(rate.factors) != algorithm.n_agents:
-        raise ValueError(
-            f"`rate` is given for {len(rate.factors)} agents, expected {algorithm.n_agents}"
-        )
-    return np.array(rate.factors[partition.first : partition.first + partition.agents])
-
-
-def rates_of(rate: Rate, t: int, rounds: int) -> tuple[np.ndarray, float, float]:
-    """A table of the rates of the rounds t, …, or none where the kernel takes scale/t^exponent."""
-    if isinstance(rate, PerAgent):
-        return rates_of(rate.rate, t, rounds)
-    if isinstance(rate, Power) and rate.exponent in (0.0, 0.5, 1.0):
-        return np.empty(0), float(rate.scale), float(rate.exponent)
-    return evaluate(rate, t, rounds), 0.0, 0.0
-
-
-def addresses(rows: Rows) -> dict[str, int]:
-    """Where the arrays of a block are; 0 for those that it does not have."""
-    return {
-        "x": rows.data.ctypes.data,
-        "features": rows.indices.ctypes.data,
-        "indptr": 0 if rows.dense else rows.indptr.ctypes.data,
-        "y": rows.y.ctypes.data,
-        "weight": rows.weight.ctypes.data if len(rows.weight) else 0,
-    }
-
-
-def scores_at(block: Block, rows: Rows) -> int:
-    """Address of the scores of rows, of which the last are the block's; 0 where nobody wants them."""
-    if block.scores is None:
-        return 0
-    outputs = block.scores.shape[1]
-    return int(block.scores.ctypes.data) - 8 * outputs * (len(rows) - len(block.rows))
-
-
-def with_pending(state: State, block: Block) -> tuple[Rows, np.ndarray, np.ndarray, Block | None]:
-    """Rows, the tables of predictions and of answers, and what is under way after the block.
-
-    Without a delay both tables are the block's. With a delay of k rounds, the answers of a round are
-    those of the predictions k rounds before.
-    """
-    if state.pending is None:
-        return block.rows, block.table, block.table, None
-    late, rows = state.pending, block.rows
-    if len(late.rows):
-        rows, offset = concatenate([late.rows, block.rows]), len(late.rows)
-    else:
-        offset = 0
-    predicted = np.where(block.table >= 0, block.table + offset, -1)
-    all_tables = np.concatenate([late.table, predicted])
-    learned = all_tables[: len(predicted)]
-    rest = all_tables[len(predicted) :]
-    needed = np.unique(rest[rest >= 0])
-    renumbered = np.where(rest >= 0, np.searchsorted(needed, rest), -1)
-    return rows, predicted, learned, Block(rows.take(needed), renumbered)

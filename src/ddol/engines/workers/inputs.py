@@ -1,0 +1,82 @@
+"""What a kernel reads, as arrays and addresses: rows, rates, late answers, whom agents ask."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.engines.state import State
+from ddol.engines.workers.partition import Partition
+from ddol.streams.rows import Block, Rows, concatenate
+from ddol.update.rates import PerAgent, Power, Rate, evaluate
+
+
+def neighbours_asked(algorithm: Algorithm) -> np.ndarray:
+    """Whom agents ask for answers: n + 1 places in the array, and the neighbours at these places."""
+    if algorithm.asking is None or not algorithm.asking.neighbours:
+        return np.empty(0, np.int64)
+    lists = [algorithm.graph.neighbours(i).tolist() for i in range(algorithm.n_agents)]
+    starts = np.cumsum([len(lists) + 1, *map(len, lists)])
+    return np.array([*starts, *(j for own in lists for j in own)], np.int64)
+
+
+def factors_of(algorithm: Algorithm, partition: Partition) -> np.ndarray:
+    """By what the rates of a worker's agents are multiplied; none where all have the same."""
+    rate = algorithm.rate
+    if not isinstance(rate, PerAgent):
+        return np.empty(0)
+    if len(rate.factors) != algorithm.n_agents:
+        raise ValueError(
+            f"`rate` is given for {len(rate.factors)} agents, expected {algorithm.n_agents}"
+        )
+    return np.array(rate.factors[partition.first : partition.first + partition.agents])
+
+
+def rates_of(rate: Rate, t: int, rounds: int) -> tuple[np.ndarray, float, float]:
+    """A table of the rates of the rounds t, …, or none where the kernel takes scale/t^exponent."""
+    if isinstance(rate, PerAgent):
+        return rates_of(rate.rate, t, rounds)
+    if isinstance(rate, Power) and rate.exponent in (0.0, 0.5, 1.0):
+        return np.empty(0), float(rate.scale), float(rate.exponent)
+    return evaluate(rate, t, rounds), 0.0, 0.0
+
+
+def addresses(rows: Rows) -> dict[str, int]:
+    """Where the arrays of a block are; 0 for those that it does not have."""
+    return {
+        "x": rows.data.ctypes.data,
+        "features": rows.indices.ctypes.data,
+        "indptr": 0 if rows.dense else rows.indptr.ctypes.data,
+        "y": rows.y.ctypes.data,
+        "weight": rows.weight.ctypes.data if len(rows.weight) else 0,
+    }
+
+
+def scores_at(block: Block, rows: Rows) -> int:
+    """Address of the scores of rows, of which the last are the block's; 0 where nobody wants them."""
+    if block.scores is None:
+        return 0
+    outputs = block.scores.shape[1]
+    return int(block.scores.ctypes.data) - 8 * outputs * (len(rows) - len(block.rows))
+
+
+def with_pending(state: State, block: Block) -> tuple[Rows, np.ndarray, np.ndarray, Block | None]:
+    """Rows, the tables of predictions and of answers, and what is under way after the block.
+
+    Without a delay both tables are the block's. With a delay of k rounds, the answers of a round are
+    those of the predictions k rounds before.
+    """
+    if state.pending is None:
+        return block.rows, block.table, block.table, None
+    late, rows = state.pending, block.rows
+    if len(late.rows):
+        rows, offset = concatenate([late.rows, block.rows]), len(late.rows)
+    else:
+        offset = 0
+    predicted = np.where(block.table >= 0, block.table + offset, -1)
+    all_tables = np.concatenate([late.table, predicted])
+    learned = all_tables[: len(predicted)]
+    rest = all_tables[len(predicted) :]
+    needed = np.unique(rest[rest >= 0])
+    renumbered = np.where(rest >= 0, np.searchsorted(needed, rest), -1)
+    return rows, predicted, learned, Block(rows.take(needed), renumbered)
