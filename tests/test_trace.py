@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import ddol
+from ddol.measure.regret import regret
 from ddol.storage import read_arrays, write_arrays
 from ddol.streams.errors import DataError
 from ddol.update.losses import Loss
@@ -36,6 +37,15 @@ def test_it_is_the_same_after_a_file_and_after_a_pickle(algorithm, network, tmp_
         assert again.curves.loss.tolist() == trace.curves.loss.tolist()
         assert again.bound_curves().keys() == trace.bound_curves().keys()
         assert again.algorithm.on(3).n_agents == 3
+
+
+@pytest.mark.parametrize("schedule", ["rounds", "async"])
+def test_a_recording_is_kept_with_its_trace(schedule, tmp_path):
+    trace = ddol.run(ddol.dogd(), (X, Y), ddol.ring(4), schedule=schedule, record=True)
+    trace.save(tmp_path / "run.trace")
+    again = ddol.Trace.load(tmp_path / "run.trace")
+    played = ddol.run(ddol.dogd(), (X, Y), ddol.ring(4), replay=again.events)
+    assert np.array_equal(played.weights, trace.weights)
 
 
 def own_value(z, y, p):
@@ -94,6 +104,19 @@ def test_plots_share_their_axes():
         four.plot(what="colour")
     with pytest.raises(ValueError, match="no theorem on mistakes holds for dogd"):
         ddol.run(ddol.dogd(), (X, Y), 2).plot(what="bound")
+
+
+def test_regret_is_drawn_beside_its_bound():
+    trace = ddol.run(ddol.dogd(), (X, Y), 2)
+    axes = trace.plot(what="regret", data=(X, Y), against="examples")
+    assert len(axes.lines) == 2
+    found = regret(trace, (X, Y))
+    assert axes.lines[0].get_ydata()[-1] == pytest.approx(found.social)
+    with pytest.raises(ValueError, match="need the data of the run"):
+        trace.plot(what="regret")
+    late = ddol.run(ddol.dogd(), (X, Y), 2, schedule="async")
+    with pytest.raises(ValueError, match="known at its end only"):
+        late.plot(what="regret", data=(X, Y))
 
 
 @pytest.mark.parametrize("engine", ["local", "threads"])

@@ -21,7 +21,9 @@ FORMAT = 2
 """Version of the layout; a reader refuses files of another one."""
 
 _HEADER, _CHECKSUM = "ddol", "checksum"
-_KINDS = {"<f8": "F64", "<i8": "I64", "<u4": "U32", "|u1": "U8"}
+_KINDS = {
+    "<f8": "F64", "<i8": "I64", "<i4": "I32", "<u4": "U32", "|i1": "I8", "|u1": "U8", "|b1": "BOOL",
+}  # fmt: skip
 
 
 def on_disk(path: str | Path) -> Path | None:

@@ -256,7 +256,13 @@ class Trace:
         lines.append(f"{self.nonzero_weights} of {self.weights[0].size} weights are not zero")
         return "\n".join(lines)
 
-    def plot(self, ax: Any = None, what: str = "mistakes", against: str | None = None) -> Any:
+    def plot(
+        self,
+        ax: Any = None,
+        what: str = "mistakes",
+        against: str | None = None,
+        data: Any = None,
+    ) -> Any:
         """Draw a curve (extra ``plot``); returns the axes.
 
         Parameters
@@ -265,11 +271,13 @@ class Trace:
         what : str
             "mistakes" (error rate so far), "loss" (mean loss so far), "consensus", "traffic" (bytes),
             "edges" (messages of each), "bound" (mistakes beside the theorem that covers the run),
-            "certificate", "drift" (of agents) or "weights" (over time).
+            "certificate", "drift" (of agents), "weights" (over time) or "regret" (beside its bound).
         against : "examples" seen by all agents, or "rounds", optional
             By default as the chart has it.
+        data : (X, y), one stream, or one for each agent, optional
+            Those of the run: regret is against the best weights for them.
         """
-        return _measure("curves").plot(self, ax, what, against)
+        return _measure("curves").plot(self, ax, what, against, data)
 
 
 def _measure(module: str) -> Any:

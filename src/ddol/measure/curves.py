@@ -213,6 +213,7 @@ CHARTS: dict[str, Callable[[Trace], Chart]] = {
     "drift": drift_chart,
     "weights": weights_chart,
 }
+_REGRET = "regret"
 _EXAMPLES = "examples seen by all agents"
 
 
@@ -227,7 +228,7 @@ def chart_of(trace: Trace, what: str) -> Chart:
     'mean objective so far'
     """
     if what not in CHARTS:
-        raise ValueError(f"`what` is {what!r}; use one of {', '.join(CHARTS)}")
+        raise ValueError(f"`what` is {what!r}; use one of {', '.join([*CHARTS, _REGRET])}")
     return CHARTS[what](trace)
 
 
@@ -261,9 +262,10 @@ def bytes_in_words(count: float) -> str:
     return f"{count:,.3g} TB"
 
 
-def plot(trace: Trace, axes: Any, what: str, against: str | None = None) -> Any:
+def plot(trace: Trace, axes: Any, what: str, against: str | None, data: Any) -> Any:
     """A chart of a run on matplotlib's axes; see `Trace.plot`."""
-    chart, curves = chart_of(trace, what), trace.curves
+    chart = _regret_chart_of(trace, data) if what == _REGRET else chart_of(trace, what)
+    curves = trace.curves
     places = {"examples": (_EXAMPLES, curves.examples), "rounds": ("rounds", curves.rounds)}
     if against is not None:
         if against not in places:
@@ -277,6 +279,19 @@ def plot(trace: Trace, axes: Any, what: str, against: str | None = None) -> Any:
     agents = "1 agent" if trace.agents == 1 else f"{trace.agents} agents, {trace.topology}"
     name = None if len(chart.lines) > 1 else f"{trace.name}, {agents}"
     return draw_on(chart, new_axes() if axes is None else axes, name)
+
+
+def _regret_chart_of(trace: Trace, data: Any) -> Chart:
+    from ddol.measure.regret import regret
+
+    if data is None:
+        raise ValueError(
+            "regret is against the best weights in hindsight, which need the data of the run: data=(X, y)"
+        )
+    found = regret(trace, data)
+    if len(found.social_curve) < 2:
+        raise ValueError(f"the regret of this run is known at its end only, {found.social:.6g}")
+    return regret_chart(found)
 
 
 def to_frame(trace: Trace, library: str) -> Any:
