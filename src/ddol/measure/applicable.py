@@ -130,7 +130,7 @@ def check_bounds(trace: Trace) -> dict[str, Any]:
 def _patient_bound(trace: Trace) -> dict[str, Any]:
     """The bound of one agent with a pool of copies, one for each answer under way."""
     pool, update = trace.moments[-1].patience, trace.algorithm.update
-    alone = trace.agents == 1 and isinstance(update, Majority) and not update.randomized
+    alone = trace.agents == 1 and update.family == Majority.family and not update.randomized
     if pool is None or not alone:
         return {}
     value = dwm_i(pool.best_expert, trace.weights.shape[-1], pool.copies, update.alpha)

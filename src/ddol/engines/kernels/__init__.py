@@ -21,14 +21,14 @@ from ddol.engines.kernels.layout import (
     SLOTS,
     Examples,
     Links,
-    Looks,
     Memory,
     Rules,
     Scratch,
     Shape,
+    SnapshotPlaces,
     Worker,
 )
-from ddol.engines.kernels.rounds import kernel_for, look_now, play, read_weights
+from ddol.engines.kernels.rounds import kernel_for, play, read_weights, snapshot_now
 from ddol.engines.kernels.scoring import read_products, read_scores
 
 __all__ = [
@@ -42,16 +42,16 @@ __all__ = [
     "SLOTS",
     "Examples",
     "Links",
-    "Looks",
     "Memory",
     "Rules",
     "Scratch",
     "Shape",
+    "SnapshotPlaces",
     "Worker",
     "kernel_for",
-    "look_now",
     "play",
     "read_products",
     "read_scores",
     "read_weights",
+    "snapshot_now",
 ]

@@ -228,7 +228,7 @@ class Examples(NamedTuple):
     """float64 (rows, outputs): scores with which rows are predicted; 0 where nobody wants them."""
 
 
-class Looks(NamedTuple):
+class SnapshotPlaces(NamedTuple):
     """When a run is looked at, and where to write what is seen. Arrays are given by address."""
 
     n: int

@@ -98,15 +98,15 @@ def _measure_distance(worker, out):
 
 
 @inner
-def look(worker, looks, k):
+def take_snapshot(worker, places, k):
     """Write down counters, and what is seen of the weights; 0, or the communicator's error."""
     memory, agents = worker.memory, worker.shape.agents
     for a in range(agents):
-        seen = floats(looks.counters + 32 * (k * agents + a))
+        seen = floats(places.counters + 32 * (k * agents + a))
         seen[0], seen[1] = np.float64(integers(memory.mistakes)[a]), floats(memory.loss)[a]
         seen[2], seen[3] = floats(memory.expected)[a], np.float64(integers(memory.examples)[a])
-    if looks.metrics == 0:
+    if places.metrics == 0:
         return 0
-    out = looks.metrics + 16 * k
+    out = places.metrics + 16 * k
     floats(out)[1] = _best_log_weight(worker)
     return _measure_distance(worker, out)

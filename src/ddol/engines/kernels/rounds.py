@@ -38,7 +38,7 @@ from ddol.engines.kernels.layout import (
     VALUE,
     WEIGHTS_ALL,
     Examples,
-    Looks,
+    SnapshotPlaces,
     Worker,
     batch_size,
     part,
@@ -47,7 +47,7 @@ from ddol.engines.kernels.layout import (
     squares_at,
     vector_at,
 )
-from ddol.engines.kernels.metrics import look
+from ddol.engines.kernels.metrics import take_snapshot
 from ddol.engines.kernels.predict import penalty_of, predict_agent, unless_finite
 from ddol.engines.kernels.reading import begin_row, fetch, fetch_place, forget_rows, jumps, row_in
 from ddol.engines.kernels.update import absorb_agent, collects, finish, update_copy, update_shared
@@ -257,15 +257,19 @@ def _copies(worker, examples, lo, hi):
 
 
 @entry("int64(int64, struct*, struct*, struct*, int64, int64)")
-def _play(kernel, worker, examples, looks, before, rounds):
-    there, seen, lo = (address_of(worker, 0), address_of(examples, 0)), unpacked(Looks, looks), 0
+def _play(kernel, worker, examples, places, before, rounds):
+    there, seen, lo = (
+        (address_of(worker, 0), address_of(examples, 0)),
+        unpacked(SnapshotPlaces, places),
+        0,
+    )
     for k in range(seen.n):
         hi = integers(seen.rounds)[k] - before
         if hi > rounds or hi < 0 or (hi == 0 and before > 0):
             continue
         status = call_int(kernel, (*there, lo, hi)) if hi > lo else 0
         if status == 0:
-            status = look(unpacked(Worker, worker), seen, k)
+            status = take_snapshot(unpacked(Worker, worker), seen, k)
         if status != 0:
             return status
         lo = hi
@@ -296,21 +300,21 @@ def kernel_for(worker: Worker, parts: np.ndarray) -> Entry:
 
 
 def play(
-    kernel: Entry, worker: bytes, examples: bytes, looks: Looks, before: int, rounds: int
+    kernel: Entry, worker: bytes, examples: bytes, places: SnapshotPlaces, before: int, rounds: int
 ) -> int:
     """Play the rounds of a block, and look at the run in between; 0, or the communicator's error.
 
-    The rounds of `looks` are counted from the block's first one, unless ``before`` rounds came before it.
+    Rounds of snapshots are counted from the block's first one, unless ``before`` rounds came before it.
     """
-    status = int(_play(kernel.address, worker, examples, packed(looks), before, rounds))
+    status = int(_play(kernel.address, worker, examples, packed(places), before, rounds))
     if status == WRONG_KERNEL:
         raise RuntimeError(f"the kernel {kernel.function.__name__} is not for this run")
     return status
 
 
-def look_now(worker: bytes, looks: Looks) -> int:
+def snapshot_now(worker: bytes, places: SnapshotPlaces) -> int:
     """Look at a run that plays nothing; 0, or the communicator's error."""
-    return int(_play(0, worker, b"", packed(looks), 0, 0))
+    return int(_play(0, worker, b"", packed(places), 0, 0))
 
 
 def read_weights(worker: bytes, out: int) -> None:

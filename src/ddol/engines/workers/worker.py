@@ -261,7 +261,7 @@ class KernelWorker:
         """
         self.snapshots = self._room(after) if len(after) else self._no_room
         if not len(predicted):  # somebody looks, whatever kind of rows there were
-            return kernels.look_now(self._any_worker(), self._looks())
+            return kernels.snapshot_now(self._any_worker(), self._snapshot_places())
         for lo, hi in self._pieces(len(predicted)):
             matrices = self.fixed_matrices or self._matrices(list(range(t + lo, t + hi)))
             seen, told = (
@@ -320,13 +320,15 @@ class KernelWorker:
         if rows.dense not in self._workers or matrices is not self.fixed_matrices:
             self._workers[rows.dense] = self._worker(rows.dense, matrices)
         kernel, worker = self._workers[rows.dense]
-        return kernels.play(kernel, worker, examples, self._looks(), before, len(predicted))
+        return kernels.play(
+            kernel, worker, examples, self._snapshot_places(), before, len(predicted)
+        )
 
-    def _looks(self) -> kernels.Looks:
+    def _snapshot_places(self) -> kernels.SnapshotPlaces:
         """Where what is seen is to be written."""
         rounds, counters, metrics = self.snapshots
         sees = self._meets or self.algorithm.update.experts
-        return kernels.Looks(
+        return kernels.SnapshotPlaces(
             n=len(rounds),
             rounds=rounds.ctypes.data,
             counters=counters.ctypes.data,
