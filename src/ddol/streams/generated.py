@@ -18,7 +18,7 @@ _BLOCK = 1024
 
 @dataclass(frozen=True)
 class GeneratedStream:
-    """Examples ``(x, y)`` or ``(x, y, weight)``, as they come.
+    """Examples ``(x, y)`` or ``(x, y, weight)``, or arrays of several, as they come.
 
     Parameters
     ----------
@@ -35,6 +35,9 @@ class GeneratedStream:
     >>> stream = GeneratedStream(lambda: (([k, 1.0], k % 2) for k in range(5)), block=2)
     >>> [(rows.y.tolist(), position) for rows, position in stream.read(position=2)]
     [([0.0, 1.0], 4), ([0.0], 5)]
+    >>> arrays = iter([(np.eye(2), np.array([1, 0])), (np.eye(2)[:1], np.array([1]))])
+    >>> [rows.y.tolist() for rows, _ in GeneratedStream(arrays).read()]
+    [[1.0, 0.0, 1.0]]
     """
 
     source: Iterator[tuple] | Callable[[], Iterable[tuple]]
@@ -54,7 +57,7 @@ class GeneratedStream:
         """Yield blocks of examples, from a position on."""
         done = position or 0
         if callable(self.source):
-            examples = iter(self.source())
+            examples = _one_by_one(self.source())
             for _ in islice(examples, done):
                 pass
         elif position or pass_number:
@@ -62,7 +65,7 @@ class GeneratedStream:
                 f"{self.name}: an iterator can be read once only; give the function that makes it"
             )
         else:
-            examples = self.source
+            examples = _one_by_one(self.source)
         while taken := list(islice(examples, self.block)):
             rows = self._rows(taken, done)
             done += len(rows)
@@ -96,6 +99,18 @@ class GeneratedStream:
     def locate(self, position: Position | None, row: int) -> str:
         """Name and number of the example."""
         return f"{self.name}: example {(position or 0) + row}"
+
+
+def _one_by_one(source: Iterable[tuple]) -> Iterator[tuple]:
+    """Examples, of arrays of several one after the other."""
+    for example in source:
+        if isinstance(example, tuple) and len(example) > 1 and np.ndim(example[1]) == 1:
+            lengths = [len(part) for part in example]
+            if len(set(lengths)) > 1:
+                raise DataError(f"found arrays of {lengths} examples, expected as many in each")
+            yield from zip(*example, strict=True)
+        else:
+            yield example
 
 
 def _shown(example: Any) -> str:
