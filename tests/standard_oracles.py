@@ -7,11 +7,17 @@ from collections.abc import Callable
 import numpy as np
 
 
+def is_sampled(t: int) -> bool:
+    """Whether statistics are taken in round t, or averaged in exchange t."""
+    return t <= 256 or t * (np.sqrt(5.0) - 1.0) / 2.0 % 1.0 < 1 / 8
+
+
 class Statistics:
     """What one agent knows of its features."""
 
     def __init__(self, n_features: int) -> None:
-        self.seen = self.look = self.reach = 0.0
+        self.seen = self.sampled = self.look = self.reach = 0.0
+        self.samples = True
         self.filled, self.sum, self.squares = np.zeros((3, n_features))
         self.reference, self.centre, self.next = np.zeros((3, n_features))
         self.inverse = np.full(n_features, 1e300)
@@ -20,6 +26,9 @@ class Statistics:
     def observe(self, x: np.ndarray) -> None:
         apart = np.where(x != 0.0, np.clip(x - self.reference, -self.limit, self.limit), 0.0)
         self.seen += 1.0
+        if not self.samples:
+            return
+        self.sampled += 1.0
         self.filled = self.filled + (x != 0.0)
         self.sum = self.sum + apart
         self.squares = self.squares + apart**2
@@ -27,19 +36,21 @@ class Statistics:
     def place(self, x: np.ndarray) -> np.ndarray:
         return np.clip((x - self.centre) * self.inverse, -self.reach, self.reach)
 
-    def shared(self) -> np.ndarray:
-        return np.stack([self.filled, self.sum + self.filled * self.reference, self.squares])
+    def statistics(self) -> list[np.ndarray]:
+        total = self.sum + self.filled * self.reference
+        return [np.stack([self.filled, total, self.squares]), np.array(self.sampled)]
 
-    def adopt(self, rows: np.ndarray) -> None:
-        self.filled, total, self.squares = rows
+    def adopt(self, averaged: list[np.ndarray]) -> None:
+        (self.filled, total, self.squares), self.sampled = averaged
         self.sum = total - self.filled * self.reference
 
-    def finish(self) -> None:
+    def finish(self, t: int) -> None:
+        self.samples = is_sampled(t + 1)
         self.retake((self.filled >= self.next) & (self.filled > 0.0))
         self.reach = min(4.0, np.sqrt(self.seen))
-        if self.seen >= self.look:
-            self.look = (1.0625 - 1e-8) * self.seen
-            self.retake((self.centre != 0.0) & (self.filled < (0.5 - 1e-8) * self.seen))
+        if self.sampled >= self.look:
+            self.look = (1.0625 - 1e-8) * self.sampled
+            self.retake((self.centre != 0.0) & (self.filled < (0.5 - 1e-8) * self.sampled))
 
     def retake(self, due: np.ndarray) -> None:
         for d in np.flatnonzero(due):
@@ -49,7 +60,7 @@ class Statistics:
                 self.squares[d] = rest if rest > 1e-13 * shift * self.sum[d] else 0.0
             self.reference[d] += shift
             self.sum[d], self.next[d] = 0.0, (1.0625 - 1e-8) * self.filled[d]
-            share, mean = self.filled[d] / self.seen, self.reference[d]
+            share, mean = self.filled[d] / self.sampled, self.reference[d]
             within = self.squares[d] / self.filled[d]
             variance = within + mean**2 * (1.0 - share)
             varies = variance > 1e-28 * mean**2
@@ -66,7 +77,7 @@ class AdaptiveAgent(Statistics):
     def __init__(self, n_features: int, n_agents: int) -> None:
         super().__init__(n_features)
         self.u, self.power, self.root = np.zeros((3, n_features + 1))
-        self.steps = self.norms = 0.0
+        self.steps = self.norms = self.unit = 0.0
         self.gain, self.most = n_agents**0.25, 2.0 * n_agents
 
     def score(self, x: np.ndarray) -> float:
@@ -81,21 +92,27 @@ class AdaptiveAgent(Statistics):
         move = np.divide(slope * z, self.root, out=np.zeros_like(z), where=self.root > 0.0)
         self.steps += 1.0
         self.norms += z @ z
-        stride = self.gain * np.sqrt(self.steps / self.norms)
+        unit = np.sqrt(self.steps / self.norms) if self.samples else self.unit
+        stride = self.gain * unit
         changes, rms = abs(stride * move @ z), self.root[-1] / np.sqrt(self.steps)
         self.u = self.u - stride * move * min(1.0, self.most * abs(slope) / rms / changes)
+
+    def finish(self, t: int) -> None:
+        if self.samples:
+            self.unit = np.sqrt(self.steps / self.norms) if self.steps else 0.0
+        super().finish(t)
 
     def message(self) -> list[np.ndarray]:
         sums = np.array([self.seen, self.steps, self.norms])
         fresh = np.divide(self.power, self.root, out=np.zeros_like(self.u), where=self.root > 0.0)
-        return [self.root * self.u, self.root, fresh, self.shared(), sums]
+        root = (self.root + fresh) / 2.0
+        return [root * self.u, root, sums]
 
     def receive(self, averaged: list[np.ndarray]) -> None:
-        dual, self.root, fresh, statistics, sums = averaged
+        dual, self.root, sums = averaged
         self.seen, self.steps, self.norms = sums
-        self.power = fresh * self.root
+        self.power = self.root**2
         self.u = np.divide(dual, self.root, out=np.zeros_like(dual), where=self.root > 0.0)
-        self.adopt(statistics)
 
 
 class CoinAgent(Statistics):
@@ -135,12 +152,11 @@ class CoinAgent(Statistics):
     def message(self) -> list[np.ndarray]:
         coins = np.stack([self.theta, self.sizes, self.reward])
         sums = np.array([self.seen, self.steps, self.norms, self.slopes])
-        return [coins, self.shared(), sums]
+        return [coins, sums]
 
     def receive(self, averaged: list[np.ndarray]) -> None:
-        coins, statistics, (self.seen, self.steps, self.norms, self.slopes) = averaged
+        coins, (self.seen, self.steps, self.norms, self.slopes) = averaged
         self.theta, self.sizes, self.reward = coins
-        self.adopt(statistics)
 
 
 class NewtonAgent(Statistics):
@@ -170,13 +186,12 @@ class NewtonAgent(Statistics):
 
     def message(self) -> list[np.ndarray]:
         own = np.array([self.own, self.own * self.intercept, self.seen, self.steps, self.slopes])
-        return [self.matrix, self.matrix @ self.u, self.shared(), own]
+        return [self.matrix, self.matrix @ self.u, own]
 
     def receive(self, averaged: list[np.ndarray]) -> None:
-        self.matrix, dual, statistics, scalars = averaged
+        self.matrix, dual, scalars = averaged
         self.own, own_dual, self.seen, self.steps, self.slopes = scalars
         self.u, self.intercept = np.linalg.solve(self.matrix, dual), own_dual / self.own
-        self.adopt(statistics)
 
 
 AGENTS = {"adaptive": AdaptiveAgent, "coin": CoinAgent, "newton": NewtonAgent}
@@ -207,11 +222,19 @@ def play(
         if (t + 1) % period == 0 and n > 1:
             if period > 1:
                 for agent in agents:
-                    agent.finish()
-            sent = [agent.message() for agent in agents]
-            for agent, row in zip(agents, matrix, strict=True):
-                parts = [np.array(part) for part in zip(*sent, strict=True)]
-                agent.receive([np.tensordot(row, part, 1) for part in parts])
+                    agent.finish(t + 1)
+            averaged = mixed(matrix, [agent.message() for agent in agents])
+            statistics = mixed(matrix, [agent.statistics() for agent in agents])
+            for agent, own, shared in zip(agents, averaged, statistics, strict=True):
+                agent.receive(own)
+                if is_sampled((t + 1) // period):
+                    agent.adopt(shared)
         for agent in agents:
-            agent.finish()
+            agent.finish(t + 1)
     return scores
+
+
+def mixed(matrix: np.ndarray, sent: list[list[np.ndarray]]) -> list[list[np.ndarray]]:
+    """What every agent receives: the parts of all messages, averaged by its row of the matrix."""
+    parts = [np.array(part) for part in zip(*sent, strict=True)]
+    return [[np.tensordot(row, part, 1) for part in parts] for row in matrix]

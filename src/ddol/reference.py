@@ -25,6 +25,7 @@ from ddol.update.asking import (
 )
 from ddol.update.contract import LINEAR, LOG, Interpreted, Vector
 from ddol.update.rates import agent_rate, evaluate
+from ddol.update.sampling import samples
 
 Example = tuple[np.ndarray, np.ndarray]
 """One agent's examples of a round: rows (n, D), n ≤ batch, and their answers (n,)."""
@@ -265,6 +266,7 @@ def _finish(loops: Interpreted, states: list[list[Vector]], t: int, rates: list[
 def _average(algorithm: Algorithm, loops: Interpreted, states: list[list[Vector]], t: int) -> None:
     """Every agent adopts the weighted average over its neighbourhood: Σ_j A_ij · message_j."""
     mixing, modes = algorithm.mixing.at(t), loops.layout.modes
+    statistics = not loops.layout.sampled or samples(t // algorithm.period)
     for k in range(len(states[0])):
         sent = [loops.to_message(own[k]) for own in states]
         rows, scalars = (np.array(part) for part in zip(*sent, strict=True))
@@ -276,7 +278,7 @@ def _average(algorithm: Algorithm, loops: Interpreted, states: list[list[Vector]
                 one = slice(place - rows.shape[1], place - rows.shape[1] + 1)
                 scalars[:, one] = kind(mixing, scalars[:, one])
         for i, own in enumerate(states):
-            loops.from_message(own[k], rows[i], scalars[i])
+            loops.from_message(own[k], rows[i], scalars[i], statistics)
 
 
 def _count(

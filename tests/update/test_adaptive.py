@@ -83,10 +83,10 @@ def hinge_slope(z, y):
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.name)
 @pytest.mark.parametrize("places", PLACES, ids=str)
 def test_engines_follow_the_rule_as_it_is_written(name, network, places):
-    """Features that are dense, half dense, sparse, constant, far from 0."""
-    rng = np.random.default_rng(1)
-    filled = rng.random((300, 5)) < [1.0, 0.9, 0.55, 0.3, 0.05]
-    X = rng.standard_normal((300, 5)) * filled + [300.0, 0.0, 0.0, 0.0, 0.0]
+    """Features that are dense, half dense, sparse, constant, far from 0; rounds that are not sampled."""
+    rng, n = np.random.default_rng(1), 300 * network.n_agents
+    filled = rng.random((n, 5)) < [1.0, 0.9, 0.55, 0.3, 0.05]
+    X = rng.standard_normal((n, 5)) * filled + [300.0, 0.0, 0.0, 0.0, 0.0]
     y = np.where(X @ [1.0, -1.0, 2.0, 1.0, 3.0] > 300.0, 1.0, -1.0)
     algorithm = FREE[name].on(network, **places)
     agents = [standard_oracles.AGENTS[name](5, network.n_agents) for _ in range(network.n_agents)]
@@ -96,6 +96,16 @@ def test_engines_follow_the_rule_as_it_is_written(name, network, places):
         trace = ddol.run(FREE[name], (rows, y), network, **places)
         assert trace.mistakes.sum() == np.sum((scores >= 0) != (y > 0))
         assert trace.loss.sum() == pytest.approx(np.maximum(0.0, 1.0 - y * scores).sum(), rel=1e-9)
+
+
+def test_rounds_without_statistics_are_the_same_in_threads_and_smaller_in_bytes():
+    X, y = blobs(1_200)
+    alone, together = (
+        ddol.run(ddol.adaptive(), (X, y), ddol.ring(4), engine="threads", workers=k) for k in (1, 2)
+    )
+    assert (together.weights == alone.weights).all()
+    sampled = sum(standard_oracles.is_sampled(t) for t in range(1, 301))
+    assert alone.bytes_sent == 8 * 8 * (300 * (2 * 5 + 10) + sampled * (3 * 5 + 1))
 
 
 @pytest.mark.parametrize("name", FREE)
@@ -245,7 +255,7 @@ def test_a_delay_costs_and_is_made_up_for(algorithm):
     X, y = blobs(6_000)
     at_once, late = (ddol.run(algorithm, (X, y), delay=k) for k in (0, 10))
     assert at_once.mistakes.sum() <= late.mistakes.sum() + 20
-    assert late.error < at_once.error + 0.01
+    assert late.error < at_once.error + 0.012
 
 
 def test_adaptive_forgets_a_long_delay():

@@ -12,7 +12,7 @@ from ddol.communicate.mixing import Changing, Mixing
 from ddol.engines.events.row_pool import RowNumbers
 from ddol.engines.feed import Feed
 from ddol.engines.registry import Engine, is_scheduled
-from ddol.engines.state import numbers_sent
+from ddol.engines.state import numbers_seldom_sent, numbers_sent
 from ddol.engines.workers.partition import Snapshots
 from ddol.recording import Moment, Recorder, WeightHistory
 from ddol.schedules.events import PREDICT, Events
@@ -20,6 +20,7 @@ from ddol.schedules.rounds import RoundPlan
 from ddol.schedules.schedule import Schedule
 from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block
+from ddol.update.sampling import count_sampled, samples
 
 if TYPE_CHECKING:
     from ddol.engines.events.round_shadow import RoundShadow
@@ -85,8 +86,10 @@ class History:
             messages, sent, lost = engine.sent()
             return messages + questions, sent + shown, lost
         messages = self.traffic.messages(rounds)
-        sent = messages * numbers_sent(algorithm, state.n_features) * 8
-        return messages + questions, sent + shown, 0
+        sent = messages * numbers_sent(algorithm, state.n_features)
+        silent = messages - self.traffic.with_statistics(rounds)
+        sent -= silent * numbers_seldom_sent(algorithm, state.n_features)
+        return messages + questions, 8 * sent + shown, 0
 
     def events(self, engine: Engine, feed: Feed) -> Events | None:
         """What happened, if it was recorded."""
@@ -146,27 +149,39 @@ class Traffic:
     --------
     >>> from ddol.communicate.mixing import metropolis
     >>> from ddol.communicate.topologies import ring
-    >>> Traffic(metropolis(ring(8)), period=2).messages(10)
-    80
+    >>> traffic = Traffic(metropolis(ring(8)), period=2)
+    >>> traffic.messages(10), traffic.with_statistics(2 * 256 + 80)
+    (80, 4176)
     """
 
     def __init__(self, mixing: Mixing | Changing, period: int = 1) -> None:
         self.mixing, self.period = mixing, period
         self._counted = 0
-        self._messages = 0
+        self._messages = self._sampled = 0
 
     def messages(self, rounds: int) -> int:
         """Messages that all agents have sent in the first rounds."""
-        mixing, period = self.mixing, self.period
-        if not isinstance(mixing, Changing):
-            return mixing.n_messages * (rounds // period)
-        if rounds < self._counted:  # somebody went back
-            self._counted = self._messages = 0
-        for t in range(self._counted + 1, rounds + 1):
-            if t % period == 0:
-                self._messages += mixing.at(t).n_messages
-        self._counted = rounds
+        if not isinstance(self.mixing, Changing):
+            return self.mixing.n_messages * (rounds // self.period)
+        self._count(self.mixing, rounds)
         return self._messages
+
+    def with_statistics(self, rounds: int) -> int:
+        """Messages among them of sampled exchanges."""
+        if not isinstance(self.mixing, Changing):
+            return self.mixing.n_messages * count_sampled(rounds // self.period)
+        self._count(self.mixing, rounds)
+        return self._sampled
+
+    def _count(self, mixing: Changing, rounds: int) -> None:
+        if rounds < self._counted:  # somebody went back
+            self._counted = self._messages = self._sampled = 0
+        for t in range(self._counted + 1, rounds + 1):
+            if t % self.period == 0:
+                sent = mixing.at(t).n_messages
+                self._messages += sent
+                self._sampled += sent * samples(t // self.period)
+        self._counted = rounds
 
 
 class RoundLog:

@@ -176,6 +176,13 @@ def numbers_sent(algorithm: Algorithm, n_features: int) -> int:
     return n_states(algorithm) * (len(layout.message_rows) * n_features + scalars)
 
 
+def numbers_seldom_sent(algorithm: Algorithm, n_features: int) -> int:
+    """Numbers among them that are left out where an exchange is not sampled."""
+    layout = layout_of(algorithm, n_features)
+    rows, scalars = layout.statistics if layout.sampled else (0, 0)
+    return n_states(algorithm) * (rows * n_features + scalars)
+
+
 def start_state(algorithm: Algorithm, n_features: int, seed: int = 0) -> State:
     """State before round 1.
 

@@ -28,6 +28,7 @@ from ddol.schedules.events import (
 from ddol.schedules.saying import Message, coded, pieces_moved
 from ddol.update.contract import LINEAR, LOG, Interpreted, Vector
 from ddol.update.rates import agent_rate, evaluate
+from ddol.update.sampling import samples
 
 
 @dataclass
@@ -168,7 +169,9 @@ class EventReference:
             mine = [self._loops.to_message(vector) for vector in own]
             heard, weights = self._neighbours(i, peer)
             messages = [mine if j == i else self._newest(i, j, mine) for j in heard]
-            self._take(own, [self._averaged(messages, k, weights) for k in range(len(own))])
+            averaged = [self._averaged(messages, k, weights) for k in range(len(own))]
+            exchange = int(self.turns[i]) // self.algorithm.period
+            self._take(own, averaged, not self._loops.layout.sampled or samples(exchange))
         self._project(i, own)
 
     def _neighbours(self, i: int, peer: int) -> tuple[list[int], np.ndarray]:
@@ -196,9 +199,9 @@ class EventReference:
                 scalars[0, place - n_rows] = mixed[0]
         return rows[0], scalars[0]
 
-    def _take(self, own: list[Vector], message: Message) -> None:
+    def _take(self, own: list[Vector], message: Message, statistics: bool = True) -> None:
         for vector, (rows, scalars) in zip(own, message, strict=True):
-            self._loops.from_message(vector, rows.copy(), scalars.copy())
+            self._loops.from_message(vector, rows.copy(), scalars.copy(), statistics)
 
 
 def _average(numbers: np.ndarray, weights: np.ndarray, mode: int) -> np.ndarray:

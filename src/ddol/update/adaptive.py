@@ -6,7 +6,7 @@ u_d ← u_d − η·N^¼·√(steps/Σ‖x̃‖²)·g_d/√P_d: one step changes
 Neighbours average the duals √P·u and the √P with the same matrix and divide, which is the paper's
 argmin for this ψ. The mean over N agents is less noisy than one gradient, whence N^¼; it was found by
 trial. √P is taken anew when P has grown by a sixteenth, so that hardly a step waits for a root and a
-quotient; beside √P neighbours average P/√P, what the next is to be taken from.
+quotient, and, by one step of Heron's, ½(√P + P/√P), in every message.
 
 No step may change the score of its own example by more than 2·N·|ℓ′|/rms(ℓ′): on rows with many rare
 features one answer would otherwise decide for all of them.
@@ -32,14 +32,15 @@ from ddol.update.standardising import Standardising, standardising_loops
 U, ROOT, RATE, GROWN, MOVE = range(at.OWN, at.OWN + 5)
 STEPS, NORMS, DUAL0, ROOT0 = range(answers.OWN_SUMS, answers.OWN_SUMS + 4)
 """Examples learned from, their Σ‖x̃‖², and the intercept: √P·u and √P."""
-FACTOR, SHRUNK = at.NOTES, at.NOTES + 1
-"""All weights are this times what is kept: L2 shrinking costs one multiplication. And 1/FACTOR."""
+FACTOR, SHRUNK, UNIT = range(at.NOTES, at.NOTES + 3)
+"""All weights are this times what is kept: L2 shrinking costs one multiplication. And 1/FACTOR. And
+√(steps/Σ‖x̃‖²) as it was when statistics were taken last: no step waits for a root and a quotient."""
 GAIN, MOST, L1, L2 = range(answers.OWN_PARAMETERS, answers.OWN_PARAMETERS + 4)
 
 TINY = 1e-100
 """√P before any gradient: 0/√P is 0 without a branch."""
-_DUALS, _ROOTS, _GROWN, _SUMS = range(3, 7)
-"""Rows of messages, and of what agents collect for a shared copy, behind the statistics."""
+_DUALS, _ROOTS, _SUMS = range(3, 6)
+"""Rows of what agents collect for a shared copy, behind the statistics."""
 
 
 @inner(inlined=True)
@@ -59,11 +60,11 @@ def score(w, s, p, x, index, n, D, which):
 
 
 @inner(inlined=True)
-def _stride(p, eta, g, steps, norms, root, move):
-    """How far to go along g̃/√P, whose own score moves by `move`."""
-    stride = eta * p[GAIN] * _unit(steps, norms)
-    most = p[MOST] * abs(g) * math.sqrt(steps) / root
-    return stride if stride * move <= most else most / move
+def _stride(s, p, eta, g, steps, norms, pull):
+    """How far to go along g̃/√P, which moves its own score by `pull` over the intercept's √P."""
+    unit = s[UNIT] if s[at.SAMPLES] == 0.0 else _unit(steps, norms)
+    stride, most = eta * p[GAIN] * unit, p[MOST] * abs(g) * math.sqrt(steps)
+    return stride if stride * pull <= most else most / pull
 
 
 @inner
@@ -132,9 +133,9 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
     root = math.sqrt(s[ROOT0] * s[ROOT0] + g * g)
     s[STEPS] += 1.0
     s[NORMS] += 1.0 + norm
-    stride = _stride(p, eta, g, s[STEPS], s[NORMS], root, abs(lead * turn + g / root))
+    stride = _stride(s, p, eta, g, s[STEPS], s[NORMS], abs(lead * turn * root + g))
     s[ROOT0] = root
-    s[DUAL0] = root * (intercept - stride * g / root)
+    s[DUAL0] = root * intercept - stride * g
     u, move, along = row(w, U, D), row(w, MOVE, D), stride * lead * s[SHRUNK]
     for j in range(n):
         u[column(index, j)] -= along * move[j]
@@ -150,18 +151,26 @@ def notice(w, s, p, delta, maxima, x, index, n, D, y, weight):
 
 
 @inner(inlined=True)
+def _heron(root, grown):
+    """√P of a message."""
+    return 0.5 * root * (1.0 + grown)
+
+
+@inner(inlined=True)
 def _collect(w, delta, d, D, z, squared, weight):
-    """What an agent's gradient adds to √P·u, √P and P/√P of one feature, but for the step; its x̃²/√P."""
-    root, rate, before = w[ROOT * D + d], w[RATE * D + d], w[GROWN * D + d]
-    grown = before + squared * (z * rate) * (z * rate)
+    """What an agent's gradient adds to √P·u and √P of one feature, but for the step; its x̃²/√P.
+
+    The step it takes along x̃/√P reaches √P·u with the √P of its message: their quotient times x̃ is noted.
+    """
+    root, rate = w[ROOT * D + d], w[RATE * D + d]
+    grown = 1.0 + squared * (z * rate) * (z * rate)
+    taken, sent = root, _heron(root, grown)
     if grown >= at.GROWTH:
         taken = root * math.sqrt(grown)
-        delta[_ROOTS * D + d] += weight * (taken - root)
-        delta[_DUALS * D + d] += weight * (taken - root) * w[U * D + d]
-        delta[_GROWN * D + d] += weight * (taken - root * before)
-        return z * z / taken
-    delta[_GROWN * D + d] += weight * root * (grown - before)
-    return z * z * rate
+        rate, sent = 1.0 / taken, taken
+    delta[_ROOTS * D + d] += weight * (sent - root)
+    delta[_DUALS * D + d] += weight * (sent - root) * w[U * D + d]
+    return z * rate, z * rate * sent
 
 
 def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
@@ -172,17 +181,19 @@ def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     norm, turn, move = 1.0, 0.0, row(w, MOVE, D)
     for j in range(n):
         d = column(index, j)
-        move[j] = at.standardised(w, s, d, D, x[j])
-        norm += move[j] * move[j]
-        turn += _collect(w, delta, d, D, move[j], lead * lead, weight)
+        z = at.standardised(w, s, d, D, x[j])
+        along, move[j] = _collect(w, delta, d, D, z, lead * lead, weight)
+        norm += z * z
+        turn += z * along
     for k in range(absent):
         d = int(w[at.ABSENT * D + k])
-        move[n + k] = at.standardised(w, s, d, D, 0.0)
-        norm += move[n + k] * move[n + k]
-        turn += _collect(w, delta, d, D, move[n + k], lead * lead, weight)
+        z = at.standardised(w, s, d, D, 0.0)
+        along, move[n + k] = _collect(w, delta, d, D, z, lead * lead, weight)
+        norm += z * z
+        turn += z * along
     root = math.sqrt(s[ROOT0] * s[ROOT0] + g * g)
-    moved = abs(lead * turn + g / root)
-    stride = _stride(p, eta, g, s[STEPS] + 1.0, s[NORMS] + norm, root, moved)
+    pull = abs(lead * turn * root + g)
+    stride = _stride(s, p, eta, g, s[STEPS] + 1.0, s[NORMS] + norm, pull)
     sums = _SUMS * D
     delta[sums + STEPS] += weight
     delta[sums + NORMS] += weight * norm
@@ -197,19 +208,16 @@ def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
 
 @inner(inlined=True)
 def _adopt(w, delta, d, D):
-    """Add what was collected to √P·u, √P and P/√P of one feature."""
+    """Add what was collected to √P·u and √P of one feature."""
     root = w[ROOT * D + d]
     dual = root * w[U * D + d] + delta[_DUALS * D + d]
-    grown = root * w[GROWN * D + d] + delta[_GROWN * D + d]
     root += delta[_ROOTS * D + d]
     rate = 1.0 / root
     w[ROOT * D + d] = root
     w[RATE * D + d] = rate
-    w[GROWN * D + d] = rate * grown
     w[U * D + d] = rate * dual
     delta[_DUALS * D + d] = 0.0
     delta[_ROOTS * D + d] = 0.0
-    delta[_GROWN * D + d] = 0.0
 
 
 def commit(w, s, p, delta, maxima, index, n, D, eta):
@@ -225,28 +233,26 @@ def commit(w, s, p, delta, maxima, index, n, D, eta):
 
 
 def to_message(w, s, p, index, n, D, out):
-    at.to_message(w, s, index, n, D, out)
     u, root, grown = row(w, U, D), row(w, ROOT, D), row(w, GROWN, D)
-    duals, roots, powers = row(out, _DUALS, n), row(out, _ROOTS, n), row(out, _GROWN, n)
+    duals, roots = row(out, 0, n), row(out, 1, n)
     factor, share = s[FACTOR], 1.0 / math.sqrt(s[at.WEIGHT])
     for j in range(n):
         d = column(index, j)
-        roots[j] = share * root[d]
-        duals[j] = factor * share * root[d] * u[d]
-        powers[j] = share * root[d] * grown[d]
+        sent = share * _heron(root[d], grown[d])
+        roots[j] = sent
+        duals[j] = factor * sent * u[d]
 
 
 def from_message(w, s, p, index, n, D, averaged):
     u, root, rate, grown = row(w, U, D), row(w, ROOT, D), row(w, RATE, D), row(w, GROWN, D)
-    duals, roots = row(averaged, _DUALS, n), row(averaged, _ROOTS, n)
-    powers, weight, shrunk = row(averaged, _GROWN, n), math.sqrt(s[at.WEIGHT]), s[SHRUNK]
+    duals, roots = row(averaged, 0, n), row(averaged, 1, n)
+    weight, shrunk = math.sqrt(s[at.WEIGHT]), s[SHRUNK]
     for j in range(n):
         d = column(index, j)
         root[d] = weight * roots[j]
         rate[d] = 1.0 / root[d]
         u[d] = weight * shrunk * duals[j] * rate[d]
-        grown[d] = weight * powers[j] * rate[d]
-    at.from_message(w, s, index, n, D, averaged)
+        grown[d] = 1.0
 
 
 @inner
@@ -261,7 +267,9 @@ def _penalise(w, s, p, D, passed):
 
 
 def finish(w, s, p, D, t, eta):
-    at.take_anew(w, s, D)
+    if s[at.SAMPLES] != 0.0:
+        s[UNIT] = _unit(s[STEPS], s[NORMS])
+    at.take_anew(w, s, p, D, t)
     if p[L1] + p[L2] > 0.0:
         _penalise(w, s, p, D, eta * p[GAIN] * _unit(s[STEPS], s[NORMS]) / math.sqrt(t))
     if p[answers.KEEP] == 1.0:
@@ -369,7 +377,7 @@ class Adaptive(Standardising):
             Field("grown", LOCAL, 1.0),  # P/root²
             Field("move", LOCAL),  # along which a step goes
         )
-        return self.standardised_layout(own, (LINEAR,) * 3, _SUMS)
+        return self.standardised_layout(own, (LINEAR,) * 2, _SUMS)
 
     @property
     def own_loops(self) -> Loops:

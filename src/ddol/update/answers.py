@@ -10,7 +10,7 @@ import math
 from ddol.compiled import inner
 
 # Scalars of `ddol.update.coordinates`: sums that neighbours average.
-SEEN, HEARD, ANSWERS, VARIATION, OWN_SUMS = range(5)
+SAMPLED, SEEN, HEARD, ANSWERS, VARIATION, OWN_SUMS = range(6)
 # Its parameters.
 KEEP, REGRESSION, OWN_PARAMETERS = range(3)
 

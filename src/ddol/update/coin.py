@@ -183,21 +183,19 @@ def commit(w, s, p, delta, maxima, index, n, D, eta):
 
 
 def to_message(w, s, p, index, n, D, out):
-    at.to_message(w, s, index, n, D, out)
     for k in range(3):
         for j in range(n):
-            out[(3 + k) * n + j] = w[(THETA + k) * D + column(index, j)]
+            out[k * n + j] = w[(THETA + k) * D + column(index, j)]
 
 
 def from_message(w, s, p, index, n, D, averaged):
     for k in range(3):
         for j in range(n):
-            w[(THETA + k) * D + column(index, j)] = averaged[(3 + k) * n + j]
-    at.from_message(w, s, index, n, D, averaged)
+            w[(THETA + k) * D + column(index, j)] = averaged[k * n + j]
 
 
 def finish(w, s, p, D, t, eta):
-    at.take_anew(w, s, D)
+    at.take_anew(w, s, p, D, t)
 
 
 def weights(w, s, p, index, n, D, out):

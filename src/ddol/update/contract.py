@@ -43,11 +43,14 @@ CALLS = {
     "commit": ("void", "delta, maxima, index, n, D, eta"),
     "to_message": ("void", "index, n, D, out"),
     "from_message": ("void", "index, n, D, averaged"),
+    "to_statistics": ("void", "index, n, D, out"),
+    "from_statistics": ("void", "index, n, D, averaged"),
     "weights": ("void", "index, n, D, out"),
     "squares": ("double", "D"),
 }
 """What each loop returns, and takes behind ``w, s, p``; the kernel knows the parts by this order."""
-WHOLE = ("commit", "to_message", "from_message", "weights")
+MESSAGES = {"to_message", "from_message", "to_statistics", "from_statistics"}
+WHOLE = tuple(name for name in CALLS if name in MESSAGES | {"commit", "weights"})
 """Loops over some features that are called for all of them too."""
 
 
@@ -72,6 +75,7 @@ class Loops:
     commit        ``(w, s, p, delta, maxima, index, n, D, eta)``      apply and clear what was collected
     to_message    ``(w, s, p, index, n, D, out)``                     what neighbours average
     from_message  ``(w, s, p, index, n, D, averaged)``                its inverse
+    to_statistics, from_statistics                                    the same for the layout's statistics
     weights       ``(w, s, p, index, n, D, out)``                     the primal weights
     squares       ``(w, s, p, D) -> float``                           ‖w‖², if O(1)
     ============  ==================================================  =================================
@@ -95,6 +99,8 @@ class Loops:
     commit: Callable | None = None
     to_message: Callable | None = None
     from_message: Callable | None = None
+    to_statistics: Callable | None = None
+    from_statistics: Callable | None = None
     weights: Callable | None = None
     squares: Callable | None = None
     additive: bool = False
@@ -176,7 +182,9 @@ class Layout:
         A message needs all features at once.
     statistics : (rows, scalars)
         The first rows of a message, and scalars, that count examples: they change slowly, and
-        may be sent apart from the others.
+        may be sent apart from the others, as the loops of their own write them.
+    sampled : bool
+        Statistics are taken of sampled rounds alone, and averaged in them: see `ddol.update.sampling`.
 
     Examples
     --------
@@ -192,6 +200,7 @@ class Layout:
     maxima: int = 0
     whole: bool = False
     statistics: tuple[int, int] = (0, 0)
+    sampled: bool = False
 
     def __post_init__(self) -> None:
         for name in ("rows", "scalars"):
@@ -386,16 +395,23 @@ class Interpreted:
 
     def to_message(self, vector: Vector) -> tuple[np.ndarray, np.ndarray]:
         """Rows and scalars that neighbours average."""
-        rows = np.empty((len(self.layout.message_rows), self.D))
-        self._call("to_message", vector, 0, self.D, self.D, rows.reshape(-1))
+        rows, first = np.empty((len(self.layout.message_rows), self.D)), self.layout.statistics[0]
+        self._call("to_statistics", vector, 0, self.D, self.D, rows[:first].reshape(-1))
+        self._call("to_message", vector, 0, self.D, self.D, rows[first:].reshape(-1))
         scalars = self.layout.linear_scalars + self.layout.largest_scalars
         return rows, vector.scalars[:scalars].copy()
 
-    def from_message(self, vector: Vector, rows: np.ndarray, scalars: np.ndarray) -> None:
-        """Adopt what was averaged."""
-        vector.scalars[: len(scalars)] = scalars
-        averaged = np.ascontiguousarray(rows).reshape(-1)
-        self._call("from_message", vector, 0, self.D, self.D, averaged)
+    def from_message(
+        self, vector: Vector, rows: np.ndarray, scalars: np.ndarray, statistics: bool = True
+    ) -> None:
+        """Adopt what was averaged, statistics too or not."""
+        first, counts = self.layout.statistics
+        known = 0 if statistics else counts
+        vector.scalars[known : len(scalars)] = scalars[known:]
+        averaged = np.ascontiguousarray(rows)
+        self._call("from_message", vector, 0, self.D, self.D, averaged[first:].reshape(-1))
+        if statistics:
+            self._call("from_statistics", vector, 0, self.D, self.D, averaged[:first].reshape(-1))
 
     def weights(self, vector: Vector) -> np.ndarray:
         """Primal weights."""

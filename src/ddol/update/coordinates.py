@@ -36,6 +36,7 @@ from ddol.update.answers import (
     KEEP,
     OWN_SUMS,
     REGRESSION,
+    SAMPLED,
     SEEN,
     VARIATION,
     VARIES,
@@ -44,6 +45,7 @@ from ddol.update.answers import (
     variation,
 )
 from ddol.update.contract import LINEAR, LOCAL, Field
+from ddol.update.sampling import samples
 
 UNKNOWN = 1e300
 """1/scale of a feature before its first value, which is then as far away as values can be."""
@@ -69,8 +71,9 @@ ROWS = (
 )
 
 # Scalars: sums that are averaged, six of the update itself among them, then notes.
-N_CENTRED, STALE, N_DUE, WEIGHT, TIME, LOOK, REACH, CLOCK, NOTES = range(10, 19)
+N_CENTRED, STALE, N_DUE, WEIGHT, TIME, LOOK, REACH, SAMPLES, CLOCK, NOTES = range(11, 21)
 SCALARS = (
+    Field("sampled"),  # examples that statistics are of
     Field("seen"),  # examples
     Field("heard"),  # answers
     Field("answers"),  # their sum
@@ -83,13 +86,14 @@ SCALARS = (
     Field("time", LOCAL),
     Field("look", LOCAL),  # number of examples at which centred features are looked through
     Field("reach", LOCAL),  # |x̃| at most
+    Field("samples", LOCAL, 1.0),  # whether statistics are taken of this round's examples
     Field("clock", LOCAL),  # penalty so far
-    *(Field(f"note {k}", LOCAL, 1.0) for k in range(2)),  # of the update itself
+    *(Field(f"note {k}", LOCAL, 1.0) for k in range(3)),  # of the update itself
 )
 STATISTICS = (LINEAR,) * 3
 """The first rows of a message, and of what is collected: filled, sum, squares."""
-COUNTED = (len(STATISTICS), OWN_SUMS)
-"""Rows and scalars of a message that count examples and answers."""
+COUNTED = (len(STATISTICS), 1)
+"""Rows and scalars of a message that are statistics of the features."""
 
 CLIP = 4.0
 GROWTH, DENSE = 1.0625 - 1e-8, 0.5 - 1e-8
@@ -178,6 +182,10 @@ def observe(w, s, p, x, index, n, D):
     total, squares = row(w, SUM, D), row(w, SQUARES, D)
     reference, limit = row(w, REFERENCE, D), row(w, LIMIT, D)
     weight, reached = s[WEIGHT], 0
+    s[SEEN] += 1.0
+    if s[SAMPLES] == 0.0:
+        return
+    s[SAMPLED] += 1.0
     for j in range(n):
         d = column(index, j)
         counted = weight if x[j] != 0.0 else 0.0
@@ -186,7 +194,6 @@ def observe(w, s, p, x, index, n, D):
         total[d] += counted * apart
         squares[d] += counted * apart * apart
         reached += filled[d] >= due[d]
-    s[SEEN] += 1.0
     if reached > 0:
         list_due(w, s, index, n, D)
 
@@ -210,13 +217,15 @@ def notice(w, s, p, delta, x, index, n, D, y, weight, sums):
     """Collect what an example and its answer add, in the first three rows and the scalars from `sums` on."""
     reference, limit = row(w, REFERENCE, D), row(w, LIMIT, D)
     filled, total, squares = row(delta, 0, D), row(delta, 1, D), row(delta, 2, D)
-    for j in range(n):
-        d = column(index, j)
-        counted = weight * s[WEIGHT] if x[j] != 0.0 else 0.0
-        apart = clipped(x[j] - reference[d], limit[d])
-        filled[d] += counted
-        total[d] += counted * apart
-        squares[d] += counted * apart * apart
+    if s[SAMPLES] != 0.0:
+        for j in range(n):
+            d = column(index, j)
+            counted = weight * s[WEIGHT] if x[j] != 0.0 else 0.0
+            apart = clipped(x[j] - reference[d], limit[d])
+            filled[d] += counted
+            total[d] += counted * apart
+            squares[d] += counted * apart * apart
+        delta[sums + SAMPLED] += weight
     delta[sums + SEEN] += weight
     if p[REGRESSION] != 0.0:
         delta[sums + HEARD] += weight
@@ -227,6 +236,8 @@ def notice(w, s, p, delta, x, index, n, D, y, weight, sums):
 @inner
 def commit(w, s, delta, index, n, D):
     """Add what was collected."""
+    if s[SAMPLES] == 0.0:
+        return
     reached = 0
     for j in range(n):
         d = column(index, j)
@@ -257,7 +268,7 @@ def retake(w, s, d, D):
     w[REFERENCE * D + d] += shift
     w[SUM * D + d] = 0.0
     w[NEXT * D + d] = GROWTH * filled
-    share, mean = filled / (s[SEEN] * s[WEIGHT]), w[REFERENCE * D + d]
+    share, mean = filled / (s[SAMPLED] * s[WEIGHT]), w[REFERENCE * D + d]
     share = share if share < _ALL else 1.0
     within = w[SQUARES * D + d] / filled
     variance = within + mean * mean * (1.0 - share)
@@ -305,24 +316,38 @@ def _list_anew(w, s, D):
 
 
 @inner
-def take_anew(w, s, D):
-    """Let coordinates move: those that are due, and those of centred features that are dense no more."""
+def take_anew(w, s, p, D, t):
+    """End a round: let coordinates move that are due, and say whether the next round is sampled."""
+    s[SAMPLES] = 1.0 if p[KEEP] != 1.0 or samples(t + 1.0) else 0.0
+    if s[REACH] < CLIP:
+        s[REACH] = max(s[REACH], min(CLIP, math.sqrt(s[SEEN])))
     if s[STALE] != 0.0:
         _list_anew(w, s, D)
+    if s[N_DUE] != 0.0:
+        _retake_due(w, s, D)
+    sampled = s[SAMPLED] * s[WEIGHT]
+    if sampled >= s[LOOK]:
+        s[LOOK] = GROWTH * sampled
+        _look_through(w, s, D, DENSE * sampled)
+
+
+@inner
+def _retake_due(w, s, D):
+    """Take the coordinates anew that are due."""
     for k in range(int(s[N_DUE])):
         d = int(w[DUE * D + k])
         if w[NEXT * D + d] < 0.0:  # else a message has settled it
             _retake_listed(w, s, d, D)
     s[N_DUE] = 0.0
-    s[REACH] = max(s[REACH], min(CLIP, math.sqrt(s[SEEN])))
-    seen = s[SEEN] * s[WEIGHT]
-    if seen < s[LOOK]:
-        return
-    s[LOOK] = GROWTH * seen
+
+
+@inner
+def _look_through(w, s, D, least):
+    """Take the coordinates anew of centred features that are dense no more."""
     k = 0
     while k < int(s[N_CENTRED]):
         d = int(w[CENTRED * D + k])
-        if w[FILLED * D + d] < DENSE * seen:
+        if w[FILLED * D + d] < least:
             _retake_listed(w, s, d, D)
         else:
             k += 1
@@ -360,8 +385,7 @@ def lighten(w, s, D):
 # --- messages --------------------------------------------------------------------------------------
 
 
-@inner
-def to_message(w, s, index, n, D, out):
+def to_statistics(w, s, p, index, n, D, out):
     """The first three rows of a message: filled, sum, squares."""
     filled, reference = row(w, FILLED, D), row(w, REFERENCE, D)
     total, squares = row(w, SUM, D), row(w, SQUARES, D)
@@ -374,8 +398,7 @@ def to_message(w, s, index, n, D, out):
         spread[j] = share * squares[d]
 
 
-@inner
-def from_message(w, s, index, n, D, averaged):
+def from_statistics(w, s, p, index, n, D, averaged):
     """Take averaged sums, and the coordinates that are due by them.
 
     What a row alone made due waits no more: averaged counts decide. Features may be counted from any

@@ -29,8 +29,8 @@ CHANGED = at.CLOCK
 """Whether a round's gradients wait to be followed."""
 AGENTS, GAIN = range(answers.OWN_PARAMETERS, answers.OWN_PARAMETERS + 2)
 _MEAN, _TRIANGLE = 3, 4
-"""Rows behind the statistics: of messages the dual A·u and the triangle of A, of what agents collect for a
-shared copy the mean gradient and what is added to the triangle."""
+"""Rows of what agents collect for a shared copy, behind the statistics: the mean gradient, and what is added
+to the triangle."""
 
 MOST = 1000
 """Most features: two matrices of D² numbers per weight vector."""
@@ -213,7 +213,7 @@ def commit(w, s, p, delta, maxima, index, n, D, eta):
 
 
 def finish(w, s, p, D, t, eta):
-    at.take_anew(w, s, D)
+    at.take_anew(w, s, p, D, t)
     if s[CHANGED] == 0.0:
         return
     s[CHANGED] = 0.0
@@ -224,36 +224,34 @@ def finish(w, s, p, D, t, eta):
 
 
 def to_message(w, s, p, index, n, D, out):
-    """The statistics, the dual A·u, the triangle of A."""
-    at.to_message(w, s, index, n, D, out)
-    a, place, last = _matrix(D), _TRIANGLE * D, _TRIANGLE + _triangle_rows(D) - 1
+    """The dual A·u, the triangle of A."""
+    a, place, last = _matrix(D), D, _triangle_rows(D)
     for d in range(D):
         out[last * D + d] = 0.0
-        out[_MEAN * D + d] = 0.0
+        out[d] = 0.0
     for i in range(D):
         total = 0.0
         for j in range(i):
             entry = w[a + i * D + j]
             out[place + j] = entry
             total += entry * w[U * D + j]
-            out[_MEAN * D + j] += entry * w[U * D + i]
+            out[j] += entry * w[U * D + i]
         out[place + i] = w[a + i * D + i]
-        out[_MEAN * D + i] += total + w[a + i * D + i] * w[U * D + i]
+        out[i] += total + w[a + i * D + i] * w[U * D + i]
         place += i + 1
 
 
 def from_message(w, s, p, index, n, D, averaged):
-    a, place = _matrix(D), _TRIANGLE * D
+    a, place = _matrix(D), D
     for i in range(D):
         for j in range(i + 1):
             w[a + i * D + j] = averaged[place + j]
         place += i + 1
-        w[NOW * D + i] = averaged[_MEAN * D + i]
+        w[NOW * D + i] = averaged[i]
     _factorise(w, D)
     _solve(w, D, NOW * D)
     for d in range(D):
         w[U * D + d] = w[SOLVED * D + d]
-    at.from_message(w, s, index, n, D, averaged)
 
 
 def weights(w, s, p, index, n, D, out):

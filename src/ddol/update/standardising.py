@@ -16,6 +16,7 @@ from ddol.update.contract import COLLECT, Field, Layout, Loops, Update
 def standardising_loops(score: Callable, step: Callable, **own: Any) -> Loops:
     """Loops of an update that observes, and collects on a shared copy."""
     common: dict[str, Any] = {"observe": at.observe, "additive": True, "propagates_nan": True}
+    common |= {"to_statistics": at.to_statistics, "from_statistics": at.from_statistics}
     return Loops(score, step, shared=COLLECT, **common, **own)
 
 
@@ -64,5 +65,5 @@ class Standardising(Update):
     ) -> Layout:
         """Statistics, then an update's own rows; so do messages begin, and what is collected."""
         sent = at.STATISTICS + message
-        rows, counted = at.ROWS + own, at.COUNTED
-        return Layout(rows, at.SCALARS, sent, collected, whole=whole, statistics=counted)
+        rows, counted, sampled = at.ROWS + own, at.COUNTED, math.isinf(self.memory)
+        return Layout(rows, at.SCALARS, sent, collected, 0, whole, counted, sampled)

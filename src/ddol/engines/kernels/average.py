@@ -1,38 +1,88 @@
 """Neighbours exchange what they average, and average it.
 
 Within one worker messages are made of some features of all agents at a time, as many as stay in the
-cache, and only of features that some agent has met. Between workers they are whole.
+cache, and only of features that some agent has met. Between workers they are of all features. The statistics
+of features, the first rows and scalars of a message, are left out of exchanges that are not sampled.
 """
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ddol.compiled import call_int, call_void, floats, inner, integers
 from ddol.engines.kernels.layout import (
     FROM_MESSAGE,
     FROM_MESSAGE_ALL,
+    FROM_STATISTICS,
+    FROM_STATISTICS_ALL,
+    LARGEST,
     LINEAR,
     LOG,
     TO_MESSAGE,
     TO_MESSAGE_ALL,
+    TO_STATISTICS,
+    TO_STATISTICS_ALL,
     WEIGHTS_ALL,
     part,
     vector_at,
 )
 from ddol.engines.kernels.update import finish
+from ddol.update.sampling import samples
 
 
 @inner(inlined=True)
 def unit_of(worker):
     """Numbers that one weight vector sends: rows of D, then scalars."""
+    return _unit_from(worker, 0, 0)
+
+
+@inner(inlined=True)
+def _unit_from(worker, row, scalar):
+    """The same, where the first rows and scalars are left out."""
     shape = worker.shape
-    return shape.message_rows * shape.D + shape.linear_scalars + shape.largest_scalars
+    scalars = shape.linear_scalars + shape.largest_scalars - scalar
+    return (shape.message_rows - row) * shape.D + scalars
 
 
 @inner(inlined=True)
 def _sent_scalars(worker):
     return worker.shape.linear_scalars + worker.shape.largest_scalars
+
+
+@inner(inlined=True)
+def left_out(worker, exchange):
+    """First rows and first scalars that an exchange leaves out."""
+    shape = worker.shape
+    if not shape.sampled or samples(np.float64(exchange)):
+        return 0, 0
+    return shape.statistics, shape.counts
+
+
+@inner
+def _write_rows(worker, w, s, index, n, row, out):
+    """Rows of a message from `row` on, of n features: those listed at `index`, or the first."""
+    shape, p = worker.shape, worker.rules.p
+    if row < shape.statistics:
+        to = TO_STATISTICS if index != 0 else TO_STATISTICS_ALL
+        call_void(part(worker, to), (w, s, p, index, n, shape.D, out))
+        out += 8 * shape.statistics * n
+    to = TO_MESSAGE if index != 0 else TO_MESSAGE_ALL
+    call_void(part(worker, to), (w, s, p, index, n, shape.D, out))
+
+
+@inner
+def _take_rows(worker, w, s, index, n, row, averaged):
+    """Take averaged rows from `row` on as those of n features."""
+    shape, p, statistics = worker.shape, worker.rules.p, averaged
+    if row < shape.statistics:
+        averaged += 8 * shape.statistics * n
+    back = FROM_MESSAGE if index != 0 else FROM_MESSAGE_ALL
+    call_void(part(worker, back), (w, s, p, index, n, shape.D, averaged))
+    if row < shape.statistics:
+        back = FROM_STATISTICS if index != 0 else FROM_STATISTICS_ALL
+        call_void(part(worker, back), (w, s, p, index, n, shape.D, statistics))
 
 
 @inner
@@ -88,9 +138,9 @@ def mix_numbers(first, stride, columns, weights, count, mode, n, out):
 
 
 @inner
-def mix_message(worker, first, stride, columns, weights, count, n):
-    """Rows of a message, n numbers each, averaged over senders into `mixed`."""
-    modes, i, place = integers(worker.links.modes), 0, 0
+def mix_message(worker, first, stride, columns, weights, count, n, row):
+    """Rows of a message from `row` on, n numbers each, averaged over senders into `mixed`."""
+    modes, i, place = integers(worker.links.modes), row, 0
     while i < worker.shape.message_rows:
         # Neighbouring rows that are averaged in the same way are one longer row.
         mode, size = modes[i], 0
@@ -103,24 +153,26 @@ def mix_message(worker, first, stride, columns, weights, count, n):
 
 
 @inner
-def mix_scalars(worker, first, stride, columns, weights, count, out):
-    """Scalars of a message, averaged over senders."""
-    modes = integers(worker.links.modes)
-    for i in range(_sent_scalars(worker)):
-        mode = modes[worker.shape.message_rows + i]
-        mix_numbers(first + 8 * i, stride, columns, weights, count, mode, 1, out + 8 * i)
+def mix_scalars(worker, first, stride, columns, weights, count, scalar, out):
+    """Scalars of a message from one on, which is first, averaged over senders: sums, then maxima."""
+    shape, out = worker.shape, out + 8 * scalar
+    sums = shape.linear_scalars - scalar
+    mix_numbers(first, stride, columns, weights, count, LINEAR, sums, out)
+    if shape.largest_scalars > 0:
+        place, more = first + 8 * sums, shape.largest_scalars
+        mix_numbers(place, stride, columns, weights, count, LARGEST, more, out + 8 * sums)
 
 
 # --- within one worker ---------------------------------------------------------------------------
 
 
 @inner
-def _mean_here(worker, copies, size, n):
+def _mean_here(worker, copies, size, n, row):
     """Complete graph, equal weights: the mean, or maximum, of all copies in `mixed`."""
     mixed, modes = floats(worker.scratch.mixed), integers(worker.links.modes)
     weight = 1.0 / copies
-    for i in range(worker.shape.message_rows):
-        linear = modes[i] == LINEAR
+    for i in range(worker.shape.message_rows - row):
+        linear = modes[row + i] == LINEAR
         for d in range(i * n, (i + 1) * n):
             mixed[d] = 0.0 if linear else -math.inf
         for copy in range(copies):
@@ -134,35 +186,31 @@ def _mean_here(worker, copies, size, n):
 
 
 @inner
-def _exchange_features(worker, k, r, index, lo, n):
+def _exchange_features(worker, k, r, index, lo, n, row):
     """Average n features of every copy's k-th weight vector: those listed at `index`, or from lo on."""
-    shape, links, p = worker.shape, worker.links, worker.rules.p
-    listed = index != 0
-    to, back = (TO_MESSAGE, FROM_MESSAGE) if listed else (TO_MESSAGE_ALL, FROM_MESSAGE_ALL)
-    shift, size = 0 if listed else 8 * lo, shape.message_rows * n
+    shape, links = worker.shape, worker.links
+    shift, size = 0 if index != 0 else 8 * lo, (shape.message_rows - row) * n
     for copy in range(shape.copies):
         w, s = vector_at(worker, copy, k)
-        out = links.packed + 8 * copy * size
-        call_void(part(worker, to), (w + shift, s, p, index, n, shape.D, out))
+        _write_rows(worker, w + shift, s, index, n, row, links.packed + 8 * copy * size)
     if links.complete:
-        _mean_here(worker, shape.copies, size, n)
+        _mean_here(worker, shape.copies, size, n, row)
     starts = integers(links.starts + 8 * (r if links.matrices > 1 else 0) * (shape.agents + 1))
     for copy in range(shape.copies):
         w, s = vector_at(worker, copy, k)
         if not links.complete:
             first, count = starts[copy], starts[copy + 1] - starts[copy]
             columns, weights = links.columns + 8 * first, links.weights + 8 * first
-            mix_message(worker, links.packed, 8 * size, columns, weights, count, n)
-        arguments = (w + shift, s, p, index, n, shape.D, worker.scratch.mixed)
-        call_void(part(worker, back), arguments)
+            mix_message(worker, links.packed, 8 * size, columns, weights, count, n, row)
+        _take_rows(worker, w + shift, s, index, n, row, worker.scratch.mixed)
 
 
 @inner
-def _mean_scalars(worker, k, count):
+def _mean_scalars(worker, k, count, scalar):
     """Complete graph, equal weights: the mean, or maximum, of all copies' scalars."""
     modes, copies = integers(worker.links.modes), worker.shape.copies
     weight = 1.0 / copies
-    for i in range(count):
+    for i in range(scalar, count):
         linear = modes[worker.shape.message_rows + i] == LINEAR
         total = 0.0 if linear else -math.inf
         for copy in range(copies):
@@ -173,36 +221,37 @@ def _mean_scalars(worker, k, count):
 
 
 @inner
-def _exchange_scalars(worker, k, r):
-    """Average the scalars of every copy's k-th weight vector."""
+def _exchange_scalars(worker, k, r, scalar):
+    """Average the scalars of every copy's k-th weight vector from one on."""
     shape, links, count = worker.shape, worker.links, _sent_scalars(worker)
     if count == 0:
         return
     for copy in range(shape.copies):
         _copy_numbers(vector_at(worker, copy, k)[1], links.sent_scalars + 8 * copy * count, count)
     if links.complete:
-        _mean_scalars(worker, k, count)
+        _mean_scalars(worker, k, count, scalar)
         return
     starts = integers(links.starts + 8 * (r if links.matrices > 1 else 0) * (shape.agents + 1))
     for copy in range(shape.copies):
         first, out = starts[copy], vector_at(worker, copy, k)[1]
         columns, weights = links.columns + 8 * first, links.weights + 8 * first
-        among = starts[copy + 1] - first
-        mix_scalars(worker, links.sent_scalars, 8 * count, columns, weights, among, out)
+        among, sent = starts[copy + 1] - first, links.sent_scalars + 8 * scalar
+        mix_scalars(worker, sent, 8 * count, columns, weights, among, scalar, out)
 
 
 @inner
-def _exchange_here(worker, r):
+def _exchange_here(worker, exchange, r):
     """Average all that agents of one worker send."""
     shape, scratch, block = worker.shape, worker.scratch, worker.links.block
+    row, scalar = left_out(worker, exchange)
     features = integers(scratch.n_touched)[0] if scratch.touched != 0 else shape.D
     for k in range(shape.states):
-        _exchange_scalars(worker, k, r)
+        _exchange_scalars(worker, k, r, scalar)
         lo = 0
         while lo < features:
             n = min(block, features - lo)
             index = scratch.touched + 4 * lo if scratch.touched != 0 else 0
-            _exchange_features(worker, k, r, index, lo, n)
+            _exchange_features(worker, k, r, index, lo, n, row)
             lo += n
 
 
@@ -212,43 +261,54 @@ def _exchange_here(worker, r):
 @inner
 def write_message(worker, copy, out):
     """Write all that one copy sends."""
-    shape = worker.shape
-    for k in range(shape.states):
-        w, s = vector_at(worker, copy, k)
-        place = out + 8 * k * unit_of(worker)
-        arguments = (w, s, worker.rules.p, 0, shape.D, shape.D, place)
-        call_void(part(worker, TO_MESSAGE_ALL), arguments)
-        _copy_numbers(s, place + 8 * shape.message_rows * shape.D, _sent_scalars(worker))
+    _write_from(worker, copy, 0, 0, out)
 
 
 @inner
-def _adopt_rows(worker, w, s, averaged):
+def _write_from(worker, copy, row, scalar, out):
+    """Write what one copy sends, from some row and scalar on."""
+    shape = worker.shape
+    for k in range(shape.states):
+        w, s = vector_at(worker, copy, k)
+        place = out + 8 * k * _unit_from(worker, row, scalar)
+        _write_rows(worker, w, s, 0, shape.D, row, place)
+        place += 8 * (shape.message_rows - row) * shape.D
+        _copy_numbers(s + 8 * scalar, place, _sent_scalars(worker) - scalar)
+
+
+@inner
+def _adopt_rows(worker, w, s, row, averaged):
     """Take averaged rows as those of one weight vector, as many features at a time as within one worker.
 
     Sums over features then come out the same, to the bit, wherever agents are.
     """
     shape, D, block = worker.shape, worker.shape.D, worker.links.block
     room = worker.scratch.mixed + 8 * shape.states * unit_of(worker)
-    lo = 0
+    lo, count = 0, shape.message_rows - row
     while lo < D:
         n, rows = min(block, D - lo), averaged + 8 * lo
-        if n < D and shape.message_rows > 1:
+        if n < D and count > 1:
             rows = room
-            for i in range(shape.message_rows):
+            for i in range(count):
                 _copy_numbers(averaged + 8 * (i * D + lo), room + 8 * i * n, n)
-        call_void(part(worker, FROM_MESSAGE_ALL), (w + 8 * lo, s, worker.rules.p, 0, n, D, rows))
+        _take_rows(worker, w + 8 * lo, s, 0, n, row, rows)
         lo += n
 
 
 @inner
-def adopt_message(worker, copy, averaged):
-    """Take what was averaged as the state of one copy."""
+def adopt_message(worker, copy, row, scalar, averaged, whole):
+    """Take what was averaged, from some row and scalar on, as the state of one copy.
+
+    A `whole` message has those before them, too.
+    """
     shape = worker.shape
+    unit = unit_of(worker) if whole else _unit_from(worker, row, scalar)
     for k in range(shape.states):
         w, s = vector_at(worker, copy, k)
-        place = averaged + 8 * k * unit_of(worker)
-        _copy_numbers(place + 8 * shape.message_rows * shape.D, s, _sent_scalars(worker))
-        _adopt_rows(worker, w, s, place)
+        rows = averaged + 8 * (k * unit + (row * shape.D if whole else 0))
+        scalars = rows + 8 * ((shape.message_rows - row) * shape.D + (scalar if whole else 0))
+        _copy_numbers(scalars, s + 8 * scalar, _sent_scalars(worker) - scalar)
+        _adopt_rows(worker, w, s, row, rows)
 
 
 @inner
@@ -274,48 +334,52 @@ def _gather_all(worker, packed, size):
 
 
 @inner
-def _average_all(worker, packed):
+def _average_all(worker, packed, row, scalar):
     """Complete graph, equal weights: one mean, or maximum, for everybody."""
-    shape = worker.shape
-    status = _gather_all(worker, packed, shape.states * unit_of(worker))
+    shape, sent = worker.shape, _sent_scalars(worker)
+    status = _gather_all(worker, packed, shape.states * _unit_from(worker, row, scalar))
     if status != 0:
         return status
     mean, largest, place = floats(worker.scratch.mixed), floats(worker.scratch.largest), 0
     for _ in range(shape.states):
-        for i in range(shape.message_rows + _sent_scalars(worker)):
+        for i in range(row, shape.message_rows + sent):
+            if shape.message_rows <= i < shape.message_rows + scalar:
+                continue
             end = place + (shape.D if i < shape.message_rows else 1)
             linear = integers(worker.links.modes)[i] == LINEAR
             for d in range(place, end):
                 mean[d] = mean[d] / worker.rules.n_agents if linear else largest[d]
             place = end
     for copy in range(shape.copies):
-        adopt_message(worker, copy, worker.scratch.mixed)
+        adopt_message(worker, copy, row, scalar, worker.scratch.mixed, False)
     return 0
 
 
 @inner
-def mix_copy(worker, copy, packed, columns, weights, count):
-    """One copy becomes the average of whole messages, which are rows of `packed`."""
-    shape, stride = worker.shape, 8 * worker.shape.states * unit_of(worker)
+def mix_copy(worker, copy, packed, columns, weights, count, row, scalar):
+    """One copy becomes the average of messages from some row and scalar on, which are rows of `packed`."""
+    shape, unit = worker.shape, _unit_from(worker, row, scalar)
+    stride = 8 * shape.states * unit
     for k in range(shape.states):
         w, s = vector_at(worker, copy, k)
-        first = packed + 8 * k * unit_of(worker)
-        mix_message(worker, first, stride, columns, weights, count, shape.D)
-        there = first + 8 * shape.message_rows * shape.D
-        mix_scalars(worker, there, stride, columns, weights, count, s)
-        _adopt_rows(worker, w, s, worker.scratch.mixed)
+        first = packed + 8 * k * unit
+        mix_message(worker, first, stride, columns, weights, count, shape.D, row)
+        there = first + 8 * (shape.message_rows - row) * shape.D
+        mix_scalars(worker, there, stride, columns, weights, count, scalar, s)
+        _adopt_rows(worker, w, s, row, worker.scratch.mixed)
 
 
 @inner
-def _exchange_across(worker, turn, r):
+def _exchange_across(worker, exchange, r):
     """Average with agents of other workers; 0, or the communicator's error."""
     shape, links = worker.shape, worker.links
-    size = shape.states * unit_of(worker)
-    packed = links.packed + 8 * (turn % links.buffers) * links.buffer_rows * size
+    row, scalar = left_out(worker, exchange)
+    size, most = shape.states * _unit_from(worker, row, scalar), shape.states * unit_of(worker)
+    packed = links.packed + 8 * (exchange % links.buffers) * links.buffer_rows * most
     for copy in range(shape.copies):
-        write_message(worker, copy, packed + 8 * (links.own + copy) * size)
+        _write_from(worker, copy, row, scalar, packed + 8 * (links.own + copy) * size)
     if links.complete:
-        return _average_all(worker, packed)
+        return _average_all(worker, packed, row, scalar)
     status = call_int(links.exchange, (links.context, packed, size))
     if status != 0:
         return status
@@ -323,7 +387,7 @@ def _exchange_across(worker, turn, r):
     for copy in range(shape.copies):
         first, count = starts[copy], starts[copy + 1] - starts[copy]
         columns, weights = links.columns + 8 * first, links.weights + 8 * first
-        mix_copy(worker, copy, packed, columns, weights, count)
+        mix_copy(worker, copy, packed, columns, weights, count, row, scalar)
     return 0
 
 
@@ -337,7 +401,7 @@ def average_copies(worker, examples, r, eta):
         finish(worker, t, eta)
     if worker.links.workers > 1:
         return _exchange_across(worker, t // period, r)
-    _exchange_here(worker, r)
+    _exchange_here(worker, t // period, r)
     return 0
 
 

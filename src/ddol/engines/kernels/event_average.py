@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from ddol.compiled import floats, inner, integers
-from ddol.engines.kernels.average import adopt_message, unit_of, write_message
+from ddol.engines.kernels.average import adopt_message, left_out, unit_of, write_message
 from ddol.engines.kernels.layout import LINEAR, LOG
 from ddol.engines.kernels.messages import heard_at, own_at
 
@@ -105,11 +105,13 @@ def _collect_pushed(worker, memory, a):
 def mix(worker, memory, a, wire):
     """An agent averages with what it has heard."""
     write_message(worker, a, own_at(memory))
+    row, scalar = 0, 0
     if memory.push and wire < 0:
-        _collect_pushed(worker, memory, a)
+        _collect_pushed(worker, memory, a)  # nothing that was pushed may be lost
     else:
         _average(worker, memory, a, wire)
-    adopt_message(worker, a, worker.scratch.mixed)
+        row, scalar = left_out(worker, integers(memory.turns)[a] // worker.rules.period)
+    adopt_message(worker, a, row, scalar, worker.scratch.mixed, True)
 
 
 @inner
@@ -121,4 +123,4 @@ def adopt(worker, memory, a, wire):
     sent, out = floats(memory.messages + 8 * message * memory.size), floats(worker.scratch.mixed)
     for d in range(worker.shape.states * unit_of(worker)):
         out[d] = sent[d]
-    adopt_message(worker, a, worker.scratch.mixed)
+    adopt_message(worker, a, 0, 0, worker.scratch.mixed, True)

@@ -17,12 +17,13 @@ from ddol.compiled import call_float, call_void, floats, inner, integers
 # Places in `parts`: the update's loops in the order of `ddol.update.contract.CALLS`, those over all
 # features, then the loss.
 SCORE, STEP, BEGIN, FINISH, OBSERVE, SCORE_UNSEEN, HEAR, ABSORB, NOTICE, COMMIT = range(10)
-TO_MESSAGE, FROM_MESSAGE, WEIGHTS, SQUARES = range(10, 14)
-COMMIT_ALL, TO_MESSAGE_ALL, FROM_MESSAGE_ALL, WEIGHTS_ALL, VALUE, DERIVATIVE = range(14, 20)
+TO_MESSAGE, FROM_MESSAGE, TO_STATISTICS, FROM_STATISTICS, WEIGHTS, SQUARES = range(10, 16)
+COMMIT_ALL, TO_MESSAGE_ALL, FROM_MESSAGE_ALL, TO_STATISTICS_ALL, FROM_STATISTICS_ALL = range(16, 21)
+WEIGHTS_ALL, VALUE, DERIVATIVE = range(21, 24)
 
 BINARY, CLASSES, REGRESSION = 0, 1, 2
 SHARED_ADD, SHARED_COLLECT, COPIES = 0, 1, 2
-LINEAR, LOG = 0, 1  # as in ddol.update.contract
+LINEAR, LOG, LARGEST = 0, 1, 2  # as in ddol.update.contract
 SHORT = 128  # non-zeros
 AHEAD, MOST_FETCHED = 4, 1024  # rounds, and bytes of a row
 GROUP, FAR = 4, 8  # agents, and rows
@@ -85,6 +86,11 @@ class Shape(NamedTuple):
     linear_scalars: int
     largest_scalars: int
     """Scalars that are sums, or maxima, over agents: the first ones."""
+    statistics: int
+    """Rows that are statistics, the first of a message, and scalars, also the first."""
+    counts: int
+    sampled: bool
+    """Statistics are left out of exchanges that are not sampled."""
     rows_bytes: int
     """Bytes of one weight vector's rows, scalars, collected sums and collected maxima."""
     scalars_bytes: int

@@ -71,7 +71,7 @@ def _look_at(views, memory, near, wire):
     version, message = integers(memory.version)[wire], integers(memory.box)[wire]
     if message < 0 or integers(near.known)[wire] == version:
         return
-    adopt_message(views, wire, memory.messages + 8 * message * memory.size)
+    adopt_message(views, wire, 0, 0, memory.messages + 8 * message * memory.size, True)
     if part(views, FINISH) != 0:
         finish_copy(views, wire, 1, 0.0)
     integers(near.known)[wire] = version

@@ -25,6 +25,7 @@ from ddol.engines.workers.inputs import (
 from ddol.engines.workers.partition import Matrices, Partition, Snapshots
 from ddol.engines.workers.workspace import Workspace
 from ddol.streams.rows import Block, Rows
+from ddol.update.contract import MESSAGES
 from ddol.update.losses import REGRESSION
 
 
@@ -117,9 +118,9 @@ class KernelWorker:
             wanted |= {"score_unseen", "absorb", "notice", "commit"}
             whole |= {"commit"}
         if self._meets or self.algorithm.update.experts:
-            whole |= {"to_message", "from_message"}
+            whole |= MESSAGES
         if self._meets and not dense:
-            wanted |= {"to_message", "from_message", "weights"}
+            wanted |= MESSAGES | {"weights"}
         parts = self.loops.addresses(dense, wanted, whole)
         if not own:
             # An agent sees its example before it predicts, and the copy of all sees it afterwards.
@@ -180,6 +181,9 @@ class KernelWorker:
             message_rows=len(layout.message_rows),
             linear_scalars=layout.linear_scalars,
             largest_scalars=layout.largest_scalars,
+            statistics=layout.statistics[0],
+            counts=layout.statistics[1],
+            sampled=layout.sampled,
             rows_bytes=8 * rows * D,
             scalars_bytes=8 * scalars,
             delta_bytes=8 * (layout.sums * D + layout.linear_scalars),
