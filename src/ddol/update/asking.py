@@ -175,7 +175,7 @@ def wish(p, own, seen, margin, chance):
     else:
         b = p[B]
         if kind == BUDGET:
-            b = share * math.exp(own[STEER])
+            b = math.exp(own[STEER])
         if kind != MARGIN:
             b *= own[MARGINS] / seen
         if b < math.inf and b + margin > 0.0:
