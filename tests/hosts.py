@@ -7,8 +7,7 @@ import secrets
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -143,11 +142,3 @@ def can_make_hosts() -> bool:
 
 
 needs_hosts = pytest.mark.skipif(not can_make_hosts(), reason="needs root and iproute2")
-
-
-def wait_until(true: Callable[[], bool], seconds: float = 30.0) -> bool:
-    """Whether something has become true."""
-    end = time.monotonic() + seconds
-    while not true() and time.monotonic() < end:
-        time.sleep(0.1)
-    return true()

@@ -48,7 +48,7 @@ def played(algorithm, seed, order=None, n=48, n_features=5):
     return play_engine(algorithm, Rows.from_dense(X, y), table)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(graph=graphs(), algorithm=algorithms, seed=st.integers(0, 99), data=st.data())
 def test_relabelling_agents_changes_nothing(graph, algorithm, seed, data):
     n, edges = graph
@@ -59,7 +59,7 @@ def test_relabelling_agents_changes_nothing(graph, algorithm, seed, data):
     np.testing.assert_allclose(there.loss[order], here.loss, rtol=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(graph=graphs(), algorithm=algorithms, seed=st.integers(0, 99), period=st.integers(1, 3))
 def test_averaging_keeps_consensus(graph, algorithm, seed, period):
     n, edges = graph
@@ -72,7 +72,7 @@ def test_averaging_keeps_consensus(graph, algorithm, seed, period):
     np.testing.assert_allclose(weights, weights[:1].repeat(n, axis=0), rtol=1e-6, atol=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(graph=graphs(), seed=st.integers(0, 99))
 def test_the_mean_of_the_duals_moves_by_the_mean_gradient(graph, seed):
     """With a doubly stochastic matrix no agent's gradient counts for more than another's."""

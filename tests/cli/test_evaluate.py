@@ -14,6 +14,7 @@ import ddol as library
 from ddol.measure import evaluation
 from ddol.measure.evaluation import ClassEvaluation
 from ddol.streams import open_stream
+from patience import LONG
 
 
 def figures(result):
@@ -180,7 +181,7 @@ def test_predictions_appear_as_input_arrives(model, examples):
             "1",
         )  # waits, if it must, until the test ends
     process.stdin.close()
-    assert process.wait(30) == 0
+    assert process.wait(LONG) == 0
 
 
 def test_chances_have_two_names(ddol, model, examples):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import ddol as library
+from patience import LONG, wait_until
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_a_stopped_run_leaves_the_model_so_far(endless, tmp_path, more):
     process = started("train", endless, "--passes", 100_000, "--model", model, *more)
     has_learned(process)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=LONG)
     assert process.returncode == 130, errors
     assert f"examples so far: {model}" in errors
     assert ("go on with" in errors) == bool(more)
@@ -123,7 +124,7 @@ def test_a_pipe_that_is_stopped_leaves_the_model_so_far(tmp_path, text_of):
     process.stdin.flush()
     has_learned(process)
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=LONG)
     assert process.returncode == 143, errors
     assert f"examples so far: {model}" in errors and library.load(model).labels.tolist() == [-1, 1]
 
@@ -141,8 +142,12 @@ with Signals():
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert process.stdout.readline() == "ready\n"
-    process.send_signal(signal.SIGINT)
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+
+    def ended():
+        process.send_signal(signal.SIGINT)  # those that come before one was heard count as one
+        time.sleep(0.3)
+        return process.poll() is not None
+
+    assert wait_until(ended)
+    errors = process.communicate()[1]
     assert process.returncode == 130 and "stopped by SIGINT" in errors

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from patience import LONG, wait_until
+
 TRAIN = [sys.executable, "-m", "ddol", "train"]
 
 
@@ -53,10 +55,8 @@ def wait_for_reader(pid: int, pipe: Path) -> None:
     if not Path("/proc/self/fd").exists():
         time.sleep(10.0)
         return
-    for _ in range(600):
-        if any(link.resolve() == pipe for link in Path(f"/proc/{pid}/fd").iterdir()):
-            break
-        time.sleep(0.1)
+    links = Path(f"/proc/{pid}/fd")
+    assert wait_until(lambda: any(link.resolve() == pipe for link in links.iterdir()))
     time.sleep(0.5)
 
 
@@ -83,7 +83,7 @@ def check_stops(tmp_path, command, written):
         os.write(writer, written)
         wait_for_reader(process.pid, pipe)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=LONG)
     finally:
         os.close(writer)
         process.kill()

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ import pytest
 
 import ddol as library
 from ddol.folders import folder_at
+from patience import LONG, wait_until
 
 
 def start(*arguments, **options):
@@ -23,11 +23,11 @@ def start(*arguments, **options):
 
 
 def wait_for_checkpoint(process, folder):
-    deadline = time.monotonic() + 60
-    while not list(folder.glob("checkpoint-*.safetensors")):
+    def saved():
         assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
+        return list(folder.glob("checkpoint-*.safetensors"))
+
+    assert wait_until(saved)
 
 
 @pytest.fixture
@@ -45,17 +45,31 @@ RUNS = {
 }
 
 
+KILLED = """
+import os, signal
+from ddol.__main__ import main
+from ddol.cli import keeping
+
+save, saved = keeping.save_checkpoint, []
+
+def kept(*given):
+    if len(saved) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    saved.append(save(*given))
+
+keeping.save_checkpoint = kept
+main()
+"""
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_a_killed_run_resumes_to_the_bit(ddol, tmp_path, large, name):
     options = (large, *RUNS[name], "-q")
     whole = ddol("train", *options, "--json", "-", "--model", tmp_path / "whole")
     folder = tmp_path / "c"
     kept = (*options, "--checkpoint", folder, "--every", 3000)
-    process = start("train", *kept)
-    wait_for_checkpoint(process, folder)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    process.communicate()
+    killed = subprocess.run([sys.executable, "-c", KILLED, "train", *map(str, kept)], check=False)
+    assert killed.returncode == -signal.SIGKILL
     resumed = ddol("train", *kept, "--resume", "--json", "-", "--model", tmp_path / "resumed")
     expected, found = json.loads(whole.stdout), json.loads(resumed.stdout)
     for key in ("mistakes", "loss", "examples", "rounds", "final_weights_norm"):
@@ -70,7 +84,7 @@ def test_signals_leave_a_checkpoint_and_say_how_to_go_on(tmp_path, large, number
     process = start("train", large, "--passes", 1000, "--checkpoint", folder, "--every", 5000)
     wait_for_checkpoint(process, folder)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=LONG)
     assert process.returncode == code
     assert f"stopped by {number.name}; go on with: ddol train" in errors
     assert errors.rstrip().endswith("--resume") and "Traceback" not in errors
@@ -90,10 +104,9 @@ def test_a_pipe_that_never_ends_can_be_stopped(text_of):
     process = start("train", "-", "--agents", 1, stdin=subprocess.PIPE)
     process.stdin.write(text_of(10))
     process.stdin.flush()
-    while not catches(process, signal.SIGTERM):
-        time.sleep(0.01)
+    assert wait_until(lambda: catches(process, signal.SIGTERM))
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=LONG)
     assert process.returncode == 143, errors
 
 
@@ -131,7 +144,7 @@ def test_a_reader_that_has_enough_is_no_error(ddol, tmp_path, large):
     process = start("predict", model, *[large] * 20)
     process.stdout.readline()
     process.stdout.close()
-    assert process.wait(60) == 0
+    assert process.wait(LONG) == 0
     assert process.stderr.read() == ""
 
 
@@ -145,7 +158,7 @@ def test_a_full_disk_leaves_nothing(ddol, tmp_path, examples):
     out = tmp_path / "out"
     out.mkdir()
     process = start("train", examples, "-q", "--model", out / "m", preexec_fn=little_room)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=LONG)
     assert process.returncode == 1, errors
     assert "cannot write the model" in errors and len(errors.splitlines()) == 1
     assert list(out.iterdir()) == []

@@ -32,7 +32,7 @@ def test_formulas(name, build, shape):
     np.testing.assert_array_equal(average.largest(mixing, values), heard)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from(GRAPHS),
     st.sampled_from(MIXINGS),
@@ -46,7 +46,7 @@ def test_averaging_keeps_consensus(name, build, n, value):
         np.testing.assert_allclose(way(mixing, agreed), agreed, rtol=1e-12, atol=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(GRAPHS), st.integers(2, 9), st.integers(0, 2**32 - 1))
 def test_geometric_mean_is_at_most_the_arithmetic(name, n, seed):
     mixing = mx.metropolis(tp.topology(name, n))
@@ -54,7 +54,7 @@ def test_geometric_mean_is_at_most_the_arithmetic(name, n, seed):
     assert np.all(average.linear(mixing, values) <= average.log_mean_exp(mixing, values) + 1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(2, 8), st.integers(0, 2**32 - 1))
 def test_relabelling_agents_changes_nothing(n, seed):
     rng = np.random.default_rng(seed)

@@ -11,6 +11,7 @@ import pytest
 
 from ddol.compiled import INTERPRETED, atomic_add, atomic_load, call_int, entry, floats
 from ddol.engines.threads import atomics
+from patience import LONG
 
 compiled = pytest.mark.skipif(INTERPRETED, reason="atomics exist in compiled code only")
 
@@ -71,7 +72,7 @@ def exchange_often(address, context, packed, own, times):
 
 
 def in_threads(n: int, work: Callable[[int], int]) -> list[int]:
-    """Run `work(w)` in n threads, at most 30 seconds, and return what each returned."""
+    """Run `work(w)` in n threads, and return what each returned."""
     results = [-99] * n
 
     def keep(w: int) -> None:
@@ -81,7 +82,7 @@ def in_threads(n: int, work: Callable[[int], int]) -> list[int]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(LONG)
     assert not any(thread.is_alive() for thread in threads), "a thread never came back"
     return results
 

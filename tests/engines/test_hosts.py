@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from ddol.compiled import INTERPRETED
-from hosts import Hosts, needs_hosts, network, wait_until
+from hosts import Hosts, needs_hosts, network
+from patience import LONG, wait_until
 
 pytestmark = [
     needs_hosts,
@@ -69,7 +70,7 @@ class Job:
         assert self.process.stderr is not None
         self.said += self.process.stderr.readlines()
         self.process.stderr.close()
-        return self.process.wait(30)
+        return self.process.wait(LONG)
 
 
 def ranks(hosts: Hosts, k: int) -> list[int]:

@@ -17,6 +17,7 @@ from ddol import launch as launching
 from ddol.compiled import INTERPRETED
 from ddol.launch import command_line, quiet, variables
 from ddol.streams.errors import DataError
+from patience import LONG, wait_until
 
 with_mpi = pytest.mark.skipif(
     INTERPRETED or importlib.util.find_spec("mpi4py") is None,
@@ -33,7 +34,7 @@ def ddol(*arguments: object) -> subprocess.CompletedProcess:
         env=patient(),
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=LONG,
         check=False,
     )
 
@@ -144,7 +145,7 @@ def test_ctrl_c_ends_the_job_and_says_so():
         if line.split()[:1] == ["512"]:  # the run is going on
             break
     job.send_signal(signal.SIGINT)
-    assert job.wait(60) == 128 + signal.SIGINT, "".join(said)
+    assert job.wait(LONG) == 128 + signal.SIGINT, "".join(said)
     assert job.stderr.read().count("stopped by SIGINT; nothing was written") == 1
     job.stderr.close()
 
@@ -169,13 +170,6 @@ def started(*options: str) -> tuple[subprocess.Popen, str]:
         if line.split()[:1] == ["512"]:
             break
     return job, marker
-
-
-def wait_until(true, seconds: float = 30.0) -> bool:
-    end = time.monotonic() + seconds
-    while not true() and time.monotonic() < end:
-        time.sleep(0.1)
-    return true()
 
 
 @with_mpi
@@ -203,7 +197,7 @@ def test_a_stopped_rank_is_named_waited_for_without_a_core_and_given_up(tmp_path
     time.sleep(1.5)
     assert cpu_seconds(ranks[0]) - spent < 0.6, "it burns a core"
     said += job.stderr.readlines()
-    assert job.wait(60) == 1, said
+    assert job.wait(LONG) == 1, said
     assert any("nothing was heard of rank" in line and "the job ends" in line for line in said)
     assert said[-1].startswith("ddol: the job ended early; go on with: ddol launch -n 2 train")
     assert "--resume" in said[-1]

@@ -33,7 +33,7 @@ def learned(algorithm, cuts=(), agents=None):
 
 @pytest.mark.parametrize("name", PLACED)
 @pytest.mark.parametrize("agents", [None, AGENTS])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(cuts=st.lists(st.integers(0, 60), max_size=5))
 def test_cuts_change_nothing(name, agents, cuts):
     if name == "alone" and agents is not None:

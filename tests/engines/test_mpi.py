@@ -36,6 +36,7 @@ from ddol.streams.errors import DataError
 from ddol.streams.libsvm import LibsvmStream
 from ddol.streams.rows import Block, Rows
 from ddol.testing import check_engine, examples_for
+from patience import LONG
 
 with_mpi = pytest.mark.skipif(
     INTERPRETED or importlib.util.find_spec("mpi4py") is None,
@@ -204,6 +205,7 @@ def mpiexec(n_ranks: int, command: list[str], *options: str) -> subprocess.Compl
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "OMPI_MCA_mpi_yield_when_idle": "1",
+        "PYTHONPATH": str(Path(__file__).parents[1]),  # patience.py, for the ranks
     }
     launcher = [str(mpi_calls.find_mpiexec()), *options, "--oversubscribe", "--bind-to", "none"]
     return subprocess.run(
@@ -211,7 +213,7 @@ def mpiexec(n_ranks: int, command: list[str], *options: str) -> subprocess.Compl
         env={**os.environ, **more},
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=LONG,
         check=False,
     )
 
@@ -392,6 +394,6 @@ def test_without_mpiexec_the_error_says_how_to_start(monkeypatch):
 
 
 if __name__ == "__main__":
-    faulthandler.dump_traceback_later(90, exit=True)  # a job that hangs says where
+    faulthandler.dump_traceback_later(LONG / 2, exit=True)  # a job that hangs says where
     globals()[sys.argv[1]](sys.argv[2])
     leave(0)

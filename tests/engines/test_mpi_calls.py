@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from ddol.compiled import INTERPRETED, call_int, entry
 from ddol.engines.mpi import calls as mpi_calls
 from ddol.engines.threads.atomics import ABORTED, SENT, TOO_LONG
+from patience import LONG
 
 with_mpi = pytest.mark.skipif(
     INTERPRETED or importlib.util.find_spec("mpi4py") is None,
@@ -121,6 +123,7 @@ def start(n_ranks: int, check: str, *options: str) -> list[str]:
     """Run a check on `n_ranks` ranks and return who passed it."""
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     root["OMPI_MCA_mpi_yield_when_idle"] = "1"  # more ranks than cores must let each other work
+    root["PYTHONPATH"] = str(Path(__file__).parents[1])  # patience.py, for the ranks
     launcher = [str(mpi_calls.find_mpiexec()), *options, "--oversubscribe", "-n", str(n_ranks)]
     try:
         job = subprocess.run(
@@ -128,7 +131,7 @@ def start(n_ranks: int, check: str, *options: str) -> list[str]:
             env={**os.environ, **root},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=LONG,
             check=False,
         )
     except subprocess.TimeoutExpired as late:

@@ -17,6 +17,7 @@ from ddol.engines.threads.rounds import Threads, checked_workers
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows
 from ddol.testing import check_engine, examples_for
+from patience import LONG
 
 pytestmark = pytest.mark.skipif(INTERPRETED, reason="parallel engines run compiled code only")
 
@@ -154,7 +155,7 @@ def test_threads_end_with_their_engine():
     assert len(helpers) == 3
     engine.close()
     for thread in helpers:
-        thread.join(5)
+        thread.join(LONG)
     assert not any(thread.is_alive() for thread in helpers)
 
 

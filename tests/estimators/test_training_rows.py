@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ddol.estimators.content import by_content, has_twins
@@ -33,7 +33,6 @@ def test_large_weights_are_few_copies_that_weigh_as_much():
     assert examples.rows.weight[0] * MOST_COPIES == 1000.0
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=40, max_size=40), st.integers(0, 9))
 @example([0, 2, 0, 1] + [0] * 36, 0)
 def test_the_random_order_knows_neither_arrangement_nor_copies(counts, seed):

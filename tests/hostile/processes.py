@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.patience import LONG
 
 from ddol.model import load
 
@@ -165,7 +166,7 @@ def _one_killed(
         with contextlib.suppress(ProcessLookupError):
             os.kill(ranks[int(draw.integers(len(ranks)))], signal.SIGKILL)
     try:
-        _, said = job.communicate(timeout=120)
+        _, said = job.communicate(timeout=LONG)
     except subprocess.TimeoutExpired:
         job.kill()
         return "it hangs"

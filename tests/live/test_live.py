@@ -24,6 +24,7 @@ from ddol.live.server import LiveServer
 from ddol.live.watched import WatchedRun
 from ddol.measure.chart import number
 from ddol.measure.network import AgentMarks, draw_network
+from patience import LONG
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((900, 3))
@@ -46,7 +47,7 @@ def server():
 
 
 def ask(server, path="/", token=True, method="GET", **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=LONG)
     query = f"?token={server.token}" if token else ""
     connection.putrequest(method, path + query, skip_host="Host" in headers)
     for name, value in headers.items():
@@ -203,7 +204,7 @@ def test_news_comes_until_the_end():
         address = server.address.replace("/?", "/events?")
 
         def listen():
-            with urllib.request.urlopen(address, timeout=20) as news:
+            with urllib.request.urlopen(address, timeout=LONG) as news:
                 heard.extend(line.decode().strip() for line in news)
 
         listener = threading.Thread(target=listen)
@@ -211,7 +212,7 @@ def test_news_comes_until_the_end():
         while not heard:
             time.sleep(0.01)
         ddol.run(watched.algorithm, (X, Y), on_progress=watched)
-    listener.join(10)
+    listener.join(LONG)
     assert not listener.is_alive()
     news = [json.loads(line[6:]) for line in heard if line.startswith("data: ")]
     assert "Nothing has been learned yet" in news[0]["title"]
@@ -253,9 +254,14 @@ def test_a_browser_shows_it(server, options, tmp_path):
         pytest.skip("no Chromium is installed; install the package chromium to run this test")
     server.watched.end()
     how = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", *options]
-    where = [f"--user-data-dir={tmp_path}", "--timeout=8000", "--dump-dom", server.address]
+    where = [
+        f"--user-data-dir={tmp_path}",
+        f"--timeout={1000 * LONG:.0f}",
+        "--dump-dom",
+        server.address,
+    ]
     shown = subprocess.run(
-        [browser, *how, *where], capture_output=True, text=True, timeout=120, check=True
+        [browser, *how, *where], capture_output=True, text=True, timeout=LONG, check=True
     )
     assert "ended; this is how it stood" in shown.stdout
     assert f"{server.watched.last.examples:,}" in shown.stdout

@@ -90,7 +90,7 @@ def test_a_smooth_problem_without_ridge_or_domain_has_no_known_gap():
     assert not np.isfinite(best.gap)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(2, 40), st.integers(1, 6), st.floats(0.01, 100))
 def test_the_gap_of_support_vectors_is_a_gap(seed, n, d, ridge):
     """The dual bound that the gap stands on is never above another solver's optimum."""

@@ -135,7 +135,7 @@ RUNS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(RUNS)
 def test_the_regret_bound_is_never_exceeded(run):
     """`regret` turns an exceeded bound into a RuntimeWarning, which is an error here."""

@@ -12,6 +12,7 @@ import ddol
 import ddol.streams
 from ddol.measure.regret import regret, regret_within_reach
 from ddol.measure.report import write_report
+from patience import LONG
 
 HALVES = np.full((2, 2), 0.5)
 VOID = {"meta", "link", "br", "img", "hr", "input"}
@@ -148,7 +149,7 @@ def test_a_browser_shows_it_without_complaint(data, tmp_path):
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
     where = [f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", path.as_uri()]
     shown = subprocess.run(
-        [browser, *options, *where], capture_output=True, text=True, timeout=120, check=False
+        [browser, *options, *where], capture_output=True, text=True, timeout=LONG, check=False
     )
     assert shown.returncode == 0, shown.stderr
     assert "CONSOLE" not in shown.stderr

@@ -9,7 +9,7 @@ from ddol.measure import bounds
 from ddol.measure.theorems import Bound, find_theorem, on_mistakes
 from ddol.presets import drwm, dwm_a, dwm_i
 
-many = settings(max_examples=400, deadline=None)
+many = settings(max_examples=400)
 SEEDS = st.integers(0, 2**32 - 1)
 ALPHAS = st.one_of(st.floats(0.01, 0.99), st.sampled_from([1e-6, 0.5, 0.999]))
 HOW = st.sampled_from(["dual", "primal"])

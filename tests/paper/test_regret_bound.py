@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ddol.measure.theorems import find_theorem, on_regret
 from ddol.presets import dogd
 
-many = settings(max_examples=300, deadline=None)
+many = settings(max_examples=300)
 SEEDS = st.integers(0, 2**32 - 1)
 RATES = {
     "paper": lambda t: 1 / np.sqrt(t),

@@ -2,11 +2,6 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
-
-# The first call compiles, and the machine is shared: time says nothing about correctness.
-settings.register_profile("streams", deadline=None)
-settings.load_profile("streams")
 
 
 @pytest.fixture(scope="session")

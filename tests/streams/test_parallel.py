@@ -11,6 +11,7 @@ from ddol.streams.mapped import with_intercept
 from ddol.streams.parallel import ParallelStream, ParsingPool
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Parsed
+from patience import LONG
 
 
 class Counting:
@@ -56,9 +57,22 @@ def test_pieces_come_in_their_order(workers, by_turns):
     assert len(stream.threads) <= workers
 
 
+class Meeting(Counting):
+    """The first two pieces are parsed together or not at all."""
+
+    def __init__(self, n):
+        super().__init__(n)
+        self.together = threading.Barrier(2, timeout=LONG)
+
+    def parse(self, k):
+        if k < 2:
+            self.together.wait()
+        return super().parse(k)
+
+
 def test_several_threads_parse():
-    stream = Counting(50, wait=0.002)
-    list(ParallelStream(stream, ParsingPool(3)).read())
+    stream = Meeting(50)
+    assert labels(ParallelStream(stream, ParsingPool(3)).read()) == list(range(50))
     assert len(stream.threads) > 1
 
 
@@ -104,7 +118,7 @@ def test_changes_are_made_where_pieces_are_parsed():
 
     from ddol.streams.mapped import MappedStream
 
-    stream = MappedStream(Counting(40, wait=0.001), change, 2)
+    stream = MappedStream(Meeting(40), change, 2)
     blocks = list(ParallelStream(stream, ParsingPool(3)).read())
     assert [rows.data.tolist() for rows, _ in blocks] == [[1.0, 1.0]] * 40
     assert len({thread for thread, _ in seen}) > 1

@@ -26,7 +26,7 @@ def sample(seed: int, n: int = 120, d: int = 4) -> tuple[np.ndarray, np.ndarray]
     return X, np.where(X[:, 0] - X[:, 1] + rng.standard_normal(n) > 0, 1.0, -1.0)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6))
 def test_stumps_are_the_best_ones(seed):
     X, y = sample(seed)

@@ -110,7 +110,7 @@ def test_rounds_without_statistics_are_the_same_in_threads_and_smaller_in_bytes(
 
 @pytest.mark.parametrize("name", FREE)
 @pytest.mark.parametrize("network", [1, 4, ddol.ring(4)], ids=lambda n: str(getattr(n, "name", n)))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(
     powers=st.lists(st.floats(-6, 6), min_size=4, max_size=4),
     offsets=st.lists(st.floats(-1e3, 1e3), min_size=4, max_size=4),
@@ -126,7 +126,7 @@ def test_units_and_offsets_of_dense_features_change_nothing(name, network, power
 
 
 @pytest.mark.parametrize("name", FREE)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(powers=st.lists(st.integers(-20, 20), min_size=5, max_size=5))
 def test_powers_of_two_as_units_of_sparse_features_change_nothing(name, powers):
     X, y = blobs()
