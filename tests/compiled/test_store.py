@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 import subprocess
@@ -9,7 +10,7 @@ import sys
 
 import pytest
 
-from ddol.compiled import INTERPRETED, store
+from ddol.compiled import INTERPRETED, scalar, store
 from ddol.compiled.folder import Folder
 
 pytestmark = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
@@ -51,6 +52,17 @@ def test_a_second_process_loads_and_imports_no_compiler(tmp_path):
     assert play(tmp_path) == ["3.0", "False"]
     assert play(tmp_path, more=2.0) == ["4.0", "True"]
     assert len(files(tmp_path)) == 2
+
+
+def test_a_first_run_loads_what_it_has_stored(tmp_path, monkeypatch):
+    """Code that was compiled in memory may round otherwise."""
+    monkeypatch.setenv("DDOL_CACHE_DIR", str(tmp_path))
+    put, load, seen = store.put, store.load, []
+    monkeypatch.setattr(store, "put", lambda *given: seen.append(given) or put(*given))
+    monkeypatch.setattr(store, "load", lambda *given: seen.append(given) or load(*given))
+    scalar(lambda z, y, p: math.exp(z) * y + 0.123, "value(z, y, p)")
+    stored, loaded = seen
+    assert stored == loaded and stored[2]
 
 
 @pytest.mark.parametrize("damage", ["empty", "short", "changed"])

@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 from tests.patience import LONG
 
-from ddol.model import load
-
 DDOL = [sys.executable, "-m", "ddol"]
 OPTIONS = ["data.libsvm", "--agents", "4", "--topology", "ring", "--passes", "60", "--quiet"]
 _SAME = ("mistakes", "examples", "final_weights_norm", "mean_loss")
@@ -95,31 +93,29 @@ ALGORITHMS = (
 
 
 def cold_runs(first: int, tries: int) -> dict[str, str]:
-    """Runs with nothing compiled before, one of them killed and resumed: the bits of later runs."""
+    """A run with nothing compiled before, which is killed and resumed: the bits of a later run."""
     wrong = {}
     for number in range(first, first + tries):
         algorithm = ALGORITHMS[number % len(ALGORITHMS)]
         with tempfile.TemporaryDirectory() as folder:
             _data(Path(folder))
             run = ["train", *OPTIONS, "--algorithm", algorithm]
-            for name in ("cold", "warm"):
-                _cold([*run, "--json", f"{name}.json", "--model", f"{name}.ddol"], folder, "one")
-            again = [*run, "--checkpoint", "kept", "--every", "5000", "--model", "again.ddol"]
-            _cold(again, folder, "other", until="kept/checkpoint-*")
-            _cold([*again, "--resume"], folder, "other")
-            found = [load(Path(folder, f"{name}.ddol")) for name in ("warm", "cold", "again")]
-            for name, model in zip(("cold", "again"), found[1:], strict=True):
-                if not np.array_equal(model.weights, found[0].weights):
-                    wrong[f"{number} {algorithm} {name}"] = "other bits"
+            cold = [*run, "--checkpoint", "kept", "--every", "5000", "--model", "cold.ddol"]
+            _with_empty_cache(cold, folder, until="kept/checkpoint-*")
+            _with_empty_cache([*cold, "--resume"], folder)
+            _with_empty_cache([*run, "--model", "warm.ddol"], folder)
+            found = [Path(folder, f"{name}.ddol").read_bytes() for name in ("cold", "warm")]
+            if found[0] != found[1]:
+                wrong[f"{number} {algorithm}"] = "other bits"
     return wrong
 
 
-def _cold(arguments: list[str], folder: str, cache: str, until: str = "") -> None:
-    """Run a command with a cache of its own and no code that was shipped; kill it when a file appears."""
+def _with_empty_cache(arguments: list[str], folder: str, until: str = "") -> None:
+    """Run a command with a cache that began empty and no shipped code; kill it when a file appears."""
     job = subprocess.Popen(
         [sys.executable, "-c", COLD, *arguments],
         cwd=folder,
-        env={**os.environ, "DDOL_CACHE_DIR": str(Path(folder, cache))},
+        env={**os.environ, "DDOL_CACHE_DIR": str(Path(folder, "cache"))},
         stderr=subprocess.PIPE,
         text=True,
     )
