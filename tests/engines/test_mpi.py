@@ -23,7 +23,7 @@ from ddol.engines.groups.grouped import neighbours_of
 from ddol.engines.learner import Learner
 from ddol.engines.local import Local
 from ddol.engines.mpi import calls as mpi_calls
-from ddol.engines.mpi import recovery
+from ddol.engines.mpi import pulse, recovery
 from ddol.engines.mpi.ranks import leave, open_ranks, rank_of_job
 from ddol.engines.mpi.rounds import Mpi
 from ddol.engines.run import encoded, run
@@ -36,7 +36,7 @@ from ddol.streams.errors import DataError
 from ddol.streams.libsvm import LibsvmStream
 from ddol.streams.rows import Block, Rows
 from ddol.testing import check_engine, examples_for
-from patience import LONG
+from patience import LONG, wait_until
 
 with_mpi = pytest.mark.skipif(
     INTERPRETED or importlib.util.find_spec("mpi4py") is None,
@@ -160,6 +160,27 @@ def lose_one_at_the_start(folder):
     open_ranks()
 
 
+def silent_at_the_end(folder):
+    """One says nothing any more, and does not come to where all agree that they are well."""
+    pulse.PERIOD, pulse.SILENT, pulse._PATIENCE = 0.1, 0.5, 1.0
+    ranks = open_ranks("end")
+    first = ranks.gather(os.getpid())[0]
+    assert wait_until(lambda: all(peer.heard for peer in ranks.pulse.peers.values()))
+    if ranks.leads:
+        ranks.all_well(True)
+    ranks.pulse.keep(set())
+    wait_until(lambda: ended(first))
+    os._exit(1)
+
+
+def ended(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
 def die_after_checkpoint(folder):
     ranks = open_ranks()
 
@@ -270,6 +291,13 @@ def test_a_rank_that_is_killed_before_mpi_has_started_is_not_waited_for(files):
     done = job(2, "lose_one_at_the_start", files, "--with-ft", "ulfm")
     assert done.returncode != 0
     assert "ddol: a rank died while the job was starting" in done.stderr
+
+
+@with_mpi
+def test_whoever_waits_for_all_to_be_well_gives_up_on_one_that_is_silent(files):
+    done = job(2, "silent_at_the_end", files, "--with-ft", "ulfm")
+    assert done.returncode != 0
+    assert "ddol: nothing was heard of rank 1" in done.stderr, done.stderr
 
 
 @with_mpi

@@ -144,7 +144,7 @@ def killed_ranks(first: int, tries: int) -> dict[str, str]:
                 wrong[str(number)] = said
             elif Path(folder, f"again{number}").exists():
                 found, whole = (_result(Path(folder, name)) for name in (f"again{number}", "whole"))
-                if any(abs(found[name] - whole[name]) > 1e-9 * abs(whole[name]) for name in whole):
+                if not all(np.allclose(found[name], whole[name], 1e-9, 0.0) for name in whole):
                     wrong[str(number)] = f"another result: {found} and {whole}"
     return wrong
 

@@ -108,14 +108,14 @@ class Pulse(threading.Thread):
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """A call that all processes make together."""
-        self._since = time.monotonic()
+        """A call that all processes make together; it may be a part of another one."""
+        whole, self._since = self._since, time.monotonic()
         self._begun += 1
         try:
             yield
         finally:
             self._ended(self._since)
-            self._since = 0.0
+            self._since = whole
 
     def follow(self, calls: NDArray[np.int64]) -> None:
         """Look at the calls of a kernel: a number that is odd in a call, and even else."""

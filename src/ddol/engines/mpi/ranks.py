@@ -11,7 +11,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -104,7 +104,8 @@ class Ranks:
         MPI = self._mpi
         self._asked = True
         try:
-            return bool(self.comm.Agree(int(here)))
+            with self._waiting():
+                return bool(self.comm.Agree(int(here)))
         except MPI.Exception:  # somebody is lost
             return False
 
@@ -160,7 +161,8 @@ class Ranks:
     def connect(self, near: Neighbours | None, agents: int, numbers: int) -> MpiContext:
         """Make what a kernel calls to meet those of other ranks; see `ddol.engines.groups.grouped.Group`."""
         rows = () if near is None else (near.rows_to, near.rows_from, agents, numbers, tolerant())
-        context = open_context(self.comm, *rows)
+        with self.watching():
+            context = open_context(self.comm, *rows)
         if self.pulse is not None:
             self.pulse.follow(context.words[CALLS : CALLS + 1])
         return context
@@ -203,13 +205,17 @@ class Ranks:
         """Turn MPI's report of a dead process into `RankLostError`, and say who is waited for."""
         MPI = self._mpi
         try:
-            with nullcontext() if self.pulse is None else self.pulse.waiting():
+            with self._waiting():
                 yield
         except MPI.Exception as error:
             raise self.error(error.Get_error_code()) from error
         except messages.DamagedMessageError as error:
             kind = RankLostError if self.survives else RuntimeError
             raise kind(f"MPI failed: {error}") from error
+
+    def _waiting(self) -> AbstractContextManager[None]:
+        """Say who is waited for."""
+        return nullcontext() if self.pulse is None else self.pulse.waiting()
 
     def error(self, code: int) -> Exception:
         """What the error code of an MPI call means."""
