@@ -154,6 +154,19 @@ def lose_one_at_the_end(folder):
     keep(learner.trace(), folder)
 
 
+def lose_one_while_measuring(folder):
+    """All look at the run after every block, as they do where examples are held out."""
+    recovery.SECONDS = 0.0
+    born = open_ranks().rank
+
+    def look(learner, blocks):
+        if (born, blocks) == (2, 4):
+            os.kill(os.getpid(), signal.SIGKILL)
+        learner.trace()
+
+    keep(play(folder, "mpi", look).trace(), folder)
+
+
 def lose_one_at_the_start(folder):
     if rank_of_job() == 1:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -276,7 +289,13 @@ def same_result(folder: Path) -> None:
 @with_mpi
 @pytest.mark.parametrize(
     ("what", "n_ranks"),
-    [("lose_a_rank", 3), ("lose_the_first", 3), ("lose_two", 4), ("lose_one_at_the_end", 3)],
+    [
+        ("lose_a_rank", 3),
+        ("lose_the_first", 3),
+        ("lose_two", 4),
+        ("lose_one_while_measuring", 3),
+        ("lose_one_at_the_end", 3),
+    ],
 )
 def test_the_others_take_over_a_killed_rank(what, n_ranks, files):
     done = job(n_ranks, what, files, "--with-ft", "ulfm")

@@ -315,7 +315,7 @@ class Learner:
                 self.processes.at_end()
                 return trace
             except RankLostError:
-                if not self.feed.streams:
+                if self._since is not None or not self.feed.streams:  # whoever follows recovers
                     raise
                 self.processes.recover(self)
                 self.processes.follow(self)

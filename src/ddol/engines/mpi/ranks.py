@@ -60,7 +60,7 @@ class Ranks:
     def __init__(self, comm: Any) -> None:
         self.comm = comm
         self._mpi = load()
-        self._asked = False
+        self._unwell = False
         self.numbers = list(range(self.size))
         """What the processes were called at the start of the job."""
         self.hosts = [""] * self.size
@@ -97,27 +97,27 @@ class Ranks:
     def all_well(self, here: bool) -> bool:
         """Whether all processes are alive and well; every process gets the same answer.
 
-        To be asked once of each communicator: at the end of the work by those who come so far,
-        and before anything else by those who have lost somebody. Asked in two different places,
-        it would wait for ever.
+        It is asked wherever a trace is made by those who come so far, and before anything else by those
+        who have lost somebody: all meet in it. After a no nobody may ask again, or wait for ever.
         """
         MPI = self._mpi
-        self._asked = True
         try:
             with self._waiting():
-                return bool(self.comm.Agree(int(here)))
+                well = bool(self.comm.Agree(int(here)))
         except MPI.Exception:  # somebody is lost
-            return False
+            well = False
+        self._unwell = not well
+        return well
 
     def shrink(self) -> None:
         """Go on with the processes that are left."""
         before = dict(zip(self.numbers, self.hosts, strict=True))
         with self.watching():
             self.comm.Revoke()  # wakes those who wait for us
-            if not self._asked:
+            if not self._unwell:
                 self.all_well(False)
             own = self.numbers[self.rank], self.hosts[self.rank]
-            self.comm, self._asked = self.comm.Shrink(), False
+            self.comm, self._unwell = self.comm.Shrink(), False
             self.numbers, self.hosts = map(list, zip(*messages.gather(self.comm, own), strict=True))
         if self.pulse is not None:
             self.pulse.keep(set(self.numbers))
