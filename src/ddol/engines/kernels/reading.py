@@ -14,7 +14,7 @@ from ddol.compiled import (
     prefetch,
     prefetch_far,
 )
-from ddol.engines.kernels.layout import COPIES, FAR, MOST_FETCHED, SLOTS, rows_of
+from ddol.engines.kernels.layout import FAR, MOST_FETCHED, SLOTS, rows_of
 
 
 @inner(inlined=True)
@@ -133,7 +133,7 @@ def fetch_ahead(worker, examples, r, place):
 
 
 @inner(inlined=True)
-def jumps(worker, examples):
-    """Whether a processor cannot guess which row comes next: other rows or weights lie between."""
-    copies = worker.rules.sharing == COPIES and worker.rules.n_agents > 1
-    return worker.links.workers > 1 or (copies and examples.indptr == 0)
+def wants_fetching(worker, examples):
+    """Whether rows are asked for: the processor guesses which sparse row comes next, where no rows of
+    other workers lie between, but fetches too little of a dense one."""
+    return worker.links.workers > 1 or examples.indptr == 0

@@ -49,7 +49,14 @@ from ddol.engines.kernels.layout import (
 )
 from ddol.engines.kernels.metrics import take_snapshot
 from ddol.engines.kernels.predict import penalty_of, predict_agent, unless_finite
-from ddol.engines.kernels.reading import begin_row, fetch, fetch_place, forget_rows, jumps, row_in
+from ddol.engines.kernels.reading import (
+    begin_row,
+    fetch,
+    fetch_place,
+    forget_rows,
+    row_in,
+    wants_fetching,
+)
 from ddol.engines.kernels.update import absorb_agent, collects, finish, update_copy, update_shared
 
 PLAY = "int64(struct*, struct*, int64, int64)"
@@ -171,7 +178,7 @@ def _play_agents(worker, examples, r, eta, copies):
     """
     active, agents = 0.0, worker.shape.agents
     collecting = not copies and collects(worker, examples)
-    penalty, fetches = 0.0 if copies else penalty_of(worker, 0), jumps(worker, examples)
+    penalty, fetches = 0.0 if copies else penalty_of(worker, 0), wants_fetching(worker, examples)
     # Neighbours answer with the weights that a round begins with.
     group = GROUP if worker.rules.neighbours == 0 else agents
     for lo in range(0, agents, group):
