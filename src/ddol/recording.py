@@ -168,7 +168,7 @@ class Recorder:
 
     def record(
         self,
-        rounds: Sequence[int],
+        rounds: Sequence[int] | np.ndarray,
         counters: np.ndarray,
         consensus: np.ndarray,
         best_log_weight: np.ndarray,
@@ -188,10 +188,13 @@ class Recorder:
             self.pieces.append(self._piece(rounds, counters, consensus, best_log_weight))
 
     def _piece(
-        self, rounds: Sequence[int], counters: np.ndarray, consensus: Any, best_log_weight: Any
+        self, rounds: Any, counters: np.ndarray, consensus: Any, best_log_weight: Any
     ) -> dict[str, np.ndarray]:
-        mistakes, loss, _, examples = np.moveaxis(counters, 2, 0)
-        mistakes = mistakes.astype(np.int64)
+        mistakes, loss, examples = (
+            counters[..., 0].astype(np.int64),
+            counters[..., 1],
+            counters[..., 3],
+        )
         agents = slice(None) if self.detailed else slice(0)
         return {
             "rounds": np.array(rounds, np.int64),

@@ -58,9 +58,9 @@ class History:
             return seen
         rounds = before + seen.rounds
         # A scheduled run may see a point of its last piece only when it is known that the round is over.
-        points = set(self.curves.between(self.curves.last, int(rounds[-1])))
-        mine = np.array([point in points for point in rounds.tolist()], dtype=bool)
-        self.curves.record(rounds[mine].tolist(), seen.counters[mine], *seen.metrics[mine].T)
+        points = self.curves.between(self.curves.last, int(rounds[-1]))
+        mine = slice(None) if rounds.tolist() == points else np.isin(rounds, points)
+        self.curves.record(rounds[mine], seen.counters[mine], *seen.metrics[mine].T)
         return seen._replace(rounds=rounds)
 
     def keep_now(self, seen: Snapshots) -> None:
@@ -87,8 +87,9 @@ class History:
             return messages + questions, sent + shown, lost
         messages = self.traffic.messages(rounds)
         sent = messages * numbers_sent(algorithm, state.n_features)
-        silent = messages - self.traffic.with_statistics(rounds)
-        sent -= silent * numbers_seldom_sent(algorithm, state.n_features)
+        seldom = numbers_seldom_sent(algorithm, state.n_features)
+        if seldom and messages:  # counting sampled rounds takes as long as a few of them
+            sent -= (messages - self.traffic.with_statistics(rounds)) * seldom
         return messages + questions, 8 * sent + shown, 0
 
     def events(self, engine: Engine, feed: Feed) -> Events | None:
