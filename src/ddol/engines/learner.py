@@ -111,14 +111,16 @@ class Learner:
             if self.on_predicted is not None or self.history.shadow is not None:
                 room = np.full((len(block.rows), self.algorithm.outputs), np.nan)
                 block = replace(block, scores=room)
-            for lo, hi in self._pieces(before, block.n_rounds):
-                whole = hi - lo == block.n_rounds
+            n = block.n_rounds
+            alone = n == 1 and self.on_progress is None
+            for lo, hi in ((0, 1),) if alone else self._pieces(before, n):
+                whole = hi - lo == n
                 piece = block if whole else replace(block, table=block.table[lo:hi])
                 seen = self._play_piece(engine, before + lo, piece)
                 if self.on_predicted is not None:
                     self.on_predicted(piece)
                 self.history.add(engine, piece, before + hi)
-                between = position if hi == block.n_rounds else None
+                between = position if hi == n else None
                 if between is not None:
                     self.position = between
                 self._tell(seen, between)

@@ -18,7 +18,6 @@ from ddol.compiled import (
     floats,
     inner,
     integers,
-    packed,
     unpacked,
 )
 from ddol.engines.kernels.average import average_copies, keep_sum
@@ -307,21 +306,21 @@ def kernel_for(worker: Worker, parts: np.ndarray) -> Entry:
 
 
 def play(
-    kernel: Entry, worker: bytes, examples: bytes, places: SnapshotPlaces, before: int, rounds: int
+    kernel: Entry, worker: bytes, examples: bytes, places: bytes, before: int, rounds: int
 ) -> int:
     """Play the rounds of a block, and look at the run in between; 0, or the communicator's error.
 
     Rounds of snapshots are counted from the block's first one, unless ``before`` rounds came before it.
     """
-    status = int(_play(kernel.address, worker, examples, packed(places), before, rounds))
+    status = int(_play(kernel.address, worker, examples, places, before, rounds))
     if status == WRONG_KERNEL:
         raise RuntimeError(f"the kernel {kernel.function.__name__} is not for this run")
     return status
 
 
-def snapshot_now(worker: bytes, places: SnapshotPlaces) -> int:
+def snapshot_now(worker: bytes, places: bytes) -> int:
     """Look at a run that plays nothing; 0, or the communicator's error."""
-    return int(_play(0, worker, b"", packed(places), 0, 0))
+    return int(_play(0, worker, b"", places, 0, 0))
 
 
 def read_weights(worker: bytes, out: int) -> None:

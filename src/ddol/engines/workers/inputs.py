@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
 from ddol.algorithm import Algorithm
+from ddol.compiled import packed
+from ddol.engines.kernels import Examples
 from ddol.engines.state import State
 from ddol.engines.workers.partition import Partition
 from ddol.streams.rows import Block, Rows, concatenate
@@ -50,6 +54,32 @@ def addresses(rows: Rows) -> dict[str, int]:
         "y": rows.y.ctypes.data,
         "weight": rows.weight.ctypes.data if len(rows.weight) else 0,
     }
+
+
+_NO_ROUNDS = Examples(**dict.fromkeys(Examples._fields, 0))
+_ROUND_AT = 8 * Examples._fields.index("t")
+
+
+class RowsPlace:
+    """Where rows are, and what a kernel was told of them: mostly the same the next time, but for the round.
+
+    Parameters
+    ----------
+    rows : Rows
+        Kept, so that the addresses stay good.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.numbers = addresses(rows) | {"ones": int(rows.intercept)}
+        self.alone = packed(_NO_ROUNDS._replace(**self.numbers))
+        self.table: np.ndarray | None = None
+        self.examples = b""
+
+    def at(self, t: int) -> bytes:
+        """What the kernel was told with the same table, in round t."""
+        before, after = self.examples[:_ROUND_AT], self.examples[_ROUND_AT + 8 :]
+        return before + t.to_bytes(8, sys.byteorder) + after
 
 
 def scores_at(block: Block, rows: Rows) -> int:

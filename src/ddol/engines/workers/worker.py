@@ -15,7 +15,7 @@ from ddol.engines.kernels import COPIES, Examples, Links, Memory, Rules, Shape, 
 from ddol.engines.kernels import layout as places
 from ddol.engines.state import State, averages_together, layout_of, loops_of, sharing
 from ddol.engines.workers.inputs import (
-    addresses,
+    RowsPlace,
     factors_of,
     neighbours_asked,
     rates_of,
@@ -64,7 +64,7 @@ class KernelWorker:
             )
         self._parts: dict[bool, np.ndarray] = {}
         self._workers: dict[bool, tuple[Entry, bytes]] = {}
-        self._places: dict[int, tuple[Rows, dict[str, int], bytes]] = {}
+        self._places: dict[int, RowsPlace] = {}
         self.adopt(state)
 
     def adopt(self, state: State) -> None:
@@ -236,7 +236,7 @@ class KernelWorker:
             **dict.fromkeys(Examples._fields, 0),
             "t": 1,
             "scores": scores,
-            **self._addresses_of(rows),
+            **self._place_of(rows).numbers,
         }
         return self._any_worker(rows.dense), packed(Examples(**numbers))
 
@@ -302,23 +302,30 @@ class KernelWorker:
         tables = np.ascontiguousarray(predicted), np.ascontiguousarray(learned)
         chances = self._chances(t, len(predicted))
         rates, scale, exponent = rates_of(self.algorithm.rate, t, len(predicted))
-        first = tables[0].ctypes.data
-        examples = packed(
-            Examples(
-                **self._addresses_of(rows),
-                predicted=first,
-                learned=first if predicted is learned else tables[1].ctypes.data,
-                columns=predicted.shape[1],
-                first=self.partition.column,
-                chances=chances.ctypes.data if chances.size else 0,
-                rates=rates.ctypes.data if len(rates) else 0,
-                scale=scale,
-                exponent=exponent,
-                rounds=len(predicted),
-                t=t,
-                scores=scores,
+        place = self._place_of(rows)
+        same = predicted is learned and not (scores or chances.size or len(rates))
+        if same and place.table is predicted:
+            examples = place.at(t)
+        else:
+            first = tables[0].ctypes.data
+            examples = packed(
+                Examples(
+                    **place.numbers,
+                    predicted=first,
+                    learned=first if predicted is learned else tables[1].ctypes.data,
+                    columns=predicted.shape[1],
+                    first=self.partition.column,
+                    chances=chances.ctypes.data if chances.size else 0,
+                    rates=rates.ctypes.data if len(rates) else 0,
+                    scale=scale,
+                    exponent=exponent,
+                    rounds=len(predicted),
+                    t=t,
+                    scores=scores,
+                )
             )
-        )
+            if same and tables[0] is predicted:
+                place.table, place.examples = predicted, examples
         if self.workspace.meet(self.state, rows.dense):
             self._workers.clear()
         if rows.dense not in self._workers or matrices is not self.fixed_matrices:
@@ -328,15 +335,19 @@ class KernelWorker:
             kernel, worker, examples, self._snapshot_places(), before, len(predicted)
         )
 
-    def _snapshot_places(self) -> kernels.SnapshotPlaces:
+    def _snapshot_places(self) -> bytes:
         """Where what is seen is to be written."""
         rounds, counters, metrics = self.snapshots
+        if not len(rounds):
+            return _NOTHING_SEEN
         sees = self._meets or self.algorithm.update.experts
-        return kernels.SnapshotPlaces(
-            n=len(rounds),
-            rounds=rounds.ctypes.data,
-            counters=counters.ctypes.data,
-            metrics=metrics.ctypes.data if sees else 0,
+        return packed(
+            kernels.SnapshotPlaces(
+                n=len(rounds),
+                rounds=rounds.ctypes.data,
+                counters=counters.ctypes.data,
+                metrics=metrics.ctypes.data if sees else 0,
+            )
         )
 
     def _pieces(self, rounds: int) -> Iterator[tuple[int, int]]:
@@ -369,8 +380,7 @@ class KernelWorker:
         """Scores (n, outputs) of rows by one copy, as it would predict them now."""
         rows = rows.widen(self.state.n_features)
         out = np.empty((len(rows), self.algorithm.outputs))
-        self._addresses_of(rows)
-        examples = self._places[id(rows)][2]
+        examples = self._place_of(rows).alone
         parts, worker = self._compiled(rows.dense), self._any_worker(rows.dense)
         if parts[places.SCORE_UNSEEN] == 0:
             found = self.loops.addresses(rows.dense, {"score_unseen"}, ())
@@ -380,19 +390,16 @@ class KernelWorker:
             self._places.clear()
         return out
 
-    def _addresses_of(self, rows: Rows) -> dict[str, int]:
+    def _place_of(self, rows: Rows) -> RowsPlace:
         """Where rows are, which are often those of a time before."""
         found = self._places.get(id(rows))
-        if found is None or found[0] is not rows:
+        if found is None or found.rows is not rows:
             if len(self._places) >= _MOST_PLACES or rows.nbytes > _LARGE:
                 self._places.clear()
-            ones = {"ones": int(rows.intercept)}
-            places_of = addresses(rows) | ones
-            alone = packed(_NO_ROUNDS._replace(**places_of))
-            found = self._places[id(rows)] = rows, places_of, alone
+            found = self._places[id(rows)] = RowsPlace(rows)
             if self.workspace.begin(rows):
                 self._workers.clear()
-        return found[1]
+        return found
 
     def _any_worker(self, dense: bool | None = None) -> bytes:
         """A worker for these rows, or any at all, that plays no rounds."""
@@ -405,4 +412,4 @@ class KernelWorker:
 
 _MOST_PLACES, _LARGE = 64, 1 << 16  # large rows must not be kept in memory
 _NO_CHANCES = np.empty((0, 0, 0))
-_NO_ROUNDS = Examples(**dict.fromkeys(Examples._fields, 0))
+_NOTHING_SEEN = packed(kernels.SnapshotPlaces(0, 0, 0, 0))
