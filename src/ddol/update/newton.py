@@ -1,7 +1,7 @@
 """The online Newton step: ψ(z, u) = ½ (z − u)ᵀA(z − u) with A = I + Σ g̃g̃ᵀ (Hazan, Agarwal and Kale).
 
 g̃ = ℓ′/rms(ℓ′)·x̃ in the coordinates of `ddol.update.coordinates`, so features and answers may have any
-scale and offset. An agent keeps the Cholesky factor of A, by rank-one updates, and steps u ← u −
+scale and offset. An agent keeps the Cholesky factor of A, by rotations, and steps u ← u −
 3·η·A⁻¹g̃ (½·η where answers are numbers) in O(D²), but never so far that the score of its own example
 changes by more than N·|ℓ′|/rms(ℓ′). Neighbours average A (its triangle) and the duals A·u with the same
 weights and solve for u, the paper's argmin: D³/6 multiplications. Features are centred, so the
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ddol.compiled import column, inner, sparse
+from ddol.compiled import address_of, column, floats, inner, row, sparse
 from ddol.update import answers
 from ddol.update import coordinates as at
 from ddol.update.contract import LINEAR, LOCAL, Field, Layout, Loops, Vector
@@ -47,65 +47,90 @@ def _intercept(s):
     return s[DUAL0] / (1.0 + s[MATRIX0])
 
 
+# The factor is kept as R = Lᵀ: what is gone through lies side by side.
+
+
+@inner(inlined=True)
+def _factor_row(w, i, D):
+    return floats(address_of(w, (FACTOR + i) * D))
+
+
 @inner
 def _factorise(w, D):
-    """A = LLᵀ, row by row."""
-    a, b = _matrix(D), FACTOR * D
+    """A = RᵀR, row by row."""
     for i in range(D):
-        for j in range(i + 1):
-            total = 0.0
-            for k in range(j):
-                total += w[b + i * D + k] * w[b + j * D + k]
-            rest = w[a + i * D + j] - total
-            w[b + i * D + j] = math.sqrt(rest) if i == j else rest / w[b + j * D + j]
+        own, place = _factor_row(w, i, D), _matrix(D) + i * D
+        for j in range(i, D):
+            own[j] = w[place + j]
+        for k in range(i):
+            known = _factor_row(w, k, D)
+            part = known[i]
+            for j in range(i, D):
+                own[j] -= part * known[j]
+        scale = 1.0 / math.sqrt(own[i])
+        for j in range(i, D):
+            own[j] *= scale
 
 
 @inner
-def _solve(w, D, place):
-    """SOLVED ← A⁻¹ times the vector at a place, by L and its transpose."""
-    b = FACTOR * D
+def _solve_half(w, D, place):
+    """SOLVED ← R⁻ᵀ times the vector at a place; its squares."""
+    solved, squares = row(w, SOLVED, D), 0.0
     for i in range(D):
-        total = 0.0
-        for k in range(i):
-            total += w[b + i * D + k] * w[SOLVED * D + k]
-        w[SOLVED * D + i] = (w[place + i] - total) / w[b + i * D + i]
-    for i in range(D - 1, -1, -1):
-        w[SOLVED * D + i] /= w[b + i * D + i]
-        known = w[SOLVED * D + i]
-        for k in range(i):
-            w[SOLVED * D + k] -= known * w[b + i * D + k]
-
-
-@inner
-def _squares_in(w, D, place):
-    """vᵀA⁻¹v of the vector at a place: ‖L⁻¹v‖²."""
-    b, squares = FACTOR * D, 0.0
+        solved[i] = w[place + i]
     for i in range(D):
-        total = 0.0
-        for k in range(i):
-            total += w[b + i * D + k] * w[SOLVED * D + k]
-        w[SOLVED * D + i] = (w[place + i] - total) / w[b + i * D + i]
-        squares += w[SOLVED * D + i] * w[SOLVED * D + i]
+        own = _factor_row(w, i, D)
+        known = solved[i] * (1.0 / own[i])
+        solved[i] = known
+        squares += known * known
+        for k in range(i + 1, D):
+            solved[k] -= known * own[k]
     return squares
 
 
 @inner
-def _rank_one(w, D):
-    """A ← A + g̃g̃ᵀ in L; SOLVED is overwritten."""
-    b = FACTOR * D
-    for i in range(D):
-        w[SOLVED * D + i] = w[NOW * D + i]
+def _solve_rest(w, D):
+    """SOLVED ← R⁻¹ times itself."""
+    solved = row(w, SOLVED, D)
+    for i in range(D - 1, -1, -1):
+        own, total = _factor_row(w, i, D), 0.0
+        for k in range(i + 1, D):
+            total += own[k] * solved[k]
+        solved[i] = (solved[i] - total) * (1.0 / own[i])
+
+
+@inner
+def _solve(w, D, place):
+    """SOLVED ← A⁻¹ times the vector at a place."""
+    _solve_half(w, D, place)
+    _solve_rest(w, D)
+
+
+@inner
+def _rotate(w, D):
+    """A ← A + g̃g̃ᵀ in R, and SOLVED ← R⁻ᵀg̃; its squares. Nothing is left of g̃ in NOW.
+
+    Rotations take (R; g̃ᵀ) to (R; 0), and so (0; 1) to (R⁻ᵀg̃; what is left of the 1).
+    """
+    rest, solved = row(w, NOW, D), row(w, SOLVED, D)
+    one, squares = 1.0, 0.0
     for k in range(D):
-        own, new = w[b + k * D + k], w[SOLVED * D + k]
+        own, new = _factor_row(w, k, D), rest[k]
         if new == 0.0:
+            solved[k] = 0.0
             continue
-        root = math.sqrt(own * own + new * new)
-        c, f = root / own, new / own
-        w[b + k * D + k] = root
+        root = math.sqrt(own[k] * own[k] + new * new)
+        scale = 1.0 / root
+        c, s = own[k] * scale, new * scale
+        solved[k] = s * one
+        squares += solved[k] * solved[k]
+        one *= c
+        own[k] = root
         for i in range(k + 1, D):
-            entry = (w[b + i * D + k] + f * w[SOLVED * D + i]) / c
-            w[b + i * D + k] = entry
-            w[SOLVED * D + i] = c * w[SOLVED * D + i] - f * entry
+            before, left = own[i], rest[i]
+            own[i] = c * before + s * left
+            rest[i] = c * left - s * before
+    return squares
 
 
 @inner
@@ -143,14 +168,10 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
     if p[AGENTS] > 1.0:
         for i in range(D):
             own = w[NOW * D + i]
-            for j in range(i + 1):
+            for j in range(i, D):
                 w[_matrix(D) + i * D + j] += own * w[NOW * D + j]
-    _rank_one(w, D)
-    _solve(w, D, NOW * D)
-    move = 0.0
-    for d in range(D):
-        move += w[NOW * D + d] * w[SOLVED * D + d]
-    size = _size(p, eta, slope, move)
+    size = _size(p, eta, slope, _rotate(w, D))
+    _solve_rest(w, D)
     for d in range(D):
         w[U * D + d] -= size * w[SOLVED * D + d]
     intercept = _intercept(s)
@@ -180,15 +201,15 @@ def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     slope = g * math.sqrt((s[STEPS] + 1.0) / (s[SLOPES] + g * g))
     _place(w, s, x, index, n, D)
     squared = slope * slope
-    alone = squared * _squares_in(w, D, NOW * D)
+    alone = squared * _solve_half(w, D, NOW * D)
     size = _size(p, eta, slope, alone / (1.0 + alone))
     place = _TRIANGLE * D
     for i in range(D):
         delta[_MEAN * D + i] += weight * size * slope * w[NOW * D + i]
         own = weight * squared * w[NOW * D + i]
-        for j in range(i + 1):
+        for j in range(i, D):
             delta[place + j] += own * w[NOW * D + j]
-        place += i + 1
+        place += D - i - 1
     sums = _sums(D)
     delta[sums + STEPS] += weight
     delta[sums + SLOPES] += weight * g * g
@@ -206,10 +227,10 @@ def commit(w, s, p, delta, maxima, index, n, D, eta):
         delta[_MEAN * D + d] = 0.0
     place = _TRIANGLE * D
     for i in range(D):
-        for j in range(i + 1):
+        for j in range(i, D):
             w[_matrix(D) + i * D + j] += delta[place + j]
             delta[place + j] = 0.0
-        place += i + 1
+        place += D - i - 1
 
 
 def finish(w, s, p, D, t, eta):
@@ -230,23 +251,24 @@ def to_message(w, s, p, index, n, D, out):
         out[last * D + d] = 0.0
         out[d] = 0.0
     for i in range(D):
-        total = 0.0
-        for j in range(i):
+        own = w[U * D + i]
+        total = w[a + i * D + i] * own
+        out[place + i] = w[a + i * D + i]
+        for j in range(i + 1, D):
             entry = w[a + i * D + j]
             out[place + j] = entry
             total += entry * w[U * D + j]
-            out[j] += entry * w[U * D + i]
-        out[place + i] = w[a + i * D + i]
-        out[i] += total + w[a + i * D + i] * w[U * D + i]
-        place += i + 1
+            out[j] += entry * own
+        out[i] += total
+        place += D - i - 1
 
 
 def from_message(w, s, p, index, n, D, averaged):
     a, place = _matrix(D), D
     for i in range(D):
-        for j in range(i + 1):
+        for j in range(i, D):
             w[a + i * D + j] = averaged[place + j]
-        place += i + 1
+        place += D - i - 1
         w[NOW * D + i] = averaged[i]
     _factorise(w, D)
     _solve(w, D, NOW * D)
