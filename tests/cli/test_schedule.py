@@ -67,6 +67,11 @@ BAD = {
     "no-such.npz": ("--replay", "no-such.npz"),
     "one example a turn, --batch is 2": ("--schedule", "async", "--batch", 2),
     "gives every pass another order": ("--record", "run.npz", "--shuffle", "--passes", 2),
+    "runs rounds and async, not gossip": ("--schedule", "gossip", "--engine", "threads"),
+    "the patient pool is played by the engine local": (
+        "--schedule", "async", "--patient", "--engine", "threads",
+    ),
+    "`speed` is given for 2 agents": ("--schedule", "async", "--speed", "1,2"),
     "runs a schedule in real time": (
         "--schedule", "async", "--engine", "threads", "--checkpoint", "folder",
     ),
@@ -80,6 +85,21 @@ def test_bad_input_is_one_line(ddol, examples, tmp_path, monkeypatch, why):
     assert result.exit_code == 2
     assert why in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_links_have_latencies_of_their_own(ddol, examples, tmp_path):
+    links = tmp_path / "links.csv"
+    np.savetxt(links, np.full((6, 6), 3.0), delimiter=",")
+    options = ("train", examples, *NETWORK, "--schedule", "async", "--json", "-", "--latency")
+    same = figures(ddol(*options, 3))["mistakes"]
+    assert figures(ddol(*options, links))["mistakes"] == same
+    np.savetxt(links, np.arange(36).reshape(6, 6))
+    assert figures(ddol(*options, links))["mistakes"] != same
+    for text, said in (("1,2\n3,4\n", "given for 2 × 2 agents"), ("1,2\n3\n", "columns")):
+        links.write_text(text)
+        refused = ddol(*options, links)
+        assert refused.exit_code == 2 and said in refused.stderr
+        assert refused.stderr.count("\n") == 1
 
 
 def test_recording_of_other_data_is_refused(ddol, examples, tmp_path):

@@ -34,7 +34,7 @@ def test_wrong_number_of_agents_is_refused():
     rng, wires = np.random.default_rng(0), Wiring.of(metropolis(ring(4)))
     with pytest.raises(ValueError, match="`speed` is given for 2 agents, the network has 4"):
         Conditions(speed=[1, 2]).speeds(4, rng)
-    with pytest.raises(ValueError, match="`latency` is given for 2 agents"):
+    with pytest.raises(ValueError, match="`latency` is given for 2 × 2 agents"):
         Conditions(latency=np.zeros((2, 2))).on_wires("latency", wires)
     with pytest.raises(ValueError, match="names agent 9, expected 0 to 3"):
         Conditions(partitions=[(0, 1, [[9]])]).groups(4)

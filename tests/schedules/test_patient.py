@@ -82,8 +82,12 @@ def test_layers_keep_every_event():
     assert not dense[:3, 3:].any()
 
 
-def test_a_list_is_not_made_patient():
-    data = experts(np.random.default_rng(5))
-    events = ddol.run(ddol.wma(), data, 1, record=True).events
-    with pytest.raises(ValueError, match="makes its own list"):
-        ddol.run(ddol.wma(), data, 1, schedule=Schedule(replay=events, patient=True))
+def test_a_recording_of_patience_plays_again():
+    data, schedule = experts(np.random.default_rng(5)), Schedule("async", patient=True)
+    late = Conditions(delay="geometric:5", latency=2, drop=0.2)
+    first = ddol.run(ddol.dwm_i(), data, 3, schedule=schedule, conditions=late, record=True)
+    again = ddol.run(ddol.dwm_i(), data, 3, schedule=schedule, replay=first.events)
+    for name in ("mistakes", "weights", "messages", "dropped"):
+        assert np.array_equal(getattr(first, name), getattr(again, name)), name
+    with pytest.raises(ValueError, match="leave your own out"):
+        ddol.run(ddol.wma(), data, 1, schedule=Schedule(own=lambda *_: [], patient=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -32,8 +33,12 @@ _OPTIONS = (
         "Predictions that an agent makes before an answer arrives; column:NAME for a column of them.",
         default="0",
     ),
-    happening("--latency D", "Time that a message is under way.", default="0"),
-    happening("--drop-messages p", "Share of messages that is lost.", default="0"),
+    happening(
+        "--latency D",
+        "Time that a message is under way; or a file with a row of numbers for every sender.",
+        default="0",
+    ),
+    happening("--drop-messages p", "Share of messages that is lost; or such a file.", default="0"),
     happening(
         "--speed D",
         "Examples of an agent in a unit of time; or one number for each agent: 1,1,0.1.",
@@ -97,7 +102,7 @@ class ScheduleOptions:
             delays = _unread
         return Conditions(
             speed=self.speed,
-            latency=self.latency,
+            latency=_by_link("--latency", self.latency),
             drop=_named("--drop-messages", self.drop_messages),
             delay=delays or (0 if self.delay.isdigit() else self.delay),
             churn=self.churn,
@@ -152,8 +157,23 @@ def _unread(first: int, count: int) -> np.ndarray:
     raise RuntimeError("delays by row are known when the data are read")
 
 
+def _by_link(flag: str, text: str) -> Any:
+    """The numbers of a file, a row for every sender and a column for every receiver; or the text."""
+    if not Path(text).suffix or not Path(text).is_file():
+        return text
+    try:
+        return np.loadtxt(text, delimiter="," if "," in Path(text).read_text() else None, ndmin=2)
+    except ValueError as error:
+        raise DataError(
+            f"{flag} {text}: {str(error).split(';')[0]}; expected a row of numbers for every sender"
+        ) from None
+
+
 def _named(flag: str, text: str) -> Any:
-    """A chance; a message about it should name the flag."""
+    """A chance, or those of all links; a message about it should name the flag."""
+    links = _by_link(flag, text)
+    if not isinstance(links, str):
+        return links
     try:
         chance = float(text)
     except ValueError:

@@ -13,6 +13,10 @@ class RankLostError(RuntimeError):
         )
 
 
+class SetupError(ValueError):
+    """What a run was asked to be does not go together; the message says what does."""
+
+
 class EngineError(RuntimeError):
     """An engine cannot start, or cannot go on; the message says what to do."""
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeGuard
 import numpy as np
 
 from ddol.algorithm import Algorithm
+from ddol.engines.errors import SetupError
 from ddol.engines.feed import Feed
 from ddol.engines.kinds import ENGINES, EngineKind
 from ddol.engines.setup import Setup
@@ -17,6 +18,7 @@ from ddol.engines.state_checks import check_start
 from ddol.engines.workers.partition import Snapshots
 from ddol.recording import Moment
 from ddol.schedules.events import Events
+from ddol.streams.errors import DataError
 from ddol.streams.rows import Block
 
 _SCORING = ("local", "threads")
@@ -110,6 +112,15 @@ def _imported(found: Any) -> Any:
 
 def open_engine(algorithm: Algorithm, state: State, setup: Setup, feed: Feed) -> Engine:
     """Open the engine that a setup names, at a state, for rounds or for its schedule."""
+    try:
+        return _opened(algorithm, state, setup, feed)
+    except DataError:
+        raise
+    except ValueError as error:
+        raise SetupError(str(error)) from error
+
+
+def _opened(algorithm: Algorithm, state: State, setup: Setup, feed: Feed) -> Engine:
     kind = engine_named(setup.engine)
     check_start(algorithm, state, setup.schedule.plays_events)
     asking = algorithm.asking

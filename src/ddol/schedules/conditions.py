@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ddol.schedules.wiring import Wiring
+from ddol.streams.errors import DataError
 
 CONSTANT, UNIFORM, EXPONENTIAL, GEOMETRIC = range(4)
 _NAMED = {"exponential": EXPONENTIAL, "geometric": GEOMETRIC}
@@ -184,7 +185,7 @@ class Conditions:
             for g, agents in enumerate(cut.groups, start=1):
                 for agent in agents:
                     if not 0 <= agent < n_agents:
-                        raise ValueError(
+                        raise DataError(
                             f"`partitions` names agent {agent}, expected 0 to {n_agents - 1}"
                         )
                     group[k, agent] = g
@@ -216,7 +217,8 @@ def _links_or(value: Any, name: str, single: Any) -> Any:
     links = np.array(value, float)
     good = np.isfinite(links) & (links >= 0) & (links <= (1.0 if name == "drop" else math.inf))
     if links.ndim != 2 or not good.all():
-        raise ValueError(f"`{name}` by link must be a matrix of finite numbers, not negative")
+        most = "at most 1" if name == "drop" else "finite"
+        raise ValueError(f"`{name}` by link must be a matrix of numbers, not negative and {most}")
     return links
 
 
@@ -283,7 +285,6 @@ def _partition(value: Any) -> Cut:
 
 def _sized(array: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarray:
     if array.shape != shape:
-        raise ValueError(
-            f"`{name}` is given for {array.shape[0]} agents, the network has {shape[0]}"
-        )
+        found = " × ".join(map(str, array.shape))
+        raise DataError(f"`{name}` is given for {found} agents, the network has {shape[0]}")
     return array

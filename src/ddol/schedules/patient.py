@@ -49,7 +49,7 @@ def in_layers(events: Events, n_agents: int) -> tuple[Events, int]:
             present[i] = heapq.heappop(free[i])
             asked.setdefault((i, event.row), []).append(present[i])
         elif event.kind == ANSWER:
-            present[i] = asked[i, event.row].pop(0)
+            present[i] = asked[i, event.row].pop(max(event.peer, 0))
             heapq.heappush(free[i], present[i])
         elif event.kind in (LEAVE, JOIN):
             made += [event._replace(agent=c * n_agents + i) for c in range(copies)]
@@ -59,7 +59,9 @@ def in_layers(events: Events, n_agents: int) -> tuple[Events, int]:
             layer_of[place], place_of[place] = layer, len(made)
         elif event.kind == RECEIVE:
             layer, row = layer_of[event.row], place_of[event.row]
-        if peer != NONE:
+        if event.kind == ANSWER:
+            peer = NONE  # a copy waits for one answer
+        elif peer != NONE:
             peer += layer * n_agents
         made.append(event._replace(agent=layer * n_agents + i, peer=peer, row=row))
     return Events.from_columns(made), copies

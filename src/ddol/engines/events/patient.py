@@ -10,12 +10,12 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.events.player import EventPlayer
 from ddol.engines.events.row_pool import RowPool
-from ddol.engines.events.scheduled import conditions_of
+from ddol.engines.events.scheduled import check_same_data, conditions_of, messages_of
 from ddol.engines.state import State, numbers_sent, start_state
 from ddol.engines.workers.partition import Snapshots
 from ddol.recording import Moment, WaitingPool
 from ddol.schedules.clock import Clock
-from ddol.schedules.events import Events
+from ddol.schedules.events import ANSWER, RECEIVE, Events
 from ddol.schedules.linking import linked
 from ddol.schedules.patient import in_layers, layered_mixing
 from ddol.schedules.schedule import Schedule
@@ -38,9 +38,9 @@ class PatientEngine:
     workers = 1
 
     def __init__(self, algorithm: Algorithm, state: State, schedule: Schedule) -> None:
-        if schedule.is_given:
+        if schedule.own is not None:
             raise ValueError(
-                "the patient pool makes its own list; leave `replay` or the schedule out"
+                "the patient pool plays a schedule by name, or a recording; leave your own out"
             )
         if state.rounds:
             raise ValueError(
@@ -56,6 +56,7 @@ class PatientEngine:
         self.copies = 1
         self._fed: list[tuple[np.ndarray, np.ndarray]] = []
         self._list: Events | None = None
+        self._messages = 0, 0
         self.passes, self.n_streams = 1, 1
 
     # --- what the learner calls ----------------------------------------------------------------------
@@ -74,14 +75,7 @@ class PatientEngine:
 
     def end(self) -> Snapshots:
         """Make the list, and play it."""
-        for agents, serials in self._fed:
-            self.clock.feed(agents, serials)
-        self.clock.end()
-        pieces = []
-        while (chunk := self.clock.make()) is not None:
-            made = chunk.events(self.clock.wires)
-            pieces.append(Events(*(array.copy() for array in vars(made).values())))
-        self._list = Events.joined(pieces)
+        self._list = self._made() if self.schedule.replay is None else self._recorded()
         layered, self.copies = in_layers(self._list, self.algorithm.n_agents)
         algorithm = replace(
             self.algorithm, mixing=layered_mixing(self.algorithm.mixing, self.copies), delay=0
@@ -93,6 +87,29 @@ class PatientEngine:
         chunk = linked(layered, wires, self.pool.numbers.count)
         self.player.play(chunk, self.pool.rows, self.pool.where, self.pool.first, [])
         return self._look()
+
+    def _made(self) -> Events:
+        for agents, serials in self._fed:
+            self.clock.feed(agents, serials)
+        self.clock.end()
+        pieces = []
+        while (chunk := self.clock.make()) is not None:
+            made = chunk.events(self.clock.wires)
+            pieces.append(Events(*(array.copy() for array in vars(made).values())))
+        self._messages = self.clock.sent, self.clock.lost
+        return Events.joined(pieces)
+
+    def _recorded(self) -> Events:
+        """The recording, with rows by serial number."""
+        replay, numbers = self.schedule.replay, self.pool.numbers.in_the_data(1, self.n_streams)
+        assert replay is not None
+        check_same_data(replay, len(numbers))
+        linked(replay, self.clock.wires, len(numbers), "the recording")
+        sent = messages_of(replay, self.clock.wires)
+        self._messages = sent, sent - replay.count(RECEIVE)
+        row, named = replay.row.copy(), (replay.kind <= ANSWER) & (replay.row >= 0)
+        row[named] = np.argsort(numbers)[row[named]]
+        return replace(replay, row=row)
 
     def state(self) -> State:
         """Counters of all agents, with the weights of each agent's first copy, which predicted most."""
@@ -122,7 +139,8 @@ class PatientEngine:
     def sent(self) -> tuple[int, int, int]:
         """Messages sent, their bytes, and how many of them were lost."""
         each = 8 * numbers_sent(self.algorithm, self.counters().n_features)
-        return self.clock.sent, self.clock.sent * each, self.clock.lost
+        sent, lost = self._messages
+        return sent, sent * each, lost
 
     def moments(self) -> tuple[Moment, ...]:
         """The end of the run."""
@@ -130,7 +148,11 @@ class PatientEngine:
         examples, mistakes = int(state.examples.sum()), int(state.mistakes.sum())
         patience = WaitingPool(self.copies, self._best_expert())
         loss = float(state.loss.sum())
-        return (Moment(state.rounds, self.clock.time, examples, mistakes, loss, patience=patience),)
+        return (Moment(state.rounds, self._time, examples, mistakes, loss, patience=patience),)
+
+    @property
+    def _time(self) -> float:
+        return float(self._list.time[-1]) if self._list is not None and len(self._list) else 0.0
 
     def _best_expert(self) -> int:
         """Mistakes of the best expert on all examples; 0 where there are no experts."""

@@ -315,14 +315,8 @@ class Scheduled:
         # The list names rows by their number in the whole data.
         self.pool.where = np.empty(max(n_rows, 1), np.int64)
         self.pool.where[numbers] = np.arange(n_rows)
-        self._received = events.count(RECEIVE)
-        # Messages of meetings and of tokens go to one neighbour; others go to all who hear the sender.
-        in_pairs = (
-            bool(((events.kind == MIX) & (events.peer >= 0)).any()) or events.count(ADOPT) > 0
-        )
-        sends = np.bincount(events.agent[events.kind == SEND], minlength=self.algorithm.n_agents)
-        self._sent = self._received if in_pairs else int(sends @ self.player.spoken)
-        self.player.read(events, in_pairs)
+        self._received, self._sent = events.count(RECEIVE), messages_of(events, self.wires)
+        self.player.read(events, in_pairs(events))
         plan = RoundPlan(self.wires, self.algorithm.period, self.algorithm.delay)
         by_events = self.player.push_sum or not self.player.talk.plain
         table = None if by_events else plan.table_of(events)
@@ -354,7 +348,7 @@ class Scheduled:
     def _given(self, numbers: np.ndarray) -> tuple[Events, str]:
         if self.schedule.replay is not None:
             events = self.schedule.replay
-            _check_same_data(events, len(numbers))
+            check_same_data(events, len(numbers))
             return events, "the recording"
         assert self.schedule.own is not None
         own = self.schedule.own
@@ -392,7 +386,20 @@ def _together(pieces: list[Snapshots], before: int) -> Snapshots:
     )
 
 
-def _check_same_data(events: Events, n_rows: int) -> None:
+def in_pairs(events: Events) -> bool:
+    """Whether messages go to one neighbour, as those of meetings and of tokens do."""
+    return bool(((events.kind == MIX) & (events.peer >= 0)).any()) or events.count(ADOPT) > 0
+
+
+def messages_of(events: Events, wires: Wiring) -> int:
+    """Messages that a list sends, each to one neighbour."""
+    if in_pairs(events):
+        return events.count(RECEIVE)
+    return int(np.diff(wires.spoken_starts)[events.agent[events.kind == SEND]].sum())
+
+
+def check_same_data(events: Events, n_rows: int) -> None:
+    """Refuse a recording that predicts other rows than there are."""
     predicted = events.row[(events.kind == PREDICT) & (events.row != NONE)]
     times = np.bincount(predicted[predicted < n_rows], minlength=n_rows)
     if (len(predicted) and predicted.max() >= n_rows) or len(set(times)) > 1:

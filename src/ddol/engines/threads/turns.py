@@ -332,7 +332,9 @@ def _check(algorithm: Algorithm, state: State, schedule: Schedule) -> None:
     for name in ("talk_to", "teach"):
         if getattr(algorithm, name) is not None:
             raise ValueError(f"`{name}` is for the engine local, and for rounds on threads")
-    if schedule.name != ASYNC or schedule.is_given or schedule.patient:
+    if schedule.patient:
+        raise ValueError("the patient pool is played by the engine local; leave the engine out")
+    if schedule.name != ASYNC or schedule.is_given:
         raise ValueError(
             f"the engine threads runs rounds and async, not {schedule.name}; use the engine local"
         )
