@@ -9,6 +9,7 @@ import pytest
 
 import ddol
 from ddol.reference import play_round, start
+from ddol.streams import synthetic
 from ddol.update.asking import HEARD, LABELS, NUMBERS, QUESTIONS, Asking, asking_of, buy, wish
 
 RNG = np.random.default_rng(5)
@@ -75,7 +76,7 @@ def test_a_budget_is_never_exceeded_and_is_used(share):
         (ddol.dwm_a(), "random:0.4", ADVICE),
         (ddol.drwm(), "experts", ADVICE),
         (ddol.adaptive(), "adaptive:0.5", X),
-        (ddol.adaptive(), "0.3+neighbours", X),
+        (ddol.adaptive(), "0.7+neighbours", X),
         (ddol.dogd("logistic"), "b:0.5+neighbours:0.5", X),
         (ddol.dwm_i(), "experts+neighbours", ADVICE),
     ],
@@ -167,6 +168,16 @@ def test_questions_to_neighbours_are_counted():
     assert helped.bytes_sent == plain.bytes_sent + questions * 8 * (X.shape[1] + 1)
     assert helped.to_dict()["neighbour_answers"] == helped.neighbour_answers
     assert helped.labels + helped.neighbour_answers <= helped.examples
+
+
+def test_neighbours_save_labels_and_agree_on_nothing_by_themselves():
+    stream = synthetic.linear(n_examples=12_000, n_features=20, noise=0.05, seed=1)
+    alone, helped = (
+        ddol.run(ddol.adaptive(), stream, ddol.ring(8), query=query)
+        for query in ("random:0.05", "random:0.05+neighbours")
+    )
+    assert helped.labels < 0.8 * alone.labels
+    assert helped.error < alone.error + 0.01
 
 
 def test_dense_and_sparse_rows_ask_alike():

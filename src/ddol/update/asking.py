@@ -51,6 +51,9 @@ its place in a sparse row."""
 GAIN = 0.02
 """How fast b follows the budget: e-fold in 50 examples that are all wished for, or none."""
 
+TRIED = 20.0
+"""Labels that an agent must have asked for before it answers others."""
+
 _WIDE = 1e6
 
 
@@ -201,8 +204,11 @@ def buy(p, own, seen, weight):
 
 @inner
 def is_sure(p, own, seen, margin):
-    """Whether an agent answers for a neighbour: a margin above its own threshold."""
-    return seen > 0.0 and margin > p[SURE] * own[MARGINS] / seen
+    """Whether an agent answers for a neighbour: a margin above its own threshold, and labels of its own.
+
+    Agents that all lived on each other's answers would agree on anything.
+    """
+    return own[LABELS] >= TRIED and margin > p[SURE] * own[MARGINS] / seen
 
 
 @inner
