@@ -23,35 +23,17 @@ from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows
 from ddol.testing import check_algorithm, examples_for, play_engine, play_reference
 from ddol.update.contract import Vector
-from ddol.update.domains import everywhere, l1_ball, l2_ball, norm_ball, simplex
 from ddol.update.losses import LOSSES, loss_named
 from ddol.update.mirrors import (
     MirrorDescent,
-    entropy,
-    euclidean,
-    p_norm_mirror,
     separable_mirror,
-    signed_entropy,
 )
 from ddol.update.rates import inverse_sqrt
+from descents import DESCENTS, PLACES
 
 sinh = separable_mirror("sinh", lambda t, p: math.sinh(t), lambda w, p: math.asinh(w))
-UPDATES = {
-    "euclidean": MirrorDescent(euclidean),
-    "euclidean, L2": MirrorDescent(euclidean, l2=0.5),
-    "euclidean, L2 ball": MirrorDescent(euclidean, l2_ball(0.5), l2=0.1),
-    "euclidean, L1 ball": MirrorDescent(euclidean, l1_ball(0.5)),
-    "euclidean, simplex": MirrorDescent(euclidean, simplex(2.0)),
-    "entropy": MirrorDescent(entropy, everywhere, l2=0.1),
-    "entropy, simplex": MirrorDescent(entropy, simplex(2.0)),
-    "signed entropy": MirrorDescent(signed_entropy, l1_ball(3.0)),
-    "signed entropy, L2": MirrorDescent(signed_entropy, l1_ball(3.0), l2=0.2),
-    "p-norm": MirrorDescent(p_norm_mirror(1.5), l2=0.1),
-    "p-norm ball": MirrorDescent(p_norm_mirror(1.3), norm_ball(0.5)),
-    "separable": MirrorDescent(sinh, l2=0.1),
-}
+UPDATES = {**DESCENTS, "separable": MirrorDescent(sinh, l2=0.1)}
 NETWORKS = (ddol.complete(1), ddol.complete(3), ddol.ring(4), ddol.star(4))
-PLACES = ({}, {"batch": 2}, {"period": 3}, {"delay": 2}, {"batch": 3, "period": 2, "delay": 1})
 
 
 def descent(update, loss="hinge", average="dual", **places):

@@ -14,18 +14,14 @@ from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Rows
 from ddol.testing import examples_for, play_engine, play_reference
 from ddol.update.averaging import DualAveraging
-from ddol.update.domains import everywhere, l1_ball, l2_ball, norm_ball, simplex
 from ddol.update.losses import hinge, zero_one
 from ddol.update.majority import Majority
 from ddol.update.mirrors import (
     MirrorDescent,
-    entropy,
-    euclidean,
-    p_norm_mirror,
     separable_mirror,
-    signed_entropy,
 )
 from ddol.update.rates import inverse_sqrt
+from descents import DESCENTS, PLACES
 
 
 def cube_root(theta, p):
@@ -38,17 +34,7 @@ def cube(w, p):
 
 own = separable_mirror("root", cube_root, cube, (0.5,))
 UPDATES = {
-    "euclidean": MirrorDescent(euclidean),
-    "euclidean, L2": MirrorDescent(euclidean, l2=0.5),
-    "euclidean, L2 ball": MirrorDescent(euclidean, l2_ball(0.5), l2=0.1),
-    "euclidean, L1 ball": MirrorDescent(euclidean, l1_ball(0.5)),
-    "euclidean, simplex": MirrorDescent(euclidean, simplex(2.0)),
-    "entropy": MirrorDescent(entropy, everywhere, l2=0.1),
-    "entropy, simplex": MirrorDescent(entropy, simplex(2.0)),
-    "signed entropy": MirrorDescent(signed_entropy, l1_ball(3.0)),
-    "signed entropy, L2": MirrorDescent(signed_entropy, l1_ball(3.0), l2=0.2),
-    "p-norm": MirrorDescent(p_norm_mirror(1.5), l2=0.1),
-    "p-norm ball": MirrorDescent(p_norm_mirror(1.3), norm_ball(0.5)),
+    **DESCENTS,
     "separable": MirrorDescent(own, l2=0.1),
     "dual averaging": DualAveraging(l1=0.05),
     "dual averaging, ball": DualAveraging(radius=0.3),
@@ -57,7 +43,6 @@ UPDATES = {
     "drawn": Majority(0.6, randomized=True),
     "drawn of 3": Majority(0.7, n_classes=3, randomized=True),
 }
-PLACES = ({}, {"batch": 2}, {"period": 3}, {"delay": 2}, {"batch": 3, "period": 2, "delay": 1})
 NETWORKS = (ddol.complete(1), ddol.complete(3), ddol.ring(4))
 
 
