@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -35,7 +36,7 @@ def long_file(tmp_path, text_of) -> Path:
 
 @pytest.mark.parametrize("options", ["", "--passes 2", "--shuffle", "--engine threads --workers 2"])
 def test_a_pipe_gives_what_the_file_gives(tmp_path, long_file, options):
-    train = " ".join(TRAIN)
+    train = shlex.join(TRAIN)
     expected = figures(f"{train} {long_file} {options}", tmp_path)
     for source in (f"<(cat {long_file})", f"<(gzip -c {long_file})"):
         found = figures(f"{train} {source} {options}", tmp_path)
@@ -46,7 +47,7 @@ def test_a_pipe_gives_what_the_file_gives(tmp_path, long_file, options):
 def test_gzip_on_standard_input(tmp_path, long_file):
     packed = tmp_path / "packed"
     packed.write_bytes(gzip.compress(long_file.read_bytes()))
-    found = figures(f"{' '.join(TRAIN)} - < {packed}", tmp_path)
+    found = figures(f"{shlex.join(TRAIN)} - < {packed}", tmp_path)
     assert found["examples"] == 30_000
 
 

@@ -5,6 +5,7 @@ import importlib.util
 import itertools
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -383,7 +384,7 @@ def test_a_rank_needs_its_own_files_only(files, tmp_path):
         folder = tmp_path / str(k)
         folder.mkdir()
         (folder / f"{k}.libsvm").write_bytes((files / f"{k}.libsvm").read_bytes())
-    train = " ".join(
+    train = shlex.join(
         [*TRAIN, "2", "--quiet", "--json", str(tmp_path / "out"), "0.libsvm", "1.libsvm"]
     )
     command = f"cd {tmp_path}/$OMPI_COMM_WORLD_RANK && exec {train}"
@@ -406,7 +407,7 @@ def test_different_data_of_one_name_are_refused(how, files, tmp_path):
     for rank, text in enumerate((lines, DIFFERENT[how](lines))):
         (tmp_path / str(rank)).mkdir()
         (tmp_path / str(rank) / "data.libsvm").write_bytes(b"".join(text))
-    train = " ".join([*TRAIN, "2", "--quiet", "data.libsvm"])
+    train = shlex.join([*TRAIN, "2", "--quiet", "data.libsvm"])
     command = f"cd {tmp_path}/$OMPI_COMM_WORLD_RANK && exec {train}"
     done = mpiexec(2, ["sh", "-c", command])
     assert done.returncode == 2, done.stderr

@@ -356,6 +356,8 @@ def _tune(on_lost: str) -> None:
     if on_lost == "without":
         for name, value in _DETECTOR.items():
             os.environ.setdefault(f"OMPI_MCA_mpi_ft_detector{name}", value)
+        # One that was called dead and comes back is ended by Open MPI, in a sentence and a page of addresses.
+        os.environ.setdefault("OMPI_MCA_opal_stacktrace_output", "none")
     here = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", "1"))
     # A process that only spins while it waits keeps others from running: its own thread that parses, or
     # the process it waits for.
