@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import threading
 import time
 from collections.abc import Callable
 
@@ -15,3 +17,11 @@ def wait_until(true: Callable[[], object], seconds: float = LONG) -> bool:
     while not (found := true()) and time.monotonic() < end:
         time.sleep(0.02)
     return bool(found)
+
+
+def not_for_ever(process: subprocess.Popen) -> subprocess.Popen:
+    """A process that is killed if it hangs: whoever reads what it says then comes to an end."""
+    timer = threading.Timer(LONG, process.kill)
+    timer.daemon = True
+    timer.start()
+    return process

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import ddol as library
-from patience import LONG, wait_until
+from patience import LONG, not_for_ever, wait_until
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def endless(tmp_path, text_of):
 
 def started(*arguments):
     command = [sys.executable, "-m", "ddol", *map(str, arguments)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    return not_for_ever(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
 
 
 def has_learned(process):

@@ -15,7 +15,7 @@ import pytest
 
 from ddol.compiled import INTERPRETED
 from hosts import Hosts, needs_hosts, network
-from patience import LONG, wait_until
+from patience import LONG, not_for_ever, wait_until
 
 pytestmark = [
     needs_hosts,
@@ -46,12 +46,14 @@ class Job:
         options = f"--agents 4 --topology ring --period 64 --algorithm dogd --passes {10**9}"
         command = [sys.executable, "-m", "ddol", "launch", "-n", "4", "--hostfile", str(listed)]
         command += ["train", "data.libsvm", *options.split(), "--on-lost", on_lost]
-        self.process = subprocess.Popen(
-            hosts.on(0, [*command, "--checkpoint", "kept"]),
-            env={**os.environ, **variables},
-            cwd=folder,
-            stderr=subprocess.PIPE,
-            text=True,
+        self.process = not_for_ever(
+            subprocess.Popen(
+                hosts.on(0, [*command, "--checkpoint", "kept"]),
+                env={**os.environ, **variables},
+                cwd=folder,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
         )
         self.said: list[str] = []
         self.hear(lambda line: line.split()[:1] == ["512"])

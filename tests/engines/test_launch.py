@@ -17,7 +17,7 @@ from ddol import launch as launching
 from ddol.compiled import INTERPRETED
 from ddol.launch import command_line, quiet, variables
 from ddol.streams.errors import DataError
-from patience import LONG, wait_until
+from patience import LONG, not_for_ever, wait_until
 
 with_mpi = pytest.mark.skipif(
     INTERPRETED or importlib.util.find_spec("mpi4py") is None,
@@ -137,7 +137,7 @@ def test_a_stale_checkpoint_of_another_run_is_refused_by_all(tmp_path):
 @with_mpi
 def test_ctrl_c_ends_the_job_and_says_so():
     command = [*DDOL, "launch", "-n", "2", "train", "--agents", "2", "--passes", "1000000"]
-    job = subprocess.Popen(command, env=patient(), stderr=subprocess.PIPE, text=True)
+    job = not_for_ever(subprocess.Popen(command, env=patient(), stderr=subprocess.PIPE, text=True))
     assert job.stderr is not None
     said = []
     for line in job.stderr:
@@ -164,7 +164,7 @@ def started(*options: str) -> tuple[subprocess.Popen, str]:
     """A job that has begun to learn and would go on for long, and a word in its command line."""
     marker = f"{secrets.randbelow(10**12) + 10**12}"
     command = [*DDOL, "launch", "-n", "2", "train", "--agents", "2", "--passes", marker, *options]
-    job = subprocess.Popen(command, env=patient(), stderr=subprocess.PIPE, text=True)
+    job = not_for_ever(subprocess.Popen(command, env=patient(), stderr=subprocess.PIPE, text=True))
     assert job.stderr is not None
     for line in job.stderr:
         if line.split()[:1] == ["512"]:

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import threading
-import time
 import urllib.request
 
 import numpy as np
@@ -24,7 +23,7 @@ from ddol.live.server import LiveServer
 from ddol.live.watched import WatchedRun
 from ddol.measure.chart import number
 from ddol.measure.network import AgentMarks, draw_network
-from patience import LONG
+from patience import LONG, wait_until
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((900, 3))
@@ -209,8 +208,7 @@ def test_news_comes_until_the_end():
 
         listener = threading.Thread(target=listen)
         listener.start()
-        while not heard:
-            time.sleep(0.01)
+        assert wait_until(lambda: heard)
         ddol.run(watched.algorithm, (X, Y), on_progress=watched)
     listener.join(LONG)
     assert not listener.is_alive()
