@@ -12,15 +12,15 @@ class Pace:
     """Rounds of the next piece, from the time that the last ones took.
 
     Python hears a signal between two pieces only, so rounds that take long are played a few at a time;
-    short ones are doubled until a piece takes its time, or ends with its block.
+    short ones are eight times as many in the next piece, until one takes its time or ends with its block.
 
     Examples
     --------
     >>> pace = Pace()
     >>> for _ in range(3):
-    ...     pace.took(pace.rounds, seconds=0.001)
+    ...     pace.took(pace.rounds, seconds=0.0001)
     >>> pace.rounds
-    8
+    512
     >>> pace.took(8, seconds=2.0)
     >>> pace.rounds
     1
@@ -46,4 +46,4 @@ class Pace:
         # A short piece, which ended with its block, says nothing against longer ones: what it took was
         # the call rather than the rounds.
         if rounds >= self.rounds or seconds > SECONDS:
-            self.rounds = max(1, min(2 * self.rounds, affordable, 1 << 40))
+            self.rounds = max(1, min(8 * self.rounds, affordable, 1 << 40))
