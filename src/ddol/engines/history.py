@@ -157,8 +157,7 @@ class Traffic:
 
     def __init__(self, mixing: Mixing | Changing, period: int = 1) -> None:
         self.mixing, self.period = mixing, period
-        self._counted = 0
-        self._messages = self._sampled = 0
+        self._counted = self._messages = self._sampled = 0
 
     def messages(self, rounds: int) -> int:
         """Messages that all agents have sent in the first rounds."""
@@ -169,20 +168,23 @@ class Traffic:
 
     def with_statistics(self, rounds: int) -> int:
         """Messages among them of sampled exchanges."""
-        if not isinstance(self.mixing, Changing):
-            return self.mixing.n_messages * count_sampled(rounds // self.period)
         self._count(self.mixing, rounds)
         return self._sampled
 
-    def _count(self, mixing: Changing, rounds: int) -> None:
+    def _count(self, mixing: Mixing | Changing, rounds: int) -> None:
+        """Go on counting: it is asked for after every piece of a run."""
         if rounds < self._counted:  # somebody went back
             self._counted = self._messages = self._sampled = 0
-        for t in range(self._counted + 1, rounds + 1):
+        before, self._counted = self._counted, rounds
+        if not isinstance(mixing, Changing):
+            met = count_sampled(rounds // self.period, before // self.period)
+            self._sampled += mixing.n_messages * met
+            return
+        for t in range(before + 1, rounds + 1):
             if t % self.period == 0:
                 sent = mixing.at(t).n_messages
                 self._messages += sent
                 self._sampled += sent * samples(t // self.period)
-        self._counted = rounds
 
 
 class RoundLog:

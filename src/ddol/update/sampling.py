@@ -36,5 +36,6 @@ def count_sampled(rounds: int, before: int = 0) -> int:
     found = 0
     for lo in range(before + 1, rounds + 1, 1 << 20):
         t = np.arange(lo, min(lo + (1 << 20), rounds + 1), dtype=np.float64)
-        found += int(np.count_nonzero((t <= ALL) | (t * _GOLDEN % 1.0 < SHARE)))
+        turned = t * _GOLDEN
+        found += int(np.count_nonzero((t <= ALL) | (turned - np.floor(turned) < SHARE)))
     return found
