@@ -72,11 +72,11 @@ class Statistics:
 
 
 class AdaptiveAgent(Statistics):
-    """Adaptive: u, P, and √P as it was a little while ago; the intercept's is exact, and comes last."""
+    """Adaptive: u, and √P by Heron's steps; the intercept's is exact, and comes last."""
 
     def __init__(self, n_features: int, n_agents: int) -> None:
         super().__init__(n_features)
-        self.u, self.power, self.root = np.zeros((3, n_features + 1))
+        self.u, self.root = np.zeros((2, n_features + 1))
         self.steps = self.norms = self.unit = 0.0
         self.gain, self.most = n_agents**0.25, 2.0 * n_agents
 
@@ -85,10 +85,10 @@ class AdaptiveAgent(Statistics):
 
     def step(self, x: np.ndarray, slope: float) -> None:
         z = np.append(self.place(x), 1.0)
-        self.power = self.power + (slope * z) ** 2
-        due = (z != 0.0) & (self.power >= (1.0625 - 1e-8) * self.root**2)
-        due[-1] = True
-        self.root = np.where(due, np.sqrt(self.power), self.root)
+        power = self.root**2 + (slope * z) ** 2
+        large = (z != 0.0) & (power >= (1.0625 - 1e-8) * self.root**2)
+        large[-1] = True
+        self.root = np.where(large, np.sqrt(power), self.root)
         move = np.divide(slope * z, self.root, out=np.zeros_like(z), where=self.root > 0.0)
         self.steps += 1.0
         self.norms += z @ z
@@ -96,6 +96,8 @@ class AdaptiveAgent(Statistics):
         stride = self.gain * unit
         changes, rms = abs(stride * move @ z), self.root[-1] / np.sqrt(self.steps)
         self.u = self.u - stride * move * min(1.0, self.most * abs(slope) / rms / changes)
+        heron = np.divide(power, self.root, out=np.zeros_like(z), where=self.root > 0.0)
+        self.root = np.where(large, self.root, (self.root + heron) / 2.0)
 
     def finish(self, t: int) -> None:
         if self.samples:
@@ -104,14 +106,11 @@ class AdaptiveAgent(Statistics):
 
     def message(self) -> list[np.ndarray]:
         sums = np.array([self.seen, self.steps, self.norms])
-        fresh = np.divide(self.power, self.root, out=np.zeros_like(self.u), where=self.root > 0.0)
-        root = (self.root + fresh) / 2.0
-        return [root * self.u, root, sums]
+        return [self.root * self.u, self.root, sums]
 
     def receive(self, averaged: list[np.ndarray]) -> None:
         dual, self.root, sums = averaged
         self.seen, self.steps, self.norms = sums
-        self.power = self.root**2
         self.u = np.divide(dual, self.root, out=np.zeros_like(dual), where=self.root > 0.0)
 
 

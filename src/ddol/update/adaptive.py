@@ -5,8 +5,8 @@ In the coordinates x̃ of `ddol.update.coordinates` the distance-generating func
 u_d ← u_d − η·N^¼·√(steps/Σ‖x̃‖²)·g_d/√P_d: one step changes a score by as much in any dimension.
 Neighbours average the duals √P·u and the √P with the same matrix and divide, which is the paper's
 argmin for this ψ. The mean over N agents is less noisy than one gradient, whence N^¼; it was found by
-trial. √P is taken anew when P has grown by a sixteenth, so that hardly a step waits for a root and a
-quotient, and, by one step of Heron's, ½(√P + P/√P), in every message.
+trial. Where a gradient adds less than a sixteenth to P, its step goes by the √P before it, which then grows
+by one step of Heron's, ½(√P + P/√P): hardly a step waits for a root and a quotient.
 
 No step may change the score of its own example by more than 2·N·|ℓ′|/rms(ℓ′): on rows with many rare
 features one answer would otherwise decide for all of them.
@@ -29,7 +29,7 @@ from ddol.update.contract import LINEAR, LOCAL, Field, Layout, Loops
 from ddol.update.coordinates import CENTRE, INVERSE
 from ddol.update.standardising import Standardising, standardising_loops
 
-U, ROOT, RATE, GROWN, MOVE = range(at.OWN, at.OWN + 5)
+U, ROOT, RATE, ADDED, MOVE = range(at.OWN, at.OWN + 5)
 STEPS, NORMS, DUAL0, ROOT0 = range(answers.OWN_SUMS, answers.OWN_SUMS + 4)
 """Examples learned from, their Σ‖x̃‖², and the intercept: √P·u and √P."""
 FACTOR, SHRUNK, UNIT = range(at.NOTES, at.NOTES + 3)
@@ -37,6 +37,7 @@ FACTOR, SHRUNK, UNIT = range(at.NOTES, at.NOTES + 3)
 √(steps/Σ‖x̃‖²) as it was when statistics were taken last: no step waits for a root and a quotient."""
 GAIN, MOST, L1, L2 = range(answers.OWN_PARAMETERS, answers.OWN_PARAMETERS + 4)
 
+LARGE = at.GROWTH - 1.0
 TINY = 1e-100
 """√P before any gradient: 0/√P is 0 without a branch."""
 _DUALS, _ROOTS, _SUMS = range(3, 6)
@@ -69,54 +70,68 @@ def _stride(s, p, eta, g, steps, norms, pull):
 
 @inner
 def _turn(w, s, x, index, n, D, squared):
-    """Add a row's gradient to P, and note x̃/√P in MOVE: (Σx̃², Σx̃²/√P)."""
-    centre, inverse, move = row(w, CENTRE, D), row(w, INVERSE, D), row(w, MOVE, D)
-    rate, grown = row(w, RATE, D), row(w, GROWN, D)
-    norm, turn, due, most = 0.0, 0.0, 0, s[at.REACH]
+    """Note x̃/√P of a row in MOVE, and what its gradient adds to P, as a share, in ADDED: (Σx̃², Σx̃²/√P)."""
+    centre, inverse, rate = row(w, CENTRE, D), row(w, INVERSE, D), row(w, RATE, D)
+    move, added = row(w, MOVE, D), row(w, ADDED, D)
+    norm, turn, large, most = 0.0, 0.0, 0, s[at.REACH]
     for j in range(n):
         d = column(index, j)
         z = at.clipped((x[j] - centre[d]) * inverse[d], most)
         along = z * rate[d]
         move[j] = along
+        added[j] = squared * along * along
         norm += z * z
         turn += z * along
-        grown[d] += squared * along * along
-        due += grown[d] >= at.GROWTH
-    if due > 0:
+        large += added[j] >= LARGE
+    if large > 0:
         turn = 0.0
         for j in range(n):
             d = column(index, j)
             z = move[j] * w[ROOT * D + d]
-            _slow_down(w, d, D)
-            move[j] = z * rate[d]
+            _take_root(w, d, j, D)
             turn += z * move[j]
     return norm, turn
 
 
 @inner(inlined=True)
-def _slow_down(w, d, D):
-    """Take √P anew where P has grown by a sixteenth."""
-    root, rate, grown = row(w, ROOT, D), row(w, RATE, D), row(w, GROWN, D)
-    if grown[d] >= at.GROWTH:
-        root[d] *= math.sqrt(grown[d])
+def _take_root(w, d, j, D):
+    """Take √P anew, before the step, where a gradient adds much to P."""
+    root, rate, move, added = row(w, ROOT, D), row(w, RATE, D), row(w, MOVE, D), row(w, ADDED, D)
+    if added[j] >= LARGE:
+        z = move[j] * root[d]
+        root[d] *= math.sqrt(1.0 + added[j])
         rate[d] = 1.0 / root[d]
-        grown[d] = 1.0
+        move[j] = z * rate[d]
+        added[j] = 0.0
 
 
 @inner
 def _turn_absent(w, s, n, absent, D, squared):
-    """The same for the centred features that a sparse row lacks, which stand behind it in MOVE."""
-    norm, turn = 0.0, 0.0
-    for k in range(absent):
-        d = int(w[at.ABSENT * D + k])
+    """The same for the centred features that a sparse row lacks, which stand behind it in MOVE and ADDED."""
+    norm, turn, move, added = 0.0, 0.0, row(w, MOVE, D), row(w, ADDED, D)
+    for j in range(n, n + absent):
+        d = int(w[at.ABSENT * D + j - n])
         z = at.standardised(w, s, d, D, 0.0)
-        along = z * w[RATE * D + d]
-        w[GROWN * D + d] += squared * along * along
-        _slow_down(w, d, D)
-        w[MOVE * D + n + k] = z * w[RATE * D + d]
+        move[j] = z * w[RATE * D + d]
+        added[j] = squared * move[j] * move[j]
+        _take_root(w, d, j, D)
         norm += z * z
-        turn += z * w[MOVE * D + n + k]
+        turn += z * move[j]
     return norm, turn
+
+
+@inner(inlined=True)
+def _go(w, d, j, D, along):
+    """Step along one feature; then let √P grow by one step of Heron's, and 1/√P by three of Newton's."""
+    u, root, rate = row(w, U, D), row(w, ROOT, D), row(w, RATE, D)
+    move, added = row(w, MOVE, D), row(w, ADDED, D)
+    u[d] -= along * move[j]
+    grown = root[d] * (1.0 + 0.5 * added[j])
+    root[d] = grown
+    inverse = rate[d]
+    inverse *= 2.0 - grown * inverse
+    inverse *= 2.0 - grown * inverse
+    rate[d] = inverse * (2.0 - grown * inverse)
 
 
 def step(w, s, p, x, index, n, D, g, eta, weight):
@@ -136,11 +151,11 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
     stride = _stride(s, p, eta, g, s[STEPS], s[NORMS], abs(lead * turn * root + g))
     s[ROOT0] = root
     s[DUAL0] = root * intercept - stride * g
-    u, move, along = row(w, U, D), row(w, MOVE, D), stride * lead * s[SHRUNK]
+    along = stride * lead * s[SHRUNK]
     for j in range(n):
-        u[column(index, j)] -= along * move[j]
-    for k in range(absent):
-        u[int(w[at.ABSENT * D + k])] -= along * move[n + k]
+        _go(w, column(index, j), j, D, along)
+    for j in range(n, n + absent):
+        _go(w, int(w[at.ABSENT * D + j - n]), j, D, along)
 
 
 # --- one copy for all agents -------------------------------------------------------------------------
@@ -151,23 +166,17 @@ def notice(w, s, p, delta, maxima, x, index, n, D, y, weight):
 
 
 @inner(inlined=True)
-def _heron(root, grown):
-    """√P of a message."""
-    return 0.5 * root * (1.0 + grown)
-
-
-@inner(inlined=True)
 def _collect(w, delta, d, D, z, squared, weight):
     """What an agent's gradient adds to √P·u and √P of one feature, but for the step; its x̃²/√P.
 
     The step it takes along x̃/√P reaches √P·u with the √P of its message: their quotient times x̃ is noted.
     """
     root, rate = w[ROOT * D + d], w[RATE * D + d]
-    grown = 1.0 + squared * (z * rate) * (z * rate)
-    taken, sent = root, _heron(root, grown)
-    if grown >= at.GROWTH:
-        taken = root * math.sqrt(grown)
-        rate, sent = 1.0 / taken, taken
+    added = squared * (z * rate) * (z * rate)
+    sent = root * (1.0 + 0.5 * added)
+    if added >= LARGE:
+        sent = root * math.sqrt(1.0 + added)
+        rate = 1.0 / sent
     delta[_ROOTS * D + d] += weight * (sent - root)
     delta[_DUALS * D + d] += weight * (sent - root) * w[U * D + d]
     return z * rate, z * rate * sent
@@ -233,18 +242,17 @@ def commit(w, s, p, delta, maxima, index, n, D, eta):
 
 
 def to_message(w, s, p, index, n, D, out):
-    u, root, grown = row(w, U, D), row(w, ROOT, D), row(w, GROWN, D)
+    u, root = row(w, U, D), row(w, ROOT, D)
     duals, roots = row(out, 0, n), row(out, 1, n)
     factor, share = s[FACTOR], 1.0 / math.sqrt(s[at.WEIGHT])
     for j in range(n):
         d = column(index, j)
-        sent = share * _heron(root[d], grown[d])
-        roots[j] = sent
-        duals[j] = factor * sent * u[d]
+        roots[j] = share * root[d]
+        duals[j] = factor * share * root[d] * u[d]
 
 
 def from_message(w, s, p, index, n, D, averaged):
-    u, root, rate, grown = row(w, U, D), row(w, ROOT, D), row(w, RATE, D), row(w, GROWN, D)
+    u, root, rate = row(w, U, D), row(w, ROOT, D), row(w, RATE, D)
     duals, roots = row(averaged, 0, n), row(averaged, 1, n)
     weight, shrunk = math.sqrt(s[at.WEIGHT]), s[SHRUNK]
     for j in range(n):
@@ -252,7 +260,6 @@ def from_message(w, s, p, index, n, D, averaged):
         root[d] = weight * roots[j]
         rate[d] = 1.0 / root[d]
         u[d] = weight * shrunk * duals[j] * rate[d]
-        grown[d] = 1.0
 
 
 @inner
@@ -369,12 +376,12 @@ class Adaptive(Standardising):
                 raise ValueError(f"`{name}` must be at least 0, it is {getattr(self, name)}")
 
     def layout(self, space: str, n_features: int) -> Layout:
-        """Weights, √P with what P has grown by since, and room for a step."""
+        """Weights, √P, and room for a step."""
         own = (
             Field("u", LOCAL),
-            Field("root", LOCAL, TINY),  # √P, as it was when it was last taken
+            Field("root", LOCAL, TINY),  # √P
             Field("rate", LOCAL, 1.0 / TINY),  # 1/root
-            Field("grown", LOCAL, 1.0),  # P/root²
+            Field("added", LOCAL),  # to P by a step, as a share
             Field("move", LOCAL),  # along which a step goes
         )
         return self.standardised_layout(own, (LINEAR,) * 2, _SUMS)
