@@ -75,19 +75,8 @@ def train(options: TrainOptions) -> Trace:
             stack.enter_context(folder_at(options.run.checkpoint).locked())
         saved = _saved(options.run, run, job)
         signals = stack.enter_context(Signals(at_once=True))
-        pipeline = Pipeline(
-            options.data,
-            algorithm,
-            options.run.passes,
-            options.run.seed,
-            job.warn,
-            job.own(algorithm.n_agents),
-            job.gather,
-            _parsers(options.run),
-            options.run.engine == "threads",
-            options.run.engine in ("mpi", "ray"),
-        )
         initial = None if options.run.initial is None else load(options.run.initial)
+        pipeline = _pipeline(options, algorithm, job)
         prepared = pipeline.prepare(stack, _known(options, saved, initial))
         if job.leads and not options.run.quiet:
             say(taken_for(prepared.encoding, algorithm.n_agents))
@@ -99,22 +88,43 @@ def train(options: TrainOptions) -> Trace:
         stack.callback(learner.close, keep=False)
         _make_room(options.run, job)
         with _in_mid_run():
-            writer = CheckpointWriter(options.run, run)
             feed = _feed(options.run, algorithm, prepared)
-            bound = _promise(algorithm, prepared.n_weights)
-            table = None
-            if not options.run.quiet:
-                table = ProgressTable(
-                    feed, learner.position, algorithm, bound, job.screen, bool(prepared.held)
-                )
-            holdout = Holdout(prepared, job.gather) if prepared.held else None
-            page = None
-            if options.run.live is not None and job.leads:
-                page = stack.enter_context(_served(options.run, algorithm, feed, setup, prepared))
-            pipe = options.data.from_stdin
-            watch = RunWatch(learner, prepared, writer, job, signals, pipe, table, holdout, page)
+            writer = CheckpointWriter(options.run, run)
+            watch = RunWatch(learner, prepared, writer, job, signals, options.data.from_stdin)
+            _show(options.run, watch, feed, stack)
             _write_predictions(options.run, watch, stack)
             return _carry_out(options, watch, feed)
+
+
+def _pipeline(options: TrainOptions, algorithm: Algorithm, job: RunProcesses) -> Pipeline:
+    return Pipeline(
+        options.data,
+        algorithm,
+        options.run.passes,
+        options.run.seed,
+        job.warn,
+        job.own(algorithm.n_agents),
+        job.gather,
+        _parsers(options.run),
+        options.run.engine == "threads",
+        options.run.engine in ("mpi", "ray"),
+    )
+
+
+def _show(run: RunOptions, watch: RunWatch, feed: Feed, stack: ExitStack) -> None:
+    """Give a run what shows how it goes: a table, examples held out, a page."""
+    learner, prepared, job = watch.learner, watch.prepared, watch.job
+    algorithm = learner.algorithm
+    if not run.quiet:
+        bound = _promise(algorithm, prepared.n_weights)
+        watch.table = ProgressTable(
+            feed, learner.position, algorithm, bound, job.screen, bool(prepared.held)
+        )
+    if prepared.held:
+        watch.holdout = Holdout(prepared, job.gather)
+    if run.live is not None and job.leads:
+        served = _served(run, algorithm, feed, learner.setup, prepared)
+        watch.page = stack.enter_context(served)
 
 
 def _check_ray(run: RunOptions) -> None:

@@ -32,7 +32,7 @@ class RunWatch:
     job: RunProcesses
     signals: Signals
     pipe: bool
-    table: ProgressTable | None
+    table: ProgressTable | None = None
     holdout: Holdout | None = None
     page: WatchedRun | None = None
 
