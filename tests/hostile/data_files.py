@@ -51,6 +51,7 @@ def damaged_data(first: int, tries: int) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         for number in range(first, first + tries):
+            print("at", number, flush=True)
             name = list(WHOLE)[number % len(WHOLE)]
             way, data = damaged(WHOLE[name], number)
             said = _trained(name, data)
@@ -66,7 +67,8 @@ def _trained(name: str, data: bytes) -> str:
     arguments = ["train", name, "--algorithm", "dogd", "--agents", "2", "--quiet"]
     done = CliRunner().invoke(app, arguments)
     lines = [line for line in done.stderr.splitlines() if line.startswith("ddol: ")]
-    if done.exit_code == 0:
+    # A flipped bit may make a value that is large, and the file as good as before.
+    if done.exit_code == 0 or (done.exit_code == 1 and "left the range of numbers" in done.stderr):
         return ""
     if done.exit_code != 2 or "Traceback" in done.stderr:
         return f"exit code {done.exit_code}: {done.stderr[-200:]}{done.exception!r}"

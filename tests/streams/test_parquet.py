@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import numpy as np
 import polars as pl
 import pytest
@@ -6,6 +10,22 @@ from ddol.streams.errors import DataError
 from ddol.streams.parallel import ParallelStream, ParsingPool
 from ddol.streams.parquet import ParquetStream
 from ddol.streams.raw import Text
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
+def test_a_library_that_ends_the_process_leaves_the_name_of_the_file():
+    """As Rust does where a damaged page asks for more memory than there is."""
+    code = """
+import os
+from ddol.streams.frames import polars_reading
+with polars_reading("good.parquet"):
+    pass
+with polars_reading("bad.parquet"):
+    os.abort()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("ddol: bad.parquet: cannot be read")
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ddol.streams.aborts import named_at_abort
 from ddol.streams.errors import DataError
 from ddol.streams.raw import Cells, Table, Text
 from ddol.streams.stream import Position, Stream
@@ -32,7 +33,8 @@ def polars_reading(where: str) -> Iterator[Any]:
     """
     polars = import_polars(where)
     try:
-        yield polars
+        with named_at_abort(where):
+            yield polars
     except DataError:
         raise
     except (polars.exceptions.PanicException, Exception) as error:
