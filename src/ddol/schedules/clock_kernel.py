@@ -45,6 +45,11 @@ from ddol.schedules.clock_memory import (
     WALK,
     WIRE,
     ClockMemory,
+    is_lost,
+    latency_of,
+    put,
+    take,
+    uniform,
 )
 from ddol.schedules.clock_turns import (
     answers_due,
@@ -60,7 +65,6 @@ from ddol.schedules.clock_turns import (
     walk_on,
     write,
 )
-from ddol.schedules.due import is_lost, latency_of, put, take, uniform
 from ddol.schedules.events import JOIN, LEAVE, MIX, PROJECT, SEND
 
 # --- one thing after the other -------------------------------------------------------------------

@@ -23,8 +23,12 @@ from ddol.schedules.clock_memory import (
     SENT,
     TOKEN,
     WIRE,
+    drawn,
+    is_lost,
+    latency_of,
+    put,
+    uniform,
 )
-from ddol.schedules.due import drawn, is_lost, latency_of, put, uniform
 from ddol.schedules.events import ADOPT, ANSWER, MIX, PREDICT, PROJECT, RECEIVE, SEND
 
 _MOST_TRIES = 20

@@ -19,7 +19,6 @@ from ddol.engines.workers.partition import Snapshots
 from ddol.engines.workers.shadow import ShadowLearner, moment_of
 from ddol.recording import Moment, ShadowSums, next_point
 from ddol.schedules.clock import Clock, EventChunk
-from ddol.schedules.clock_keeping import give_back_to_clock, kept_of_clock
 from ddol.schedules.conditions import Conditions, Draw, whole_delays
 from ddol.schedules.events import (
     ADOPT,
@@ -192,7 +191,7 @@ class Scheduled:
         if self.clock is None:
             raise ValueError(_NOT_KEPT)
         parts = {
-            "clock": kept_of_clock(self.clock),
+            "clock": keeping.kept_of_clock(self.clock),
             "player": keeping.kept_of_player(self.player),
             "pool": keeping.kept_of_pool(self.pool),
             "shadow": {} if self.shadow is None else keeping.kept_of_shadow(self.shadow),
@@ -212,7 +211,7 @@ class Scheduled:
         keeping.give_back_to_pool(
             self.pool, parts["pool"], self.player.worker.state.n_features, where
         )
-        give_back_to_clock(self.clock, parts["clock"], self.pool.numbers.count, where)
+        keeping.give_back_to_clock(self.clock, parts["clock"], self.pool.numbers.count, where)
         keeping.give_back_to_player(self.player, parts["player"], where)
         if not np.isin(self.clock.waiting_rows(), self.pool.serials).all():
             raise DataError(f"{where}: found rows that wait for nobody; write the file again")
