@@ -24,6 +24,30 @@ def small_cluster():
         ray.shutdown()
 
 
+@contextmanager
+def small_nodes():
+    """A head without cores, two nodes with one each, and a function that adds another."""
+    from ray.cluster_utils import Cluster
+
+    import ray
+
+    store = {"object_store_memory": 100 << 20}
+    cluster = Cluster(
+        initialize_head=True, head_node_args=store | {"num_cpus": 0, "include_dashboard": False}
+    )
+
+    def add():
+        return cluster.add_node(num_cpus=1, **store)
+
+    try:
+        nodes = [add(), add()]
+        ray.init(cluster.address, log_to_driver=False)
+        yield cluster, nodes, add
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
 def gone(process: int) -> None:
     """Return when a process is no more."""
     while Path(f"/proc/{process}").exists():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import numpy as np
 import pytest
-from tests.ray_streams import rows_of, slow_rows
+from tests.ray_streams import rows_of, slow_rows, small_nodes
 
 import ddol
 from ddol.engines.feed import Feed
@@ -17,22 +19,16 @@ ray = pytest.importorskip("ray")
 
 @pytest.fixture
 def nodes():
-    from ray.cluster_utils import Cluster
-
-    small = {"num_cpus": 1, "object_store_memory": 100 << 20}
-    try:
-        cluster = Cluster(initialize_head=True, head_node_args=small | {"include_dashboard": False})
-        second, _ = cluster.add_node(**small), cluster.add_node(**small)
-    except (TimeoutError, RuntimeError) as error:  # a machine that is too busy to start three nodes
-        pytest.skip(f"Ray started no cluster of three nodes: {error}")
-    ray.init(address=cluster.address, log_to_driver=False)
-    yield cluster, second
-    ray.shutdown()
-    cluster.shutdown()
+    with ExitStack() as stack:
+        try:
+            made = stack.enter_context(small_nodes())
+        except (TimeoutError, RuntimeError) as error:  # a machine that is too busy for three nodes
+            pytest.skip(f"Ray started no cluster of three nodes: {error}")
+        yield made
 
 
 def test_a_node_that_goes_away_changes_nothing(nodes, capfd):
-    cluster, second = nodes
+    cluster, (second, _), add = nodes
     algorithm = ddol.dogd().on(ddol.ring(4), period=64)
     learner, removed = Learner(algorithm, Setup("ray", 2)), []
 
@@ -40,12 +36,13 @@ def test_a_node_that_goes_away_changes_nothing(nodes, capfd):
         if progress.examples > 100_000 and not removed:
             removed.append(progress.examples)
             cluster.remove_node(second, allow_graceful=False)
+            add()
 
     learner.on_progress = remove
     learner.follow(Feed([SyntheticStream(slow_rows, 300_000, 6, seed=3)]))
     trace = learner.trace()
     learner.close()
     undisturbed = ddol.run(algorithm, SyntheticStream(rows_of, 300_000, 6, seed=3))
-    assert removed
+    assert removed and "was lost; Ray starts another one" in capfd.readouterr().err
     assert trace.mistakes.tolist() == undisturbed.mistakes.tolist()
     np.testing.assert_allclose(trace.weights, undisturbed.weights, rtol=0, atol=1e-9)

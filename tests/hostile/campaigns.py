@@ -42,6 +42,8 @@ CAMPAIGNS = (
     Campaign("processes", "cold_runs", every=1000, at_a_time=1),
     Campaign("processes", "killed_runs", every=200, at_a_time=10),
     Campaign("processes", "killed_ranks", every=500, at_a_time=5),
+    Campaign("ray_actors", "killed_actors", every=300, at_a_time=10),
+    Campaign("ray_actors", "removed_nodes", every=2000, at_a_time=1),
 )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.hostile.campaigns import CAMPAIGNS, survey
 
-SHORT = [campaign for campaign in CAMPAIGNS if campaign.module != "processes"]
+LONG = ("processes", "ray_actors")
+SHORT = [campaign for campaign in CAMPAIGNS if campaign.module not in LONG]
 
 
 @pytest.mark.parametrize("campaign", SHORT, ids=lambda campaign: campaign.function)
