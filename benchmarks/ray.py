@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import data
+from ddol.engines.ray.cluster import start as start_cluster
 from ddol.streams.open import expand
 
 TIMES, PERIOD = 10, 256
@@ -107,8 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.only == "start":
         return 0
     took: dict[str, list[float]] = {}
-    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
-    ray.init("local", num_cpus=2, **quiet)
+    start_cluster(ray, cores=2)
     for _ in range(asked.turns):
         if asked.only in (None, "local"):
             took.setdefault("local", []).append(on_one_core(files))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ddol.engines.ray.cluster import start
 from ddol.streams.rows import Rows
 
 
@@ -16,8 +17,7 @@ def small_cluster():
     """Four cores, said to be there, within this machine."""
     import ray
 
-    small = {"num_cpus": 4, "object_store_memory": 200 << 20, "include_dashboard": False}
-    ray.init("local", log_to_driver=False, **small)
+    start(ray, cores=4)
     try:
         yield
     finally:

@@ -1,20 +1,23 @@
 """How many rows the groups of a Parquet file have, from its footer.
 
-The footer is a Thrift structure in the compact protocol; all but the counts is passed over.
+The footer is a Thrift structure in the compact protocol; all but the counts is passed over. There are some
+twenty numbers for every column of every group, so that it is compiled code that walks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
+import numpy as np
+
+from ddol.compiled import bytes_at, entry, inner, integers
 from ddol.streams.errors import DataError
 
 _MAGIC = b"PAR1"
 _TAIL = 8
 _ROW_GROUPS, _NUM_ROWS = 4, 3
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
+_DEEPEST = 32
 
 
 def group_rows(read: Callable[[int, int], bytes], size: int, where: str) -> list[int]:
@@ -33,111 +36,118 @@ def group_rows(read: Callable[[int, int], bytes], size: int, where: str) -> list
     length = int.from_bytes(tail[:4], "little") if len(tail) == _TAIL else 0
     if tail[4:] != _MAGIC or not 0 < length <= size - _TAIL:
         raise _damaged(where, "no footer")
-    footer = _Compact(read(size - _TAIL - length, size - _TAIL))
-    try:
-        counts = footer.row_groups()
-    except (IndexError, RecursionError, OverflowError):
-        raise _damaged(where, "a damaged footer") from None
-    if any(count < 0 for count in counts):
+    footer = np.frombuffer(read(size - _TAIL - length, size - _TAIL), np.uint8)
+    counts, levels = np.empty(len(footer) + 1, np.int64), np.zeros(3 * _DEEPEST, np.int64)
+    arrays = (footer, levels, counts)
+    groups = _walk(len(footer), *(array.ctypes.data for array in arrays))
+    if groups < 0:
+        raise _damaged(where, "a damaged footer")
+    found: list[int] = counts[:groups].tolist()
+    if any(count < 0 for count in found):
         raise _damaged(where, "a group of less than no rows")
-    return counts
+    return found
 
 
 def _damaged(where: str, found: str) -> DataError:
     return DataError(f"{where}: found {found}, expected a Parquet file; check or write it again")
 
 
-@dataclass
-class _Compact:
-    """A place in a structure."""
+@inner
+def _number(data, p, size):  # type: ignore[no-untyped-def]
+    """The number at a place, without a sign, and the place after it; beyond the end if it has none."""
+    value, shift = 0, 0
+    while p < size and shift < 64:
+        byte = data[p]
+        p += 1
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return value, p
+    return 0, size + 1
 
-    data: bytes
-    at: int = 0
 
-    def row_groups(self) -> list[int]:
-        """Rows of the groups of a FileMetaData."""
-        counts: list[int] = []
-        for field, kind in self._fields():
-            if field == _ROW_GROUPS and kind == _LIST:
-                counts = [self._rows_of_group() for _ in range(self._list()[0])]
+@inner
+def _signed(value):  # type: ignore[no-untyped-def]
+    return (value >> 1) ^ -(value & 1)
+
+
+@inner
+def _opened(data, p, size, kind, level):  # type: ignore[no-untyped-def]
+    """Begin a list, map or structure at a level: values left or -1, their types, field; the place within."""
+    count, kinds = -1, 0
+    if kind in (_LIST, _SET):
+        head = data[p] if p < size else 0
+        p += 1
+        count, kinds = head >> 4, 17 * (head & 15)
+        if count == 15:
+            count, p = _number(data, p, size)
+    elif kind == _MAP:
+        count, p = _number(data, p, size)
+        if count > 0:
+            kinds = data[p] if p < size else 0
+            p += 1
+        count *= 2
+    elif kind != _STRUCT:
+        p = size + 1
+    level[0], level[1], level[2] = count, kinds, 0
+    return size + 1 if kind != _STRUCT and count < 0 else p
+
+
+@entry("int64(int64, int64, int64, int64)")
+def _walk(size, data, levels, counts):  # type: ignore[no-untyped-def]
+    """Write the rows of every group down: how many groups, or -1 where it is no footer.
+
+    `levels` has three numbers for each structure, list or map that the place is in; see `_opened`.
+    """
+    data, counts = bytes_at(data), integers(counts)
+    top = integers(levels)
+    top[0] = -1
+    p, depth, groups = 0, 0, 0
+    while depth >= 0:
+        level = integers(levels + 24 * depth)
+        in_group = depth == 2 and top[2] == _ROW_GROUPS
+        if level[0] == 0:
+            depth -= 1
+            continue
+        if level[0] < 0:
+            head = data[p] if p < size else 0
+            p += 1
+            if p > size:
+                return -1
+            if head == 0:
+                groups += in_group
+                depth -= 1
+                continue
+            kind, step = head & 15, head >> 4
+            if step:
+                level[2] += step
             else:
-                self._pass(kind)
-        return counts
-
-    def _rows_of_group(self) -> int:
-        rows = -1
-        for field, kind in self._fields():
-            if field == _NUM_ROWS and kind == _I64:
-                rows = self._signed()
-            else:
-                self._pass(kind)
-        return rows
-
-    def _fields(self) -> Any:
-        """Numbers and types of the fields of a structure, each to be read before the next."""
-        field = 0
-        while head := self._byte():
-            step, kind = head >> 4, head & 15
-            field = field + step if step else self._signed()
-            yield field, kind
-
-    def _byte(self) -> int:
-        self.at += 1
-        return self.data[self.at - 1]
-
-    def _unsigned(self) -> int:
-        value, shift = 0, 0
-        while True:
-            byte = self._byte()
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-            if shift > 63:
-                raise OverflowError
-
-    def _signed(self) -> int:
-        value = self._unsigned()
-        return (value >> 1) ^ -(value & 1)
-
-    def _list(self) -> tuple[int, int]:
-        head = self._byte()
-        count = head >> 4
-        count = self._unsigned() if count == 15 else count
-        if count > len(self.data):
-            raise OverflowError
-        return count, head & 15
-
-    def _pass(self, kind: int) -> None:
+                value, p = _number(data, p, size)
+                level[2] = _signed(value)
+        else:
+            level[0] -= 1
+            kinds = level[1]
+            kind, level[1] = kinds >> 4, (kinds & 15) << 4 | kinds >> 4  # of a map in turns
+            if kind in (_TRUE, _FALSE):
+                kind = _BYTE  # truth values take a byte in a list, and none in a structure
         if kind == _BYTE:
-            self.at += 1
-        elif kind in (_I16, _I32, _I64):
-            self._unsigned()
+            p += 1
+        elif _I16 <= kind <= _I64:
+            value, p = _number(data, p, size)
+            if in_group and level[2] == _NUM_ROWS:
+                counts[groups] = _signed(value)
         elif kind == _DOUBLE:
-            self.at += 8
+            p += 8
         elif kind == _BINARY:
-            length = self._unsigned()  # reading it moves the place
-            self.at += length
-        elif kind in (_LIST, _SET):
-            count, inner = self._list()
-            for _ in range(count):
-                # Truth values take a byte in a list and none in a structure.
-                self._pass(_BYTE if inner in (_TRUE, _FALSE) else inner)
-        elif kind == _MAP:
-            self._pass_map()
-        elif kind == _STRUCT:
-            for _, inner in self._fields():
-                self._pass(inner)
-        elif kind not in (_TRUE, _FALSE):
-            raise OverflowError
-
-    def _pass_map(self) -> None:
-        count = self._unsigned()
-        if not count:
-            return
-        if count > len(self.data):
-            raise OverflowError
-        kinds = self._byte()
-        for _ in range(count):
-            self._pass(kinds >> 4)
-            self._pass(kinds & 15)
+            value, p = _number(data, p, size)
+            p = size + 1 if value < 0 or value > size else p + value
+        elif kind != _TRUE and kind != _FALSE:
+            depth += 1
+            if depth == _DEEPEST:
+                return -1
+            p = _opened(data, p, size, kind, integers(levels + 24 * depth))
+            if depth == 2 and top[2] == _ROW_GROUPS:
+                counts[groups] = -1
+        if p > size:
+            return -1
+    return groups

@@ -15,6 +15,8 @@ _STORE = 200 << 20
 """Bytes of the local cluster's object store: letters and blocks pass through it, nothing stays."""
 
 
+_QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+
 _ANSWER = 5.0
 """Seconds that a cluster's head has to answer."""
 
@@ -79,20 +81,16 @@ class Cluster:
             )
 
     def _connect(self, address: str | None, workers: int | None) -> None:
-        quiet: dict[str, Any] = {
-            "logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": True,
-        }  # fmt: skip
         if address is not None:
             check_address(address)
             try:
-                self.ray.init(address=address, **quiet)
+                self.ray.init(address=address, **_QUIET)
             except (ConnectionError, RuntimeError, ValueError, OSError) as error:
                 raise _no_cluster(address, error) from None
             _say(f"joined the Ray cluster at {address}")
             return
         cores = max(workers or 0, _cores())
-        own: dict[str, Any] = {"include_dashboard": False, "object_store_memory": _STORE}
-        self.ray.init(address="local", num_cpus=cores, **own, **quiet)
+        start(self.ray, cores)
         self.started = True
         _say(f"started a local Ray cluster with {cores} cores; it ends with the run")
 
@@ -105,6 +103,22 @@ class Cluster:
         if self.started and self.ray.is_initialized():
             self.ray.shutdown()
         self.started = False
+
+
+def start(ray: Any, cores: int) -> None:
+    """Start a cluster of this process's own, with a second try: Ray gives its processes half a minute."""
+    for tries_left in (1, 0):
+        try:
+            own = {"include_dashboard": False, "object_store_memory": _STORE}
+            ray.init(address="local", num_cpus=cores, **own, **_QUIET)
+            return
+        except Exception as error:  # Ray raises no other where its processes are late
+            ray.shutdown()
+            if not tries_left:
+                raise EngineError(
+                    f"Ray started no cluster on this machine ({_first_line(error)}); try again when it "
+                    "is less busy, or join one that runs with --address"
+                ) from error
 
 
 def meant(address: str | None) -> str | None:
