@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from tests.patience import wait_until
 
 from ddol.engines.ray.cluster import start
 from ddol.streams.rows import Rows
@@ -32,9 +35,10 @@ def small_nodes():
     import ray
 
     store = {"object_store_memory": 100 << 20}
-    cluster = Cluster(
-        initialize_head=True, head_node_args=store | {"num_cpus": 0, "include_dashboard": False}
-    )
+    # A node whose port is closed is soon known to be gone, one that is only slow is not.
+    health = {"health_check_period_ms": 500, "health_check_timeout_ms": 10_000}
+    head = {"num_cpus": 0, "include_dashboard": False, "_system_config": health}
+    cluster = Cluster(initialize_head=True, head_node_args=store | head)
 
     def add():
         return cluster.add_node(num_cpus=1, **store)
@@ -48,16 +52,27 @@ def small_nodes():
         cluster.shutdown()
 
 
-def gone(process: int) -> None:
-    """Return when a process is no more."""
-    while Path(f"/proc/{process}").exists():
-        time.sleep(0.01)
+def kill(engine, *ranks):
+    """Kill actors, and return when their processes are no more."""
+    import ray
+
+    for rank in ranks:
+        _, process = ray.get(engine.actors[rank].where.remote())
+        os.kill(process, signal.SIGKILL)
+        assert wait_until(lambda process=process: not Path(f"/proc/{process}").exists())
 
 
 def rows_of(rng, first, n):
     """Six features, and the side of a plane that they lie on."""
     X = rng.standard_normal((n, 6))
     return Rows.from_dense(X, np.where(X @ np.arange(1.0, 7.0) >= 0, 1.0, -1.0))
+
+
+def rows_until(flag, rng, first, n):
+    """The same, slowly until a file is there."""
+    if not Path(flag).exists():
+        time.sleep(0.1)
+    return rows_of(rng, first, n)
 
 
 def slow_rows(rng, first, n):

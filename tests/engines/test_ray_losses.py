@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
 import numpy as np
 import pytest
-from tests.ray_streams import gone, rows_of, slow_rows, small_cluster
+from tests.ray_streams import kill, rows_of, slow_rows, small_cluster
 
 import ddol
 from ddol.engines.errors import EngineError
 from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
 from ddol.engines.ray.crew import ActorsLostError
-from ddol.engines.ray.rounds import Ray
 from ddol.engines.setup import Setup
 from ddol.streams.synthetic import SyntheticStream
 
@@ -37,14 +33,6 @@ def same(learner: Learner, n: int, seed: int = 3) -> None:
     assert trace.mistakes.tolist() == alone.mistakes.tolist()
     np.testing.assert_allclose(trace.weights, alone.weights, rtol=0, atol=1e-9)
     np.testing.assert_allclose(trace.curves.mistakes[-1], alone.curves.mistakes[-1])
-
-
-def kill(engine: Ray, *ranks: int) -> None:
-    """Kill actors, and return when Ray knows it."""
-    for rank in ranks:
-        _, number = ray.get(engine.actors[rank].where.remote())
-        os.kill(number, signal.SIGKILL)
-        gone(number)
 
 
 @pytest.mark.parametrize(("asked", "rank"), [("state", 0), ("trace", 1), (None, 0)])

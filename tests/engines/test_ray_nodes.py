@@ -1,17 +1,19 @@
-"""Several nodes of Ray on one machine: one of them goes away in mid-run."""
+"""Several nodes of Ray on one machine: one of them goes away in mid-run, or joins."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import partial
 
 import numpy as np
 import pytest
-from tests.ray_streams import rows_of, slow_rows, small_nodes
+from tests.ray_streams import rows_of, rows_until, slow_rows, small_nodes
 
 import ddol
 from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
 from ddol.engines.setup import Setup
+from ddol.schedules.schedule import Schedule
 from ddol.streams.synthetic import SyntheticStream
 
 ray = pytest.importorskip("ray")
@@ -25,6 +27,29 @@ def nodes():
         except Exception as error:  # a machine that is too busy for three nodes
             pytest.skip(f"Ray started no cluster of three nodes: {error}")
         yield made
+
+
+def test_a_node_that_joins_is_used(nodes, tmp_path, capfd):
+    """A job that has not said how many actors it wants has one a core, of later nodes as well."""
+    _, _, add = nodes
+    algorithm, flag = ddol.dogd().on(ddol.ring(4), period=64), tmp_path / "joined"
+    learner = Learner(algorithm, Setup("ray", schedule=Schedule("async")))
+    added = []
+
+    def look(progress):
+        if not added:
+            added.append(add())
+        if learner.engine.workers == 3:
+            flag.touch()
+
+    learner.on_progress = look
+    rows = partial(rows_until, str(flag))
+    streams = [SyntheticStream(rows, 100_000, 6, seed=k, block=512) for k in range(4)]
+    learner.follow(Feed(streams))
+    trace = learner.trace()
+    learner.close()
+    assert flag.exists() and "goes on with 3 actors" in capfd.readouterr().err
+    assert trace.state.examples.tolist() == [100_000] * 4
 
 
 def test_a_node_that_goes_away_changes_nothing(nodes, capfd):

@@ -5,13 +5,11 @@ A cluster of its own: what other tests leave behind until Ray has noticed it mus
 
 from __future__ import annotations
 
-import time
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.ray_streams import rows_of, small_cluster
+from tests.ray_streams import rows_until, small_cluster
 
 import ddol
 from ddol.engines.feed import Feed
@@ -27,13 +25,6 @@ ray = pytest.importorskip("ray")
 def cluster():
     with small_cluster():
         yield
-
-
-def rows_until(flag, rng, first, n):
-    """Rows that come slowly until a file is there."""
-    if not Path(flag).exists():
-        time.sleep(0.1)
-    return rows_of(rng, first, n)
 
 
 @pytest.mark.parametrize(

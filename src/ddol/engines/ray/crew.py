@@ -114,8 +114,9 @@ class Crew:
             for each in ready:
                 if self._answers(each):
                     missing.remove(asked[each])
-            self.watch.waits_for_start(missing, time.monotonic() - since)
-            time.sleep(LOOK if missing and ready else 0.0)
+            if missing:
+                self.watch.waits_for_start(missing, time.monotonic() - since)
+                time.sleep(LOOK if ready else 0.0)
 
     def _answers(self, future: Any) -> bool:
         """Whether an actor is there; False where it may be started again."""

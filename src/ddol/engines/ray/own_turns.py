@@ -446,6 +446,7 @@ class Poster:
         """Post to an actor that has just begun what it cannot have heard, also after the end."""
         with self._telling:
             self.turns.tell_again(other)
+            self._under_way[other].clear()  # they were for whoever was there before
         if self._ending:
             self._thread.join()
             self._post(all_of_it=True)
