@@ -277,12 +277,12 @@ def _code_few(worker, talk, own, before, out, pieces, most):
 def looks(talk, turn):
     """Whether an agent looks in this turn how far it has moved.
 
-    In turns that a power of two of about E·√n/3 divides: where all look at the same time, those who talk are
+    In turns that a power of two of about 2·E·√n/3 divides: where all look at the same time, those who talk are
     averaged with others that are as new.
     """
     if not talk.chooses:
         return True
-    gap, often = 1, talk.threshold * math.sqrt(np.float64(turn)) / 3.0
+    gap, often = 1, talk.threshold * math.sqrt(np.float64(turn)) / 1.5
     while gap <= turn and 2 * gap <= often:
         gap *= 2
     return turn % gap == 0
