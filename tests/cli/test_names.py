@@ -333,6 +333,23 @@ def test_weights_of_libsvm_text_stand_in_a_file(ddol, examples, tmp_path):
     assert result.exit_code == 2 and "found 299 weights" in result.stderr
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared"])
+def test_an_infinite_label_is_an_error(ddol, tmp_path, loss):
+    path = write(tmp_path / "a.csv", score=["inf", "1"] * 200, columns=("age", "score"))
+    options = ("train", path, "--label", "score", "--loss", loss)
+    result = ddol(*options)
+    assert result.exit_code == 2 and "found an infinite label" in result.stderr
+
+
+def test_another_kind_of_file_is_refused_where_no_name_is_known(ddol, model, table, tmp_path):
+    words, other = tmp_path / "a.vw", tmp_path / "words"
+    words.write_text("1 |n years:30 |t Rome\n-1 |n years:20 |t Bern\n" * 4)
+    assert ddol("train", words, "--model", other, "--quiet").exit_code == 0
+    for given, data, said in ((model, words, "such as 'n^years'"), (other, table, "found a table")):
+        result = ddol("predict", given, data)
+        assert (result.exit_code, result.stdout) == (2, "") and said in result.stderr
+
+
 def test_the_label_of_text_has_no_name(ddol, examples):
     result = ddol("train", examples, "--label", "outcome")
     assert result.exit_code == 2 and "--label outcome is for tables" in result.stderr

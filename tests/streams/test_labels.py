@@ -39,6 +39,13 @@ def test_one_class_and_quantities_are_refused():
         checked_classes(None)
 
 
+def test_labels_beyond_whole_numbers_stay_what_they_are():
+    assert labels_of((-1e300, 1e300), [-1, 1]).tolist() == [-1e300, 1e300]
+    assert labels_of((1.0, 2.0**53), [1]).dtype == np.int64
+    with pytest.raises(DataError, match="an infinite label"):
+        checked_classes((1.0, np.inf), "a.csv")
+
+
 def test_a_text_is_no_target():
     assert np.isnan(targets(Text.of(["1.5", None])))[1]
     with pytest.raises(DataError, match="row 1: found the label 'red', expected a number"):

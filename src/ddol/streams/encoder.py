@@ -16,7 +16,7 @@ from ddol.streams.errors import DataError
 from ddol.streams.hashing import hash_rows
 from ddol.streams.lateness import Delays
 from ddol.streams.mapped import mapped
-from ddol.streams.names import Names, named_of, rows_of_names
+from ddol.streams.names import Names, column_of, named_of, rows_of_names
 from ddol.streams.raw import Named, Raw, Table, Text
 from ddol.streams.rows import Floats, Rows
 from ddol.streams.stream import Stream
@@ -198,6 +198,11 @@ class Encoder:
         encoding = self.start
         if encoding.columns is None:
             return self._of_rows(self._numbered(table, where), where)
+        if not encoding.columns:
+            raise DataError(
+                f"{where(0)}: found a table, expected features by name as in lines of text; give the format "
+                "that the model was trained on"
+            )
         table = self._matched(table, where)
         table, y, weight, where = self._checked(table, where)
         plain = encoding.bits is None and all(c.kind == NUMBER for c in encoding.columns)
@@ -331,6 +336,7 @@ class Encoder:
             label = label.astype(np.float64)
         y = self.start.answers(label, where)
         note(bad, np.isnan(y), "found a missing label, expected one; drop the row")
+        note(bad, np.isinf(y), "found an infinite label, expected a finite one; drop the row")
         return y
 
     def _weights(self, table: Table, bad: dict[int, str], where: Where) -> Floats:
@@ -367,6 +373,12 @@ class Encoder:
             raise DataError(
                 f"{where(0)}: found features by name, expected the model's columns by number; give the "
                 "format that the model was trained on"
+            )
+        known = {c.name for c in encoding.columns}
+        if known and block.names and known.isdisjoint([*block.names, *map(column_of, block.names)]):
+            raise DataError(
+                f"{where(0)}: found features such as {block.names[0]!r}, expected the model's columns "
+                f"({_some([c.name for c in encoding.columns])}); give a table with these columns"
             )
         bad: dict[int, str] = {}
         y = self._answers(_present(block), len(block), bad, where)

@@ -51,6 +51,10 @@ def _encode(n, labels, codes, values, numbers, n_values):  # type: ignore[no-unt
     return -1
 
 
+_LARGEST_WHOLE = 2.0**53
+"""Beyond it there are whole numbers that no float64 is."""
+
+
 def answers(
     classes: Sequence[Label],
     y: Any,
@@ -124,7 +128,8 @@ def _plain(value: str, classes: Sequence[Label]) -> str:
 def _as_text(label: Any) -> str:
     """The text of a label; whole numbers have no point."""
     if isinstance(label, float | np.floating):
-        return str(int(label)) if label == np.rint(label) else repr(float(label))
+        whole = label == np.rint(label) and abs(float(label)) <= _LARGEST_WHOLE
+        return str(int(label)) if whole else repr(float(label))
     return str(label)
 
 
@@ -168,13 +173,14 @@ def shown_labels(classes: Sequence[Label]) -> NDArray[Any]:
 
     Examples
     --------
-    >>> shown_labels((0.0, 1.0)), shown_labels((0.5, 1.0))
-    (array([0, 1]), array([0.5, 1. ]))
+    >>> shown_labels((0.0, 1.0)), shown_labels((0.5, 1.0)), shown_labels((-1e300, 1e300))
+    (array([0, 1]), array([0.5, 1. ]), array([-1.e+300,  1.e+300]))
     """
     if isinstance(classes[0], str):
         return np.array(classes, dtype=object)
     values = np.array(classes, np.float64)
-    return values.astype(np.int64) if np.all(values == np.rint(values)) else values
+    whole = (values == np.rint(values)) & (np.abs(values) <= _LARGEST_WHOLE)
+    return values.astype(np.int64) if whole.all() else values
 
 
 def listed(labels: Sequence[Label], most: int = 6) -> str:
@@ -224,6 +230,8 @@ def checked_classes(found: Sequence[Label] | None, where: str = "y") -> tuple[La
     values = sorted(set(map(_as_text, found))) if len(mixed) > 1 else sorted(set(found))
     if not values:
         raise DataError(f"{where}: found no example; expected at least one")
+    if not isinstance(values[0], str) and np.isinf(values).any():
+        raise DataError(f"{where}: found an infinite label, expected finite ones; correct it")
     if len(values) == 1:
         raise DataError(
             f"{where}: found one class only (label {_as_text(values[0])}), expected two; "
