@@ -277,8 +277,8 @@ def _code_few(worker, talk, own, before, out, pieces, most):
 def looks(talk, turn):
     """Whether an agent looks in this turn how far it has moved.
 
-    In turns that a power of two of about 2·E·√n/3 divides: where all look at the same time, those who talk are
-    averaged with others that are as new.
+    In turns that a power of two of about 2·E·√n/3 divides: where all look at the same time, those who talk
+    are averaged with others that are as new.
     """
     if not talk.chooses:
         return True
