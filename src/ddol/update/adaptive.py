@@ -29,7 +29,7 @@ from ddol.update.contract import LINEAR, LOCAL, Field, Layout, Loops
 from ddol.update.coordinates import CENTRE, INVERSE
 from ddol.update.standardising import Standardising, standardising_loops
 
-U, ROOT, RATE, ADDED, MOVE = range(at.OWN, at.OWN + 5)
+U, ROOT, RATE, MOVE = range(at.OWN, at.OWN + 4)
 STEPS, NORMS, DUAL0, ROOT0 = range(answers.OWN_SUMS, answers.OWN_SUMS + 4)
 """Examples learned from, their Σ‖x̃‖², and the intercept: √P·u and √P."""
 FACTOR, SHRUNK, UNIT = range(at.NOTES, at.NOTES + 3)
@@ -70,68 +70,74 @@ def _stride(s, p, eta, g, steps, norms, pull):
 
 @inner
 def _turn(w, s, x, index, n, D, squared):
-    """Note x̃/√P of a row in MOVE, and what its gradient adds to P, as a share, in ADDED: (Σx̃², Σx̃²/√P)."""
+    """Note x̃/√P of a row in MOVE: (Σx̃², Σx̃²/√P, whether the step may come before √P grows)."""
     centre, inverse, rate = row(w, CENTRE, D), row(w, INVERSE, D), row(w, RATE, D)
-    move, added = row(w, MOVE, D), row(w, ADDED, D)
-    norm, turn, large, most = 0.0, 0.0, 0, s[at.REACH]
+    move, norm, turn, large, most = row(w, MOVE, D), 0.0, 0.0, 0, s[at.REACH]
     for j in range(n):
         d = column(index, j)
         z = at.clipped((x[j] - centre[d]) * inverse[d], most)
         along = z * rate[d]
         move[j] = along
-        added[j] = squared * along * along
         norm += z * z
         turn += z * along
-        large += added[j] >= LARGE
+        large += squared * along * along >= LARGE
     if large > 0:
         turn = 0.0
         for j in range(n):
-            d = column(index, j)
-            z = move[j] * w[ROOT * D + d]
-            _take_root(w, d, j, D)
-            turn += z * move[j]
-    return norm, turn
+            turn += _grow_first(w, column(index, j), j, D, squared)
+    return norm, turn, large == 0
 
 
 @inner(inlined=True)
-def _take_root(w, d, j, D):
-    """Take √P anew, before the step, where a gradient adds much to P."""
-    root, rate, move, added = row(w, ROOT, D), row(w, RATE, D), row(w, MOVE, D), row(w, ADDED, D)
-    if added[j] >= LARGE:
-        z = move[j] * root[d]
-        root[d] *= math.sqrt(1.0 + added[j])
-        rate[d] = 1.0 / root[d]
-        move[j] = z * rate[d]
-        added[j] = 0.0
+def _grow(w, d, D, added):
+    """Let √P grow by one step of Heron's, and 1/√P by three of Newton's."""
+    root, rate = row(w, ROOT, D), row(w, RATE, D)
+    grown, inverse = root[d] * (1.0 + 0.5 * added), rate[d]
+    inverse *= 2.0 - grown * inverse
+    inverse *= 2.0 - grown * inverse
+    root[d] = grown
+    rate[d] = inverse * (2.0 - grown * inverse)
+
+
+@inner(inlined=True)
+def _grow_first(w, d, j, D, squared):
+    """The same before a step, which goes by √P as it then is where a gradient adds much to P; its x̃²/√P."""
+    move, along = row(w, MOVE, D), w[MOVE * D + j]
+    z, added = along * w[ROOT * D + d], squared * along * along
+    if added < LARGE:
+        _grow(w, d, D, added)
+        return z * along
+    w[ROOT * D + d] *= math.sqrt(1.0 + added)
+    w[RATE * D + d] = 1.0 / w[ROOT * D + d]
+    move[j] = z * w[RATE * D + d]
+    return z * move[j]
 
 
 @inner
 def _turn_absent(w, s, n, absent, D, squared):
-    """The same for the centred features that a sparse row lacks, which stand behind it in MOVE and ADDED."""
-    norm, turn, move, added = 0.0, 0.0, row(w, MOVE, D), row(w, ADDED, D)
+    """The same for the centred features that a sparse row lacks, which stand behind it in MOVE."""
+    norm, turn, move = 0.0, 0.0, row(w, MOVE, D)
     for j in range(n, n + absent):
         d = int(w[at.ABSENT * D + j - n])
         z = at.standardised(w, s, d, D, 0.0)
         move[j] = z * w[RATE * D + d]
-        added[j] = squared * move[j] * move[j]
-        _take_root(w, d, j, D)
         norm += z * z
-        turn += z * move[j]
+        turn += _grow_first(w, d, j, D, squared)
     return norm, turn
 
 
-@inner(inlined=True)
-def _go(w, d, j, D, along):
-    """Step along one feature; then let √P grow by one step of Heron's, and 1/√P by three of Newton's."""
-    u, root, rate = row(w, U, D), row(w, ROOT, D), row(w, RATE, D)
-    move, added = row(w, MOVE, D), row(w, ADDED, D)
-    u[d] -= along * move[j]
-    grown = root[d] * (1.0 + 0.5 * added[j])
-    root[d] = grown
-    inverse = rate[d]
-    inverse *= 2.0 - grown * inverse
-    inverse *= 2.0 - grown * inverse
-    rate[d] = inverse * (2.0 - grown * inverse)
+@inner
+def _go(w, index, n, D, along, squared, grows):
+    """Step along a row, and let √P grow."""
+    u, move = row(w, U, D), row(w, MOVE, D)
+    if not grows:
+        for j in range(n):
+            u[column(index, j)] -= along * move[j]
+        return
+    for j in range(n):
+        d = column(index, j)
+        u[d] -= along * move[j]
+        _grow(w, d, D, squared * move[j] * move[j])
 
 
 def step(w, s, p, x, index, n, D, g, eta, weight):
@@ -139,7 +145,7 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
     if answers.teaches_nothing(s, p, g, 0.0):
         return
     lead, absent = g * math.sqrt(s[at.WEIGHT]), at.list_absent(w, s, index, n, D)
-    norm, turn = _turn(w, s, x, index, n, D, lead * lead)
+    norm, turn, grows = _turn(w, s, x, index, n, D, lead * lead)
     if absent > 0:
         more, further = _turn_absent(w, s, n, absent, D, lead * lead)
         norm += more
@@ -152,10 +158,9 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
     s[ROOT0] = root
     s[DUAL0] = root * intercept - stride * g
     along = stride * lead * s[SHRUNK]
-    for j in range(n):
-        _go(w, column(index, j), j, D, along)
-    for j in range(n, n + absent):
-        _go(w, int(w[at.ABSENT * D + j - n]), j, D, along)
+    _go(w, index, n, D, along, lead * lead, grows)
+    for k in range(absent):
+        w[U * D + int(w[at.ABSENT * D + k])] -= along * w[MOVE * D + n + k]
 
 
 # --- one copy for all agents -------------------------------------------------------------------------
@@ -381,7 +386,6 @@ class Adaptive(Standardising):
             Field("u", LOCAL),
             Field("root", LOCAL, TINY),  # √P
             Field("rate", LOCAL, 1.0 / TINY),  # 1/root
-            Field("added", LOCAL),  # to P by a step, as a share
             Field("move", LOCAL),  # along which a step goes
         )
         return self.standardised_layout(own, (LINEAR,) * 2, _SUMS)
