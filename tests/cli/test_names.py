@@ -350,6 +350,13 @@ def test_another_kind_of_file_is_refused_where_no_name_is_known(ddol, model, tab
         assert (result.exit_code, result.stdout) == (2, "") and said in result.stderr
 
 
+def test_a_column_without_a_name_is_doubted(ddol, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(",label,a\n" + "".join(f"{k},{k % 2},{k % 3}\n" for k in range(20)))
+    assert "if it is the number of the row" in ddol("train", path, "--quiet").stderr
+    assert ddol("train", path, "--quiet", "--drop", "").stderr == ""
+
+
 def test_the_label_of_text_has_no_name(ddol, examples):
     result = ddol("train", examples, "--label", "outcome")
     assert result.exit_code == 2 and "--label outcome is for tables" in result.stderr

@@ -193,7 +193,7 @@ class Pipeline:
         peeks = self._peeks(parts, wishes)
         everybody = self.gather(peeks)
         encoding = learn_encoding(parts, wishes, everybody, self.gather)
-        if doubt := doubts(encoding, everybody[0].name):
+        for doubt in doubts(encoding, everybody[0].name):
             self.warn(doubt)
         self._warn_of_long_runs(peeks)
         return encoding

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -209,21 +209,26 @@ def _check_pair(pair: str, bits: int | None, seen: Peek) -> None:
         )
 
 
-def doubts(encoding: Encoding, where: str) -> str | None:
-    """A warning about classes that may be measurements, or None.
+def doubts(encoding: Encoding, where: str) -> Iterator[str]:
+    """Warnings about classes that may be measurements, and a column that may be the number of its row.
 
     Examples
     --------
-    >>> doubts(Encoding(classes=(0.0, 1.0)), "a.csv")
-    >>> doubts(Encoding(classes=tuple(map(float, range(72)))), "a.csv")
+    >>> list(doubts(Encoding(classes=(0.0, 1.0)), "a.csv"))
+    []
+    >>> next(doubts(Encoding(classes=tuple(map(float, range(72)))), "a.csv"))
     'a.csv: found 72 classes (0, 1, 2, …); if they are measurements, use --loss squared; ...
     """
-    if encoding.classes is None or len(encoding.classes) <= MANY_CLASSES:
-        return None
-    return (
-        f"{where}: found {len(encoding.classes)} classes ({listed(encoding.classes, 3)}); if they are "
-        "measurements, use --loss squared; if another column is the label, name it with --label"
-    )
+    if encoding.classes is not None and len(encoding.classes) > MANY_CLASSES:
+        yield (
+            f"{where}: found {len(encoding.classes)} classes ({listed(encoding.classes, 3)}); if they are "
+            "measurements, use --loss squared; if another column is the label, name it with --label"
+        )
+    if any(column.name == "" for column in encoding.columns or ()):
+        yield (
+            f"{where}: a column without a name is learned from like others; if it is the number of the "
+            "row, leave it out with --drop ''"
+        )
 
 
 def _shape(
