@@ -71,18 +71,20 @@ class Checkpoint:
         return self.state.rounds
 
 
-def take(learner: Learner, **known: Any) -> Checkpoint:
+def take(learner: Learner, copy: bool = True, **known: Any) -> Checkpoint:
     """Checkpoint of a run, between two of its blocks.
 
     Parameters
     ----------
     learner : Learner
+    copy : bool
+        Whether it stays as it is when the learner goes on; what is written at once need not.
     **known
         ``run``, ``facts`` and ``arrays`` of `Checkpoint`.
     """
     past = learner.past()
     return Checkpoint(
-        learner.state(), past.position, past.curves, learner.seconds, kept=past.kept, **known
+        learner.state(copy), past.position, past.curves, learner.seconds, kept=past.kept, **known
     )
 
 

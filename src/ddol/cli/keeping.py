@@ -42,7 +42,7 @@ class CheckpointWriter:
         if self.folder is None:
             return
         plain, arrays = encoding.to_plain()
-        checkpoint = take(learner, run=self.identity, facts=plain, arrays=arrays)
+        checkpoint = take(learner, copy=False, run=self.identity, facts=plain, arrays=arrays)
         if writes:
             save_checkpoint(self.folder, checkpoint)
 

@@ -265,10 +265,16 @@ class Learner:
 
     # What is known.
 
-    def state(self) -> State:
-        """The state after the last full round, in memory of its own."""
+    def state(self, copy: bool = True) -> State:
+        """The state after the last full round.
+
+        Parameters
+        ----------
+        copy : bool
+            In memory of its own; else, where one engine holds all of it, that is good until the next block.
+        """
         if self.engine is not None:
-            return self.engine.state()
+            return _state_of(self.engine, copy)
         waiting = self.open_round.rows
         return self.first_state(0 if waiting is None else waiting.n_features)
 
@@ -355,8 +361,7 @@ class Learner:
         engine = delivered(self.algorithm, engine)
         if self.algorithm.delay:
             seen = seen_now(engine)
-        state = engine.counters() if last and isinstance(engine, Local) else engine.state()
-        weights = engine.weights()
+        state, weights = _state_of(engine, copy=not last), engine.weights()
         check_numbers(self.algorithm, state, weights, self.feed.streams)
         messages, sent, dropped = self.history.sent(self.algorithm, engine, counters.rounds)
         recorded = self.history.weights
@@ -474,3 +479,8 @@ class Learner:
             if self.setup.schedule.plays_events:
                 kept["_under_way"] = self.history.kept(self.engine)
         return kept | dict.fromkeys(("engine", "_processes", "_since", "on_progress"))
+
+
+def _state_of(engine: Engine, copy: bool) -> State:
+    """The state of an engine in memory of its own, or, where copying would take long, as it lies there."""
+    return engine.state() if copy or not isinstance(engine, Local) else engine.counters()
