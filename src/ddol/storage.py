@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO, NamedTuple
@@ -20,7 +21,7 @@ from ddol.streams.files import is_remote
 FORMAT = 2
 """Version of the layout; a reader refuses files of another one."""
 
-_HEADER, _CHECKSUM = "ddol", "checksum"
+_HEADER, _CHECKSUM, _NO_CHECKSUM = "ddol", "checksum", 40 * "0"
 _KINDS = {
     "<f8": "F64", "<i8": "I64", "<i4": "I32", "<u4": "U32", "|i1": "I8", "|u1": "U8", "|b1": "BOOL",
 }  # fmt: skip
@@ -118,27 +119,42 @@ def write_arrays(
     text = json.dumps({"format": FORMAT, "kind": kind, **header})
     try:
         with written_beside(path) as beside, beside.open("wb") as file:
-            _write(file, arrays, {_HEADER: text, _CHECKSUM: _checksum(text, arrays)})
+            _write(file, arrays, text)
     except OSError as error:
         raise OSError(f"{path}: cannot write the {kind} ({_reason(error)})") from error
 
 
-def _write(file: BinaryIO, arrays: Mapping[str, np.ndarray], metadata: dict[str, str]) -> None:
+def _write(file: BinaryIO, arrays: Mapping[str, np.ndarray], text: str) -> None:
     """The safetensors layout: length of the header, header, arrays.
 
-    The package's own writer makes a temporary file of its own, which a kill would leave behind.
+    The package's own writer makes a temporary file of its own, which a kill would leave behind. The checksum
+    takes as long as writing, and is computed meanwhile: the header, which has it, is written last.
     """
-    header: dict[str, Any] = {"__metadata__": metadata}
+    found: list[str] = []
+    sums = threading.Thread(target=lambda: found.append(_checksum(text, arrays)), daemon=True)
+    sums.start()
+    if not file.seekable():  # a pipe
+        sums.join()
+    file.write(_head(arrays, text, found[0] if found else _NO_CHECKSUM))
+    for array in arrays.values():
+        file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    if file.seekable():
+        sums.join()
+        file.seek(0)
+        file.write(_head(arrays, text, found[0]))
+
+
+def _head(arrays: Mapping[str, np.ndarray], text: str, checksum: str) -> bytes:
+    """All that comes before the arrays, as long for any checksum."""
+    header: dict[str, Any] = {"__metadata__": {_HEADER: text, _CHECKSUM: checksum}}
     end = 0
     for name, array in arrays.items():
         places = [end, end := end + array.nbytes]
         kind = _KINDS[array.dtype.str]
         header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": places}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)  # so that arrays begin at a multiple of 8
-    file.write(len(text).to_bytes(8, "little") + text)
-    for array in arrays.values():
-        file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    written = json.dumps(header).encode()
+    written += b" " * (-len(written) % 8)  # so that arrays begin at a multiple of 8
+    return len(written).to_bytes(8, "little") + written
 
 
 def _checksum(header: str, arrays: Mapping[str, np.ndarray]) -> str:
