@@ -53,3 +53,19 @@ def test_what_is_no_number_is_refused_by_its_name(value):
     for learn in (True, False):
         with pytest.raises(ValueError, match=r"feature 'age' is .*, expected a finite number"):
             DictColumns().rows([{"age": value}], [1.0], learn=learn)
+
+
+@pytest.mark.parametrize("bits", [None, 18])
+def test_names_that_were_forgotten_are_found_again(monkeypatch, bits):
+    rng = np.random.default_rng(0)
+    examples = [{f"w{k}": 1.0 for k in rng.integers(0, 60, 8).tolist()} for _ in range(40)]
+    rows = []
+    for most in (1 << 20, 20):
+        monkeypatch.setattr("ddol.estimators.dicts._REMEMBERED", most)
+        columns = DictColumns(bits)
+        rows.append([])
+        for example in examples:
+            for learn in (False, True):
+                row = columns.rows([example], [1.0], learn)
+                rows[-1].append((row.indices.tolist(), row.data.tolist()))
+    assert rows[0] == rows[1]

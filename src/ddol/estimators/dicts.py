@@ -48,6 +48,7 @@ class DictColumns:
         self.names = Names(bits=bits)
         self._places: dict[Hashable, int] = {}
         self._signs: dict[Hashable, float] = {}
+        self._remembers_all = True
         self._width = 0
         self._room = no_rows()
         self._shorter: dict[int, Rows] = {}
@@ -123,19 +124,18 @@ class DictColumns:
         """Columns, which rise, values, and whether all names were known."""
         features, places, all_known = _features(example), self._places, True
         try:
-            found = [places[name] for name in features]
-        except KeyError:
-            all_known = self._find([name for name in features if name not in places], learn)
-            if not all_known:
-                _check_numbers(features)
-                features = {name: features[name] for name in features if name in places}
-            found = [places[name] for name in features]
-        try:
             finite = math.isfinite(sum(features.values()))
         except TypeError:
             finite = False
         if not finite:
             _check_numbers(features)
+        try:
+            found = [places[name] for name in features]
+        except KeyError:
+            all_known = self._find(features, learn)
+            if not all_known:
+                features = {name: features[name] for name in features if name in places}
+            found = [places[name] for name in features]
         columns = np.array([INTERCEPT, *found], np.uint32)
         values = np.array([1.0, *features.values()], np.float64)
         if self.names.bits is None:
@@ -144,18 +144,20 @@ class DictColumns:
         values[1:] *= [*map(self._signs.__getitem__, features)]
         return *_merged(columns, values), all_known
 
-    def _find(self, names: list[Hashable], learn: bool) -> bool:
+    def _find(self, features: Mapping[Hashable, Any], learn: bool) -> bool:
         """Remember where names stand that have not been asked for before; whether all have a column."""
-        self.names.learning = learn
-        block = Named.of([dict.fromkeys(names, 1.0)])
-        found, signs = self.names.places(block)
-        if len(self._places) + len(names) > _REMEMBERED:
+        if len(self._places) + len(features) > _REMEMBERED:
             self._places.clear()
             self._signs.clear()
-        for name, code in zip(names, block.codes.tolist(), strict=True):
-            if found[code] >= 0:
-                self._places[name] = int(found[code]) + 1
-                self._signs[name] = float(signs[code])
+            self._remembers_all = False
+        if not learn and self._remembers_all and self.names.bits is None:
+            return False
+        names = [name for name in features if name not in self._places]
+        self.names.learning = learn
+        found, signs = self.names.places_of([*map(str, names)])
+        for name, place, sign in zip(names, found.tolist(), signs.tolist(), strict=True):
+            if place >= 0:
+                self._places[name], self._signs[name] = place + 1, sign
         return bool(found.min() >= 0)
 
 

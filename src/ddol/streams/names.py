@@ -75,9 +75,15 @@ class Names:
 
     def places(self, block: Named) -> tuple[NDArray[np.int64], Floats]:
         """Place and sign of every name of a block; -1 for a name without a place."""
-        keys = keys_of(block)
+        return self.places_of(block.names, keys_of(block))
+
+    def places_of(
+        self, names: Sequence[str], keys: NDArray[np.uint64] | None = None
+    ) -> tuple[NDArray[np.int64], Floats]:
+        """Place and sign of every name, whose hashes may be known."""
+        keys = name_keys(names) if keys is None else keys
         if self.learning and not (self.bits is not None and self._full):
-            self._learn(keys, block.names)
+            self._learn(keys, names)
         if self.bits is not None:
             return slots(keys, self.bits)
         found = [self._place.get(key, -1) for key in keys.tolist()]
