@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -28,6 +27,7 @@ from ddol.compiled import on_compiling
 from ddol.engines.errors import SetupError
 from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
+from ddol.engines.memory import keep_memory
 from ddol.engines.setup import Setup
 from ddol.folders import folder_at
 from ddol.model import Model, load
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from ddol.live.watched import WatchedRun
     from ddol.measure.applicable import MistakeBound
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 _MOST_ROUNDS = 8192
 _MOST_PLACES = 1 << 18
 
@@ -57,7 +56,7 @@ def train(options: TrainOptions) -> Trace:
     ----------
     options : TrainOptions
     """
-    _keep_memory()
+    keep_memory()
     if options.run.quiet or os.environ.get("OMPI_COMM_WORLD_RANK", "0") != "0":
         on_compiling(lambda text: None)
     job = RunProcesses(options.run)
@@ -190,18 +189,6 @@ def _data_of(options: TrainOptions, job: RunProcesses) -> list[str]:
     if len(found) == 1:  # else each reads its own files, and others' may be missing here
         job.check_same({f"the data ({' '.join(options.data.data)})": found[0]})
     return found
-
-
-def _keep_memory() -> None:
-    """Let the C library use again what was freed, instead of giving it back to the system.
-
-    Block after block needs as much as the one before, and pages that come anew must be cleared: a
-    tenth of the time from text to model.
-    """
-    tune = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
-    if tune is not None:
-        tune(_MMAP_THRESHOLD, 64 << 20)
-        tune(_TRIM_THRESHOLD, 256 << 20)
 
 
 def check(options: TrainOptions, leads: bool = True) -> None:

@@ -1,8 +1,10 @@
-"""The memory that a run needs, said before it is taken."""
+"""The memory that a run needs, said before it is taken, and kept once it is."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import os
 from math import prod
 from pathlib import Path
 
@@ -14,8 +16,22 @@ from ddol.streams.errors import DataError
 
 _CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+
 _NOTHING = 16 << 20
 """Bytes that any machine has: nobody asks the system about less."""
+
+
+def keep_memory() -> None:
+    """Let the C library use again what was freed, instead of giving it back to the system.
+
+    Block after block needs as much as the one before, and pages that come anew must be cleared: a
+    tenth of the time from text to model.
+    """
+    tune = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
+    if tune is not None:
+        tune(_MMAP_THRESHOLD, 64 << 20)
+        tune(_TRIM_THRESHOLD, 256 << 20)
 
 
 def bytes_needed(algorithm: Algorithm, n_features: int) -> int:

@@ -26,6 +26,7 @@ from ddol.engines.groups.dealing import Dealt, deal_shares
 from ddol.engines.groups.grouped import Grouped
 from ddol.engines.kinds import EngineKind
 from ddol.engines.learner import Learner
+from ddol.engines.memory import keep_memory
 from ddol.engines.progress import Progress
 from ddol.engines.ray.cluster import lost_errors
 from ddol.engines.ray.group import RayGroup
@@ -137,6 +138,7 @@ class Host:
             )
         # An actor has one core: more threads would only take turns with those of its neighbours.
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
+        keep_memory()
         self.rank = rank
         self.mailbox = Mailbox()
         self.own: list[HostMoment] = []
