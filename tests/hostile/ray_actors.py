@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,12 @@ from tests.ray_streams import rows_of, slow_rows, small_cluster, small_nodes
 import ddol
 from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
+from ddol.engines.progress import Progress
 from ddol.engines.setup import Setup
 from ddol.schedules.schedule import Schedule
 from ddol.streams.synthetic import SyntheticStream
 
-EXAMPLES, LONGEST, HANGS = 200_000, 4.0, 300
+EXAMPLES, LONGEST, HANGS = 400_000, 4.0, 300
 """Of a try: examples, seconds before somebody is killed at most, and seconds before it is given up."""
 
 
@@ -42,15 +44,24 @@ def removed_nodes(first: int, tries: int) -> dict[str, str]:
     wrong = {}
     for number in range(first, first + tries):
         draw = np.random.default_rng(number)
-        with small_nodes() as (cluster, nodes, add):
-
-            def another(learner: Learner, node: Any = nodes[number % 3 // 2]) -> None:
-                cluster.remove_node(node, allow_graceful=False)
-                add()
-
-            with _at_random([float(draw.uniform(0, LONGEST))], another) as learned:
-                wrong |= _tried(number, draw, learned)
+        then = float(draw.uniform(0.0, 0.8)) * EXAMPLES
+        with small_nodes() as made:
+            wrong |= _tried(number, draw, partial(_replace_a_node, made, then))
+            if len(made[1]) == 2:
+                wrong[str(number)] = "it ended before a node was taken away"
     return wrong
+
+
+def _replace_a_node(made: Any, then: float, learner: Learner) -> None:
+    """Once so many examples are learned; Ray adds nodes in the main thread only."""
+    cluster, nodes, add = made
+
+    def look(progress: Progress) -> None:
+        if progress.examples >= then and len(nodes) == 2:
+            cluster.remove_node(nodes.pop(), allow_graceful=False)
+            add()
+
+    learner.on_progress = look
 
 
 def _tried(number: int, draw: np.random.Generator, learned: Callable[[Learner], None]) -> dict:
