@@ -11,7 +11,10 @@ from ddol.engines.errors import EngineError
 from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
 from ddol.engines.ray.crew import ActorsLostError
+from ddol.engines.ray.own_turns import Letter, Turns
 from ddol.engines.setup import Setup
+from ddol.engines.state import start_state
+from ddol.schedules.schedule import Schedule
 from ddol.streams.synthetic import SyntheticStream
 
 ray = pytest.importorskip("ray")
@@ -102,3 +105,14 @@ def test_stopped_by_whoever_looks():
     other = Learner(ALGORITHM, Setup(), state)
     other.follow(Feed([SyntheticStream(rows_of, 150_000, 6, seed=3)]), past.position)
     same(other, 150_000)
+
+
+def test_a_letter_that_cannot_be_right_ends_the_turns():
+    state = start_state(ALGORITHM, 6, 0)
+    setup = Setup("ray", 2, schedule=Schedule("async"))
+    feed = Feed([SyntheticStream(rows_of, 4000, 6, seed=3)])
+    turns = Turns(ALGORITHM, state, setup, feed, [(0, 2), (2, 2)], 0)
+    one = np.ones(1, np.int64)
+    turns.hear(Letter(one + 1, one, one, np.zeros((1, 3))))
+    with pytest.raises(RuntimeError, match=r"found float64 of shape \(1, 3\) in a letter"):
+        turns.play(iter, lambda: None)

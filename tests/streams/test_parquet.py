@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import polars as pl
@@ -140,3 +141,23 @@ def test_damage_is_an_error_with_the_name_of_the_file(tmp_path, frame):
             list(ParquetStream((str(path),)).read())
         except DataError as error:
             assert str(error).startswith(str(path)) and "\n" not in str(error)
+
+
+def test_groups_that_are_read_are_let_go(tmp_path):
+    """What is in memory is a group or two, not the file."""
+    path = str(tmp_path / "groups.parquet")
+    frame = pl.DataFrame({"a": np.arange(4000.0), "y": [0, 1] * 2000})
+    frame.write_parquet(path, row_group_size=500)
+    alive, seen = [], []
+    collect = pl.LazyFrame.collect
+
+    def watched(self, *given, **options):
+        found = collect(self, *given, **options)
+        alive.append(weakref.ref(found))
+        seen.append(sum(each() is not None for each in alive))
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pl.LazyFrame, "collect", watched)
+        assert sum(len(table) for table, _ in ParquetStream((path,), piece_rows=100).read()) == 4000
+    assert max(seen) <= 2

@@ -91,6 +91,7 @@ class ParquetStream:
 
     def _cut(self, group: _Group, first: int) -> Iterator[Piece]:
         step = self.piece_rows or max(1, _PIECE_BYTES // (8 * self._width))
+        group.left = group.last - first
         for lo in range(first, group.last, step):
             yield partial(group.piece, lo, min(lo + step, group.last))
 
@@ -190,13 +191,14 @@ class ParquetStream:
 
 
 class _Group:
-    """Rows `first` to `last` (exclusive) of a row group, which are read when the first are asked for."""
+    """Rows `first` to `last` (exclusive) of a row group, in memory from the first piece to the last."""
 
     def __init__(
         self, stream: ParquetStream, file: int, number: int, before: int, first: int, last: int
     ) -> None:
         self.stream, self.file, self.number = stream, file, number
         self.before, self.first, self.last = before, first, last
+        self.left = last - first
         self._lock = threading.Lock()
         self._frame: Any = None
 
@@ -216,8 +218,12 @@ class _Group:
                         "as its footer says; write the file again"
                     )
                 self._frame = frame
+            piece = self._frame[lo - self.first : hi - self.first]
+            self.left -= hi - lo
+            if not self.left:
+                self._frame = None
         with polars_reading(path):
-            table = table_of_frame(self._frame[lo - self.first : hi - self.first], path)
+            table = table_of_frame(piece, path)
         ended = hi == self.last
         end = {"file": self.file, "group": self.number + ended, "row": 0 if ended else hi}
         return Parsed(

@@ -160,7 +160,10 @@ class RayConnection:
     def _reduced(self, address: int, count: int, ufunc: np.ufunc) -> None:
         own = _floats(address, count)
         # In the order of the actors, so that all of them hold the same bits.
-        first, *others = self._group.gather(own.copy())
+        gathered = self._group.gather(own.copy())
+        first, *others = (
+            checked(each, (count,), f"actor {rank}") for rank, each in enumerate(gathered)
+        )
         self._group.numbers_sent += count * (self._group.size - 1)
         total = np.array(first)
         for other in others:
@@ -178,7 +181,8 @@ class RayConnection:
         letters = {rank: rows[wanted] for rank, wanted in self._to.items()}
         place, found = self._agents, self._group.exchange(letters, sorted(self._from))
         for rank in sorted(self._from):
-            rows[place : place + self._from[rank]] = found[rank]
+            sent = checked(found[rank], (self._from[rank], count), f"actor {rank}")
+            rows[place : place + self._from[rank]] = sent
             place += self._from[rank]
 
     def free(self) -> None:
@@ -186,6 +190,24 @@ class RayConnection:
 
     def revoke(self) -> None:
         """Nobody waits in here: letters come one by one."""
+
+
+def checked(values: Any, shape: tuple[int, ...], sender: str) -> np.ndarray:
+    """Numbers that an actor has sent, if they are what they must be.
+
+    Examples
+    --------
+    >>> checked(np.zeros((1, 3)), (2, 3), "actor 1")
+    Traceback (most recent call last):
+    RuntimeError: found float64 of shape (1, 3) in a letter of actor 1, expected float64 of shape (2, 3); ...
+    """
+    found = getattr(values, "shape", None), str(getattr(values, "dtype", type(values).__name__))
+    if found != (shape, "float64"):
+        raise RuntimeError(
+            f"found {found[1]} of shape {found[0]} in a letter of {sender}, expected float64 of "
+            f"shape {shape}; install one version of ddol on all nodes"
+        )
+    return np.asarray(values)
 
 
 def _floats(address: int, count: int) -> np.ndarray:

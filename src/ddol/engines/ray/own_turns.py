@@ -22,6 +22,7 @@ from ddol.engines.feed import Feed
 from ddol.engines.groups.grouped import neighbours_of
 from ddol.engines.kernels.published import publish_as, read_row
 from ddol.engines.pace import Pace
+from ddol.engines.ray.group import checked
 from ddol.engines.setup import Setup
 from ddol.engines.state import State
 from ddol.engines.threads.turns import AsyncThreads
@@ -178,6 +179,7 @@ class Turns:
         self.position: Position | None = None
         self.gate = Gate()
         self.letters = self.bytes_sent = 0
+        self.failure: RuntimeError | None = None
         self._known = np.zeros(algorithm.n_agents, np.int64)
         self._posted = {
             other: np.zeros(len(rows), np.int64) for other, rows in self.rows_to.items()
@@ -191,8 +193,15 @@ class Turns:
     # Letters.
 
     def hear(self, letter: Letter) -> None:
-        """Publish what has come from another actor."""
+        """Publish what has come from another actor; what cannot be right ends the turns."""
         engine, size = self.engine, self.engine.published.shape[1]
+        try:
+            if letter.times.any():
+                checked(letter.rows, (len(letter.agents), size), "a neighbour's actor")
+        except RuntimeError as error:
+            self.failure = error
+            self.stop()
+            return
         for agent, times, progress, row in zip(
             letter.agents.tolist(), letter.times.tolist(), letter.progress, letter.rows, strict=True
         ):
@@ -246,7 +255,11 @@ class Turns:
                 break
             self.gate.dealt(block.n_rounds)
             began = time.perf_counter()
-            self.engine.play(block)
+            try:
+                self.engine.play(block)
+            finally:
+                if self.failure is not None:
+                    raise self.failure
             self._played += self.engine.played
             pace.took(block.n_rounds, time.perf_counter() - began)
             self.position = position
