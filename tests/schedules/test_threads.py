@@ -10,6 +10,7 @@ from ddol.engines.kernels.published import STRIDE, publish_row, read_row
 from ddol.schedules.conditions import Conditions
 from ddol.schedules.events import ANSWER, MIX, PREDICT, RECEIVE, SEND
 from ddol.schedules.schedule import Schedule
+from ddol.streams.libsvm import LibsvmStream
 
 N_ROWS = 3000
 
@@ -47,6 +48,15 @@ def test_no_example_is_lost_and_none_is_seen_twice():
     for kind in (PREDICT, ANSWER):
         rows = events.row[events.kind == kind]
         assert np.array_equal(np.bincount(rows), np.full(N_ROWS, 2))
+
+
+def test_features_that_come_late_are_known_before_the_first_message(tmp_path):
+    path = tmp_path / "growing.libsvm"
+    path.write_text("".join(f"{(-1) ** k} {1 + k // 40}:1\n" for k in range(400)))
+    stream = LibsvmStream((str(path),), chunk_bytes=300)
+    trace = ddol.run(ddol.dogd(), stream, ddol.ring(4), engine="threads", schedule="async")
+    assert trace.examples == 400
+    assert trace.weights.shape[-1] == 10
 
 
 def test_staleness_bounds_how_far_a_neighbour_is_behind():

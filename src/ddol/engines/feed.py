@@ -35,6 +35,12 @@ class Feed:
         """Number of columns, as far as the streams know it."""
         return max((s.n_features for s in self.streams if s.n_features is not None), default=0)
 
+    def counted_features(self) -> int:
+        """Number of columns; streams that do not know it are read for it, where that can be done again."""
+        unknown = [s for s in self.streams if s.n_features is None and s.restartable]
+        widths = (rows.n_features for stream in unknown for rows, _ in stream.read())
+        return max(self.n_features, max(widths, default=0))
+
     @property
     def n_streams(self) -> int:
         """Number of streams; rows that are learned from without any are one."""

@@ -150,6 +150,8 @@ class Learner:
                 "and leave --shuffle out"
             )
         self.feed, self.position = replace(feed, passes=1) if given else feed, position
+        if self.engine is None and self.setup.in_real_time and self.setup.n_features is None:
+            self.setup = replace(self.setup, n_features=feed.counted_features() or None)
         if self.engine is None and feed.n_features:
             self._pace = Pace.of(self.algorithm.n_agents * self.algorithm.outputs * feed.n_features)
         if is_scheduled(self.engine):

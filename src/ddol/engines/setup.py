@@ -66,6 +66,11 @@ class Setup:
         return replace(algorithm, mixing=mixing.written_out())
 
     @property
+    def in_real_time(self) -> bool:
+        """Whether workers send messages when they like: of a size that must be known before the first."""
+        return self.schedule.plays_events and self.engine_name != "local"
+
+    @property
     def engine_name(self) -> str:
         """Name of the engine, for tables and traces."""
         return self.engine if isinstance(self.engine, str) else self.engine.name
