@@ -22,8 +22,8 @@ from ddol.engines.setup import Setup
 from ddol.folders import folder_at
 from ddol.storage import check_writable, write_text
 from ddol.streams import DataError, array_stream
+from ddol.streams.coding.stumps import fit_stumps
 from ddol.streams.rows import Block
-from ddol.streams.stumps import fit_stumps
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((203, 5))

@@ -26,7 +26,7 @@ NOT_FOR_TRAINING = (
         "ddol.update.newton",
         "ddol.engines.mpi.ranks",
     ),
-    *("ddol.streams.parquet", "ddol.streams.synthetic", "ddol.streams.csv_text"),
+    *("ddol.streams.tables.parquet", "ddol.streams.synthetic", "ddol.streams.text.csv"),
 )
 
 

@@ -16,8 +16,8 @@ from ddol.model import Model, load, model_of
 from ddol.presets import PRESETS, made_again
 from ddol.storage import read_arrays, write_arrays
 from ddol.streams import Column, DataError, Encoding, Rows
+from ddol.streams.coding.stumps import Stumps
 from ddol.streams.rows import Block
-from ddol.streams.stumps import Stumps
 from ddol.update.losses import logistic
 
 

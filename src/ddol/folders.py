@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Protocol
 
 from ddol.storage import on_disk
-from ddol.streams import remote
 from ddol.streams.errors import DataError
+from ddol.streams.store import remote
 
 _LOCK = ".lock"
 _RENEWED = 10.0

@@ -17,10 +17,10 @@ from ddol.engines.state_checks import expected_state
 from ddol.engines.workers.scoring import Scorer, products
 from ddol.presets import made_again
 from ddol.storage import Expected, check_arrays, damaged, read_arrays, write_arrays
-from ddol.streams.encoder import Encoder
-from ddol.streams.encoding import Encoding
+from ddol.streams.coding.encoder import Encoder
+from ddol.streams.coding.encoding import Encoding
+from ddol.streams.coding.labels import Label, listed
 from ddol.streams.errors import DataError
-from ddol.streams.labels import Label, listed
 from ddol.streams.raw import Named, Raw, Table, table_of_frame
 from ddol.streams.rows import Rows
 from ddol.trace import Trace

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from ddol.streams.errors import DataError
-from ddol.streams.files import is_remote
+from ddol.streams.store.files import is_remote
 
 FORMAT = 2
 """Version of the layout; a reader refuses files of another one."""
@@ -48,7 +48,7 @@ def at_hand(path: str | Path) -> Iterator[Path]:
     if place is not None:
         yield place
         return
-    from ddol.streams.remote import fetch_remote
+    from ddol.streams.store.remote import fetch_remote
 
     with _copy_of(path) as copy:
         fetch_remote(str(path), copy)
@@ -79,7 +79,7 @@ def written_beside(path: str | Path) -> Iterator[Path]:
     """
     place = on_disk(path)
     if place is None:
-        from ddol.streams.remote import put_remote
+        from ddol.streams.store.remote import put_remote
 
         with _copy_of(path) as copy:
             yield copy
@@ -313,7 +313,7 @@ def check_writable(path: str | Path) -> None:
 
 def _check_store(path: str) -> None:
     """Only writing tells whether a store may be written to."""
-    from ddol.streams.remote import put_text, remove_remote
+    from ddol.streams.store.remote import put_text, remove_remote
 
     probe = f"{path}.{secrets.token_hex(8)}.tmp"
     try:

@@ -123,7 +123,7 @@ class Trace:
         """
         chosen = self.encoding if encoding is None else encoding
         if chosen is None:
-            chosen = import_module("ddol.streams.encoding").Encoding()
+            chosen = import_module("ddol.streams.coding.encoding").Encoding()
         return import_module("ddol.model").model_of(self, chosen)
 
     @cached_property

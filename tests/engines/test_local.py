@@ -230,8 +230,8 @@ sinh = separable_mirror("sinh", lambda t, p: math.sinh(t), lambda w, p: math.asi
 own = Algorithm("own", MirrorDescent(sinh), average="primal")
 check_algorithm(own.on(ddol.ring(3)), n_examples=12, n_features=3)
 check_algorithm(ddol.newton(outputs=3).on(ddol.ring(3), period=2), n_examples=12, n_features=3)
-from ddol.streams.libsvm import LibsvmStream
-from ddol.streams.mapped import with_intercept
+from ddol.streams.text.libsvm import LibsvmStream
+from ddol.streams.over.mapped import with_intercept
 rows, _ = next(with_intercept(LibsvmStream((sys.argv[1],))).read())
 assert rows.data.tolist() == [1.0, 0.25, 1.0, -20.0, 3.0] and rows.indices.tolist() == [0, 1, 0, 1, 3]
 assert "numba" not in sys.modules

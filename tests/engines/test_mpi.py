@@ -34,8 +34,8 @@ from ddol.engines.workers.partition import split
 from ddol.streams.arrays import array_stream
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.errors import DataError
-from ddol.streams.libsvm import LibsvmStream
 from ddol.streams.rows import Block, Rows
+from ddol.streams.text.libsvm import LibsvmStream
 from ddol.testing import check_engine, examples_for
 from patience import LONG, wait_until
 

@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 import ddol
 from ddol import WeightedMajorityClassifier
 from ddol.streams.arrays import array_stream
-from ddol.streams.stumps import fit_stumps
+from ddol.streams.coding.stumps import fit_stumps
 
 X, Y = make_classification(400, 6, n_informative=4, random_state=0)
 CODED = 2.0 * Y - 1.0

@@ -22,7 +22,7 @@ from ddol.schedules.events import Events
 from ddol.schedules.recording import load_events, save_events
 from ddol.schedules.schedule import Schedule
 from ddol.streams import DataError, array_stream
-from ddol.streams.encoding import Encoding
+from ddol.streams.coding.encoding import Encoding
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((120, 4))

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from ddol.streams.csv_text import CsvFormat
 from ddol.streams.errors import DataError
-from ddol.streams.libsvm import parse_text
-from ddol.streams.libsvm_kernel import PERHAPS, count_rows, scan_lines
-from ddol.streams.text import MARGIN, Chunk
-from ddol.streams.vw_text import NamedFormat
+from ddol.streams.store.chunks import MARGIN, Chunk
+from ddol.streams.text.csv import CsvFormat
+from ddol.streams.text.libsvm import parse_text
+from ddol.streams.text.libsvm_kernel import PERHAPS, count_rows, scan_lines
+from ddol.streams.text.vw import NamedFormat
 
 PAGE = mmap.PAGESIZE
 SEEDS = {

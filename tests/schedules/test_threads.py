@@ -10,7 +10,7 @@ from ddol.engines.kernels.published import STRIDE, publish_row, read_row
 from ddol.schedules.conditions import Conditions
 from ddol.schedules.events import ANSWER, MIX, PREDICT, RECEIVE, SEND
 from ddol.schedules.schedule import Schedule
-from ddol.streams.libsvm import LibsvmStream
+from ddol.streams.text.libsvm import LibsvmStream
 
 N_ROWS = 3000
 

@@ -7,12 +7,12 @@ import sys
 import numpy as np
 import pytest
 
-from ddol.streams.columns import choose_columns
-from ddol.streams.csv_text import CsvFormat, split_cells
+from ddol.streams.coding.columns import choose_columns
 from ddol.streams.errors import DataError
-from ddol.streams.lines import LineStream
-from ddol.streams.parallel import ParallelStream, ParsingPool
+from ddol.streams.over.parallel import ParallelStream, ParsingPool
 from ddol.streams.raw import Text
+from ddol.streams.text.csv import CsvFormat, split_cells
+from ddol.streams.text.lines import LineStream
 
 
 def csv_of(folder, text, name="a.csv", chunk_bytes=1 << 20, on_bad_line="error", **options):

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from ddol.streams.arrays import RowsStream, array_stream
 from ddol.streams.dealing import deal, progress, table_by_agent
 from ddol.streams.errors import DataError
-from ddol.streams.libsvm import LibsvmStream
 from ddol.streams.rows import Rows
+from ddol.streams.text.libsvm import LibsvmStream
 
 
 class InBlocks:

@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 
 from ddol.streams.arrays import array_stream
-from ddol.streams.encoder import Encoder
-from ddol.streams.encoding import Encoding
+from ddol.streams.coding.encoder import Encoder
+from ddol.streams.coding.encoding import Encoding
+from ddol.streams.coding.labels import answers, checked_classes, labels_of, targets
+from ddol.streams.coding.summary import scan
 from ddol.streams.errors import DataError
-from ddol.streams.labels import answers, checked_classes, labels_of, targets
-from ddol.streams.libsvm import LibsvmStream
 from ddol.streams.raw import Text
-from ddol.streams.summary import scan
+from ddol.streams.text.libsvm import LibsvmStream
 
 
 @pytest.mark.parametrize("pair", [(-1, 1), (0, 1), (1, 2), (-3.5, 1e300), ("no", "yes")])

@@ -14,10 +14,10 @@ from sklearn.datasets import load_svmlight_file
 
 from ddol.compiled import entry
 from ddol.streams.errors import DataError
-from ddol.streams.libsvm import LibsvmStream
-from ddol.streams.number_kernel import round_decimal
-from ddol.streams.parallel import ParallelStream, ParsingPool
+from ddol.streams.over.parallel import ParallelStream, ParsingPool
 from ddol.streams.rows import concatenate
+from ddol.streams.text.libsvm import LibsvmStream
+from ddol.streams.text.number_kernel import round_decimal
 
 
 @entry("double(int64, int64)")

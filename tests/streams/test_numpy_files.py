@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from ddol.streams.errors import DataError
-from ddol.streams.numpy_files import NpyStream, read_npz
+from ddol.streams.tables.numpy_files import NpyStream, read_npz
 
 
 def saved(save, *values, **named):

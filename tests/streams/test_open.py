@@ -8,15 +8,15 @@ import pytest
 import scipy.sparse as sp
 
 from ddol.streams.arrays import RowsStream, array_stream
+from ddol.streams.coding.summary import scan
 from ddol.streams.errors import DataError
 from ddol.streams.formats import ReadOptions
-from ddol.streams.libsvm import LibsvmStream
-from ddol.streams.lines import LineStream
-from ddol.streams.numpy_files import NpyStream, read_npz
 from ddol.streams.open import open_stream, open_streams
-from ddol.streams.parquet import ParquetStream
 from ddol.streams.rows import concatenate
-from ddol.streams.summary import scan
+from ddol.streams.tables.numpy_files import NpyStream, read_npz
+from ddol.streams.tables.parquet import ParquetStream
+from ddol.streams.text.libsvm import LibsvmStream
+from ddol.streams.text.lines import LineStream
 
 
 def read(stream):

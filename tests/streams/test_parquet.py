@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from ddol.streams.errors import DataError
-from ddol.streams.parallel import ParallelStream, ParsingPool
-from ddol.streams.parquet import ParquetStream
+from ddol.streams.over.parallel import ParallelStream, ParsingPool
 from ddol.streams.raw import Text
+from ddol.streams.tables.parquet import ParquetStream
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
@@ -18,7 +18,7 @@ def test_a_library_that_ends_the_process_leaves_the_name_of_the_file():
     """As Rust does where a damaged page asks for more memory than there is."""
     code = """
 import os
-from ddol.streams.frames import polars_reading
+from ddol.streams.tables.frames import polars_reading
 with polars_reading("good.parquet"):
     pass
 with polars_reading("bad.parquet"):

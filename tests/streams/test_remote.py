@@ -7,7 +7,7 @@ import pytest
 
 from ddol.streams.errors import DataError
 from ddol.streams.open import expand, open_stream, open_streams, partition_name
-from ddol.streams.parallel import ParallelStream, ParsingPool
+from ddol.streams.over.parallel import ParallelStream, ParsingPool
 
 fsspec = pytest.importorskip("fsspec")
 LINES = "".join(f"{k % 2} 1:{k}\n" for k in range(500))

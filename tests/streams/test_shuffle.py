@@ -5,7 +5,7 @@ import pytest
 
 from ddol.streams.arrays import array_stream
 from ddol.streams.dealing import deal
-from ddol.streams.shuffle import ShuffledStream
+from ddol.streams.over.shuffle import ShuffledStream
 from ddol.streams.synthetic import linear, sparse
 
 

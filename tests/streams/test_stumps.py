@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddol.streams import DataError, Rows, array_stream
-from ddol.streams.stumps import Stumps, fit_stumps
+from ddol.streams.coding.stumps import Stumps, fit_stumps
 
 
 def best_stump(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:

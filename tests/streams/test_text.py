@@ -11,9 +11,9 @@ import pytest
 import zstandard
 
 from ddol.streams.errors import DataError
-from ddol.streams.libsvm import LibsvmStream
-from ddol.streams.parallel import ParallelStream, ParsingPool
-from ddol.streams.text import BEGINNING, cut
+from ddol.streams.over.parallel import ParallelStream, ParsingPool
+from ddol.streams.store.chunks import BEGINNING, cut
+from ddol.streams.text.libsvm import LibsvmStream
 
 LINES = [f"{k} 1:{k}\n" for k in range(4000)]
 TEXT = "".join(LINES).encode()
@@ -113,7 +113,7 @@ PACK = [gzip.compress, bz2.compress, lzma.compress, zstandard.compress]
 @pytest.mark.parametrize("pack", PACK)
 def test_compression_is_known_by_its_beginning(tmp_path, pack):
     code = (
-        "from ddol.streams.libsvm import LibsvmStream\n"
+        "from ddol.streams.text.libsvm import LibsvmStream\n"
         "print(sum(len(rows) for rows, _ in LibsvmStream(('-',)).read()))"
     )
     found = subprocess.run(
@@ -170,7 +170,7 @@ def test_more_files_than_may_be_open(tmp_path, ending, pack, hard):
     code = (
         "import resource, glob, sys\n"
         f"resource.setrlimit(resource.RLIMIT_NOFILE, (50, {hard}))\n"
-        "from ddol.streams.libsvm import LibsvmStream\n"
+        "from ddol.streams.text.libsvm import LibsvmStream\n"
         f"names = glob.glob('{tmp_path}/*.libsvm{ending}')\n"
         "readers = [LibsvmStream((name,), chunk_bytes=64).read() for name in names]\n"
         "try:\n"

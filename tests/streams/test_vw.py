@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
+from ddol.streams.coding.hashing import name_keys
 from ddol.streams.errors import DataError
 from ddol.streams.formats import ReadOptions
-from ddol.streams.hashing import name_keys
-from ddol.streams.lines import LineStream
 from ddol.streams.open import open_stream
-from ddol.streams.parallel import ParallelStream, ParsingPool
+from ddol.streams.over.parallel import ParallelStream, ParsingPool
 from ddol.streams.raw import Text
-from ddol.streams.vw_text import NamedFormat
+from ddol.streams.text.lines import LineStream
+from ddol.streams.text.vw import NamedFormat
 
 
 def stream_of(folder, text, bars=True, **options):

@@ -85,7 +85,7 @@ def test_advice_that_is_no_class_is_refused_where_it_stands(engine, n_classes, f
     known = "-1, 1" if n_classes == 2 else "0, 1, 2"
     message = (
         f"^X: found {shown} in row 123, column 4, expected the advice of experts, which is one of "
-        f"{known}; make it with ddol.streams.stumps$"
+        f"{known}; make it with ddol.streams.coding.stumps$"
     )
     with pytest.raises(DataError, match=message):
         ddol.run(ddol.dwm_i(0.5, n_classes), (said, y), 4, engine=engine)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ddol.streams.encoding import TEXT, Encoding
-from ddol.streams.labels import listed
+from ddol.streams.coding.encoding import TEXT, Encoding
+from ddol.streams.coding.labels import listed
 
 
 def taken_for(encoding: Encoding, n_agents: int) -> str:
@@ -11,7 +11,7 @@ def taken_for(encoding: Encoding, n_agents: int) -> str:
 
     Examples
     --------
-    >>> from ddol.streams.encoding import Column
+    >>> from ddol.streams.coding.encoding import Column
     >>> columns = (Column("age"), Column("town", "text"))
     >>> taken_for(Encoding(columns, label="ill", classes=("no", "yes"), sites=("bern", "rome")), 2)
     'label: ill (2 classes: no, yes), 2 columns (1 of text), 2 agents: bern, rome'

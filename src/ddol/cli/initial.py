@@ -10,7 +10,7 @@ from ddol.algorithm import Algorithm
 from ddol.cli.options import DataOptions
 from ddol.engines.state import State, start_state
 from ddol.model import Knowledge, Model
-from ddol.streams.encoding import Encoding
+from ddol.streams.coding.encoding import Encoding
 from ddol.streams.errors import DataError
 from ddol.update.rates import later
 

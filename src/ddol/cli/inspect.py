@@ -9,7 +9,7 @@ import numpy as np
 
 from ddol.cli.errors import printable
 from ddol.model import Model, load
-from ddol.streams.files import size_of
+from ddol.streams.store.files import size_of
 
 
 def inspect(path: str, top: int, json: bool) -> None:

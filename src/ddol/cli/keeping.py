@@ -10,7 +10,7 @@ from ddol.checkpoint import save_checkpoint, take
 from ddol.cli.options import RunOptions
 from ddol.engines.learner import Learner
 from ddol.engines.progress import Progress
-from ddol.streams.encoding import Encoding
+from ddol.streams.coding.encoding import Encoding
 
 EVERY = 1_000_000
 """Examples between two checkpoints, unless --every says otherwise."""

@@ -15,7 +15,7 @@ from ddol.cli.pipeline import Prepared
 from ddol.cli.table import say, summary, warn
 from ddol.model import model_of
 from ddol.storage import check_writable, write_text
-from ddol.streams.encoder import Encoder
+from ddol.streams.coding.encoder import Encoder
 from ddol.streams.stream import Stream, described
 from ddol.trace import Trace
 

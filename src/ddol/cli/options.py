@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ddol.cli.schedule_options import ScheduleOptions
-from ddol.streams.files import read_once
+from ddol.streams.store.files import read_once
 
 
 def part_of(kind: Any, given: Mapping[str, Any]) -> Any:

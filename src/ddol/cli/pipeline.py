@@ -14,22 +14,22 @@ from ddol.cli.options import DataOptions
 from ddol.cli.sources import open_sources, own_seed, site_names, spooled
 from ddol.storage import Warn
 from ddol.streams.arrays import RowsStream
-from ddol.streams.discovery import Peek, Wishes, doubts, learn_encoding, peek
-from ddol.streams.encoder import Encoder
-from ddol.streams.encoding import Encoding
+from ddol.streams.coding.discovery import Peek, Wishes, doubts, learn_encoding, peek
+from ddol.streams.coding.encoder import Encoder
+from ddol.streams.coding.encoding import Encoding
+from ddol.streams.coding.labels import listed
+from ddol.streams.coding.stumps import Stumps, fit_stumps
+from ddol.streams.coding.summary import scan
 from ddol.streams.errors import DataError
-from ddol.streams.files import is_remote
-from ddol.streams.filling import FilledStream, joint_means
-from ddol.streams.holdout import HoldoutStream
-from ddol.streams.importance import WeightedStream
-from ddol.streams.labels import listed
-from ddol.streams.lateness import DELAY, Delays
-from ddol.streams.limited import LimitedStream, ReadAhead
-from ddol.streams.parallel import ParallelStream, ParsingPool
-from ddol.streams.shuffle import ShuffledStream
+from ddol.streams.over.filling import FilledStream, joint_means
+from ddol.streams.over.holdout import HoldoutStream
+from ddol.streams.over.importance import WeightedStream
+from ddol.streams.over.lateness import DELAY, Delays
+from ddol.streams.over.limited import LimitedStream, ReadAhead
+from ddol.streams.over.parallel import ParallelStream, ParsingPool
+from ddol.streams.over.shuffle import ShuffledStream
+from ddol.streams.store.files import is_remote
 from ddol.streams.stream import Stream
-from ddol.streams.stumps import Stumps, fit_stumps
-from ddol.streams.summary import scan
 
 LONG_RUN = 1000
 """Rows of one class at the beginning of a stream that are worth a warning."""

@@ -16,9 +16,9 @@ from ddol.cli.sources import read_options
 from ddol.cli.table import warn
 from ddol.model import Model, load
 from ddol.storage import check_writable, written_beside
-from ddol.streams.encoder import Encoder
+from ddol.streams.coding.encoder import Encoder
 from ddol.streams.open import open_stream
-from ddol.streams.parallel import ParallelStream, ParsingPool
+from ddol.streams.over.parallel import ParallelStream, ParsingPool
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Position, Stream
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from ddol.cli.predict import text_of
-from ddol.streams.encoding import Encoding
-from ddol.streams.labels import labels_of
+from ddol.streams.coding.encoding import Encoding
+from ddol.streams.coding.labels import labels_of
 from ddol.streams.rows import Block
 
 

@@ -16,10 +16,10 @@ from ddol.cli.options import DataOptions
 from ddol.streams.arrays import RowsStream, array_stream
 from ddol.streams.dealing import contiguous
 from ddol.streams.errors import DataError
-from ddol.streams.files import STDIN, is_remote, open_bytes, read_once, read_range, size_of
 from ddol.streams.formats import ReadOptions, format_of
-from ddol.streams.lateness import AnsweredStream
 from ddol.streams.open import expand, files_in, open_stream, open_streams, partition_name
+from ddol.streams.over.lateness import AnsweredStream
+from ddol.streams.store.files import STDIN, is_remote, open_bytes, read_once, read_range, size_of
 from ddol.streams.stream import Stream
 
 _PIECE, _PIECES = 1 << 16, 1024

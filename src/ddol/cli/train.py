@@ -32,7 +32,7 @@ from ddol.engines.setup import Setup
 from ddol.folders import folder_at
 from ddol.model import Model, load
 from ddol.storage import check_writable
-from ddol.streams.encoding import Encoding
+from ddol.streams.coding.encoding import Encoding
 from ddol.streams.errors import DataError
 from ddol.streams.stream import described
 from ddol.trace import Trace

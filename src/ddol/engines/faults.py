@@ -75,9 +75,7 @@ def _first_other(values: np.ndarray, allowed: Sequence[float]) -> int | None:
 
 def _expected(algorithm: Algorithm) -> str:
     known = ", ".join(f"{c:g}" for c in _classes_of_advice(algorithm)[:10])
-    return (
-        f"expected the advice of experts, which is one of {known}; make it with ddol.streams.stumps"
-    )
+    return f"expected the advice of experts, which is one of {known}; make it with ddol.streams.coding.stumps"
 
 
 def _classes_of_advice(algorithm: Algorithm) -> list[float]:

@@ -31,8 +31,8 @@ from ddol.engines.state import State, start_state, with_outputs
 from ddol.engines.workers.partition import Snapshots
 from ddol.engines.workers.scoring import Scorer
 from ddol.streams.errors import DataError
+from ddol.streams.over.shuffle import is_shuffled
 from ddol.streams.rows import Block, Rows
-from ddol.streams.shuffle import is_shuffled
 from ddol.streams.stream import Position
 from ddol.trace import Trace
 from ddol.version import __version__

@@ -20,12 +20,12 @@ from ddol.schedules.conditions import Conditions
 from ddol.schedules.events import Events
 from ddol.schedules.schedule import OwnSchedule, Schedule, schedule_of
 from ddol.streams.arrays import RowsStream
-from ddol.streams.discovery import Wishes, learn_encoding, peek
-from ddol.streams.encoder import Encoder
-from ddol.streams.encoding import Encoding
+from ddol.streams.coding.discovery import Wishes, learn_encoding, peek
+from ddol.streams.coding.encoder import Encoder
+from ddol.streams.coding.encoding import Encoding
+from ddol.streams.coding.labels import Label, distinct, listed
 from ddol.streams.errors import DataError
-from ddol.streams.labels import Label, distinct, listed
-from ddol.streams.limited import ReadAhead
+from ddol.streams.over.limited import ReadAhead
 from ddol.streams.sources import as_streams
 from ddol.streams.stream import Stream
 from ddol.trace import Trace

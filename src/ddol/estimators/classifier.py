@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classi
 
 from ddol.estimators.agents import QUERY
 from ddol.estimators.linear import LinearAgents
-from ddol.streams.labels import answers
+from ddol.streams.coding.labels import answers
 from ddol.update.losses import Loss
 
 

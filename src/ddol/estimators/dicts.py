@@ -13,7 +13,7 @@ from ddol.algorithm import Algorithm
 from ddol.engines.learner import Learner
 from ddol.engines.setup import Setup
 from ddol.estimators.agent_ids import AgentIds
-from ddol.streams.names import Names
+from ddol.streams.coding.names import Names
 from ddol.streams.raw import Named
 from ddol.streams.rows import Rows, no_rows
 

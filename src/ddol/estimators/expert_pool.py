@@ -19,8 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ddol.estimators.experts import Expert, LearningExpert, expert_of, stacked, taken
 from ddol.streams.arrays import RowsStream
+from ddol.streams.coding.stumps import Stumps, fit_stumps
 from ddol.streams.rows import Rows
-from ddol.streams.stumps import Stumps, fit_stumps
 
 ADVICE = "advice"
 MOST_AT_A_TIME = 128

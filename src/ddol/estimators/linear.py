@@ -22,7 +22,7 @@ from ddol.estimators.placing import LINEAR_PRESETS, Penalty, linear_algorithm, l
 from ddol.estimators.training_rows import TrainingRows, rows_of
 from ddol.model import Knowledge, Model
 from ddol.presets import PRESETS
-from ddol.streams.encoding import Encoding
+from ddol.streams.coding.encoding import Encoding
 from ddol.streams.rows import Rows
 from ddol.trace import Trace
 from ddol.update.losses import Loss

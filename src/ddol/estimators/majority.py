@@ -30,7 +30,7 @@ from ddol.estimators.experts import taken
 from ddol.estimators.report import WeightReport
 from ddol.estimators.training_rows import TrainingRows
 from ddol.presets import drwm, dwm_a, dwm_i
-from ddol.streams.labels import answers
+from ddol.streams.coding.labels import answers
 from ddol.trace import Trace
 from ddol.update.majority import TIE
 

@@ -16,8 +16,8 @@ from ddol.measure.comparator import Comparator, best_weights
 from ddol.measure.regret import problem_of, regret
 from ddol.presets import PRESETS
 from ddol.streams.arrays import RowsStream
+from ddol.streams.coding.stumps import fit_stumps
 from ddol.streams.rows import Rows
-from ddol.streams.stumps import fit_stumps
 from ddol.study.study import Study
 from ddol.study.sweep import sweep
 from ddol.trace import Trace

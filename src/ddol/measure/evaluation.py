@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ddol.streams.labels import Label, shown_labels
+from ddol.streams.coding.labels import Label, shown_labels
 
 _MOST_KEPT = 1 << 22
 """Scores up to which the area under the curve is exact; beyond it they are counted in narrow bins."""

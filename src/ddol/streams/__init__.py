@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 from ddol.lazy import home_of, lookup
 
 # At once: later, the module would hide the function of the same name.
-from ddol.streams.mapped import MappedStream, mapped, with_intercept
+from ddol.streams.over.mapped import MappedStream, mapped, with_intercept
 
 if TYPE_CHECKING:
     from ddol.streams.arrays import RowsStream, array_stream
-    from ddol.streams.chained import ChainedStream
+    from ddol.streams.coding.encoder import Encoder
+    from ddol.streams.coding.encoding import Column, Encoding
+    from ddol.streams.coding.hashing import hash_rows, hashed
+    from ddol.streams.coding.labels import answers, labels_of
+    from ddol.streams.coding.summary import Summary, scan
     from ddol.streams.dealing import (
         deal,
         online_table,
@@ -19,50 +23,46 @@ if TYPE_CHECKING:
         table_by_agent,
         table_round_robin,
     )
-    from ddol.streams.encoder import Encoder
-    from ddol.streams.encoding import Column, Encoding
     from ddol.streams.errors import DataError
     from ddol.streams.formats import ReadOptions
     from ddol.streams.generated import GeneratedStream
-    from ddol.streams.hashing import hash_rows, hashed
-    from ddol.streams.labels import answers, labels_of
-    from ddol.streams.libsvm import LibsvmStream
-    from ddol.streams.lines import LineFormat, Lines, LineStream
-    from ddol.streams.numpy_files import NpyStream, read_npz
     from ddol.streams.open import open_stream, open_streams
-    from ddol.streams.parallel import ParallelStream, ParsingPool
-    from ddol.streams.parquet import ParquetStream
+    from ddol.streams.over.chained import ChainedStream
+    from ddol.streams.over.parallel import ParallelStream, ParsingPool
+    from ddol.streams.over.shuffle import ShuffledStream
     from ddol.streams.raw import Named, Table, Text
     from ddol.streams.rows import Block, Rows, concatenate
-    from ddol.streams.shuffle import ShuffledStream
     from ddol.streams.stream import Position, Stream
-    from ddol.streams.summary import Summary, scan
     from ddol.streams.synthetic import SyntheticStream
+    from ddol.streams.tables.numpy_files import NpyStream, read_npz
+    from ddol.streams.tables.parquet import ParquetStream
+    from ddol.streams.text.libsvm import LibsvmStream
+    from ddol.streams.text.lines import LineFormat, Lines, LineStream
 
 # Modules are imported when one of their names is first used: who reads LIBSVM waits for no Parquet.
 _HOMES = {
     "ddol.streams.arrays": "RowsStream array_stream",
-    "ddol.streams.chained": "ChainedStream",
+    "ddol.streams.over.chained": "ChainedStream",
     "ddol.streams.dealing": "deal online_table progress table_by_agent table_round_robin",
-    "ddol.streams.encoder": "Encoder",
-    "ddol.streams.encoding": "Column Encoding",
+    "ddol.streams.coding.encoder": "Encoder",
+    "ddol.streams.coding.encoding": "Column Encoding",
     "ddol.streams.errors": "DataError",
     "ddol.streams.generated": "GeneratedStream",
-    "ddol.streams.hashing": "hash_rows hashed",
-    "ddol.streams.labels": "answers labels_of",
-    "ddol.streams.libsvm": "LibsvmStream",
-    "ddol.streams.numpy_files": "NpyStream read_npz",
+    "ddol.streams.coding.hashing": "hash_rows hashed",
+    "ddol.streams.coding.labels": "answers labels_of",
+    "ddol.streams.text.libsvm": "LibsvmStream",
+    "ddol.streams.tables.numpy_files": "NpyStream read_npz",
     "ddol.streams.formats": "ReadOptions",
     "ddol.streams.open": "open_stream open_streams",
-    "ddol.streams.parallel": "ParallelStream ParsingPool",
-    "ddol.streams.parquet": "ParquetStream",
+    "ddol.streams.over.parallel": "ParallelStream ParsingPool",
+    "ddol.streams.tables.parquet": "ParquetStream",
     "ddol.streams.raw": "Named Table Text",
     "ddol.streams.rows": "Block Rows concatenate",
-    "ddol.streams.shuffle": "ShuffledStream",
+    "ddol.streams.over.shuffle": "ShuffledStream",
     "ddol.streams.stream": "Position Stream",
-    "ddol.streams.summary": "Summary scan",
+    "ddol.streams.coding.summary": "Summary scan",
     "ddol.streams.synthetic": "SyntheticStream",
-    "ddol.streams.lines": "LineFormat LineStream Lines",
+    "ddol.streams.text.lines": "LineFormat LineStream Lines",
 }
 _HOME_OF = home_of(_HOMES)
 __getattr__ = lookup(__name__, _HOME_OF)

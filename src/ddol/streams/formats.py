@@ -11,10 +11,10 @@ from importlib import import_module
 from pathlib import PurePath
 from typing import Literal, cast
 
-from ddol.streams.compression import ENDINGS
 from ddol.streams.errors import DataError
+from ddol.streams.store.chunks import CHUNK_BYTES
+from ddol.streams.store.compression import ENDINGS
 from ddol.streams.stream import Stream
-from ddol.streams.text import CHUNK_BYTES
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,15 @@ class ReadOptions:
 Opener = Callable[[tuple[str, ...], ReadOptions], Stream]
 
 FORMATS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "libsvm": ("ddol.streams.libsvm:open_libsvm", ("", ".libsvm", ".svm", ".txt", ".dat")),
-    "named": ("ddol.streams.vw_text:open_named", (".named",)),
-    "vw": ("ddol.streams.vw_text:open_vw", (".vw",)),
-    "csv": ("ddol.streams.csv_text:open_csv", (".csv",)),
-    "tsv": ("ddol.streams.csv_text:open_tsv", (".tsv", ".tab")),
-    "jsonl": ("ddol.streams.json_lines:open_json_lines", (".jsonl", ".ndjson", ".json")),
-    "parquet": ("ddol.streams.parquet:open_parquet", (".parquet", ".pq")),
-    "npy": ("ddol.streams.numpy_files:open_npy", (".npy",)),
-    "npz": ("ddol.streams.numpy_files:open_npz", (".npz",)),
+    "libsvm": ("ddol.streams.text.libsvm:open_libsvm", ("", ".libsvm", ".svm", ".txt", ".dat")),
+    "named": ("ddol.streams.text.vw:open_named", (".named",)),
+    "vw": ("ddol.streams.text.vw:open_vw", (".vw",)),
+    "csv": ("ddol.streams.text.csv:open_csv", (".csv",)),
+    "tsv": ("ddol.streams.text.csv:open_tsv", (".tsv", ".tab")),
+    "jsonl": ("ddol.streams.text.json_lines:open_json_lines", (".jsonl", ".ndjson", ".json")),
+    "parquet": ("ddol.streams.tables.parquet:open_parquet", (".parquet", ".pq")),
+    "npy": ("ddol.streams.tables.numpy_files:open_npy", (".npy",)),
+    "npz": ("ddol.streams.tables.numpy_files:open_npz", (".npz",)),
 }
 """Module and function that open files of a format, and how they end."""
 

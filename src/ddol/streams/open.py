@@ -10,11 +10,11 @@ from typing import Any
 
 from ddol.streams.arrays import array_stream
 from ddol.streams.errors import DataError
-from ddol.streams.files import STDIN, check_readable, is_remote
 from ddol.streams.formats import ReadOptions, format_of, opener
-from ddol.streams.frames import frame_streams, is_frame
+from ddol.streams.store.chunks import share_of_chunks
+from ddol.streams.store.files import STDIN, check_readable, is_remote
 from ddol.streams.stream import Stream
-from ddol.streams.text import share_of_chunks
+from ddol.streams.tables.frames import frame_streams, is_frame
 
 
 def open_streams(
@@ -113,7 +113,7 @@ def _matching(path: str) -> list[str]:
     if path == STDIN or not glob.has_magic(path):
         return []
     if is_remote(path):
-        from ddol.streams.remote import matches
+        from ddol.streams.store.remote import matches
 
         return matches(path)
     if path.endswith("/"):
@@ -129,7 +129,7 @@ def files_in(path: str) -> list[str]:
     if not path.endswith("/"):
         return [path]
     if is_remote(path):
-        from ddol.streams.remote import files_below
+        from ddol.streams.store.remote import files_below
 
         found = files_below(path)
     else:

@@ -1,7 +1,7 @@
 """Blocks of examples as a file has them, before they are encoded: numbered, in a table, or by name.
 
 A reader yields `Rows` where columns have numbers, a `Table` where every row has the same named columns,
-and `Named` where every row names its own features. `ddol.streams.encoding` makes `Rows` of all three.
+and `Named` where every row names its own features. `ddol.streams.coding.encoding` makes `Rows` of all three.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Named:
     spaces
         Namespace of every name, or empty where there are none.
     keys
-        `ddol.streams.hashing.name_hash` of every name, or empty where nobody has computed it yet.
+        `ddol.streams.coding.hashing.name_hash` of every name, or empty where nobody has computed it yet.
 
     Examples
     --------

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ddol.streams.arrays import array_stream
-from ddol.streams.frames import frame_streams, is_frame
 from ddol.streams.generated import GeneratedStream
 from ddol.streams.stream import Stream
+from ddol.streams.tables.frames import frame_streams, is_frame
 
 
 def as_streams(streams: Any, checked: bool = True, n_agents: int = 1) -> list[Stream]:

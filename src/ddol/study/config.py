@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from ddol.streams.arrays import RowsStream
-from ddol.streams.discovery import Wishes, learn_encoding, peek
-from ddol.streams.encoder import Encoder
+from ddol.streams.coding.discovery import Wishes, learn_encoding, peek
+from ddol.streams.coding.encoder import Encoder
+from ddol.streams.coding.stumps import fit_stumps
 from ddol.streams.errors import DataError
 from ddol.streams.open import open_stream
 from ddol.streams.rows import Rows, concatenate
-from ddol.streams.stumps import fit_stumps
 from ddol.study.study import AGAINST, SHOWN
 
 

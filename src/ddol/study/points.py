@@ -14,7 +14,7 @@ from ddol.algorithm import Algorithm
 from ddol.communicate.topologies import topology
 from ddol.engines.run import run
 from ddol.presets import PRESETS
-from ddol.streams.shuffle import ShuffledStream
+from ddol.streams.over.shuffle import ShuffledStream
 from ddol.streams.stream import Stream
 from ddol.trace import Trace
 

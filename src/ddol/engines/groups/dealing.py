@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from ddol.engines.groups.grouped import Group
 from ddol.streams.dealing import deal
 from ddol.streams.errors import DataError
+from ddol.streams.over.sharing import for_agents
 from ddol.streams.rows import Block
-from ddol.streams.sharing import for_agents
 from ddol.streams.stream import Position, Stream
 
 if TYPE_CHECKING:

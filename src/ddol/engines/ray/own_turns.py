@@ -28,10 +28,10 @@ from ddol.engines.state import State
 from ddol.engines.threads.turns import AsyncThreads
 from ddol.engines.workers.shares import joined, part_of
 from ddol.schedules.events import ANSWER
-from ddol.streams.chained import ChainedStream
 from ddol.streams.dealing import beginning, deal
+from ddol.streams.over.chained import ChainedStream
+from ddol.streams.over.sharing import for_agents
 from ddol.streams.rows import Block, no_rows
-from ddol.streams.sharing import for_agents
 from ddol.streams.stream import Position
 
 _UNDER_WAY = 2

@@ -1,0 +1,1 @@
+"""What columns, labels and sites are called, and how they become features and answers."""

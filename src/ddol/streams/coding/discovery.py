@@ -1,0 +1,358 @@
+"""Finding the encoding of data: what the beginning shows, and all of it where that is not enough."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ddol.streams.coding.columns import choose_columns, one_of
+from ddol.streams.coding.encoding import NUMBER, TEXT, Column, Encoding
+from ddol.streams.coding.labels import Label, checked_classes, listed
+from ddol.streams.coding.summary import MOST_LABELS, joined, label_cells, scan
+from ddol.streams.errors import DataError
+from ddol.streams.over.limited import ReadAhead
+from ddol.streams.raw import Cells, Raw, Table, Text
+from ddol.streams.rows import Rows
+from ddol.streams.stream import Stream
+
+MANY_CLASSES = 20
+"""More classes than this are worth a warning: they may be measurements."""
+
+_MOST_KEPT = 256 << 20
+_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}.*)?|\d{1,2}[./]\d{1,2}[./]\d{4}")
+_COMMAS = re.compile(r"[-+]?[\d.,]*\d([eE][-+]?\d+)?")
+_FEW = 10
+"""As many different numbers with commas are no names of categories."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What somebody wants the encoding to be; None and empty is "as the data say".
+
+    Parameters
+    ----------
+    label, weight
+        Name or number of these columns of a table.
+    drop
+        Columns to leave out.
+    classes
+        All labels, where the beginning may not show them.
+    classification
+        Whether labels are classes; else they are numbers.
+    two_classes
+        Whether there may be no more than two classes.
+    n_features, intercept, bits, missing, interactions, sites
+        See `Encoding`.
+    """
+
+    label: str | int | None = None
+    weight: str | int | None = None
+    drop: tuple[str, ...] = ()
+    classes: tuple[Label, ...] | None = None
+    classification: bool = True
+    two_classes: bool = False
+    n_features: int | None = None
+    intercept: bool = False
+    bits: int | None = None
+    missing: str = "error"
+    interactions: tuple[str, ...] = ()
+    sites: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Peek:
+    """What the beginning of a stream shows.
+
+    Parameters
+    ----------
+    name
+        Of the stream.
+    columns
+        Features of a table; empty where rows name their own; None where columns have numbers.
+    label, weight
+        Names of these columns of a table.
+    labels
+        Distinct labels.
+    rows
+        Rows that were read.
+    run, first
+        Rows before a second label appears, and their label.
+    """
+
+    name: str
+    columns: tuple[Column, ...] | None
+    label: str | None
+    weight: str | None
+    labels: tuple[Label, ...]
+    rows: int
+    run: int
+    first: Label | None
+
+
+def peek(stream: Stream, wishes: Wishes, least_rows: int = 1) -> Peek:
+    """Read until there are two labels and enough rows; what can be read once only is kept.
+
+    Parameters
+    ----------
+    stream
+        A restartable stream, or a `ReadAhead`.
+    wishes
+        Which column is the label, and which to leave out.
+    least_rows
+        Rows to see at least, if the stream has them.
+
+    Examples
+    --------
+    >>> from ddol.streams.arrays import array_stream
+    >>> seen = peek(array_stream(np.eye(3), [1, 1, 2]), Wishes())
+    >>> seen.labels, seen.rows, seen.run
+    ((1.0, 2.0), 3, 2)
+    """
+    blocks: Iterable[tuple[Any, Any]] = stream.read()
+    if kept := isinstance(stream, ReadAhead):
+        blocks = stream.look()
+    name = stream.describe()
+    columns: tuple[Column, ...] | None = None
+    label = weight = first = None
+    labels: set[Label] = set()
+    rows = run = size = 0
+    for block, _ in blocks:
+        if not rows:
+            columns, label, weight = _shape(block, wishes, name)
+        elif isinstance(block, Table) and columns is not None:
+            columns = tuple(map(_wider, columns, _columns(block, wishes, label, weight, name)))
+        found = label_cells(block, label)
+        if wishes.classification and found is not None:
+            here, leading, first = _begin(found, first)
+            run += leading if len(labels) < 2 else 0
+            labels = set(sorted(labels | here, key=str)[: MOST_LABELS + 1])
+        rows += len(block)
+        size += block.nbytes
+        if rows >= least_rows and (len(labels) > 1 or not wishes.classification):
+            break
+        if kept and size > _MOST_KEPT:
+            raise DataError(
+                f"{name}: found one class only (label {listed(sorted(labels, key=str))}) in the first "
+                f"{rows} rows, expected two; shuffle the data, or name the labels with --labels"
+            )
+    return Peek(name, columns, label, weight, _ordered(labels), rows, run, first)
+
+
+def learn_encoding(
+    streams: Sequence[Stream],
+    wishes: Wishes,
+    peeks: Sequence[Peek],
+    gather: Callable[[list[Any]], list[Any]] = list,
+) -> Encoding:
+    """The encoding that the data show, stumps aside.
+
+    Parameters
+    ----------
+    streams
+        Those of this process.
+    wishes
+        What is wanted of it.
+    peeks
+        What the beginning of every stream of all processes shows.
+    gather
+        Joins the lists of all processes, where there are several.
+
+    Examples
+    --------
+    >>> from ddol.streams.arrays import array_stream
+    >>> streams = [array_stream([[1.0], [2.0]], [7, 9])]
+    >>> learn_encoding(streams, Wishes(), [peek(streams[0], Wishes())]).classes
+    (7.0, 9.0)
+    """
+    leader = peeks[0]
+    for pair in wishes.interactions:
+        _check_pair(pair, wishes.bits, leader)
+    columns = leader.columns
+    for other in peeks[1:]:
+        if columns is not None and other.columns is not None:
+            theirs = {c.name: c for c in other.columns}
+            columns = tuple(_wider(c, theirs.get(c.name, c)) for c in columns)
+    classes = _classes(streams, wishes, peeks, gather) if wishes.classification else None
+    return Encoding(
+        columns=columns,
+        n_features=wishes.n_features if columns is None else None,
+        label=leader.label,
+        weight=leader.weight,
+        classes=classes,
+        sites=wishes.sites,
+        intercept=wishes.intercept,
+        bits=wishes.bits,
+        missing=wishes.missing,
+        interactions=wishes.interactions,
+    )
+
+
+def _check_pair(pair: str, bits: int | None, seen: Peek) -> None:
+    """Refuse products of what has no name, or of columns that are not there."""
+    if bits is None:
+        raise DataError(
+            f"--interactions {pair}: products of features are hashed; say to how many places, such as "
+            "--bits 18"
+        )
+    if seen.columns is None:
+        raise DataError(f"{seen.name}: --interactions {pair}: columns have numbers here, not names")
+    names = [column.name for column in seen.columns]
+    lost = [side for side in pair.split("*") if "*" in pair and names and side not in names]
+    if lost:
+        raise DataError(
+            f"{seen.name}: --interactions {pair}: found no column {lost[0]!r}, expected "
+            f"{one_of(names, lost[0])}"
+        )
+
+
+def doubts(encoding: Encoding, where: str) -> Iterator[str]:
+    """Warnings about classes that may be measurements, and a column that may be the number of its row.
+
+    Examples
+    --------
+    >>> list(doubts(Encoding(classes=(0.0, 1.0)), "a.csv"))
+    []
+    >>> next(doubts(Encoding(classes=tuple(map(float, range(72)))), "a.csv"))
+    'a.csv: found 72 classes (0, 1, 2, …); if they are measurements, use --loss squared; ...
+    """
+    if encoding.classes is not None and len(encoding.classes) > MANY_CLASSES:
+        yield (
+            f"{where}: found {len(encoding.classes)} classes ({listed(encoding.classes, 3)}); if they are "
+            "measurements, use --loss squared; if another column is the label, name it with --label"
+        )
+    if any(column.name == "" for column in encoding.columns or ()):
+        yield (
+            f"{where}: a column without a name is learned from like others; if it is the number of the "
+            "row, leave it out with --drop ''"
+        )
+
+
+def _shape(
+    block: Raw, wishes: Wishes, where: str
+) -> tuple[tuple[Column, ...] | None, str | None, str | None]:
+    """Columns, label and weight of a block."""
+    if not isinstance(block, Table):
+        if wishes.drop:
+            raise DataError(
+                f"{where}: --drop is for tables, whose columns have names; leave it out"
+            )
+        return None if isinstance(block, Rows) else (), None, None
+    strange = [name for name in wishes.drop if name not in block.columns]
+    if strange:
+        raise DataError(
+            f"{where}: found no column {strange[0]!r} to drop, expected "
+            f"{one_of(block.columns, strange[0])}; correct the name"
+        )
+    chosen = choose_columns(tuple(block.columns), wishes.label, wishes.weight, where, wishes.drop)
+    label = chosen.names[chosen.label]
+    weight = None if chosen.weight is None else chosen.names[chosen.weight]
+    return _columns(block, wishes, label, weight, where), label, weight
+
+
+def _columns(
+    block: Table, wishes: Wishes, label: str | None, weight: str | None, where: str
+) -> tuple[Column, ...]:
+    taken = {label, weight, *wishes.drop}
+    found = []
+    for name, cells in block.columns.items():
+        if name in taken:
+            continue
+        if isinstance(cells, Text):
+            _refuse_no_words(name, cells, where)
+        found.append(Column(name, TEXT if isinstance(cells, Text) else NUMBER))
+    return tuple(found)
+
+
+def _refuse_no_words(name: str, cells: Text, where: str) -> None:
+    """Refuse dates, and numbers that are written with commas: as text, each would be a feature."""
+    values = [value.strip() for value in cells.values]
+    if values and all(map(_DATE.fullmatch, values)):
+        raise DataError(
+            f"{where}: column {name!r}: found dates such as {values[0]!r}, expected numbers or "
+            f"text; turn them into numbers (days, hour, weekday), or use --drop {name}"
+        )
+    with_comma = [value for value in values if "," in value]
+    if len(with_comma) >= _FEW and all(map(_COMMAS.fullmatch, values)):
+        raise DataError(
+            f"{where}: column {name!r}: found numbers such as {with_comma[0]!r}, expected them with a "
+            f"decimal point and without other marks; write them so, or use --drop {name}"
+        )
+
+
+def _wider(one: Column, other: Column) -> Column:
+    return Column(one.name, TEXT if TEXT in (one.kind, other.kind) else NUMBER)
+
+
+def _begin(cells: Cells, first: Label | None) -> tuple[set[Label], int, Label | None]:
+    """Labels of a block, how many rows have the first of all, and which that is."""
+    if isinstance(cells, Text):
+        there = np.unique(cells.codes[cells.codes >= 0]).tolist()
+        labels: set[Label] = {cells.values[code] for code in there}
+        first = cells.cell(0) if first is None else first
+        place = cells.values.index(first) if first in cells.values else -2
+        other = cells.codes != place
+    else:
+        numbers = np.asarray(cells, np.float64)
+        labels = set(joined(np.empty(0), numbers[~np.isnan(numbers)])[: MOST_LABELS + 1].tolist())
+        first = float(numbers[0]) if first is None and len(numbers) else first
+        other = numbers != first
+    return labels, int(other.argmax()) if other.any() else len(cells), first
+
+
+def _ordered(labels: set[Label]) -> tuple[Label, ...]:
+    mixed = len({isinstance(label, str) for label in labels}) > 1
+    return tuple(sorted(labels, key=str) if mixed else sorted(labels))
+
+
+def _classes(
+    streams: Sequence[Stream],
+    wishes: Wishes,
+    peeks: Sequence[Peek],
+    gather: Callable[[list[Any]], list[Any]],
+) -> tuple[Label, ...]:
+    if wishes.classes is not None:
+        return checked_classes(wishes.classes, "--labels")
+    found = _ordered({label for each in peeks for label in each.labels})
+    where = peeks[0].name
+    if not found:
+        raise DataError(f"{where}: found examples without labels, expected one for each")
+    numbers = [label for label in found if not isinstance(label, str)]
+    if len(numbers) > 2 and any(label != round(label) for label in numbers):
+        raise DataError(
+            f"{where}: found labels such as {numbers[0]:g} and {numbers[1]:g}, expected classes as "
+            "whole numbers or text; for quantities use a regression loss, such as --loss squared; if "
+            "another column is the label, name it with --label"
+        )
+    if len(found) > 2 and wishes.two_classes:
+        raise DataError(
+            f"{where}: found {len(found)} labels ({listed(found)}), expected two classes; "
+            "use a multi-class algorithm, or a regression loss if they are quantities"
+        )
+    if len(found) > 2:
+        found = _all_labels(streams, peeks, gather)
+    return checked_classes(found, where)
+
+
+def _all_labels(
+    streams: Sequence[Stream], peeks: Sequence[Peek], gather: Callable[[list[Any]], list[Any]]
+) -> tuple[Label, ...]:
+    """With more than two classes in sight all must be known, so all the data are looked at."""
+    labels: set[Label] = set()
+    for stream in streams:
+        if not stream.restartable:
+            raise DataError(
+                f"{stream.describe()}: found more than two classes, expected to know all of them "
+                "beforehand; name them with --labels"
+            )
+        labels |= set(checked_classes_of(stream, peeks[0].label))
+    return _ordered(set(gather(sorted(labels, key=str))))
+
+
+def checked_classes_of(stream: Stream, label: str | None) -> tuple[Label, ...]:
+    """All labels of a stream, or an error where there are too many to be classes."""
+    found = scan(stream, label).labels
+    return checked_classes(None, stream.describe()) if found is None else found

@@ -1,0 +1,106 @@
+"""Missing numbers filled with the mean of their column so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ddol.streams.over.wrapped import WrappedStream
+from ddol.streams.raw import Table
+from ddol.streams.rows import Floats
+from ddol.streams.stream import Position
+
+
+@dataclass
+class RunningMeans:
+    """Sums and counts of columns of numbers."""
+
+    sums: Floats
+    counts: Floats
+
+    @property
+    def means(self) -> Floats:
+        """Mean of every column; 0 where nothing was seen."""
+        return self.sums / np.maximum(self.counts, 1.0)
+
+
+@dataclass(frozen=True)
+class FilledStream(WrappedStream):
+    """Another stream of tables whose missing numbers are the mean of what stands above them.
+
+    The sums are part of the position, so that a run that goes on fills in the same numbers.
+
+    Parameters
+    ----------
+    stream
+        Where the tables come from.
+    columns
+        Names of the columns of numbers.
+    latest
+        The means where reading stands.
+
+    Examples
+    --------
+    >>> from ddol.streams.coding.encoding import Column, Encoding
+    >>> table = Table({"x": np.array([1.0, np.nan, 4.0, np.nan])})
+    >>> class Source:
+    ...     def read(self, position=None, pass_number=0):
+    ...         yield table, 4
+    >>> [(filled, _)] = FilledStream(Source(), ("x",)).read()
+    >>> filled.columns["x"]
+    array([1. , 1. , 4. , 2.5])
+    """
+
+    columns: tuple[str, ...]
+    latest: RunningMeans = field(default_factory=lambda: RunningMeans(np.zeros(0), np.zeros(0)))
+
+    own_positions = True
+
+    def read(
+        self, position: Position | None = None, pass_number: int = 0
+    ) -> Iterator[tuple[Any, Position]]:
+        """Yield the tables without missing numbers."""
+        nothing = [0.0] * len(self.columns)
+        at = position or {"at": None, "sums": nothing, "counts": nothing}
+        means = RunningMeans(np.array(at["sums"]), np.array(at["counts"]))
+        for block, after in self.stream.read(at["at"], pass_number):
+            filled = self._filled(block, means) if isinstance(block, Table) else block
+            self.latest.sums, self.latest.counts = means.sums.copy(), means.counts.copy()
+            sums = {"sums": means.sums.tolist(), "counts": means.counts.tolist()}
+            yield filled, {"at": after, **sums}
+
+    def _filled(self, table: Table, means: RunningMeans) -> Table:
+        cells = dict(table.columns)
+        for k, name in enumerate(self.columns):
+            values = cells.get(name)
+            if not isinstance(values, np.ndarray) or values.dtype != np.float64:
+                continue
+            missing = np.isnan(values)
+            known = np.where(missing, 0.0, values)
+            if missing.any():
+                # The mean of the rows above each: what was there before the block, and its own.
+                sums = means.sums[k] + np.cumsum(known)
+                counts = means.counts[k] + np.cumsum(~missing)
+                cells[name] = np.where(missing, sums / np.maximum(counts, 1.0), values)
+            means.sums[k] += known.sum()
+            means.counts[k] += np.count_nonzero(~missing)
+        return replace(table, columns=cells, matrix=None)
+
+
+def joint_means(parts: list[RunningMeans]) -> tuple[float, ...]:
+    """Means over several streams.
+
+    Examples
+    --------
+    >>> joint_means([RunningMeans(np.array([2.0]), np.array([2.0])), RunningMeans(np.zeros(1), np.ones(1))])
+    (0.6666666666666666,)
+    """
+    read = [part for part in parts if len(part.sums)]
+    if not read:
+        return ()
+    sums = np.sum([part.sums for part in read], axis=0)
+    counts = np.sum([part.counts for part in read], axis=0)
+    return tuple((sums / np.maximum(counts, 1.0)).tolist())

@@ -1,0 +1,1 @@
+"""Examples as tables: data frames, Parquet, NumPy's files."""

@@ -1,0 +1,220 @@
+"""Data frames as tables: those of polars, and by partitions those of Dask and Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ddol.streams.errors import DataError
+from ddol.streams.raw import Cells, Table, Text
+from ddol.streams.stream import Position, Stream
+from ddol.streams.tables.aborts import named_at_abort
+
+
+def import_polars(where: str) -> Any:
+    """Import polars, or say which extra brings it."""
+    try:
+        import polars
+    except ImportError:
+        raise DataError(f"{where}: reading tables needs polars; pip install ddol[tables]") from None
+    return polars
+
+
+@contextmanager
+def polars_reading(where: str) -> Iterator[Any]:
+    """Turn what polars raises for a damaged file into `DataError`, which names it.
+
+    Its panics are no `Exception`, so that nobody would catch them otherwise.
+    """
+    polars = import_polars(where)
+    try:
+        with named_at_abort(where):
+            yield polars
+    except DataError:
+        raise
+    except (polars.exceptions.PanicException, Exception) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise DataError(
+            f"{where}: cannot be read ({reason[:200]}); check the file, or write it again"
+        ) from None
+
+
+def table_of_frame(frame: Any, where: str = "frame") -> Table:
+    """The columns of a data frame: numbers, truth values and text; dates become text in ISO form.
+
+    Parameters
+    ----------
+    frame
+        Of polars.
+    where
+        What messages call it.
+
+    Examples
+    --------
+    >>> import polars
+    >>> table = table_of_frame(polars.DataFrame({"age": [30, None], "town": ["Rome", "Bern"]}))
+    >>> table.columns["age"], table.columns["town"].values
+    (array([30., nan]), ('Bern', 'Rome'))
+    """
+    polars = import_polars(where)
+    if all(kind.is_numeric() for kind in frame.schema.values()) and frame.width:
+        matrix = frame.cast(polars.Float64).to_numpy(order="c")
+        return Table({name: matrix[:, k] for k, name in enumerate(frame.columns)}, True, matrix)
+    return Table({name: _cells(polars, frame[name], where) for name in frame.columns})
+
+
+def is_strange(polars: Any, kind: Any) -> bool:
+    """Whether columns of a type can be neither numbers nor text."""
+    return bool(kind.is_nested() or kind in (polars.Binary, polars.Object))
+
+
+def _cells(polars: Any, column: Any, where: str) -> Cells:
+    kind = column.dtype
+    if kind.is_numeric():
+        return column.cast(polars.Float64).to_numpy()
+    if kind == polars.Boolean:
+        if column.null_count():
+            return column.cast(polars.Float64).to_numpy()
+        return column.to_numpy()
+    if is_strange(polars, kind):
+        raise DataError(
+            f"{where}: column {column.name!r}: found the type {kind}, expected numbers or text; "
+            f"turn it into columns of these, or use --drop {column.name}"
+        )
+    texts = column.cast(polars.String)
+    values = texts.drop_nulls().unique().sort()
+    places = dict(zip(values.to_list(), range(len(values)), strict=True))
+    codes = texts.replace_strict(places, default=-1, return_dtype=polars.Int64) if places else None
+    found = np.full(len(texts), -1) if codes is None else codes.fill_null(-1).to_numpy()
+    return Text(np.ascontiguousarray(found, dtype=np.int64), tuple(places))
+
+
+@dataclass(frozen=True)
+class FrameStream:
+    """A stream over the partitions of a data frame, one after the other, as `Table`.
+
+    Parameters
+    ----------
+    name
+        What messages call it.
+    partitions
+        Functions that give a partition as a frame of polars, when it is its turn.
+    piece_rows
+        Rows that are given at a time.
+    """
+
+    name: str
+    partitions: tuple[Callable[[], Any], ...]
+    piece_rows: int = 65_536
+
+    @property
+    def n_features(self) -> None:
+        """Columns have names."""
+
+    @property
+    def n_examples(self) -> None:
+        """Partitions are not looked at before they are read."""
+
+    @property
+    def restartable(self) -> bool:
+        """Frames can be read again."""
+        return True
+
+    def read(
+        self, position: Position | None = None, pass_number: int = 0
+    ) -> Iterator[tuple[Table, Position]]:
+        """Yield rows of one partition after the other."""
+        at = position or {"partition": 0, "row": 0}
+        for number in range(at["partition"], len(self.partitions)):
+            frame = self.partitions[number]()
+            done = at["row"] if number == at["partition"] else 0
+            for lo in range(done, len(frame), self.piece_rows):
+                hi = min(lo + self.piece_rows, len(frame))
+                ended = hi == len(frame)
+                yield (
+                    table_of_frame(frame[lo:hi], self.name),
+                    {"partition": number + ended, "row": 0 if ended else hi},
+                )
+
+    def describe(self) -> str:
+        """What it is called."""
+        return self.name
+
+    def progress(self, position: Position | None) -> tuple[int, int] | None:
+        """Partitions read and in total."""
+        return (position or {"partition": 0})["partition"], len(self.partitions)
+
+    def locate(self, position: Position | None, row: int) -> str:
+        """Partition and row."""
+        at = position or {"partition": 0, "row": 0}
+        return f"{self.name}: partition {at['partition']}, row {at['row'] + row}"
+
+
+def is_frame(source: Any) -> bool:
+    """Whether this is a data frame of polars, Dask or Ray; none of them is imported to find out.
+
+    Examples
+    --------
+    >>> import polars
+    >>> is_frame(polars.DataFrame({"a": [1]})), is_frame("a.csv")
+    (True, False)
+    """
+    return _owner(source) in _PARTITIONS
+
+
+def frame_streams(source: Any, n_agents: int = 1) -> list[Stream]:
+    """One stream for each partition where there are as many as agents; otherwise one for all.
+
+    Examples
+    --------
+    >>> import polars
+    >>> [stream] = frame_streams(polars.DataFrame({"y": [1, 0], "a": [0.5, 0.25]}))
+    >>> [len(table) for table, _ in stream.read()]
+    [2]
+    """
+    name = f"{_owner(source)} frame"
+    partitions = _PARTITIONS[_owner(source)](source, n_agents)
+    if len(partitions) == n_agents > 1:
+        return [
+            FrameStream(f"{name}, partition {number}", (partition,))
+            for number, partition in enumerate(partitions)
+        ]
+    return [FrameStream(name, tuple(partitions))]
+
+
+def _owner(source: Any) -> str:
+    module, kind = type(source).__module__.partition(".")[0], type(source).__name__
+    return module if kind in ("DataFrame", "LazyFrame", "Dataset", "MaterializedDataset") else ""
+
+
+def _of_polars(source: Any, n_agents: int) -> list[Callable[[], Any]]:
+    return [source.collect if hasattr(source, "collect") else lambda: source]
+
+
+def _of_dask(source: Any, n_agents: int) -> list[Callable[[], Any]]:
+    def partition(number: int) -> Any:
+        return import_polars("dask frame").from_pandas(source.get_partition(number).compute())
+
+    return [partial(partition, number) for number in range(source.npartitions)]
+
+
+def _of_ray(source: Any, n_agents: int) -> list[Callable[[], Any]]:
+    def rows(part: Any) -> Any:
+        polars = import_polars("ray frame")
+        batches = part.iter_batches(batch_size=None, batch_format="pyarrow")
+        return polars.concat([polars.from_arrow(batch) for batch in batches])
+
+    parts = source.split(n_agents) if n_agents > 1 else [source]
+    return [partial(rows, part) for part in parts]
+
+
+_PARTITIONS: dict[str, Callable[[Any, int], list[Callable[[], Any]]]] = {
+    "polars": _of_polars,
+    "dask": _of_dask,
+    "ray": _of_ray,
+}

@@ -1,0 +1,1 @@
+"""Examples as text, one on a line, parsed by compiled code."""
