@@ -71,11 +71,12 @@ def test_training_imports_only_what_it_needs(tmp_path):
     data = tmp_path / "data.libsvm"
     data.write_text("1 1:0.5 2:1\n-1 1:-0.5 2:2\n" * 8)
     code = f"""
-import sys
+import sys, numpy
+at_once = {{name for name in sys.modules if name.startswith("numpy.")}}  # NumPy 1 imports more of itself
 from ddol.cli.app import app
 arguments = ["train", {str(data)!r}, "--model", {str(tmp_path / "model")!r}, "--quiet"]
 app(arguments, standalone_mode=False)
-print(*[name for name in {NOT_FOR_TRAINING} if name in sys.modules])
+print(*[name for name in {NOT_FOR_TRAINING} if name in sys.modules and name not in at_once])
 """
     _said(code)  # compiles, where nobody has done so before
     assert _said(code) == ""

@@ -155,7 +155,7 @@ def test_a_prediction_is_what_the_learner_would_have_said_then(tmp_path, name, t
 @pytest.mark.parametrize("name", ["adaptive", "dogd", "coin"])
 def test_a_wide_model_is_written_without_the_columns_that_nobody_met(tmp_path, name):
     rng, path = np.random.default_rng(0), tmp_path / "m.ddol"
-    rows = sp.random(300, 1 << 17, 2e-5, "csr", rng=rng)
+    rows = sp.random(300, 1 << 17, 2e-5, "csr", random_state=rng)
     algorithm = getattr(ddol, name)()
     trace = ddol.run(algorithm, (rows, rng.choice([-1, 1], 300)), ddol.ring(3))
     model = trace.model()

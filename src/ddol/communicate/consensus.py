@@ -147,9 +147,7 @@ def _second_dense(mixing: Mixing, scale: FloatArray | None) -> float:
 
 
 def _second_of_reversible(mixing: Mixing, scale: FloatArray) -> float:
-    from scipy.sparse import diags_array
-
-    matrix = (diags_array(scale) @ _sparse(mixing) @ diags_array(1 / scale)).tocsc()
+    matrix = _sparse(mixing, scale).tocsc()
     start = np.cos(np.arange(mixing.n_agents))
     # Slow graphs, such as lattices, are the ones whose inverse is cheap.
     found = None if mixing.topology.shape else _by_products(matrix, scale, start)
@@ -197,8 +195,11 @@ def _second_of_any(mixing: Mixing) -> float:
     return float(min(1.0, np.sort(np.abs(values))[-2]))
 
 
-def _sparse(mixing: Mixing) -> Any:
+def _sparse(mixing: Mixing, scale: FloatArray | None = None) -> Any:
+    """The matrix, or s_i·A_ij/s_j."""
     from scipy.sparse import csr_array
 
     indptr, indices, weights = mixing.csr()
+    if scale is not None:
+        weights = np.repeat(scale, np.diff(indptr)) * weights / scale[indices]
     return csr_array((weights, indices, indptr), shape=(mixing.n_agents, mixing.n_agents))
