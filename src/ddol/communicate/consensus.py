@@ -202,4 +202,5 @@ def _sparse(mixing: Mixing, scale: FloatArray | None = None) -> Any:
     indptr, indices, weights = mixing.csr()
     if scale is not None:
         weights = np.repeat(scale, np.diff(indptr)) * weights / scale[indices]
-    return csr_array((weights, indices, indptr), shape=(mixing.n_agents, mixing.n_agents))
+    places = indices.astype(np.int32), indptr.astype(np.int32)  # all that SciPy's solvers take
+    return csr_array((weights, *places), shape=(mixing.n_agents, mixing.n_agents))
