@@ -26,6 +26,7 @@ from ddol.engines.ray.rounds import Ray
 from ddol.engines.ray.watch import Watch
 from ddol.engines.setup import Setup
 from ddol.schedules.schedule import Schedule
+from ddol.streams.open import open_stream
 from ddol.streams.synthetic import SyntheticStream
 
 ray = pytest.importorskip("ray")
@@ -359,17 +360,16 @@ def test_going_on_without_an_actor(tmp_path, capfd):
     assert "the others go on without it" in capfd.readouterr().err
 
 
-def test_asynchronous_streams_must_say_how_wide_they_are(tmp_path: Path):
+def test_asynchronous_actors_count_the_features_that_a_file_does_not_tell(tmp_path: Path):
+    """Messages have one size, whatever an actor has met so far."""
     path = tmp_path / "a.libsvm"
-    path.write_text("1 1:1\n-1 2:1\n" * 10)
-    from ddol.streams.open import open_stream
-
-    with pytest.raises(EngineError, match="--features n"):
-        ddol.run(
-            ddol.dogd(),
-            open_stream(str(path)),
-            ddol.ring(3),
-            engine="ray",
-            workers=2,
-            schedule="async",
-        )
+    path.write_text("1 1:1\n-1 2:1\n" * 10 + "1 5:1\n")
+    trace = ddol.run(
+        ddol.dogd(),
+        open_stream(str(path)),
+        ddol.ring(3),
+        engine="ray",
+        workers=2,
+        schedule="async",
+    )
+    assert trace.examples == 21 and trace.weights.shape[-1] == 5
