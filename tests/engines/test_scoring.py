@@ -9,6 +9,7 @@ from scipy.sparse import csr_matrix
 import ddol
 from ddol.engines.local import Local
 from ddol.engines.state import start_state
+from ddol.engines.workers import scoring
 from ddol.engines.workers.scoring import Scorer
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows
@@ -65,3 +66,25 @@ def test_narrow_rows_are_widened_and_wide_ones_refused():
     with pytest.raises(ValueError, match="found rows of 4 features, expected at most 3"):
         wide = Rows.from_dense(np.eye(4), np.ones(4))
         Scorer(algorithm, state.theta, state.scalars)(wide)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_many_rows_are_scored_by_several_cores_as_by_one(sparse, monkeypatch):
+    """Every core has a worker with memory of its own: rows without a stored intercept are copied there."""
+    rng = np.random.default_rng(0)
+    X, y = (
+        rng.standard_normal((2000, 5)) * (rng.random((2000, 5)) < 0.6),
+        rng.choice([-1.0, 1.0], 2000),
+    )
+    rows = Rows.from_csr(csr_matrix(X), y) if sparse else Rows.from_dense(X, y)
+    rows = rows.with_intercept(stored=False)
+    algorithm = ddol.adaptive().on(ddol.ring(4))
+    engine = Local(algorithm, start_state(algorithm, 6))
+    engine.play(Block(rows, table_round_robin(2000, 4)))
+    state = engine.state()
+    alone = Scorer(algorithm, state.theta, state.scalars)(rows)
+    monkeypatch.setattr(scoring, "_A_CORES_WORTH", rows.nbytes // 3)
+    monkeypatch.setattr(scoring, "usable_cores", lambda: 3)
+    together = Scorer(algorithm, state.theta, state.scalars)
+    assert np.array_equal(together(rows), alone)
+    assert np.array_equal(together(rows, 1)[0], alone[1])

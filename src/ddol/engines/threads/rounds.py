@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import weakref
@@ -24,6 +23,7 @@ from ddol.engines.workers.partition import Partition, Snapshots, split
 from ddol.engines.workers.shares import joined, joined_counters, part_of
 from ddol.engines.workers.worker import KernelWorker
 from ddol.engines.workers.workspace import most_reduced
+from ddol.streams.over.parallel import usable_cores
 from ddol.streams.rows import Block
 
 
@@ -262,8 +262,7 @@ def checked_workers(workers: int | None) -> int:
     3
     """
     if workers is None:
-        cores = getattr(os, "sched_getaffinity", None)
-        return len(cores(0)) if cores is not None else (os.cpu_count() or 1)
+        return usable_cores()
     if workers < 1:
         raise ValueError(f"`workers` must be at least 1, it is {workers}")
     return workers

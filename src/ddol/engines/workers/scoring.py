@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from threading import Lock
 
 import numpy as np
@@ -13,6 +14,7 @@ from ddol.engines.state import start_state
 from ddol.engines.workers.inputs import addresses
 from ddol.engines.workers.partition import Partition
 from ddol.engines.workers.worker import KernelWorker
+from ddol.streams.over.parallel import usable_cores
 from ddol.streams.rows import Rows
 
 
@@ -38,25 +40,46 @@ class Scorer:
     """
 
     def __init__(self, algorithm: Algorithm, theta: np.ndarray, scalars: np.ndarray) -> None:
-        alone = replace(algorithm, delay=0, batch=1, period=1).on(1)
-        state = replace(
-            start_state(alone, 1),
+        self._algorithm = replace(algorithm, delay=0, batch=1, period=1).on(1)
+        self._state = replace(
+            start_state(self._algorithm, 1),
             theta=np.ascontiguousarray(theta, float),
             scalars=np.ascontiguousarray(scalars, float),
         )
-        self._worker = KernelWorker(alone, state, Partition(0, 1))
+        self._workers = [self._worker()]
         self._one_at_a_time = Lock()
 
     def __call__(self, rows: Rows, copy: int | None = None) -> np.ndarray:
         """Scores (copies, n, outputs) of rows with at most D features, by all copies or by one."""
-        theta = self._worker.state.theta
+        theta = self._state.theta
         if rows.n_features > theta.shape[3]:
             raise ValueError(
                 f"found rows of {rows.n_features} features, expected at most {theta.shape[3]}"
             )
         copies = range(len(theta)) if copy is None else [copy]
         with self._one_at_a_time:
-            return np.stack([self._worker.scores(rows, each) for each in copies])
+            return np.stack([self._scores(rows, each) for each in copies])
+
+    def _scores(self, rows: Rows, copy: int) -> np.ndarray:
+        """Scores (n, outputs) by one copy; many rows are scored by all cores."""
+        cores = min(usable_cores(), rows.nbytes // _A_CORES_WORTH)
+        if cores < 2:
+            return self._workers[0].scores(rows, copy)
+        self._workers += [self._worker() for _ in range(cores - len(self._workers))]
+        ends = np.linspace(0, len(rows), cores + 1).astype(int).tolist()
+        parts = [rows.slice(lo, hi) for lo, hi in pairwise(ends)]
+        from concurrent.futures import ThreadPoolExecutor  # brings logging, which few runs need
+
+        with ThreadPoolExecutor(cores) as threads:
+            found = threads.map(lambda w, part: w.scores(part, copy), self._workers, parts)
+            return np.concatenate(list(found))
+
+    def _worker(self) -> KernelWorker:
+        return KernelWorker(self._algorithm, self._state, Partition(0, 1))
+
+
+_A_CORES_WORTH = 1 << 22
+"""Bytes of rows that take a core some milliseconds, and a thread's start is nothing beside it."""
 
 
 def products(rows: Rows, weights: np.ndarray) -> np.ndarray:
