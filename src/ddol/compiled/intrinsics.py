@@ -129,20 +129,21 @@ def prefetch_far(address: int) -> None:
     """
 
 
-def _fields(kind: Any) -> Iterator[tuple[str, type]]:
+@functools.cache
+def _fields(kind: Any) -> dict[str, type]:
     """Names and types of the fields of a NamedTuple: int, float, bool, or a NamedTuple of these."""
-    return iter(get_type_hints(kind).items())
+    return get_type_hints(kind)
 
 
 def _size(kind: Any) -> int:
-    return sum(map(_size, get_type_hints(kind).values())) if hasattr(kind, "_fields") else 8
+    return sum(map(_size, _fields(kind).values())) if hasattr(kind, "_fields") else 8
 
 
 @functools.cache
 def places_of(kind: Any) -> dict[str, tuple[int, type]]:
     """Where each field of a NamedTuple lies, in bytes, and its type."""
     found, place = {}, 0
-    for name, field in _fields(kind):
+    for name, field in _fields(kind).items():
         found[name] = place, field
         place += _size(field)
     return found
@@ -156,13 +157,13 @@ def layout_of(kind: Any) -> struct.Struct:
 
 def _format(kind: Any) -> str:
     if hasattr(kind, "_fields"):
-        return "".join(_format(found) for _, found in _fields(kind))
+        return "".join(map(_format, _fields(kind).values()))
     return "d" if kind is float else "q"
 
 
 @functools.cache
 def _holds_others(kind: Any) -> bool:
-    return any(hasattr(found, "_fields") for _, found in _fields(kind))
+    return any(hasattr(found, "_fields") for found in _fields(kind).values())
 
 
 def flat(values: tuple) -> tuple:
@@ -175,7 +176,7 @@ def flat(values: tuple) -> tuple:
 
 def _nested(kind: Any, numbers: Iterator[Any]) -> Any:
     if hasattr(kind, "_fields"):
-        return kind(*(_nested(found, numbers) for _, found in _fields(kind)))
+        return kind(*(_nested(found, numbers) for found in _fields(kind).values()))
     return next(numbers)
 
 
