@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ddol.compiled import bytes_at, entry, integers, ints
+from ddol.compiled import bytes_at, entry, inner, integers, ints
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import (
     ADOPT,
@@ -170,6 +170,15 @@ def _at(array: NDArray) -> int:
     return int(array.ctypes.data)
 
 
+@inner
+def _taken(free, n_free, size, which):
+    """A slot that is free, or a new one; and how many are free then."""
+    if n_free > 0:
+        return free[n_free - 1], n_free - 1
+    size[which] += 1
+    return size[which] - 1, 0
+
+
 @entry("int64(int64, int64, int64, int64, int64, int64, int64, int64)")
 def _assign(n, n_agents, kind, agent, partner, slot, scratch, sizes):
     """Give slots to what is under way; the place of an event of an absent agent, or −1."""
@@ -182,23 +191,13 @@ def _assign(n, n_agents, kind, agent, partner, slot, scratch, sizes):
         if absent[i] != 0 and what != JOIN and what != RECEIVE:
             return e
         if what == PREDICT and partners[e] >= 0:
-            if n_answers > 0:
-                n_answers -= 1
-                slots[e] = free_answers[n_answers]
-            else:
-                slots[e] = size[0]
-                size[0] += 1
+            slots[e], n_answers = _taken(free_answers, n_answers, size, 0)
         elif what == ANSWER:
             slots[e] = slots[partners[e]]
             free_answers[n_answers] = slots[e]
             n_answers += 1
         elif what == SEND and partners[e] >= 0:
-            if n_messages > 0:
-                n_messages -= 1
-                slots[e] = free_messages[n_messages]
-            else:
-                slots[e] = size[1]
-                size[1] += 1
+            slots[e], n_messages = _taken(free_messages, n_messages, size, 1)
         elif what == RECEIVE:
             slots[e] = slots[partners[e]]
             if partners[partners[e]] == e:

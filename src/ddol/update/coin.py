@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass
 
 from ddol.compiled import column, inner, sparse
-from ddol.update import answers
+from ddol.update import answers, derived
 from ddol.update import coordinates as at
 from ddol.update.contract import LINEAR, LOCAL, Field, Layout, Loops
 from ddol.update.standardising import Standardising, standardising_loops
@@ -182,16 +182,7 @@ def commit(w, s, p, delta, maxima, index, n, D, eta):
             _adopt(w, delta, int(w[at.CENTRED * D + k]), D)
 
 
-def to_message(w, s, p, index, n, D, out):
-    for k in range(3):
-        for j in range(n):
-            out[k * n + j] = w[(THETA + k) * D + column(index, j)]
-
-
-def from_message(w, s, p, index, n, D, averaged):
-    for k in range(3):
-        for j in range(n):
-            w[(THETA + k) * D + column(index, j)] = averaged[k * n + j]
+to_message, from_message = derived.messages((THETA, THETA + 1, THETA + 2))
 
 
 def finish(w, s, p, D, t, eta):
@@ -209,15 +200,7 @@ def weights(w, s, p, index, n, D, out):
 
 
 LOOPS = standardising_loops(
-    score=score,
-    step=step,
-    finish=finish,
-    absorb=absorb,
-    notice=notice,
-    commit=commit,
-    to_message=to_message,
-    from_message=from_message,
-    weights=weights,
+    score, step, finish, absorb, notice, commit, to_message, from_message, weights
 )
 
 

@@ -116,6 +116,20 @@ class Loops:
     propagates_nan: bool = False
     """A row with a feature that is not finite has no finite score, so nobody need look at it before."""
 
+    @classmethod
+    def of(cls, *loops: Callable, **more: Any) -> Loops:
+        """Loops that are known by the names of their functions, and whatever else there is to say.
+
+        Examples
+        --------
+        >>> def score(w, s, p, x, index, n, D, which): ...
+        >>> def step(w, s, p, x, index, n, D, g, eta, weight): ...
+        >>> Loops.of(score, step, additive=True) == Loops(score, step, additive=True)
+        True
+        """
+        named: dict[str, Any] = {loop.__name__: loop for loop in loops}
+        return cls(**named, **more)
+
     def filled(self, layout: Layout) -> Loops:
         """The same loops, with those that follow from the layout."""
         shared = self.shared

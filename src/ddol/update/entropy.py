@@ -169,15 +169,6 @@ def weights(w, s, p, index, n, D, out):
             out[j] -= math.exp(w[D + d] + s[SHIFT])
 
 
-_COMMON = Loops(
-    score,
-    step,
-    begin=begin,
-    finish=finish,
-    commit=commit,
-    to_message=to_message,
-    from_message=from_message,
-    weights=weights,
-    additive=True,
-)
-DUAL_LOOPS, PRIMAL_LOOPS = replace(_COMMON, shared=ADD), replace(_COMMON, shared=None)
+_OWN = score, step, begin, finish, commit, to_message, from_message, weights
+DUAL_LOOPS = Loops.of(*_OWN, additive=True, shared=ADD)
+PRIMAL_LOOPS = replace(DUAL_LOOPS, shared=None)

@@ -7,6 +7,7 @@ The factor makes L2 shrinking and the projection onto an L2 ball O(1), so a spar
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from ddol.compiled import column, inner
 from ddol.update.contract import ADD, LOCAL, Field, Layout, Loops
@@ -208,21 +209,9 @@ def free_step(w, s, p, x, index, n, D, g, eta, weight):
         w[column(index, j)] += move * x[j]
 
 
-LOOPS = Loops(
-    score,
-    step,
-    begin=begin,
-    finish=finish,
-    commit=commit,
-    to_message=to_message,
-    from_message=from_message,
-    weights=to_message,
-    squares=squares,
-    additive=True,
-    shared=ADD,
-    branchless_step=True,
-    propagates_nan=True,
-)
+_OWN = score, step, begin, finish, commit, to_message, from_message, squares
+_NATURE: dict[str, Any] = {"additive": True, "branchless_step": True, "propagates_nan": True}
+LOOPS = Loops.of(*_OWN, weights=to_message, shared=ADD, **_NATURE)
 SHRUNK = replace(LOOPS, finish=None)
 """With an L2 term and no domain."""
-FREE = Loops(free_score, free_step, additive=True, branchless_step=True, propagates_nan=True)
+FREE = Loops(free_score, free_step, **_NATURE)

@@ -185,18 +185,8 @@ def weights(w, s, p, index, n, D, out):
         out[j] = w[D + d] * (math.exp(w[d] * LOG_2) if w[d] < 0.0 else 1.0) / total
 
 
-DUAL_LOOPS = Loops(
-    score,
-    step,
-    finish=finish,
-    absorb=absorb_dual,
-    commit=commit_dual,
-    to_message=to_message,
-    from_message=from_message,
-    weights=weights,
-    additive=True,
-    shared=ADD,
-)
+_OWN = score, step, finish, to_message, from_message, weights
+DUAL_LOOPS = Loops.of(*_OWN, absorb=absorb_dual, commit=commit_dual, additive=True, shared=ADD)
 PRIMAL_LOOPS = replace(DUAL_LOOPS, absorb=absorb_primal, commit=commit_primal, shared=COLLECT)
 
 

@@ -281,15 +281,7 @@ def weights(w, s, p, index, n, D, out):
 
 
 LOOPS = standardising_loops(
-    score=score,
-    step=step,
-    finish=finish,
-    absorb=absorb,
-    notice=notice,
-    commit=commit,
-    to_message=to_message,
-    from_message=from_message,
-    weights=weights,
+    score, step, finish, absorb, notice, commit, to_message, from_message, weights
 )
 
 

@@ -130,16 +130,6 @@ def from_primal_message(w, s, p, index, n, D, averaged):
     _sum_anew(w, s, p, D)
 
 
-LOOPS = Loops(
-    score,
-    step,
-    begin=begin,
-    finish=finish,
-    commit=commit,
-    to_message=to_message,
-    from_message=from_message,
-    weights=weights,
-    additive=True,
-    shared=ADD,
-)
+_OWN = score, step, begin, finish, commit, to_message, from_message, weights
+LOOPS = Loops.of(*_OWN, additive=True, shared=ADD)
 PRIMAL_LOOPS = replace(LOOPS, to_message=weights, from_message=from_primal_message, shared=None)

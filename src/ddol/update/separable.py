@@ -81,17 +81,8 @@ def from_primal_message(w, s, p, index, n, D, averaged):
         w[d] = call_float(bits(p[TO_DUAL]), (averaged[j], address_of(p, OWN)))
 
 
-LOOPS = Loops(
-    score,
-    step,
-    begin=begin,
-    commit=commit,
-    to_message=to_message,
-    from_message=from_message,
-    weights=to_primal_message,
-    additive=True,
-    shared=ADD,
-)
+_OWN = score, step, begin, commit, to_message, from_message
+LOOPS = Loops.of(*_OWN, weights=to_primal_message, additive=True, shared=ADD)
 PRIMAL_LOOPS = replace(
     LOOPS, to_message=to_primal_message, from_message=from_primal_message, shared=None
 )

@@ -6,18 +6,17 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from ddol.update import answers
 from ddol.update import coordinates as at
 from ddol.update.contract import COLLECT, Field, Layout, Loops, Update
 
 
-def standardising_loops(score: Callable, step: Callable, **own: Any) -> Loops:
+def standardising_loops(*own: Callable) -> Loops:
     """Loops of an update that observes, and collects on a shared copy."""
-    common: dict[str, Any] = {"observe": at.observe, "additive": True, "propagates_nan": True}
-    common |= {"to_statistics": at.to_statistics, "from_statistics": at.from_statistics}
-    return Loops(score, step, shared=COLLECT, **common, **own)
+    common = at.observe, at.to_statistics, at.from_statistics
+    return Loops.of(*own, *common, additive=True, shared=COLLECT, propagates_nan=True)
 
 
 @dataclass(frozen=True, kw_only=True)
