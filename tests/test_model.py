@@ -12,8 +12,9 @@ import pytest
 import scipy.sparse as sp
 
 import ddol
-from ddol.model import Model, load, model_of
+from ddol.model import Knowledge, Model, load, model_of
 from ddol.presets import PRESETS, made_again
+from ddol.reference import said_by
 from ddol.storage import read_arrays, write_arrays
 from ddol.streams import Column, DataError, Encoding, Rows
 from ddol.streams.coding.stumps import Stumps
@@ -316,3 +317,19 @@ def test_a_failed_write_leaves_the_old_model(model, tmp_path, monkeypatch):
         replace(model, loss="hinge").save(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["m.ddol"]
+
+
+def test_votes_that_rounding_parts_are_tied_among_several_classes_too():
+    """Three experts of 0.1, 0.2 and 0.3 of the weight: 0.1 + 0.2 is not 0.3, and yet a tie."""
+    algorithm = ddol.dwm_i(n_classes=3)
+    start = algorithm.update.start(3)
+    start.rows[1] = [0.1, 0.2, 0.3]
+    known = Knowledge(algorithm, start.rows[None, None], start.scalars[None, None])
+    model = Model(
+        np.full((3, 3), 1 / 3), Encoding(n_features=3, classes=(0.0, 1.0, 2.0)), known=known
+    )
+    advice = np.array([[2.0, 2.0, 1.0], [1.0, 1.0, 2.0], [0.0, 1.0, 1.0]])
+    shares = model.decision_function(advice)
+    assert shares[0, 2] != shares[0, 1]
+    assert model.predict(advice).tolist() == [1, 1, 1]
+    assert model.predict(advice).tolist() == [said_by(algorithm, row) for row in shares.tolist()]

@@ -19,7 +19,7 @@ from ddol.presets import made_again
 from ddol.storage import Expected, check_arrays, damaged, read_arrays, write_arrays
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.encoding import Encoding
-from ddol.streams.coding.labels import Label, listed
+from ddol.streams.coding.labels import Label, class_numbers, listed
 from ddol.streams.errors import DataError
 from ddol.streams.raw import Named, Raw, Table, table_of_frame
 from ddol.streams.rows import Rows
@@ -184,7 +184,8 @@ class Model:
         """Labels that scores stand for; of a regression model, the scores."""
         if self.classes is None:
             return scores
-        return self.labels[(scores >= 0).astype(int) if scores.ndim == 1 else scores.argmax(1)]
+        tie = 0.0 if self.known is None else self.known.algorithm.update.tie
+        return self.labels[class_numbers(scores, tie)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Chance of every class (n, classes), for models whose loss has it.

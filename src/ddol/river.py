@@ -15,6 +15,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,11 +35,25 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@dataclass(eq=False, repr=False)
 class DictModel:
     """What both models are: agents that begin with the first example, and examples that wait for answers."""
 
-    kept: KeptExamples
-    _agents: DictLearner | None
+    algorithm: str = "adaptive"
+    loss: str = "logistic"
+    rate: float | None = None
+    C: float | None = None
+    l2: float | None = None
+    n_agents: int = 1
+    topology: str = "complete"
+    mixing: str | None = None
+    batch: int = 1
+    period: int = 1
+    delay: int = 0
+    hash_bits: int | None = None
+    seed: int = 0
+    kept: KeptExamples = field(init=False, default_factory=KeptExamples)
+    _agents: DictLearner | None = field(init=False, default=None)
 
     @property
     def trace(self) -> Trace:
@@ -83,7 +98,7 @@ class DictModel:
             raise AttributeError("there is no trace before the first example")
         return self._agents
 
-    def _start(self: Any, outputs: int) -> DictLearner:
+    def _start(self, outputs: int) -> DictLearner:
         """Agents as the parameters say."""
         algorithm = linear_algorithm(
             self.algorithm,
@@ -100,6 +115,7 @@ class DictModel:
         return DictLearner(network.place(algorithm, seed=self.seed), self.hash_bits, self.seed)
 
 
+@dataclass(eq=False, repr=False)
 class Classifier(DictModel, base.MiniBatchClassifier):
     """Linear classifier learned by N agents on a graph, for streams of dictionaries.
 
@@ -137,41 +153,11 @@ class Classifier(DictModel, base.MiniBatchClassifier):
     'banana'
     """
 
-    def __init__(
-        self,
-        algorithm: str = "adaptive",
-        loss: str = "logistic",
-        rate: float | None = None,
-        C: float | None = None,
-        l2: float | None = None,
-        n_agents: int = 1,
-        topology: str = "complete",
-        mixing: str | None = None,
-        batch: int = 1,
-        period: int = 1,
-        delay: int = 0,
-        hash_bits: int | None = None,
-        seed: int = 0,
-        query: str | float | None = None,
-    ) -> None:
-        self.algorithm = algorithm
-        self.loss = loss
-        self.query = query
-        self._asker = Asker(query, seed)
-        self.rate = rate
-        self.C = C
-        self.l2 = l2
-        self.n_agents = n_agents
-        self.topology = topology
-        self.mixing = mixing
-        self.batch = batch
-        self.period = period
-        self.delay = delay
-        self.hash_bits = hash_bits
-        self.seed = seed
-        self.classes: dict[Any, int] = {}
-        self._agents: DictLearner | None = None
-        self.kept = KeptExamples()
+    query: str | float | None = None
+    classes: dict[Any, int] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._asker = Asker(self.query, self.seed)
 
     @property
     def _multiclass(self) -> bool:
@@ -275,6 +261,7 @@ class Classifier(DictModel, base.MiniBatchClassifier):
         return [labels[k] for k in self._scores(examples, agent).argmax(axis=1).tolist()]
 
 
+@dataclass(eq=False, repr=False)
 class Regressor(DictModel, base.MiniBatchRegressor):
     """Linear regression learned by N agents on a graph, for streams of dictionaries.
 
@@ -295,37 +282,7 @@ class Regressor(DictModel, base.MiniBatchRegressor):
     True
     """
 
-    def __init__(
-        self,
-        algorithm: str = "adaptive",
-        loss: str = "squared",
-        rate: float | None = None,
-        C: float | None = None,
-        l2: float | None = None,
-        n_agents: int = 1,
-        topology: str = "complete",
-        mixing: str | None = None,
-        batch: int = 1,
-        period: int = 1,
-        delay: int = 0,
-        hash_bits: int | None = None,
-        seed: int = 0,
-    ) -> None:
-        self.algorithm = algorithm
-        self.loss = loss
-        self.rate = rate
-        self.C = C
-        self.l2 = l2
-        self.n_agents = n_agents
-        self.topology = topology
-        self.mixing = mixing
-        self.batch = batch
-        self.period = period
-        self.delay = delay
-        self.hash_bits = hash_bits
-        self.seed = seed
-        self._agents: DictLearner | None = None
-        self.kept = KeptExamples()
+    loss: str = "squared"
 
     @property
     def weights(self) -> dict[str, float]:

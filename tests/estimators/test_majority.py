@@ -1,4 +1,5 @@
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import ddol
 from ddol import WeightedMajorityClassifier
+from ddol.streams import Encoding
 from ddol.streams.arrays import array_stream
 from ddol.streams.coding.stumps import fit_stumps
 
@@ -239,3 +241,14 @@ def test_experts_of_the_user_are_not_changed():
     WeightedMajorityClassifier(given).partial_fit(X, y, classes=[0, 1])
     WeightedMajorityClassifier(given).fit(X, y)
     assert not given[0].weights and not hasattr(given[1], "classes_")
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_vote_is_that_of_the_model_of_the_run(classes):
+    rng = np.random.default_rng(5)
+    advice, y = rng.integers(0, classes, (90, 4)), rng.integers(0, classes, 90)
+    model = WeightedMajorityClassifier("advice", n_agents=3, topology="path").fit(advice, y)
+    kept = replace(model.trace_, encoding=Encoding(classes=model.classes_)).model()
+    said = advice if classes > 2 else 2 * advice - 1
+    assert np.array_equal(model.predict(advice), kept.predict(said.astype(float)))
+    assert np.allclose(model.predict_proba(advice).sum(axis=1), 1.0)

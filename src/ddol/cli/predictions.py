@@ -8,7 +8,7 @@ import numpy as np
 
 from ddol.cli.predict import text_of
 from ddol.streams.coding.encoding import Encoding
-from ddol.streams.coding.labels import labels_of
+from ddol.streams.coding.labels import class_numbers, shown_labels
 from ddol.streams.rows import Block
 
 
@@ -53,6 +53,4 @@ class PredictionWriter:
         classes = self.encoding.classes
         if classes is None:
             return scores[:, 0]
-        if scores.shape[1] == 1:
-            return labels_of(classes, scores[:, 0])
-        return labels_of(classes, scores.argmax(axis=1), numbered=True)
+        return shown_labels(classes)[class_numbers(scores)]

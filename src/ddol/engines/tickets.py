@@ -17,6 +17,7 @@ from ddol.engines.state import State, numbers_sent
 from ddol.engines.state_checks import check_start
 from ddol.engines.workers.partition import Snapshots
 from ddol.recording import Moment
+from ddol.reference import said_by
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import ANSWER, MIX, NONE, PREDICT, PROJECT, RECEIVE, SEND, Events
 from ddol.schedules.wiring import Wiring
@@ -155,9 +156,7 @@ class TicketEngine:
     def _prediction(self, scores: np.ndarray) -> float:
         if not self.algorithm.classification:
             return float(scores[0])
-        if self.algorithm.outputs == 1:
-            return 1.0 if scores[0] >= 0 else -1.0
-        return float(np.argmax(scores))
+        return said_by(self.algorithm, scores.tolist())
 
     def _penalty(self, agent: int) -> float:
         l2 = self.algorithm.update.l2

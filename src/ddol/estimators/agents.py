@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
@@ -21,41 +22,68 @@ from ddol.engines.setup import Setup
 from ddol.estimators.agent_ids import AgentIds
 from ddol.estimators.placing import Placement
 from ddol.estimators.training_rows import TrainingRows
+from ddol.model import Knowledge, Model
+from ddol.streams.coding.encoding import Encoding
 from ddol.update.asking import Asking
 
 COUNT = Interval(Integral, 1, None, closed="left")
 _LEAST_0 = Interval(Integral, 0, None, closed="left")
-CONSTRAINTS: dict[str, Any] = {
-    "n_agents": [COUNT, None],
-    "topology": [str, Topology, HasMethods(["nodes", "edges"]), "array-like", callable, None],
-    "mixing": [
-        StrOptions({"uniform", "metropolis"}),
-        Mixing,
-        Changing,
-        "array-like",
-        callable,
-        None,
-    ],
-    "engine": [StrOptions(ENGINES.keys())],
-    "workers": [COUNT, None],
-    "batch": [COUNT, None],
-    "period": [COUNT, None],
-    "delay": [_LEAST_0, None],
-    "talk": [str, Talking, None],
-    "compress": [str, Compression, None],
-    "talk_to": [COUNT, str, Partners, None],
-    "teach": [_LEAST_0, str, Teaching, None],
-    "shuffle": ["boolean"],
-    "random_state": ["random_state"],
-    "verbose": ["verbose"],
-}
-"""Parameters that every estimator has because it has agents."""
 QUERY = [Interval(Real, 0, 1, closed="both"), str, Asking, None]
 """`query`, of those that learn classes."""
 _EXCHANGES = ("batch", "period", "delay", "query", "talk", "compress", "talk_to", "teach")
 
 
-def exchanges_of(estimator: Any) -> dict[str, Any]:
+@dataclass(eq=False, repr=False)
+class AgentsEstimator(BaseEstimator):
+    """An estimator of scikit-learn with agents; its fields are its parameters.
+
+    `DDOLClassifier` says what they mean.
+    """
+
+    _: KW_ONLY
+    n_agents: int | None = None
+    topology: Any = None
+    mixing: Any = None
+    engine: str = "local"
+    workers: int | None = None
+    batch: int | None = None
+    period: int | None = None
+    delay: int | None = None
+    talk: Any = None
+    compress: Any = None
+    talk_to: Any = None
+    teach: Any = None
+    shuffle: bool = True
+    random_state: Any = None
+    verbose: int = 0
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_agents": [COUNT, None],
+        "topology": [str, Topology, HasMethods(["nodes", "edges"]), "array-like", callable, None],
+        "mixing": [
+            StrOptions({"uniform", "metropolis"}),
+            Mixing,
+            Changing,
+            "array-like",
+            callable,
+            None,
+        ],
+        "engine": [StrOptions(ENGINES.keys())],
+        "workers": [COUNT, None],
+        "batch": [COUNT, None],
+        "period": [COUNT, None],
+        "delay": [_LEAST_0, None],
+        "talk": [str, Talking, None],
+        "compress": [str, Compression, None],
+        "talk_to": [COUNT, str, Partners, None],
+        "teach": [_LEAST_0, str, Teaching, None],
+        "shuffle": ["boolean"],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+
+def exchanges_of(estimator: AgentsEstimator) -> dict[str, Any]:
     """Fields of an algorithm by which agents ask, wait and talk, as an estimator has chosen them."""
     found = {name: getattr(estimator, name, None) for name in _EXCHANGES}
     return {name: value for name, value in found.items() if value is not None}
@@ -80,7 +108,7 @@ class LearningAgents:
     @classmethod
     def of(
         cls,
-        estimator: Any,
+        estimator: AgentsEstimator,
         algorithm: Algorithm,
         n_features: int,
         agents: Any = None,
@@ -90,7 +118,7 @@ class LearningAgents:
 
         Parameters
         ----------
-        estimator : with the parameters of `CONSTRAINTS`
+        estimator : AgentsEstimator
         algorithm : Algorithm
             Not placed on the network yet.
         n_features : int
@@ -150,6 +178,23 @@ class LearningAgents:
     def learn(self, rows: TrainingRows) -> None:
         """The next rows of a stream, in their order."""
         self.learner.learn(*rows.in_sequence())
+
+    def model(self, weights: np.ndarray, encoding: Encoding) -> Model:
+        """What predicts as the agents would now.
+
+        Parameters
+        ----------
+        weights : (copies, outputs, D)
+            Of the learner, now.
+        encoding : Encoding
+            Of the rows.
+        """
+        algorithm, known = self.algorithm, None
+        if not algorithm.average_iterates:
+            ended = self.learner.ended()
+            known = Knowledge(algorithm, ended.theta.copy(), ended.scalars.copy())
+        training = {"agents": algorithm.n_agents}
+        return Model(weights.mean(axis=0), encoding, training=training, known=known)
 
     @property
     def tells_of_nan(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classi
 
 from ddol.estimators.agents import QUERY
 from ddol.estimators.linear import LinearAgents
-from ddol.streams.coding.labels import answers
+from ddol.streams.coding.labels import answers, class_numbers
 from ddol.update.losses import Loss
 
 
@@ -24,6 +25,7 @@ def _knows_chances(estimator: DDOLClassifier) -> bool:
         return False
 
 
+@dataclass(eq=False, repr=False)
 class DDOLClassifier(ClassifierMixin, LinearAgents):
     """Linear classifier learned by N agents on a graph, each from its own examples.
 
@@ -128,7 +130,10 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
     (4, (1, 30))
     """
 
-    classes_: np.ndarray
+    _: KW_ONLY
+    query: Any = None
+    class_weight: Any = None
+
     _losses: ClassVar[tuple[str, ...]] = (
         "hinge", "squared_hinge", "logistic", "modified_huber", "perceptron",
     )  # fmt: skip
@@ -138,81 +143,6 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "query": QUERY,
     }
-
-    def __init__(
-        self,
-        algorithm: Any = "adaptive",
-        *,
-        loss: Any = None,
-        C: float | None = None,
-        penalty: str | None = None,
-        alpha: float | None = None,
-        l1_ratio: float = 0.15,
-        radius: float | None = None,
-        memory: float | None = None,
-        rate: Any = None,
-        n_agents: int | None = None,
-        topology: Any = None,
-        mixing: Any = None,
-        engine: str = "local",
-        workers: int | None = None,
-        batch: int | None = None,
-        period: int | None = None,
-        delay: int | None = None,
-        talk: Any = None,
-        compress: Any = None,
-        talk_to: Any = None,
-        teach: Any = None,
-        query: Any = None,
-        passes: int = 5,
-        max_iter: int | None = None,
-        shuffle: bool = True,
-        fit_intercept: bool = True,
-        average_iterates: bool = False,
-        class_weight: Any = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        tol: float | None = 1e-3,
-    ) -> None:
-        self.algorithm = algorithm
-        self.loss = loss
-        self.C = C
-        self.penalty = penalty
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.radius = radius
-        self.memory = memory
-        self.rate = rate
-        self.n_agents = n_agents
-        self.topology = topology
-        self.mixing = mixing
-        self.engine = engine
-        self.workers = workers
-        self.batch = batch
-        self.period = period
-        self.delay = delay
-        self.talk = talk
-        self.compress = compress
-        self.talk_to = talk_to
-        self.teach = teach
-        self.query = query
-        self.passes = passes
-        self.max_iter = max_iter
-        self.shuffle = shuffle
-        self.fit_intercept = fit_intercept
-        self.average_iterates = average_iterates
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, agents: Any = None) -> DDOLClassifier:
@@ -293,10 +223,10 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         return np.log(self.predict_proba(X))
 
     def _labels(self, scores: np.ndarray) -> np.ndarray:
-        second = scores[:, 0] >= 0.0 if scores.shape[1] == 1 else scores.argmax(axis=1)
-        return self.classes_[second.astype(np.intp)]
+        return self.classes_[class_numbers(scores)]
 
     def _set_classes(self, found: np.ndarray) -> None:
+        self.classes_: np.ndarray
         if self._goes_on() and not np.array_equal(found, self.classes_):
             raise ValueError(
                 f"found the classes {found.tolist()}, expected {self.classes_.tolist()} as in the "

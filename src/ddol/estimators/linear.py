@@ -5,22 +5,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator
 from sklearn.utils import assert_all_finite
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ddol.algorithm import Algorithm
-from ddol.estimators.agents import CONSTRAINTS, COUNT, LearningAgents, exchanges_of
+from ddol.estimators.agents import COUNT, AgentsEstimator, LearningAgents, exchanges_of
 from ddol.estimators.placing import LINEAR_PRESETS, Penalty, linear_algorithm, loss_of
 from ddol.estimators.training_rows import TrainingRows, rows_of
-from ddol.model import Knowledge, Model
 from ddol.presets import PRESETS
 from ddol.streams.coding.encoding import Encoding
 from ddol.streams.rows import Rows
@@ -32,14 +30,35 @@ _MANY = 1 << 18
 """Values that take longer to look at before than what was known takes to remember."""
 
 
-class LinearAgents(BaseEstimator):
+@dataclass(eq=False, repr=False)
+class LinearAgents(AgentsEstimator):
     """N agents that learn one linear model together."""
+
+    algorithm: Any = "adaptive"
+    _: KW_ONLY
+    loss: Any = None
+    C: float | None = None
+    penalty: str | None = None
+    alpha: float | None = None
+    l1_ratio: float = 0.15
+    radius: float | None = None
+    memory: float | None = None
+    rate: Any = None
+    passes: int = 5
+    max_iter: int | None = None
+    fit_intercept: bool = True
+    average_iterates: bool = False
+    warm_start: bool = False
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 5
+    tol: float | None = 1e-3
 
     _losses: ClassVar[tuple[str, ...]]
     _default_loss: ClassVar[str | None] = None
     """Loss where none is named; None is that of the preset."""
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **CONSTRAINTS,
+        **AgentsEstimator._parameter_constraints,
         "algorithm": [StrOptions(LINEAR_PRESETS), Algorithm],
         "C": [_POSITIVE, None],
         "alpha": [Interval(Real, 0, None, closed="left"), None],
@@ -257,15 +276,10 @@ class LinearAgents(BaseEstimator):
                 f"the weights of {agents.algorithm.name} left the range of numbers; scale the "
                 "features, give a radius, lower the rate, or use algorithm='adaptive'"
             )
-        self._agents, self._own_weights, known = agents, own, None
-        if not self.average_iterates:
-            ended = agents.learner.ended()
-            known = Knowledge(agents.algorithm, ended.theta.copy(), ended.scalars.copy())
-        encoding = Encoding(
-            n_features=len(weights[0]) - self.fit_intercept, intercept=self.fit_intercept
-        )
-        training = {"agents": agents.algorithm.n_agents}
-        self._model = Model(weights, encoding, training=training, known=known)
+        self._agents, self._own_weights = agents, own
+        width = len(weights[0]) - self.fit_intercept
+        encoding = Encoding(n_features=width, intercept=self.fit_intercept)
+        self._model = agents.model(own, encoding)
         self._set_weights(*self._split(weights))
 
     def _say(self, what: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
@@ -18,7 +19,7 @@ from sklearn.utils.validation import (
 )
 
 from ddol.algorithm import Algorithm
-from ddol.estimators.agents import CONSTRAINTS, QUERY, LearningAgents, exchanges_of
+from ddol.estimators.agents import QUERY, AgentsEstimator, LearningAgents, exchanges_of
 from ddol.estimators.expert_pool import (
     ADVICE,
     AdviceGiven,
@@ -28,14 +29,15 @@ from ddol.estimators.expert_pool import (
 )
 from ddol.estimators.experts import taken
 from ddol.estimators.report import WeightReport
-from ddol.estimators.training_rows import TrainingRows
+from ddol.estimators.training_rows import TrainingRows, rows_of
 from ddol.presets import drwm, dwm_a, dwm_i
-from ddol.streams.coding.labels import answers
+from ddol.streams.coding.encoding import Encoding
+from ddol.streams.coding.labels import answers, class_numbers
 from ddol.trace import Trace
-from ddol.update.majority import TIE
 
 
-class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class WeightedMajorityClassifier(ClassifierMixin, AgentsEstimator):
     """Weighted majority of experts, learned by N agents on a graph (the paper's DWM-I and DWM-A).
 
     Every agent keeps a weight for every expert, follows the weighted majority, multiplies the weights
@@ -97,9 +99,18 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
     ((2, 3), True)
     """
 
-    classes_: np.ndarray
+    experts: Any = None
+    _: KW_ONLY
+    average: str = "dual"
+    randomized: bool = False
+    alpha: float = 0.9
+    holdout: float = 0.3
+    fit_rows: int = 1000
+    query: Any = None
+    shuffle: bool = False
+
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **CONSTRAINTS,
+        **AgentsEstimator._parameter_constraints,
         "experts": [
             list,
             tuple,
@@ -114,55 +125,6 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
         "fit_rows": [Interval(Integral, 1, None, closed="left")],
         "query": QUERY,
     }
-
-    def __init__(
-        self,
-        experts: Any = None,
-        *,
-        average: str = "dual",
-        randomized: bool = False,
-        alpha: float = 0.9,
-        holdout: float = 0.3,
-        fit_rows: int = 1000,
-        n_agents: int | None = None,
-        topology: Any = None,
-        mixing: Any = None,
-        engine: str = "local",
-        workers: int | None = None,
-        batch: int | None = None,
-        period: int | None = None,
-        delay: int | None = None,
-        query: Any = None,
-        talk: Any = None,
-        compress: Any = None,
-        talk_to: Any = None,
-        teach: Any = None,
-        shuffle: bool = False,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.experts = experts
-        self.average = average
-        self.randomized = randomized
-        self.alpha = alpha
-        self.holdout = holdout
-        self.fit_rows = fit_rows
-        self.n_agents = n_agents
-        self.topology = topology
-        self.mixing = mixing
-        self.engine = engine
-        self.workers = workers
-        self.batch = batch
-        self.period = period
-        self.delay = delay
-        self.query = query
-        self.talk = talk
-        self.compress = compress
-        self.talk_to = talk_to
-        self.teach = teach
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, agents: Any = None) -> WeightedMajorityClassifier:
@@ -216,19 +178,15 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels (n,) by the weighted vote of all agents, or of one drawn expert per row."""
-        check_is_fitted(self)
-        X = self._checked_rows(X)
         if self.randomized:
-            return self._drawn(X)
+            return self._drawn(self._said(X))
         votes = self._votes(X)
-        if votes.shape[1] == 2:
-            return self.classes_[(votes[:, 1] - votes[:, 0] >= -TIE).astype(np.intp)]
-        return self.classes_[(votes > votes.max(axis=1, keepdims=True) - TIE).argmax(axis=1)]
+        return self.classes_[class_numbers(votes, self._agents.algorithm.update.tie)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Share of the votes (n, n_classes)."""
-        check_is_fitted(self)
-        return self._votes(self._checked_rows(X))
+        votes = self._votes(X)
+        return np.stack([1.0 - votes, 1.0 + votes], axis=1) / 2.0 if votes.ndim == 1 else votes
 
     def report(self) -> WeightReport:
         """Which expert won at which agent; `print` it for a table."""
@@ -343,8 +301,8 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
 
     def _publish(self, examples: TrainingRows) -> WeightedMajorityClassifier:
         """Show weights, and count the experts' mistakes at the agents that saw them."""
-        learner, n = self._agents.learner, self._agents.algorithm.n_agents
-        weights = learner.weights()[:, 0, :]
+        n, own = self._agents.algorithm.n_agents, self._agents.learner.weights()
+        self._model, weights = self._agents.model(own, Encoding()), own[:, 0, :]
         self.weights_ = np.tile(weights, (n, 1)) if len(weights) == 1 else weights
         numbers = examples.agents
         if numbers is None:
@@ -358,14 +316,17 @@ class WeightedMajorityClassifier(ClassifierMixin, BaseEstimator):
             print(self.report())
         return self
 
-    def _votes(self, X: Any) -> np.ndarray:
-        """Share of the votes (n, n_classes), with the mean of the agents' weights."""
-        said = self.experts_.labels(X)
-        weights = self.weights_.mean(axis=0)
-        return np.stack([(said == label) @ weights for label in self.classes_], axis=1)
+    def _said(self, X: Any) -> np.ndarray:
+        """What every expert says of every row."""
+        check_is_fitted(self)
+        return self.experts_.labels(self._checked_rows(X))
 
-    def _drawn(self, X: Any) -> np.ndarray:
-        said = self.experts_.labels(X)
+    def _votes(self, X: Any) -> np.ndarray:
+        """Votes of all agents: for the second of two classes less those for the first, or for each."""
+        said = self._answers(self._said(X))
+        return self._model.scores(rows_of(said, np.zeros(len(said)), None, False))
+
+    def _drawn(self, said: np.ndarray) -> np.ndarray:
         rng = np.random.default_rng(self._agents.seed)
         followed = rng.choice(said.shape[1], size=len(said), p=self.weights_.mean(axis=0))
         return said[np.arange(len(said)), followed]

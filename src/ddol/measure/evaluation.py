@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ddol.streams.coding.labels import Label, shown_labels
+from ddol.streams.coding.labels import Label, class_numbers, shown_labels
 
 _MOST_KEPT = 1 << 22
 """Scores up to which the area under the curve is exact; beyond it they are counted in narrow bins."""
@@ -62,7 +62,7 @@ class ClassEvaluation:
         """
         two = scores.ndim == 1
         true = (y > 0.0).astype(np.intp) if two else y.astype(np.intp)
-        said = (scores >= 0.0).astype(np.intp) if two else scores.argmax(axis=1)
+        said = class_numbers(scores)
         n = len(self.classes)
         self.confusion += np.bincount(true * n + said, minlength=n * n).reshape(n, n)
         for k, curve in enumerate(self._curves):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ddol.streams.coding.encoder import Encoder
     from ddol.streams.coding.encoding import Column, Encoding
     from ddol.streams.coding.hashing import hash_rows, hashed
-    from ddol.streams.coding.labels import answers, labels_of
+    from ddol.streams.coding.labels import answers, class_numbers
     from ddol.streams.coding.summary import Summary, scan
     from ddol.streams.dealing import (
         deal,
@@ -49,7 +49,7 @@ _HOMES = {
     "ddol.streams.errors": "DataError",
     "ddol.streams.generated": "GeneratedStream",
     "ddol.streams.coding.hashing": "hash_rows hashed",
-    "ddol.streams.coding.labels": "answers labels_of",
+    "ddol.streams.coding.labels": "answers class_numbers",
     "ddol.streams.text.libsvm": "LibsvmStream",
     "ddol.streams.tables.numpy_files": "NpyStream read_npz",
     "ddol.streams.formats": "ReadOptions",
@@ -97,11 +97,11 @@ __all__ = [
     "Text",
     "answers",
     "array_stream",
+    "class_numbers",
     "concatenate",
     "deal",
     "hash_rows",
     "hashed",
-    "labels_of",
     "mapped",
     "online_table",
     "open_stream",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ddol.compiled import entry, floats, inner
 from ddol.streams.errors import DataError
@@ -155,17 +155,30 @@ def targets(y: Any, where: Callable[[int], str] = "row {}".format) -> Floats:
     return np.ascontiguousarray(y, np.float64)
 
 
-def labels_of(classes: Sequence[Label], codes: ArrayLike, numbered: bool = False) -> NDArray[Any]:
-    """Labels of answers or scores; of real scores for two classes, by their sign (0 is the second).
+def class_numbers(scores: Floats, tie: float = 0.0) -> NDArray[np.intp]:
+    """Numbers of the classes that scores (n,), (n, 1) or (n, classes) predict: by their sign, or the largest.
+
+    Score 0 is the second of two classes. Of more classes the lowest wins a tie.
+
+    Parameters
+    ----------
+    scores : array
+    tie : float
+        Scores of classes that differ by no more are tied.
 
     Examples
     --------
-    >>> labels_of(("no", "yes"), [0.3, -2.0]).tolist()
-    ['yes', 'no']
+    >>> class_numbers(np.array([0.3, -2.0])), class_numbers(np.array([[0.2, 0.4, 0.4]]))
+    (array([1, 0]), array([1]))
     """
-    numbers = np.asarray(codes, np.float64)
-    second = len(classes) == 2 and not numbered
-    return shown_labels(classes)[(numbers >= 0.0 if second else numbers).astype(np.intp)]
+    if scores.ndim == 1 or scores.shape[1] == 1:
+        return (scores.reshape(-1) >= 0.0).astype(np.intp)
+    if tie == 0.0:
+        return scores.argmax(axis=1)
+    best, rows = np.zeros(len(scores), np.intp), np.arange(len(scores))
+    for k in range(1, scores.shape[1]):
+        best[scores[:, k] > scores[rows, best] + tie] = k
+    return best
 
 
 def shown_labels(classes: Sequence[Label]) -> NDArray[Any]:
