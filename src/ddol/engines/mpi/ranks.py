@@ -442,9 +442,3 @@ def cores_of_rank() -> int:
     # mpiexec may have bound it to some of them.
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
     return max(1, min(bound, cores // here))
-
-
-def rank_of_job() -> int | None:
-    """Rank of this process as mpiexec has set it, without starting MPI; None outside a job."""
-    number = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("PMIX_RANK")
-    return None if number is None else int(number)
