@@ -67,6 +67,7 @@ CONTENTS = {
         "claims",
         "benchmarks",
         "decisions",
+        "inside",
     ],
     "Reference": ["reference"],
 }

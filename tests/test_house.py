@@ -1,13 +1,17 @@
-"""Order in the tree: one class for one name, private names at home, and no rooms in a circle."""
+"""Order in the tree: one class for one name, private names at home, no circles, and a map that is true."""
 
 from __future__ import annotations
 
 import ast
+import re
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1] / "src" / "ddol"
+HOME = Path(__file__).parents[1]
+ROOT = HOME / "src" / "ddol"
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(ROOT.rglob("*.py"))}
 
 
@@ -36,6 +40,85 @@ def test_no_private_name_crosses_a_module():
         if name.startswith("_") and not name.startswith("__")
     }
     assert crossing == set()
+
+
+def test_no_private_attribute_crosses_a_module():
+    own = {path: set(_private_names(tree)) for path, tree in TREES.items()}
+    anywhere = set().union(*own.values()) - {"_fields", "_replace"}  # public, of named tuples
+    crossing = {
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.attr}"
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr in anywhere - own[path]
+        and ast.unparse(node.value) not in ("self", "cls", "super()")
+    }
+    assert crossing == set()
+
+
+def _private_names(tree: ast.Module) -> Iterator[str]:
+    """Private functions, classes and attributes that a file defines."""
+    for node in ast.walk(tree):
+        name = getattr(node, "name", None) if isinstance(node, _NAMED) else None
+        if isinstance(node, ast.Attribute | ast.Name) and isinstance(node.ctx, ast.Store):
+            name = node.attr if isinstance(node, ast.Attribute) else node.id
+        if name is not None and name.startswith("_") and not name.startswith("__"):
+            yield name
+
+
+_NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def test_nobody_asks_which_update_it_is():
+    """What the rest must know of an update, the update says: a user's own could say it as well."""
+    known = {"Majority", "Adaptive", "Coin", "Newton", "DualAveraging", "Standardising"}
+    asking = {
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path, tree in TREES.items()
+        if path.relative_to(ROOT).parts[0] != "update"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "isinstance"
+        and known & set(re.findall(r"\w+", ast.unparse(node.args[1])))
+    }
+    assert asking == set()
+
+
+def test_a_file_reads_in_one_sitting_and_a_function_on_one_screen():
+    long = [p.name for p in TREES if len(p.read_text(encoding="utf-8").splitlines()) > 560]
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                said = ast.get_docstring(node, clean=False) or ""
+                lines = node.end_lineno - node.lineno - len(said.splitlines())
+                long += [f"{path.name}: {node.name}"] if lines > 60 else []
+    assert long == []
+
+
+def test_names_say_what_things_are():
+    vague = re.compile(r"(?i)utils?|helpers?|misc|common|.*(Base|Mixin|Manager|Handler)")
+    named = [
+        node.name for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, _NAMED)
+    ]
+    assert [name for name in named if vague.fullmatch(name)] == []
+    assert [path.name for path in TREES if vague.fullmatch(path.stem)] == []
+
+
+def test_the_map_is_the_contract():
+    """`docs/inside.md` has every room, in the order in which they may import each other."""
+    text = (HOME / "docs" / "inside.md").read_text(encoding="utf-8")
+    rooms = text.partition("| room |")[2].partition("\n\n")[0]
+    drawn = [set(re.findall(r"`(\w+)`", line.split("|")[1])) for line in rooms.splitlines()[2:]]
+    settings = tomllib.loads((HOME / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
+    order = [set(re.findall(r"\w+", layer)) for layer in layers[1:]]  # commands stand above it
+    at = {room: k for k, layer in enumerate(order) for room in layer}
+    assert set().union(*drawn) == set(at)
+    places = [sorted(at[room] for room in line) for line in drawn]
+    assert all(high[-1] < low[0] for high, low in pairwise(places))
+    for named in re.findall(r"`([\w/]+\.py)`", text):
+        inside = [ROOT / named, ROOT / "engines" / named, ROOT / "engines" / "kernels" / named]
+        assert any(path.is_file() for path in inside), named
 
 
 def test_no_two_rooms_import_each_other():

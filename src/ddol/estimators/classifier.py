@@ -18,13 +18,6 @@ from ddol.streams.coding.labels import answers, class_numbers
 from ddol.update.losses import Loss
 
 
-def _knows_chances(estimator: DDOLClassifier) -> bool:
-    try:
-        return estimator._loss().probability is not None
-    except (KeyError, ValueError):
-        return False
-
-
 @dataclass(eq=False, repr=False)
 class DDOLClassifier(ClassifierMixin, LinearAgents):
     """Linear classifier learned by N agents on a graph, each from its own examples.
@@ -211,6 +204,12 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
     def predict(self, X: Any, agents: Any = None) -> np.ndarray:
         """Labels (n,); score 0 is the second of two classes. For `agents` see `decision_function`."""
         return self._labels(self._scores(X, agents))
+
+    def _knows_chances(self) -> bool:
+        try:
+            return self._loss().probability is not None
+        except (KeyError, ValueError):
+            return False
 
     @available_if(_knows_chances)
     def predict_proba(self, X: Any, agents: Any = None) -> np.ndarray:

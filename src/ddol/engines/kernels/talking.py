@@ -274,10 +274,10 @@ def _code_few(worker, talk, own, before, out, pieces, most):
 
 
 @inner
-def looks(talk, turn):
-    """Whether an agent looks in this turn how far it has moved.
+def compares_now(talk, turn):
+    """Whether an agent compares in this turn what it knows with what it has said.
 
-    In turns that a power of two of about 2·E·√n/3 divides: where all look at the same time, those who talk
+    In turns that a power of two of about 2·E·√n/3 divides: where all do so at the same time, those who talk
     are averaged with others that are as new.
     """
     if not talk.chooses:
@@ -342,7 +342,7 @@ def say(worker, memory, talk, near, a, slot, told):
     own, last, under_way = own_at(memory), integers(talk.last), integers(memory.under_way)
     first, turn, pieces = last[a] < 0, max(integers(memory.turns)[a], 1), told
     before = talk.origin if first else memory.messages + 8 * last[a] * memory.size
-    if told <= 0 and not looks(talk, turn):
+    if told <= 0 and not compares_now(talk, turn):
         pieces = 0
     else:
         write_message(worker, a, own)
@@ -378,7 +378,7 @@ def show(worker, memory, talk, a):
     own, i, turn = own_at(memory), memory.first_agent + a, max(integers(memory.turns)[a], 1)
     versions, progress = integers(memory.versions), integers(memory.progress)
     target, pieces, size = memory.published + 8 * i * memory.size, EVERYTHING, 8 * memory.size
-    if not looks(talk, turn):
+    if not compares_now(talk, turn):
         pieces = 0
     else:
         write_message(worker, a, own)
