@@ -122,6 +122,12 @@ def test_an_estimator_takes_them(registered):
         "slow_dogd", rate=0.5, topology="wheel", n_agents=5, engine="counting"
     )
     assert model.fit(X, y).score(X, y) > 0.8
+    by_name = ddol.DDOLClassifier("dogd", loss="wide_hinge").fit(X, y)
+    assert by_name.trace_.algorithm.loss.name == "wide_hinge"
+    with pytest.raises(ValueError, match="wide_hinge"):
+        ddol.DDOLClassifier(loss="nonsense").fit(X, y)
+    with pytest.raises(ValueError, match="'loss' parameter of DDOLRegressor"):
+        ddol.DDOLRegressor(loss="wide_hinge").fit(X, y)
 
 
 def test_the_table_says_where():

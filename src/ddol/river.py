@@ -19,11 +19,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import expit
 
 from ddol.estimators.asker import Asker
 from ddol.estimators.dicts import DictLearner, Example, KeptExamples
-from ddol.estimators.placing import Placement, linear_algorithm
+from ddol.estimators.placing import Placement, linear_algorithm, loss_of
 from ddol.trace import Trace
 
 try:
@@ -127,7 +126,8 @@ class Classifier(DictModel, base.MiniBatchClassifier):
     algorithm : str or Algorithm
         A preset of `ddol.presets`, or an `Algorithm` of your own.
     loss : str
-        ``"logistic"`` has probabilities; ``"hinge"``, ``"squared_hinge"``, ``"perceptron"`` have none.
+        ``"logistic"``, ``"squared_hinge"`` and ``"modified_huber"`` have probabilities; ``"hinge"`` and
+        ``"perceptron"`` have none.
     rate : float, optional
         Step size, where the algorithm has one; None is the algorithm's own.
     C, l2 : float, optional
@@ -249,10 +249,10 @@ class Classifier(DictModel, base.MiniBatchClassifier):
         return self._agents.scores(examples, agent)[:, : len(self.classes)]
 
     def _chances(self, examples: Sequence[Example], agent: Any = None) -> np.ndarray:
-        if self.loss != "logistic":
-            raise NotImplementedError(f"the loss {self.loss} has no probabilities; use logistic")
-        chances = np.maximum(expit(self._scores(examples, agent)), 1e-300)
-        return chances / chances.sum(axis=1, keepdims=True)
+        loss, scores = loss_of(self.loss), self._scores(examples, agent)
+        if loss.probability is None:
+            raise NotImplementedError(f"the loss {loss.name} has no probabilities; use logistic")
+        return loss.chances(scores) if scores.shape[1] > 1 else np.ones_like(scores)
 
     def _predict(self, examples: Sequence[Example], agent: Any = None) -> list[Any]:
         if not self.classes:

@@ -8,12 +8,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ddol import DDOLRegressor
+from ddol.estimators.placing import losses_for
 from ddol.update.losses import quantile
 
 X, Y = make_regression(400, 6, noise=5.0, random_state=0)
 
 
-@pytest.mark.parametrize("loss", DDOLRegressor._losses)
+@pytest.mark.parametrize("loss", losses_for("regression"))
 @pytest.mark.parametrize("n_agents", [1, 4])
 def test_every_loss_learns(loss, n_agents):
     model = DDOLRegressor(loss=loss, n_agents=n_agents, passes=20, random_state=0).fit(X, Y)

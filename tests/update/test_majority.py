@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import ddol
+from ddol.compiled import column
 from ddol.engines.local import Local
 from ddol.engines.state import start_state
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows
-from ddol.update.contract import Vector
+from ddol.testing import check_update
+from ddol.update.contract import Layout, Loops, Update, Vector
+from ddol.update.losses import zero_one
 
 
 def after(algorithm, wrong):
@@ -112,3 +116,54 @@ def test_best_log_weight_is_that_of_the_best_expert_at_every_point(preset):
         threads.curves.best_log_weight, local.curves.best_log_weight, rtol=1e-12
     )
     assert np.isnan(ddol.run(algorithm, (said, y), ddol.ring(4)).curves.best_log_weight).all()
+
+
+def own_score(w, s, p, x, index, n, D, which):
+    votes, total, top = 0.0, 0.0, -math.inf
+    for j in range(n):
+        top = max(top, w[column(index, j)])
+    for j in range(n):
+        weight = math.exp(w[column(index, j)] - top)
+        votes += weight * x[j]
+        total += weight
+    return votes / total if abs(votes) > 1e-12 * total else 0.0
+
+
+def own_step(w, s, p, x, index, n, D, g, eta, weight):
+    for j in range(n):
+        w[column(index, j)] -= p[0] * weight if x[j] != g else 0.0
+
+
+@dataclass(frozen=True)
+class OwnExperts(Update):
+    """Weighted majority as a user would write it: log-weights, and nothing else."""
+
+    penalty: float = 0.5
+    grows: bool = False
+    merges: bool = False
+    experts: bool = True
+    tie: float = 1e-12
+
+    def layout(self, space, n_features):
+        return Layout(rows=("log_weight",))
+
+    def loops(self, space):
+        return Loops(own_score, own_step, additive=True)
+
+    def parameters(self):
+        return (self.penalty,)
+
+
+def test_experts_of_a_users_own_update_are_experts_everywhere():
+    own = ddol.Algorithm("own", OwnExperts(), zero_one)
+    check_update(own.update, zero_one)
+    rng = np.random.default_rng(3)
+    y = rng.choice([-1.0, 1.0], 300)
+    advice = np.where(rng.random((300, 5)) < [0.9, 0.7, 0.5, 0.4, 0.2], y[:, None], -y[:, None])
+    for graph in (1, 4, ddol.ring(4)):
+        found = ddol.run(own, (advice, y), graph)
+        theirs = ddol.run(ddol.dwm_i(math.exp(-0.5)), (advice, y), graph)
+        assert np.array_equal(found.mistakes, theirs.mistakes)
+        assert np.array_equal(found.model().predict(advice), theirs.model().predict(advice))
+        best = found.curves.best_log_weight, theirs.curves.best_log_weight
+        assert np.allclose(*best, equal_nan=True)

@@ -14,8 +14,9 @@ from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classi
 
 from ddol.estimators.agents import QUERY
 from ddol.estimators.linear import LinearAgents
+from ddol.estimators.placing import losses_for
 from ddol.streams.coding.labels import answers, class_numbers
-from ddol.update.losses import Loss
+from ddol.update.losses import BINARY, Loss
 
 
 @dataclass(eq=False, repr=False)
@@ -127,12 +128,10 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
     query: Any = None
     class_weight: Any = None
 
-    _losses: ClassVar[tuple[str, ...]] = (
-        "hinge", "squared_hinge", "logistic", "modified_huber", "perceptron",
-    )  # fmt: skip
+    _task: ClassVar[str] = BINARY
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **LinearAgents._parameter_constraints,
-        "loss": [StrOptions({*_losses, "log_loss"}), Loss, None],
+        "loss": [StrOptions(losses_for(BINARY)), Loss, None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "query": QUERY,
     }

@@ -17,7 +17,13 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from ddol.algorithm import Algorithm
 from ddol.estimators.agents import COUNT, AgentsEstimator, LearningAgents, exchanges_of
-from ddol.estimators.placing import LINEAR_PRESETS, Penalty, linear_algorithm, loss_of
+from ddol.estimators.placing import (
+    LINEAR_PRESETS,
+    Penalty,
+    linear_algorithm,
+    loss_of,
+    losses_for,
+)
 from ddol.estimators.training_rows import TrainingRows, rows_of
 from ddol.presets import PRESETS
 from ddol.streams.coding.encoding import Encoding
@@ -54,7 +60,7 @@ class LinearAgents(AgentsEstimator):
     n_iter_no_change: int = 5
     tol: float | None = 1e-3
 
-    _losses: ClassVar[tuple[str, ...]]
+    _task: ClassVar[str]
     _default_loss: ClassVar[str | None] = None
     """Loss where none is named; None is that of the preset."""
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -219,10 +225,10 @@ class LinearAgents(AgentsEstimator):
             outputs=self._n_outputs(),
             average_iterates=self.average_iterates or None,
         )
-        if algorithm.update.experts or algorithm.loss.task != loss_of(self._losses[0]).task:
+        if algorithm.update.experts or algorithm.loss.task != self._task:
             raise ValueError(
                 f"the algorithm {algorithm.name!r} with the loss {algorithm.loss.name!r} is not for a "
-                f"{type(self).__name__}; use one of the losses {', '.join(self._losses)}"
+                f"{type(self).__name__}; use one of the losses {', '.join(losses_for(self._task))}"
             )
         return algorithm
 

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.topologies import topology
 from ddol.presets import PRESETS
-from ddol.update.losses import Loss, loss_named
+from ddol.update.losses import LOSSES, Loss, loss_named, zero_one
 
 
-class LinearPresets(Set):
-    """Names of the presets without experts, as the registry has them now."""
+class Registered(Set):
+    """Names as a registry has them when somebody looks.
+
+    Parameters
+    ----------
+    names : function that returns them
+    """
+
+    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
+        self._names = names
 
     def __contains__(self, name: object) -> bool:
-        return name in set(self)
+        return name in set(self._names())
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(name for name, preset in PRESETS.items() if not preset.experts))
+        return iter(sorted(self._names()))
 
     def __len__(self) -> int:
         return len(list(self))
@@ -30,9 +38,27 @@ class LinearPresets(Set):
         return set(names)
 
 
-LINEAR_PRESETS = LinearPresets()
+LINEAR_PRESETS = Registered(lambda: (name for name, p in PRESETS.items() if not p.experts))
 SCIKIT_LEARNS = {"log_loss": "logistic", "squared_error": "squared"}
 """Losses that scikit-learn has another name for."""
+
+
+def losses_for(task: str) -> Registered:
+    """Names of the losses of a task; that of the experts is not for a linear model.
+
+    Examples
+    --------
+    >>> ", ".join(losses_for("regression"))
+    'absolute, epsilon_insensitive, huber, quantile, squared, squared_error'
+    """
+
+    def names() -> Iterator[str]:
+        for name, make in LOSSES.items():
+            if make().task == task and name != zero_one.name:
+                yield name
+                yield from (theirs for theirs, ours in SCIKIT_LEARNS.items() if ours == name)
+
+    return Registered(names)
 
 
 @dataclass(frozen=True)

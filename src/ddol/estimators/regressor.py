@@ -10,7 +10,8 @@ from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import StrOptions
 
 from ddol.estimators.linear import LinearAgents
-from ddol.update.losses import Loss
+from ddol.estimators.placing import losses_for
+from ddol.update.losses import REGRESSION, Loss
 
 
 class DDOLRegressor(RegressorMixin, LinearAgents):
@@ -54,16 +55,10 @@ class DDOLRegressor(RegressorMixin, LinearAgents):
     """
 
     _default_loss: ClassVar[str | None] = "squared"
-    _losses: ClassVar[tuple[str, ...]] = (
-        "squared",
-        "absolute",
-        "huber",
-        "epsilon_insensitive",
-        "quantile",
-    )
+    _task: ClassVar[str] = REGRESSION
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **LinearAgents._parameter_constraints,
-        "loss": [StrOptions({*_losses, "squared_error"}), Loss, None],
+        "loss": [StrOptions(losses_for(REGRESSION)), Loss, None],
     }
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -103,6 +103,8 @@ class Loss:
         if each.ndim == 1 or each.shape[1] == 1:
             return np.column_stack([1.0 - each, each])
         total = each.sum(axis=1, keepdims=True)
+        if total.all():
+            return each / total
         return np.where(total > 0.0, each / np.maximum(total, 1e-300), 1.0 / each.shape[1])
 
     def _each(self, function: int, scores: ArrayLike, answers: ArrayLike) -> np.ndarray:
