@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ddol.cli.leaving import STDOUT, check_outputs, tell_skipped, write_json
 from ddol.cli.options import DataOptions
+from ddol.cli.outputs import STDOUT, check_outputs, tell_skipped, write_json
 from ddol.cli.predict import read_ahead
 from ddol.cli.sources import read_options
 from ddol.cli.table import say, warn

@@ -9,8 +9,8 @@ from html import escape
 from ddol.algorithm import Algorithm
 from ddol.cli.algorithms import build, check_data
 from ddol.cli.first_line import taken_for
-from ddol.cli.leaving import check_outputs, command, write_json
 from ddol.cli.options import DataOptions, LearnOptions, RunOptions
+from ddol.cli.outputs import check_outputs, command, write_json
 from ddol.cli.pipeline import Pipeline
 from ddol.cli.table import say, warn
 from ddol.measure.frontier import Frontier
@@ -35,7 +35,7 @@ def frontier(
             found = run_frontier(algorithm, streams, against=against, seed=run.seed, on_run=tell)
         except ValueError as error:
             raise DataError(str(error)) from None
-    _leave(found, run, out)
+    _write(found, run, out)
 
 
 def _prepared(
@@ -62,7 +62,7 @@ def _in_memory(stream: Stream) -> RowsStream:
     return RowsStream(concatenate(blocks))
 
 
-def _leave(found: Frontier, run: RunOptions, out: str | None) -> None:
+def _write(found: Frontier, run: RunOptions, out: str | None) -> None:
     if run.json != "-":
         print(as_text(found.rows))
     if run.json is not None:

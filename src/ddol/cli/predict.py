@@ -10,8 +10,8 @@ from typing import TextIO
 
 import numpy as np
 
-from ddol.cli.leaving import tell_skipped
 from ddol.cli.options import DataOptions
+from ddol.cli.outputs import tell_skipped
 from ddol.cli.sources import read_options
 from ddol.cli.table import warn
 from ddol.model import Model, load

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ddol.cli.leaving import command
+from ddol.cli.outputs import command
 from ddol.cli.table import say
 from ddol.experiments.config import Figure, known_figures
 from ddol.experiments.run import reproduce as run_experiments

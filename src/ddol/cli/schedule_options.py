@@ -146,7 +146,7 @@ class ScheduleOptions:
         if self.record is not None:
             check_writable(self.record)
 
-    def leave(self, trace: Trace) -> None:
+    def write_recording(self, trace: Trace) -> None:
         """Write the recording, if one is wanted."""
         if self.record is not None and trace.events is not None:
             save_events(self.record, trace.events)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from ddol.cli.leaving import check_outputs, command
+from ddol.cli.outputs import check_outputs, command
 from ddol.cli.table import say
 from ddol.measure.page import figure, figures, heading, origin, paragraph, write_page
 from ddol.streams.errors import DataError

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from ddol.algorithm import Algorithm
 from ddol.checkpoint import Checkpoint, load_checkpoint, resume, set_aside
 from ddol.cli.algorithms import build, check_data
+from ddol.cli.checkpoints import CheckpointWriter
 from ddol.cli.first_line import taken_for
 from ddol.cli.holdout import Holdout
 from ddol.cli.initial import algorithm_to_go_on, encoding_to_go_on, state_to_go_on
-from ddol.cli.keeping import CheckpointWriter
-from ddol.cli.leaving import check_outputs, leave, write_model
 from ddol.cli.options import RunOptions, TrainOptions
+from ddol.cli.outputs import check_outputs, write_model, write_outputs
 from ddol.cli.pipeline import Pipeline, Prepared
 from ddol.cli.predictions import PredictionWriter
 from ddol.cli.run_processes import RunProcesses
@@ -325,7 +325,7 @@ def _carry_out(options: TrainOptions, watch: RunWatch, feed: Feed) -> Trace:
         if table is not None:
             table.end(measured)
     if job.leads:
-        leave(options, trace, watch.prepared, measured)
+        write_outputs(options, trace, watch.prepared, measured)
     return trace
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ddol.cli.checkpoints import CheckpointWriter
 from ddol.cli.holdout import Holdout
-from ddol.cli.keeping import CheckpointWriter
 from ddol.cli.pipeline import Prepared
 from ddol.cli.run_processes import RunProcesses
 from ddol.cli.stopping import Signals, StoppedError

@@ -29,7 +29,7 @@ def check_outputs(*paths: str | None) -> None:
             check_writable(path)
 
 
-def leave(
+def write_outputs(
     options: TrainOptions, trace: Trace, prepared: Prepared, held: HeldOutFigures | None = None
 ) -> None:
     """Write the model, the figures and the report, and say what happened."""
@@ -49,7 +49,7 @@ def leave(
         write_json(run.json, {**trace.to_dict(), **own})
     if run.report is not None:
         _write_report(run, trace, prepared)
-    options.schedule.leave(trace)
+    options.schedule.write_recording(trace)
     if not run.quiet:
         say("")
         for line in summary(trace, run.passes, held):
