@@ -18,6 +18,7 @@ from ddol.update.asking import (
     NUMBERS,
     QUESTIONS,
     SHOWN,
+    UNBIASED,
     buy,
     is_sure,
     second_chance,
@@ -53,6 +54,8 @@ class Answer:
     scores: tuple[tuple[float, ...], ...] = ()
     weight: float = 1.0
     """Of experts' answers, which have no slopes that could weigh more."""
+    shrinks: bool = False
+    """Where it was not asked for, whether the agent steps along λw, which needs no answer."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +210,8 @@ class _Asked:
                 answer, example=(answer.example[0], np.array([said])), slopes=slopes[None]
             )
         if weight == 0.0:
-            return replace(answer, slopes=np.full_like(answer.slopes, np.nan))
+            nothing = np.full_like(answer.slopes, np.nan)
+            return replace(answer, slopes=nothing, shrinks=bool(p[UNBIASED]))
         if self.algorithm.update.experts:
             return replace(answer, weight=weight)
         return replace(answer, slopes=weight * answer.slopes)
@@ -244,6 +248,8 @@ def learn_answers(loops: Interpreted, own: list[Vector], answer: Answer, rate: f
     """One agent learns from its own answers; without any its states stay as they are."""
     (X, y), slopes = answer.example, answer.slopes
     if np.isnan(slopes).any():  # one example, whose answer was not asked for
+        for state in own if answer.shrinks else ():
+            loops.begin(state, rate)
         return
     for k, state in enumerate(own if len(y) else ()):
         loops.begin(state, rate)

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+def _content(x: Example) -> frozenset:
+    """An example as the key of what is known of it."""
+    return frozenset(x.items())
+
+
 @dataclass(eq=False, repr=False)
 class DictModel:
     """What both models are: agents that begin with the first example, and examples that wait for answers."""
@@ -185,8 +190,11 @@ class Classifier(DictModel, base.MiniBatchClassifier):
         ...         asked += 1
         >>> asked == model.labels <= 50
         True
+
+        By ``unbiased:1`` an answer that was asked for weighs 1/probability when the same example is learned.
         """
-        return self._asker.ask(self._scores([x], agent)[0].tolist(), agent)
+        example = _content(x) if self._asker.weighs else None
+        return self._asker.ask(self._scores([x], agent)[0].tolist(), agent, example)
 
     @property
     def labels(self) -> int:
@@ -239,6 +247,8 @@ class Classifier(DictModel, base.MiniBatchClassifier):
             return
         if self._agents is None:
             self._agents = self._start(outputs=2)
+        if self._asker.weighs and len(examples) == 1:
+            weight *= self._asker.weight(_content(examples[0]))
         self._agents.learner.grow(len(self.classes))
         answers = [float(self.classes[label]) for label in labels]
         self._agents.learn(examples, answers, agent, weight)

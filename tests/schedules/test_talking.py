@@ -185,3 +185,33 @@ def test_lessons_help_and_are_counted():
     assert taught.dropped == 0
     assert set(taught.traffic) <= set(played(ddol.adaptive()).traffic)
     same(alone, played(ddol.adaptive(), talk="never", teach=0))
+
+
+def test_single_precision_is_half_the_bytes():
+    """Also where statistics of the features are left out of most exchanges."""
+    for algorithm in ALGORITHMS:
+        few = ddol.run(algorithm, (X, Y), ddol.ring(3), compress="float32")
+        assert 2 * few.bytes_sent == ddol.run(algorithm, (X, Y), ddol.ring(3)).bytes_sent
+
+
+def test_whoever_does_best_is_known_from_the_answers_that_were_bought():
+    n, share, seed = 4, 0.3, 2
+    asked = np.empty(1_200, bool)
+    for a in range(n):
+        chances = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, a])))
+        asked[a::n] = chances.random(300) < share
+    runs = [
+        ddol.run(
+            ddol.dogd(), (X, y), ddol.complete(n), talk_to="1:loss", query=f"random:{share}", seed=seed
+        )
+        for y in (Y, np.where(asked, Y, -Y))
+    ]
+    assert runs[0].traffic == runs[1].traffic
+    assert np.array_equal(runs[0].weights, runs[1].weights)
+    assert len({count for count, _ in runs[0].traffic.values()}) > 1
+
+
+@pytest.mark.parametrize("rule", [{"teach": 1}, {"talk_to": "1:loss"}])
+def test_what_neighbours_say_is_no_label(rule):
+    with pytest.raises(ValueError, match="leave out \\+neighbours"):
+        played(ddol.dogd(), query="0.5+neighbours", **rule)

@@ -151,6 +151,20 @@ def test_a_weight_divided_by_its_chance_is_right_on_average():
     assert abs(np.mean(weights) - 1.0) < 1e-3
 
 
+def test_an_unbiased_rule_pays_the_penalty_for_every_example():
+    """λw needs no answer: in expectation, a round is the round that knows all answers."""
+    n, seed, w = 300, 4, np.zeros(5)
+    chances = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, 0]))).random(n)
+    for t, (x, y, chance) in enumerate(zip(X[:n], Y[:n], chances, strict=True), start=1):
+        score, eta = w @ x, 1.0 / np.sqrt(t)
+        q = 0.5 / (0.5 + abs(score))
+        g = -y * x / q if chance < q and 1.0 - y * score > 0.0 else 0.0
+        w = w - eta * (g + w)
+    trace = ddol.run(ddol.dogd(), (X[:n], Y[:n]), query="unbiased:0.5", seed=seed)
+    np.testing.assert_allclose(trace.weights.ravel(), w, rtol=1e-9)
+    assert 0 < trace.labels < n
+
+
 def test_ten_per_cent_of_the_labels_where_one_expert_leads():
     full = ddol.run(ddol.dwm_i(alpha=0.7), (ADVICE, Y))
     few = ddol.run(ddol.dwm_i(alpha=0.7), (ADVICE, Y), query="experts")
@@ -249,6 +263,22 @@ def test_bounds_of_asking_hold_on_average(query, name):
         added = eta * n / 8 if query == "experts" else eta * n / 0.4
         slack.append(best + np.log(P) / eta + added - trace.expected_mistakes.sum())
     assert np.mean(slack) > 0
+
+
+def test_experts_asked_about_at_random_are_charged_what_they_would_have_lost():
+    """The label-efficient forecaster: weights exp(−η·Σ loss/ε) over the answers that were bought."""
+    share, alpha, seed, n = 0.25, 0.99, 3, len(Y)
+    trace = ddol.run(ddol.drwm(alpha=alpha), (ADVICE, Y), query=f"random:{share}", seed=seed)
+    draws = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, 0]))).random(n)
+    asked = np.modf(draws * 2.0**26)[0] < share
+    lost = (ADVICE != Y[:, None])[asked].sum(axis=0) / share
+    weights = np.exp(np.log(alpha) * (lost - lost.min()))
+    np.testing.assert_allclose(
+        trace.weights.ravel() / trace.weights.sum(), weights / weights.sum(), rtol=1e-9
+    )
+    assert trace.labels == asked.sum()
+    best = (ADVICE != Y[:, None]).sum(axis=0).min()
+    assert trace.bounds["label-efficient"]["value"] > best
 
 
 def test_no_theorem_for_all_answers_speaks_of_some():

@@ -112,11 +112,14 @@ class EventReference:
             self._absent[i] = event.kind == LEAVE
 
     def pieces_to_say(self, i: int, threshold: float) -> int:
-        """What agent i would send now, if it were to look."""
+        """What agent i would send now in rounds, if it were to look."""
         now = [self._loops.to_message(vector) for vector in self._agents.states[i]]
         limit = threshold / max(int(self.turns[i]), 1) ** 0.5
         before = self._said.get(i, self._nothing)
-        return pieces_moved(self._loops.layout, now, before, self._nothing, limit)
+        moved = pieces_moved(self._loops.layout, now, before, self._nothing, limit)
+        exchange = max(int(self.turns[i]), 1) // self.algorithm.period
+        seldom = self._loops.layout.sampled and not samples(exchange)
+        return moved & WEIGHTS if seldom else moved
 
     def _coded(self, i: int, own: list[Vector], pieces: int) -> Message:
         now = [self._loops.to_message(vector) for vector in own]

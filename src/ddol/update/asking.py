@@ -7,10 +7,13 @@ the vote where experts give advice.
 ==============  ====================================================  ======================================
 ``b:1``         with probability b/(b + margin)                       Cesa-Bianchi, Gentile and Zaniboni 2006
 ``adaptive:1``  the same, b times the mean of the margins so far      scale-free
-``0.2``         the same, b steered to at most a fifth of the stream  scale-free, evenly over time
+``0.2``         b²/(b² + margin²), at most a fifth of the stream      scale-free, evenly over time
 ``random:0.2``  with this probability, whatever the margin            Cesa-Bianchi, Lugosi and Stoltz 2005
 ``experts``     with probability min(1 − lead² + log(1/α)/3, 1)       Castro, Hellström and van Erven 2023
 ==============  ====================================================  ======================================
+
+A budget steers its b, measured in mean margins too, so that as much is wished for as there is to spend. It
+can be sharper about it than the others: squares waste fewer of the answers on what is nearly sure.
 
 `unbiased` rules divide what is learned by the probability of asking, so that in expectation all answers were
 bought; those for experts always do. With ``+neighbours`` an agent that wants an answer shows the example to
@@ -105,9 +108,14 @@ class Asking:
         return self.sure < math.inf
 
     def parameters(self, penalty: float) -> np.ndarray:
-        """What `ask` finds in ``p``; `penalty` is log(1/α) where experts give advice."""
+        """What `wish` finds in ``p``; `penalty` is log(1/α) where experts give advice, and 0 elsewhere.
+
+        Experts who are asked about at random are charged their losses divided by the chance, as the
+        label-efficient forecaster does.
+        """
         b = penalty if self.kind == "experts" else self.b
-        return np.array([_KINDS[self.kind], b, self.share, float(self.unbiased), self.sure])
+        unbiased = self.unbiased or (self.kind == "random" and penalty > 0.0)
+        return np.array([_KINDS[self.kind], b, self.share, float(unbiased), self.sure])
 
 
 def asking_of(query: Asking | float | str | None) -> Asking | None:
@@ -183,6 +191,8 @@ def wish(p, own, seen, margin, chance):
             b *= own[MARGINS] / seen
         if b < math.inf and b + margin > 0.0:
             q = b / (b + margin)
+            if kind == BUDGET:
+                q = q * q / (q * q + (1.0 - q) * (1.0 - q))
     wanted = 1.0 if chance < q else 0.0
     # Wishes are steered, not what is bought: who were refused when there is no room, and wished for more
     # therefore, would soon take whatever comes. Where nothing is known yet, everything is wished for.

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.communicate.talking import PLAIN, compression_of, talking_of, teaching_of
+from ddol.communicate.talking import (
+    LOSS,
+    PLAIN,
+    compression_of,
+    partners_of,
+    talking_of,
+    teaching_of,
+)
 from ddol.engines.kernels.talking import Talk
 from ddol.engines.state import layout_of, loops_of, n_states, numbers_sent
 from ddol.schedules.conditions import Conditions
@@ -37,6 +44,9 @@ class Conversation:
         self.pieces_named = False
         """Whether a recording says which pieces were sent."""
         self.projects = schedule.name == ROUNDS and algorithm.period == 1
+        given = schedule.replay is not None or schedule.own is not None
+        arrives = schedule.conditions.is_still and not schedule.conditions.loses
+        self.together = schedule.name == ROUNDS and arrives and not given
         n = algorithm.n_agents
         self.last, self.news = np.full(n, -1, np.int64), np.zeros(n, np.int64)
         self.messages, self.bytes, self.arrived = (
@@ -70,7 +80,8 @@ class Conversation:
         """All of it by address; ``first`` is the first agent of a thread, ``coded`` its room."""
         talk, wires, layout = talking_of(self.algorithm.talk), self.wires, self.layout
         return Talk(
-            plain=self.plain, chooses=self.chooses, code=self.code, most=self.most,
+            plain=self.plain, chooses=self.chooses, together=self.together,
+            code=self.code, most=self.most,
             threshold=float("inf") if talk is None else talk.threshold,
             statistics=layout.statistics[0], counts=layout.statistics[1], projects=self.projects,
             origin=_at(self.origin), last=_at(self.last), news=_at(self.news) + 8 * first,
@@ -104,6 +115,7 @@ def check_talking(algorithm: Algorithm, schedule: Schedule) -> None:
             raise ValueError(f"`{name}` does not go with patience: leave one out")
     if algorithm.teach is not None:
         _check_teaching(algorithm, schedule.conditions)
+    _check_borrowed(algorithm)
     compress = compression_of(algorithm.compress)
     if compress is not None and schedule.name == "push-sum":
         raise ValueError("`compress` would bias the sums of push-sum; use the schedule async")
@@ -138,6 +150,19 @@ def _check_teaching(algorithm: Algorithm, conditions: Conditions) -> None:
         raise ValueError(
             f"`teach`: {algorithm.name} standardises examples, which a gradient does not show; leave out "
             "`gradients`, or use dogd"
+        )
+
+
+def _check_borrowed(algorithm: Algorithm) -> None:
+    """What a neighbour has answered is no label that could be passed on, or that shows who does best."""
+    partners = partners_of(algorithm.talk_to)
+    by_loss = partners is not None and partners.by == LOSS
+    if algorithm.asking is None or not algorithm.asking.neighbours:
+        return
+    if by_loss or algorithm.teach is not None:
+        raise ValueError(
+            f"`{'talk_to' if by_loss else 'teach'}` needs labels, and `query` takes what neighbours say for "
+            "one; leave out +neighbours"
         )
 
 

@@ -128,7 +128,10 @@ def _learn(worker, views, examples, memory, talk, near, a, slot, e):
     """An answer arrives: one step along the gradient that was kept, and lessons for those whom it helps."""
     i = integers(memory.where)[integers(memory.row)[e] - memory.first_row]
     slopes = memory.slopes + 8 * slot * worker.shape.outputs
-    if near.pupils == 0 or math.isnan(floats(slopes)[0]):
+    asked = not math.isnan(floats(slopes)[0])
+    if near.by_loss and asked:
+        watch(worker, views, examples, memory, near, a, i)
+    if near.pupils == 0 or not asked:
         answer_example(worker, examples, a, i, slopes, eta_of(worker, memory, a))
         return
     learn_at_pace(worker, examples, memory, near, a, i, slopes)
@@ -241,7 +244,7 @@ def _play(worker, views, examples, memory, shadow, talk, near, first):
             return e
         if kind == PREDICT:
             _take_turn(worker, examples, memory, shadow, a, slot, row)
-            if near.partners > 0 and row >= 0:
+            if near.partners > 0 and not near.by_loss and row >= 0:
                 i = integers(memory.where)[row - memory.first_row]
                 watch(worker, views, examples, memory, near, a, i)
         elif kind == ANSWER:

@@ -90,8 +90,13 @@ def _slopes_at(worker, examples, i, scores, slopes):
 
 @inner
 def watch(worker, views, examples, memory, near, a, i):
-    """Compare an agent's prediction of a row with those that its neighbours would make."""
+    """Compare an agent's prediction of a row with those that its neighbours would make, or their losses.
+
+    Losses are known where the answer was asked for, when it arrives.
+    """
     mine, outputs = floats(worker.scratch.scores), worker.shape.outputs
+    if worker.rules.neighbours != 0:  # theirs may lie there
+        mine = score_example(worker, examples, a, i)
     for wire in range(integers(memory.starts)[a], integers(memory.starts)[a + 1]):
         if integers(memory.sender)[wire] == a or integers(memory.box)[wire] < 0:
             continue

@@ -25,7 +25,7 @@ from ddol.compiled import (
     inner,
     integers,
 )
-from ddol.engines.kernels.average import unit_of, write_message
+from ddol.engines.kernels.average import left_out, unit_of, write_message
 from ddol.engines.kernels.event_memory import FREE
 from ddol.engines.kernels.messages import own_at, release
 from ddol.engines.kernels.neighbours import choose_partners
@@ -48,6 +48,8 @@ class Talk(NamedTuple):
     """Everybody sends everything, as it is."""
     chooses: bool
     """Agents may be silent; then nobody mixes who has neither heard nor said anything new."""
+    together: bool
+    """All agents exchange at the same time: statistics are sent when they are averaged, and else left out."""
     threshold: float
     code: int
     most: int
@@ -291,10 +293,12 @@ def compares_now(talk, turn):
 @inner
 def pieces_to_say(worker, talk, own, before, turn, first):
     """What an agent has to say in one of its turns; 0 for nothing."""
+    skipped, _ = left_out(worker, turn // worker.rules.period)
+    wanted = WEIGHTS if talk.together and skipped > 0 else EVERYTHING
     if not talk.chooses:
-        return EVERYTHING
+        return wanted
     limit = talk.threshold / math.sqrt(np.float64(turn))
-    moved = _pieces_moved(worker, talk, floats(own), floats(before), limit)
+    moved = wanted & _pieces_moved(worker, talk, floats(own), floats(before), limit)
     return EVERYTHING if first and moved != 0 else moved
 
 
@@ -348,6 +352,8 @@ def say(worker, memory, talk, near, a, slot, told):
         write_message(worker, a, own)
         if told <= 0:
             pieces = pieces_to_say(worker, talk, own, before, turn, first)
+            if pieces != 0 and near.partners > 0:  # whoever hears it may not have heard the last one
+                pieces = EVERYTHING
     if slot >= 0:
         release(memory, under_way[slot])
         under_way[slot] = -1

@@ -31,6 +31,7 @@ from ddol.engines.kernels.layout import (
     vector_at,
 )
 from ddol.engines.kernels.reading import row_at
+from ddol.update.asking import UNBIASED
 
 
 @inner
@@ -96,6 +97,14 @@ def begin_vector(worker, w, s, eta):
         call_void(part(worker, BEGIN), (w, s, worker.rules.p, worker.shape.D, eta, 1.0))
 
 
+@inner
+def begin_copy(worker, copy, eta):
+    """The same for all weight vectors of a copy, whose agent takes no step."""
+    for k in range(worker.shape.states):
+        w, s = vector_at(worker, copy, k)
+        begin_vector(worker, w, s, eta)
+
+
 @inner(inlined=True)
 def hear_example(worker, examples, w, s, i):
     """Tell one weight vector an answer."""
@@ -120,6 +129,8 @@ def answer_example(worker, examples, copy, i, slopes, eta):
     weight = 1.0
     if worker.rules.asks != 0:
         if math.isnan(floats(slopes)[0]):  # not asked for
+            if floats(worker.rules.asks)[UNBIASED] > 0.0:  # λw needs no answer, and is not divided
+                begin_copy(worker, copy, eta)
             return
         if worker.rules.experts:
             weight = abs(floats(slopes)[0])
