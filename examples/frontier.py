@@ -27,7 +27,7 @@ def main(picture: Path) -> dict[str, Frontier]:
         ax.set_title(f"dashed: {one.line}, the line to beat")
     figure.savefig(picture, dpi=110)
     for what, one in found.items():
-        best = min(one.rows, key=lambda row: row["of_line"])
+        best = min((row for row in one.rows if row["of_line"] > 0), key=lambda row: row["of_line"])
         print(
             f"{what}: {best['policy']} {best['parameter']} pays {best['of_line']:.0%} of {one.line}"
         )

@@ -67,7 +67,7 @@ def test_threads_choose_what_they_send_too():
 
 @pytest.mark.parametrize(
     ("compress", "most"),
-    [("float32", 4 * 46), ("8bit", 6 * (6 + 2) + 2 * 10), ("top:2", 2 * 52 + 80)],
+    [("float32", 4 * 46), ("8bit", 2 * (6 + 2) + 4 * 2 * 6 + 2 * 10), ("top:2", 2 * 52 + 80)],
 )
 def test_bytes_are_counted_as_sent(compress, most):
     whole, coded = played(ddol.adaptive()), played(ddol.adaptive(), compress=compress)
@@ -88,8 +88,9 @@ def test_less_is_sent_where_less_has_moved():
 def test_units_do_not_matter():
     options = {"talk": "drift", "compress": "8bit"}
     first = ddol.run(ddol.adaptive(), (X, Y), ddol.ring(5), **options)
-    scaled = ddol.run(ddol.adaptive(), (X * 1024.0, Y), ddol.ring(5), **options)
-    assert (first.messages, first.error) == (scaled.messages, scaled.error)
+    for units in (1024.0, 2.0 ** np.array([0, 40, -40, 10, 20, 0])):
+        scaled = ddol.run(ddol.adaptive(), (X * units, Y), ddol.ring(5), **options)
+        assert (first.messages, first.error) == (scaled.messages, scaled.error)
 
 
 def test_losses_and_latencies():
@@ -202,7 +203,12 @@ def test_whoever_does_best_is_known_from_the_answers_that_were_bought():
         asked[a::n] = chances.random(300) < share
     runs = [
         ddol.run(
-            ddol.dogd(), (X, y), ddol.complete(n), talk_to="1:loss", query=f"random:{share}", seed=seed
+            ddol.dogd(),
+            (X, y),
+            ddol.complete(n),
+            talk_to="1:loss",
+            query=f"random:{share}",
+            seed=seed,
         )
         for y in (Y, np.where(asked, Y, -Y))
     ]
@@ -215,3 +221,9 @@ def test_whoever_does_best_is_known_from_the_answers_that_were_bought():
 def test_what_neighbours_say_is_no_label(rule):
     with pytest.raises(ValueError, match="leave out \\+neighbours"):
         played(ddol.dogd(), query="0.5+neighbours", **rule)
+
+
+@pytest.mark.parametrize("rule", [{"talk": "drift"}, {"compress": "float32"}, {"teach": 1}])
+def test_patience_says_that_everybody_talks(rule):
+    with pytest.raises(ValueError, match="does not go with patience"):
+        played(ddol.dogd(), schedule=ddol.Schedule("rounds", patient=True), delay=2, **rule)

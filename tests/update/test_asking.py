@@ -113,10 +113,11 @@ def test_the_limits_are_those_without_a_rule():
         same = ddol.run(ddol.adaptive(), (X, Y), ddol.ring(4), query=query)
         np.testing.assert_array_equal(same.weights, everything.weights)
         assert same.labels == same.examples == 4000
-    nothing = ddol.run(ddol.dogd(), (X, Y), ddol.ring(4), query=0.0)
-    assert nothing.labels == 0
-    assert not nothing.weights.any()
-    assert nothing.examples == 4000
+    for query in (0.0, "b:0", "adaptive:0", "unbiased:0", "random:0"):
+        nothing = ddol.run(ddol.dogd(), (X, Y), ddol.ring(4), query=query)
+        assert nothing.labels == 0
+        assert not nothing.weights.any()
+        assert nothing.examples == 4000
 
 
 @pytest.mark.parametrize("engine", ["threads"])
@@ -271,14 +272,19 @@ def test_experts_asked_about_at_random_are_charged_what_they_would_have_lost():
     trace = ddol.run(ddol.drwm(alpha=alpha), (ADVICE, Y), query=f"random:{share}", seed=seed)
     draws = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, 0]))).random(n)
     asked = np.modf(draws * 2.0**26)[0] < share
-    lost = (ADVICE != Y[:, None])[asked].sum(axis=0) / share
+    lost = (Y[:, None] != ADVICE)[asked].sum(axis=0) / share
     weights = np.exp(np.log(alpha) * (lost - lost.min()))
     np.testing.assert_allclose(
         trace.weights.ravel() / trace.weights.sum(), weights / weights.sum(), rtol=1e-9
     )
     assert trace.labels == asked.sum()
-    best = (ADVICE != Y[:, None]).sum(axis=0).min()
+    best = (Y[:, None] != ADVICE).sum(axis=0).min()
     assert trace.bounds["label-efficient"]["value"] > best
+
+
+def test_who_asks_for_nothing_has_no_bound():
+    trace = ddol.run(ddol.drwm(), (ADVICE, Y), query="random:0")
+    assert trace.labels == 0 and not trace.bounds
 
 
 def test_no_theorem_for_all_answers_speaks_of_some():

@@ -68,7 +68,7 @@ class Compression:
     def __post_init__(self) -> None:
         if self.kind not in _CODES:
             raise ValueError(f"unknown code {self.kind!r}; use one of {', '.join(_CODES)}")
-        whole = self.most >= 1.0 and self.most == int(self.most)
+        whole = 1.0 <= self.most < math.inf and self.most == int(self.most)
         if not whole and not 0.0 < self.most < 1.0:
             raise ValueError(
                 f"top:K must have a whole number of features, or a share below 1, it has {self.most}"

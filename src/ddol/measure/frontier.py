@@ -31,6 +31,7 @@ _LABELS = {
     "mean_loss": ("Mean loss", "mean loss"),
     "regret": ("Regret", "regret of all agents together"),
 }
+_FACTORS = {"error": 100.0}
 _WORDS = {BYTES: "bytes sent by all agents", LABELS: "answers asked for"}
 
 
@@ -59,7 +60,7 @@ def policies_for(algorithm: Algorithm, against: str) -> list[Policy]:
     --------
     >>> from ddol.presets import adaptive, dwm_i
     >>> [policy.name for policy in policies_for(adaptive().on(16), "labels")]
-    ['at random', 'budget', 'adaptive margin']
+    ['at random', 'budget', 'adaptive margin', 'fixed margin', 'budget, neighbours']
     >>> [policy.name for policy in policies_for(dwm_i(), "labels")]
     ['at random', 'budget', 'experts']
     """
@@ -75,21 +76,32 @@ def policies_for(algorithm: Algorithm, against: str) -> list[Policy]:
     if algorithm.update.experts:
         return [*found, Policy("experts", {"": {"query": "experts"}})]
     margins = (0.01, 0.03, 0.1, 0.3, 1)
-    return [*found, Policy("adaptive margin", {b: {"query": f"adaptive:{b}"} for b in margins})]
+    found += [
+        Policy("adaptive margin", {b: {"query": f"adaptive:{b}"} for b in margins}),
+        Policy("fixed margin", {b: {"query": f"b:{b}"} for b in margins}),
+    ]
+    if algorithm.n_agents > 1:
+        first = {s: {"query": f"{s}+neighbours"} for s in shares}
+        found.append(Policy("budget, neighbours", first))
+    return found
 
 
 def _talking(algorithm: Algorithm) -> list[Policy]:
-    periods = [1 << k for k in range(0, 11, 2)]
+    """The line has all powers of two; what is tried besides has every second one."""
+    periods, wide = [1 << k for k in range(11)], [1 << k for k in range(0, 11, 2)]
     thresholds = (0.01, 0.03, 0.1, 0.3, 1, 3)
-    return [
+    found = [
         Policy("period", {p: {"period": p} for p in periods}, is_line=True),
-        Policy("period, 8 bits", {p: {"period": p, "compress": "8bit"} for p in periods}),
+        Policy("period, 8 bits", {p: {"period": p, "compress": "8bit"} for p in wide}),
         Policy("drift", {e: {"talk": f"drift:{e}"} for e in thresholds}),
         Policy(
             "drift, 8 bits", {e: {"talk": f"drift:{e}", "compress": "8bit"} for e in thresholds}
         ),
-        Policy("teach", {k: {"teach": k, "period": 1024} for k in (1, 2)}),
+        Policy("to one neighbour", {p: {"period": p, "talk_to": 1} for p in wide}),
     ]
+    if algorithm.update.experts:
+        return found
+    return [*found, Policy("teach two", {p: {"period": p, "teach": 2} for p in wide})]
 
 
 @dataclass(frozen=True)
@@ -102,7 +114,7 @@ class Frontier:
     rows : list of dict
         policy, parameter, error, mean_loss, regret (NaN where none was found), messages, bytes_sent, labels,
         and ``of_line``: the price as a share of the cheapest point of the line to beat that is no worse
-        (NaN where there is none).
+        (NaN where there is none, and for what costs nothing).
     line : str
         The policy that is the line to beat.
     measure : "error" or "mean_loss"
@@ -121,11 +133,12 @@ class Frontier:
             raise ValueError(f"no chart of {what!r}; use one of {', '.join(_LABELS)}")
         names = list(dict.fromkeys(row["policy"] for row in self.rows))
         lines = tuple(self._curve(name, what, colour) for colour, name in enumerate(names))
-        best = min(self.rows, key=lambda row: row[what])
+        known = [row for row in self.rows if row[what] == row[what]] or self.rows
+        best = min(known, key=lambda row: row[what])
         title, label = _LABELS[what]
         return Chart(
             f"{title} against {_WORDS[self.against]}",
-            f"Least: {best[what]:.4g} with {best['policy']} {best['parameter']}.",
+            f"Least: {_FACTORS.get(what, 1.0) * best[what]:.4g} with {best['policy']} {best['parameter']}.",
             _WORDS[self.against],
             label,
             lines,
@@ -135,7 +148,7 @@ class Frontier:
         )
 
     def _curve(self, name: str, what: str, colour: int) -> Line:
-        column, factor = _COLUMNS[self.against], 100.0 if what == "error" else 1.0
+        column, factor = _COLUMNS[self.against], _FACTORS.get(what, 1.0)
         points = sorted(
             (row[column], factor * row[what])
             for row in self.rows
@@ -260,6 +273,6 @@ def _beside_line(
     def share(row: dict[str, Any]) -> float:
         far = SAME[measure] * (1.0 if measure == "error" else abs(row[measure]))
         enough = [other[price] for other in on_line if other[measure] <= row[measure] + far]
-        return row[price] / min(enough) if enough else float("nan")
+        return row[price] / min(enough) if enough and row[price] > 0 else float("nan")
 
     return [{**row, "of_line": share(row)} for row in rows]

@@ -237,6 +237,7 @@ def _missing(algorithm: Algorithm, theorem: Theorem) -> list[str]:
             "not every answer is asked for, the proof needs all",
         ),
         (about_asking and together, f"{algorithm.n_agents} agents, the proof is for one"),
+        (asking is not None and asking.share == 0.0, "no answer is asked for at all"),
         (
             together and not about_asking and not algorithm.mixing.is_uniform_complete,
             "the mixing is not that of the complete graph with equal weights",

@@ -279,14 +279,15 @@ def coded(
     ):
         for r, piece in enumerate(_pieces_of_rows(layout)):
             if pieces & piece:
-                new = rows[r] if rounded is None else _rounded(rounded, rows[r], had_rows[r], 3)
+                alone = piece == STATISTICS
+                new = rows[r] if rounded is None else _rounded(rounded, rows[r], had_rows[r], alone)
                 to_rows[r, chosen] = new[chosen]
         for k in range(len(scalars)):
             if pieces & (STATISTICS if k < layout.statistics[1] else WEIGHTS):
                 one = slice(k, k + 1)
                 new = scalars[one]
                 if rounded is not None:
-                    new = _rounded(rounded, new, had_scalars[one], 7)
+                    new = _rounded(rounded, new, had_scalars[one], True)
                 to_scalars[one] = new
     return out
 
@@ -296,17 +297,19 @@ def _pieces_of_rows(layout: Layout) -> list[int]:
     return [STATISTICS] * first + [WEIGHTS] * (rows - first)
 
 
-def _rounded(how: Compression, new: np.ndarray, had: np.ndarray, places: int) -> np.ndarray:
-    """Single precision; or differences with so many bits behind the leading one, cut towards 0."""
+def _rounded(how: Compression, new: np.ndarray, had: np.ndarray, alone: bool) -> np.ndarray:
+    """Single precision; or differences cut towards 0, with 3 bits behind the leading one, and nothing left of
+    what is below 2^−14 of the largest; 7 bits where each number stands alone."""
     if how.kind == "float32":
         info = np.finfo(np.float32)
         size = np.clip(np.abs(new), info.tiny, info.max).astype(np.float32).astype(float)
         return np.where(new == 0.0, new, np.copysign(size, new))
-    apart = new - had
+    apart, places = new - had, 7 if alone else 3
     part, exponent = np.frexp(apart)
     short = np.ldexp(np.trunc(part * 2 ** (places + 1)), exponent - places - 1)
     largest = exponent[apart != 0.0].max(initial=-10_000)
-    lost = (exponent < largest - 14) | (np.abs(apart) < np.finfo(float).tiny)
+    small = exponent < largest - 14
+    lost = (small & (not alone)) | (np.abs(apart) < np.finfo(float).tiny)
     return np.asarray(had + np.where(lost, 0.0, short))
 
 

@@ -183,6 +183,8 @@ def wish(p, own, seen, margin, chance):
         q = share
     elif kind == EXPERTS:
         q = min(1.0 - margin * margin + p[B] / 3.0, 1.0)
+    elif kind != BUDGET and p[B] == 0.0:
+        q = 0.0
     else:
         b = p[B]
         if kind == BUDGET:

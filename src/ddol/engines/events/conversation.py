@@ -104,10 +104,10 @@ class Conversation:
 def check_talking(algorithm: Algorithm, schedule: Schedule) -> None:
     """Refuse rules of talking that do not go with a schedule or its conditions."""
     named = schedule.name not in (*IN_PAIRS, "push-sum")
-    for name in ("talk", "talk_to", "teach"):
+    for name in ("talk", "talk_to", "teach", "compress"):
         if getattr(algorithm, name) is None:
             continue
-        if not named:
+        if not named and name != "compress":
             raise ValueError(
                 f"`{name}` is for rounds and async; in {schedule.name} a schedule says who meets whom"
             )

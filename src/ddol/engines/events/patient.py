@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ddol.algorithm import Algorithm
+from ddol.engines.events.conversation import check_talking
 from ddol.engines.events.player import EventPlayer
 from ddol.engines.events.row_pool import RowPool
 from ddol.engines.events.scheduled import check_same_data, conditions_of, messages_of
@@ -42,6 +43,7 @@ class PatientEngine:
             raise ValueError(
                 "the patient pool plays a schedule by name, or a recording; leave your own out"
             )
+        check_talking(algorithm, schedule)
         if state.rounds:
             raise ValueError(
                 "the patient pool begins at the beginning; there is no state to go on from"

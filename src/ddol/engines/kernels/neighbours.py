@@ -130,6 +130,13 @@ def _is_better(near, wire, other):
 
 
 @inner
+def chooses_partners(talk, near, a):
+    """Whether an agent sends to some of those who hear it only."""
+    starts = integers(talk.spoken_starts)
+    return 0 < near.partners < starts[a + 1] - starts[a]
+
+
+@inner
 def choose_partners(talk, near, a, slot, size):
     """Address a message of so many bytes to k of those who hear an agent."""
     lo, hi = integers(talk.spoken_starts)[a], integers(talk.spoken_starts)[a + 1]

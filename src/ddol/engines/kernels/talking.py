@@ -28,7 +28,7 @@ from ddol.compiled import (
 from ddol.engines.kernels.average import left_out, unit_of, write_message
 from ddol.engines.kernels.event_memory import FREE
 from ddol.engines.kernels.messages import own_at, release
-from ddol.engines.kernels.neighbours import choose_partners
+from ddol.engines.kernels.neighbours import choose_partners, chooses_partners
 from ddol.engines.kernels.published import STRIDE, publish
 
 WEIGHTS, STATISTICS, EVERYTHING = 1, 2, 3
@@ -165,8 +165,9 @@ def _code_row(talk, own, before, out, n):
 
 
 @inner
-def _code_scalars(talk, own, before, out, n):
-    """The same for scalars, which have no size in common: 16 bits each where rows have 8."""
+def _code_apart(talk, own, before, out, n):
+    """The same for numbers that have no size in common, such as scalars, and statistics of features in units
+    of their own: 16 bits each where weights have 8."""
     if talk.code != EIGHT_BITS:
         return _code_row(talk, own, before, out, n)
     for d in range(n):
@@ -184,15 +185,18 @@ def _code_pieces(worker, talk, own, before, out, pieces):
         for r in range(shape.message_rows):
             if pieces & _piece_of(talk, r):
                 places = floats(own + at), floats(before + at), floats(out + at)
-                spent += _code_row(talk, places[0], places[1], places[2], shape.D)
+                if r < talk.statistics:
+                    spent += _code_apart(talk, places[0], places[1], places[2], shape.D)
+                else:
+                    spent += _code_row(talk, places[0], places[1], places[2], shape.D)
             at += 8 * shape.D
         if pieces & STATISTICS:
             places = floats(own + at), floats(before + at), floats(out + at)
-            spent += _code_scalars(talk, places[0], places[1], places[2], talk.counts)
+            spent += _code_apart(talk, places[0], places[1], places[2], talk.counts)
         at += 8 * talk.counts
         if pieces & WEIGHTS:
             places = floats(own + at), floats(before + at), floats(out + at)
-            spent += _code_scalars(talk, places[0], places[1], places[2], scalars - talk.counts)
+            spent += _code_apart(talk, places[0], places[1], places[2], scalars - talk.counts)
     return spent
 
 
@@ -352,8 +356,8 @@ def say(worker, memory, talk, near, a, slot, told):
         write_message(worker, a, own)
         if told <= 0:
             pieces = pieces_to_say(worker, talk, own, before, turn, first)
-            if pieces != 0 and near.partners > 0:  # whoever hears it may not have heard the last one
-                pieces = EVERYTHING
+            if pieces != 0 and chooses_partners(talk, near, a):
+                pieces = EVERYTHING  # whoever hears it may not have heard the last one
     if slot >= 0:
         release(memory, under_way[slot])
         under_way[slot] = -1
