@@ -53,6 +53,7 @@ CONTENTS = {
         "schedules",
         "asking",
         "talking",
+        "policies",
         "study",
         "live",
         "scaling",
