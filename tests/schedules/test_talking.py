@@ -151,7 +151,7 @@ def test_the_kernel_says_what_the_reference_says(algorithm, options):
 
 
 def test_agents_are_silent_exactly_when_they_have_not_moved():
-    threshold, data = 0.3, (X[:160], Y[:160])
+    threshold, data = 0.15, (X[:160], Y[:160])  # so that every turn is looked at
     algorithm = ddol.adaptive().on(ddol.ring(4), talk=f"drift:{threshold}")
     events = ddol.run(algorithm, data, record=True).events
     reference, sent = EventReference(algorithm, *data), 0

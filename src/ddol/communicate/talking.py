@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-DRIFT = 0.15
+DRIFT = 0.1
 """E where users write ``drift`` alone: found by trial."""
 
 PLAIN, FLOAT32, TOP, EIGHT_BITS = range(4)

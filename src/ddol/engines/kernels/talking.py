@@ -283,13 +283,13 @@ def _code_few(worker, talk, own, before, out, pieces, most):
 def compares_now(talk, turn):
     """Whether an agent compares in this turn what it knows with what it has said.
 
-    In turns that a power of two of about 2·E·√n/3 divides: where all do so at the same time, those who talk
+    In turns that the first power of two above E·√n divides: where all do so at the same time, those who talk
     are averaged with others that are as new.
     """
     if not talk.chooses:
         return True
-    gap, often = 1, talk.threshold * math.sqrt(np.float64(turn)) / 1.5
-    while gap <= turn and 2 * gap <= often:
+    gap, often = 1, talk.threshold * math.sqrt(np.float64(turn))
+    while gap <= turn and gap <= often:
         gap *= 2
     return turn % gap == 0
 
