@@ -152,3 +152,23 @@ def test_answers_come_by_identifier_in_any_order():
     for k in range(5):
         model.predict_one({"x": 1.0}, identifier=k)
     assert model.kept.unanswered == 3
+
+
+def test_an_answer_asked_for_by_an_unbiased_rule_weighs_one_over_its_chance():
+    from ddol.estimators.asker import Asker
+
+    asker = Asker("unbiased:1", seed=0)
+    asked = [k for k in range(200) if asker.ask([3.0], example=k)]
+    assert 20 < len(asked) == asker.labels < 90
+    assert [asker.weight(k) for k in asked] == [4.0] * len(asked)
+    assert asker.weight(asked[0]) == 1.0  # once
+
+    plain, weighed = Classifier(), Classifier(query="unbiased:0.01")
+    for k in range(300):
+        x = {"x": k % 7 - 3.0}
+        if weighed.ask(x):
+            weight = weighed._asker._weights[frozenset(x.items())]
+            plain.learn_one(x, k % 7 > 3, w=weight)
+            weighed.learn_one(x, k % 7 > 3)
+    assert plain.weights == weighed.weights
+    assert weighed.labels < 300
