@@ -106,6 +106,10 @@ class Clock:
         self.drops = self.conditions.on_wires("drop", self.wires)
         self.cut_times, self.cut_groups = self.conditions.groups(n)
         walks = self.schedule == words.WALK
+        if walks and np.isinf(self.cut_times).any():
+            raise ValueError(
+                "the schedule walk needs `partitions` that end: the token would wait for ever"
+            )
         self.walk = walk_chances(mixing, self.wires) if walks else np.empty(0)
         self.words, self.now = np.zeros(words.N_WORDS, np.int64), np.zeros(1)
         self.words[words.GOING_ON] = n

@@ -93,17 +93,17 @@ def _lacks(c, answers, sends):
 
 
 @inner
-def _go_or_come(c, i, what):
-    """An agent leaves or comes back; when it does the opposite is drawn."""
-    absent, now = integers(c.absent), floats(c.now)[0]
+def _go_or_come(c, i, what, since):
+    """An agent leaves or comes back, at a time from which on it is drawn when it does the opposite."""
+    absent = integers(c.absent)
     leaves = what == GOING
     absent[i] = 1 if leaves else 0
     write(c, LEAVE if leaves else JOIN, i, -1, -1, -1)
     mean = c.down if leaves else c.up
-    put(c, now - mean * math.log1p(-uniform(c)), (COMING if leaves else GOING) + (i << WIRE))
+    put(c, since - mean * math.log1p(-uniform(c)), (COMING if leaves else GOING) + (i << WIRE))
     if not leaves and integers(c.parked)[i] != 0:
         integers(c.parked)[i] = 0
-        put(c, now, TURN + (i << WIRE))
+        put(c, since, TURN + (i << WIRE))
 
 
 @inner
@@ -152,7 +152,7 @@ def _run_freely(c):
         elif what == MEETING:
             meet(c, i)
         else:
-            _go_or_come(c, i, what)
+            _go_or_come(c, i, what, floats(c.now)[0])
 
 
 # --- rounds with a barrier -----------------------------------------------------------------------
@@ -237,8 +237,9 @@ def _run_rounds(c):
             if status != DONE:
                 return status
             now, word = floats(c.now)[0], take(c)
-            _go_or_come(c, word >> WIRE, word & 7)
-            floats(c.now)[0] = now
+            since = floats(c.now)[0]
+            floats(c.now)[0] = now  # a round is not interrupted: who left meanwhile is missed after it
+            _go_or_come(c, word >> WIRE, word & 7, since)
             continue
         for i in range(c.n_agents):
             if integers(c.absent)[i] == 0:

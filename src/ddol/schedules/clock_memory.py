@@ -192,7 +192,7 @@ def latency_of(c, wire):
 
 
 @inner
-def _is_cut(c, wire):
+def is_cut(c, wire):
     """Whether a partition of the graph lies between the two ends of a wire now."""
     now, a, b = floats(c.now)[0], integers(c.sender)[wire], integers(c.listener)[wire]
     for k in range(c.n_cuts):
@@ -208,4 +208,4 @@ def is_lost(c, wire):
     """Whether a message on a wire does not arrive."""
     chance = floats(c.drops)[wire] if c.drops != 0 else c.drop
     lost = chance > 0.0 and uniform(c) < chance
-    return lost or (c.n_cuts > 0 and _is_cut(c, wire))
+    return lost or is_cut(c, wire)

@@ -24,6 +24,7 @@ from ddol.schedules.clock_memory import (
     TOKEN,
     WIRE,
     drawn,
+    is_cut,
     is_lost,
     latency_of,
     put,
@@ -82,8 +83,11 @@ def deliver(c, wire, slot):
 
 @inner
 def arrive(c, wire, slot):
-    """A copy of a message is not under way any more."""
-    deliver(c, wire, slot)
+    """A copy of a message is not under way any more; one that meets a partition is lost."""
+    if is_cut(c, wire):
+        integers(c.words)[LOST] += 1
+    else:
+        deliver(c, wire, slot)
     integers(c.copies)[slot] -= 1
     if integers(c.copies)[slot] == 0:
         release_message(c, slot)
@@ -284,6 +288,8 @@ def walk_on(c, i):
     if j == i or integers(c.absent)[j] != 0:
         return time
     wire = wire_between(c, j, i)
+    if is_cut(c, wire):
+        return time
     for _ in range(_MOST_TRIES):  # a token that is lost is sent again
         if not is_lost(c, wire):
             break
