@@ -113,6 +113,20 @@ def test_recording_of_other_data_is_refused(ddol, examples, tmp_path):
     assert "names an agent that does not exist" in result.stderr
 
 
+def test_recording_of_as_many_other_rows_is_refused(ddol, examples, tmp_path, text_of):
+    shuffled = (*NETWORK, "--shuffle", "--seed", 1)
+    assert ddol("train", examples, *shuffled, "--record", tmp_path / "run.npz").exit_code == 0
+    copy, other = tmp_path / "copy.libsvm", tmp_path / "other.libsvm"
+    copy.write_text(examples.read_text())
+    other.write_text(text_of(seed=1))
+    again = ("--replay", tmp_path / "run.npz")
+    assert ddol("train", copy, *shuffled, *again).exit_code == 0
+    for wrong in ((other, *shuffled), (examples, *shuffled[:-1], 2), (examples, *NETWORK)):
+        result = ddol("train", *wrong, *again)
+        assert result.exit_code == 2
+        assert "the recording is of other data" in result.stderr and result.stderr.count("\n") == 1
+
+
 def test_a_column_says_how_late_answers_are(ddol, tmp_path, late_table):
     """Delays by row are those of the same number for all where the column says it."""
     for turns in (0, 3):

@@ -107,6 +107,11 @@ def test_list_that_is_no_rounds_is_not_taken_for_them():
     events.agent[-1] = 0
     assert plan.table_of(events) is None
     assert plan.table_of(made(Clock("async", metropolis(ring(5))))) is None
+    alone = metropolis(ring(1))
+    assert (
+        RoundPlan(Wiring.of(alone), period=2).table_of(made(Clock("async", alone, period=2)))
+        is None
+    )
 
 
 def test_latency_is_the_time_between_send_and_receive():

@@ -12,6 +12,7 @@ from typing import Any
 from ddol.cli.holdout import HeldOutFigures
 from ddol.cli.options import RunOptions, TrainOptions
 from ddol.cli.pipeline import Prepared
+from ddol.cli.sources import recording_mark
 from ddol.cli.table import say, summary, warn
 from ddol.model import model_of
 from ddol.storage import check_writable, write_text
@@ -49,7 +50,7 @@ def write_outputs(
         write_json(run.json, {**trace.to_dict(), **own})
     if run.report is not None:
         _write_report(run, trace, prepared)
-    options.schedule.write_recording(trace)
+    options.schedule.write_recording(trace, lambda: recording_mark(options.data, options.run.seed))
     if not run.quiet:
         say("")
         for line in summary(trace, run.passes, held):

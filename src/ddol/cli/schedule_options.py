@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,7 @@ import numpy as np
 
 from ddol.cli.flags import COUNT_FROM_ZERO, option
 from ddol.schedules.conditions import Conditions
-from ddol.schedules.recording import load_events, save_events
+from ddol.schedules.recording import load_events, recorded_data, save_events
 from ddol.schedules.schedule import Schedule
 from ddol.storage import check_writable
 from ddol.streams.errors import DataError
@@ -146,10 +147,20 @@ class ScheduleOptions:
         if self.record is not None:
             check_writable(self.record)
 
-    def write_recording(self, trace: Trace) -> None:
-        """Write the recording, if one is wanted."""
+    def check_recorded(self, mark: Callable[[], str]) -> None:
+        """Refuse a recording of other data, before they are read."""
+        told = "" if self.replay is None else recorded_data(self.replay)
+        found = mark() if told else ""
+        if found and found != told:
+            raise DataError(
+                f"--replay {self.replay}: the recording is of other data, or of another order of them; "
+                "give the files, --shuffle and --seed of that run"
+            )
+
+    def write_recording(self, trace: Trace, mark: Callable[[], str]) -> None:
+        """Write the recording, if one is wanted, with what tells its data from others."""
         if self.record is not None and trace.events is not None:
-            save_events(self.record, trace.events)
+            save_events(self.record, trace.events, mark())
 
 
 def _unread(first: int, count: int) -> np.ndarray:
@@ -159,14 +170,27 @@ def _unread(first: int, count: int) -> np.ndarray:
 
 def _by_link(flag: str, text: str) -> Any:
     """The numbers of a file, a row for every sender and a column for every receiver; or the text."""
-    if not Path(text).suffix or not Path(text).is_file():
+    path = Path(text)
+    if not path.is_file():
+        if path.suffix[1:].isalpha():
+            raise DataError(f"{flag} {text}: No such file or directory")
         return text
+    expected = "expected a row of finite numbers for every sender, none of them negative"
     try:
-        return np.loadtxt(text, delimiter="," if "," in Path(text).read_text() else None, ndmin=2)
+        lines = [line.replace(",", " ").split() for line in path.read_text().splitlines()]
+        links = [[float(number) for number in line] for line in lines if line]
     except ValueError as error:
-        raise DataError(
-            f"{flag} {text}: {str(error).split(';')[0]}; expected a row of numbers for every sender"
-        ) from None
+        raise DataError(f"{flag} {text}: {error}; {expected}") from None
+    for k, row in enumerate(links, start=1):
+        if len(row) != len(links[0]):
+            raise DataError(
+                f"{flag} {text}: row {k} has {len(row)} columns, row 1 {len(links[0])}; {expected}"
+            )
+        if not all(0.0 <= number < math.inf for number in row):
+            raise DataError(f"{flag} {text}: row {k} is {' '.join(map(str, row))}; {expected}")
+    if not links:
+        raise DataError(f"{flag} {text}: found no numbers; {expected}")
+    return np.array(links)
 
 
 def _named(flag: str, text: str) -> Any:

@@ -19,7 +19,7 @@ from ddol.cli.outputs import check_outputs, write_model, write_outputs
 from ddol.cli.pipeline import Pipeline, Prepared
 from ddol.cli.predictions import PredictionWriter
 from ddol.cli.run_processes import RunProcesses
-from ddol.cli.sources import fingerprint
+from ddol.cli.sources import fingerprint, recording_mark
 from ddol.cli.stopping import Signals, StoppedError
 from ddol.cli.table import ProgressTable, say, warn
 from ddol.cli.watching import RunWatch
@@ -195,6 +195,7 @@ def check(options: TrainOptions, leads: bool = True) -> None:
     """Refuse what cannot end well, before any work is done."""
     run, data = options.run, options.data
     options.schedule.check(run.checkpoint, options.learn.batch, run.engine, options.learn.talks)
+    options.schedule.check_recorded(lambda: recording_mark(data, run.seed))
     if run.resume and run.checkpoint is None:
         raise DataError("--resume needs --checkpoint DIR, the folder of the earlier run")
     if run.every is not None and run.checkpoint is None:

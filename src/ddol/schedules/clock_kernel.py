@@ -238,7 +238,9 @@ def _run_rounds(c):
                 return status
             now, word = floats(c.now)[0], take(c)
             since = floats(c.now)[0]
-            floats(c.now)[0] = now  # a round is not interrupted: who left meanwhile is missed after it
+            floats(c.now)[0] = (
+                now  # a round is not interrupted: who left meanwhile is missed after it
+            )
             _go_or_come(c, word >> WIRE, word & 7, since)
             continue
         for i in range(c.n_agents):

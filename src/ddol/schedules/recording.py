@@ -1,8 +1,8 @@
 """What happened in a run, in a file: a NumPy ``.npz`` with the arrays of `Events`.
 
 A file is read without trusting it: no objects, no sizes that the file does not have, and every field
-within its range. A checksum of the arrays is the archive's comment; a file that somebody else wrote need
-not have one.
+within its range. The archive's comment has a checksum of the arrays and, where it is known, what tells the
+data of the run from others; a file that somebody else wrote need not have either.
 """
 
 from __future__ import annotations
@@ -34,8 +34,15 @@ _NO_ARCHIVE = (
 """What a damaged archive makes Python's reader raise."""
 
 
-def save_events(path: str | Path, events: Events) -> None:
+def save_events(path: str | Path, events: Events, data: str = "") -> None:
     """Write a list of events, whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+    events : Events
+    data : str, optional
+        One word that other data do not have; see `recorded_data`.
 
     Examples
     --------
@@ -52,7 +59,7 @@ def save_events(path: str | Path, events: Events) -> None:
         beside.open("wb") as file,
         zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
-        archive.comment = _CHECKSUM + _checksum(arrays)
+        archive.comment = b" ".join([_CHECKSUM + _checksum(arrays), *data.encode().split()])
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
@@ -81,7 +88,7 @@ def load_events(path: str | Path) -> Events:
             raise DataError(
                 f"{path}: not a recording, a whole .npz file is expected ({_line(error)})"
             ) from None
-    if comment.startswith(_CHECKSUM) and comment != _CHECKSUM + _checksum(arrays):
+    if comment.startswith(_CHECKSUM) and comment.split()[1:2] != [_checksum(arrays)]:
         raise DataError(
             f"{path}: found a recording that has changed since it was written (its checksum differs); "
             "it is damaged, record the run again"
@@ -89,6 +96,25 @@ def load_events(path: str | Path) -> Events:
     events = Events(**arrays)
     _check_ranges(path, events)
     return events
+
+
+def recorded_data(path: str | Path) -> str:
+    """What was said of the data of a recording; empty where nothing was, or the file is none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "run.npz")
+    >>> save_events(path, Events.of([]), "a1b2")
+    >>> recorded_data(path), len(load_events(path))
+    ('a1b2', 0)
+    """
+    try:
+        with at_hand(path) as place, zipfile.ZipFile(place) as archive:
+            words = archive.comment.split()
+    except (*_NO_ARCHIVE, OSError, ValueError):
+        return ""
+    return words[2].decode("ascii", "replace") if words[2:] and words[0] == b"ddol" else ""
 
 
 def _header(

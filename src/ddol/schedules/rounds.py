@@ -82,10 +82,10 @@ class RoundPlan:
         )
 
     def table_of(self, events: Events) -> NDArray[np.int64] | None:
-        """The table of which a list is made, or None where it is not synchronous rounds.
+        """The table of which a list is made, or None where it is not what the round engine wrote down.
 
-        On the virtual clock all predict at one time, and what follows is later: such rounds were played as
-        events, and are so again.
+        Its rounds have the times 1, 2, …; others, such as those of the virtual clock or the turns of a single
+        agent, were played as events, and are so again.
 
         Examples
         --------
@@ -99,11 +99,10 @@ class RoundPlan:
         predicted = events.row[events.kind == PREDICT]
         if len(predicted) % n or (events.kind[:n] != PREDICT).any():
             return None
-        first, after = events.time[:n], events.time[n : n + 1]
-        if (first == first[:1]).all() and (after > first[:1]).any():
-            return None
         table = predicted.reshape(-1, n)
-        return table if self.events(table).same_as(events) else None
+        planned = self.events(table)
+        same = planned.same_as(events) and np.array_equal(planned.time, events.time)
+        return table if same else None
 
 
 @dataclass(frozen=True)

@@ -334,7 +334,11 @@ def _check(algorithm: Algorithm, state: State, schedule: Schedule) -> None:
             raise ValueError(f"`{name}` is for the engine local, and for rounds on threads")
     if schedule.patient:
         raise ValueError("the patient pool is played by the engine local; leave the engine out")
-    if schedule.name != ASYNC or schedule.is_given:
+    if schedule.is_given:
+        raise ValueError(
+            "a recording, or a schedule of one's own, is played by the engine local; leave the engine out"
+        )
+    if schedule.name not in (ROUNDS, ASYNC):
         raise ValueError(
             f"the engine threads runs rounds and async, not {schedule.name}; use the engine local"
         )
