@@ -86,6 +86,11 @@ def test_wrong_tickets_and_agents_are_refused():
         learner.predict(2, [1.0, 0.0])
     with pytest.raises(ValueError, match="one example, found 2 rows"):
         learner.predict(0, np.eye(2))
+    waiting = learner.predict(0, [1.0, 0.0])
+    for wrong in (np.nan, 0.0, 5.0):
+        with pytest.raises(ValueError, match=r"expected -1 or \+1"):
+            learner.answer(waiting, wrong)
+    learner.answer(waiting, -1.0)  # it went on waiting
 
 
 def test_tickets_go_on_from_what_was_learned_before():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -114,19 +115,33 @@ class TicketEngine:
     def answer(self, ticket: Ticket | int, y: float) -> None:
         """Learn from the answer to a prediction; then send, and mix with what neighbours have sent."""
         number = ticket if isinstance(ticket, int) else ticket.number
+        known = self._checked_answer(y)
         kept = self.waiting.pop(number, None)
         if kept is None:
             state = (
                 "was never given" if number >= self.count else "is answered already, or was dropped"
             )
             raise KeyError(f"ticket {number} {state}; {len(self.waiting)} are waiting")
-        slopes = self._count(kept, float(y))
+        slopes = self._count(kept, known)
         self.player.slopes[kept.slot] = slopes
         self._free.append(kept.slot)
         agent = kept.ticket.agent
-        answered = replace(kept.row, y=np.array([float(y)]))
+        answered = replace(kept.row, y=np.array([known]))
         self._answers[agent] += 1
         self._play(self._learning(agent, kept.slot), answered)
+
+    def _checked_answer(self, y: float) -> float:
+        """The answer, where it is one: a ticket whose answer is refused goes on waiting."""
+        known, algorithm = float(y), self.algorithm
+        if not algorithm.classification:
+            if math.isfinite(known):
+                return known
+            raise ValueError(f"found the answer {y!r}, expected a finite number")
+        classes = max(algorithm.outputs, getattr(algorithm.update, "n_classes", None) or 2)
+        if known in ((-1.0, 1.0) if classes == 2 else range(classes)):
+            return known
+        expected = "-1 or +1" if classes == 2 else f"a class from 0 to {classes - 1}"
+        raise ValueError(f"found the answer {y!r}, expected {expected}")
 
     def _learning(self, agent: int, slot: int) -> list[tuple[int, int, int, int, int]]:
         """What follows from an answer: learn, project, and, after every period-th one, send and mix."""
