@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 LONG = 300.0
 """Seconds after which something hangs, however busy the machine is and however much it had to compile."""
@@ -25,3 +27,10 @@ def not_for_ever(process: subprocess.Popen) -> subprocess.Popen:
     timer.daemon = True
     timer.start()
     return process
+
+
+def own_modules() -> str:
+    """``PYTHONPATH`` for processes that run a test's file: this folder, beside what is there already."""
+    return os.pathsep.join(
+        [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +25,7 @@ from ddol.storage import check_writable, write_text
 from ddol.streams import DataError, array_stream
 from ddol.streams.coding.stumps import fit_stumps
 from ddol.streams.rows import Block
+from ddol.streams.text.libsvm import LibsvmStream
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((203, 5))
@@ -188,6 +190,25 @@ def test_positions_that_no_stream_has_are_refused(position):
     algorithm, saved = _delayed()
     with pytest.raises(DataError, match=r"position: found .*, expected a whole number"):
         resume(Learner(algorithm), replace(saved, position=position))
+
+
+@pytest.mark.parametrize(
+    "position",
+    [
+        [],
+        {"pass": 0, "streams": [None]},
+        {"pass": 0, "streams": [{"block": None}]},
+        {"pass": 0, "streams": 2 * [{"block": None, "skip": 0}]},
+        {"pass": 0, "streams": [{"block": {"x": 1}, "skip": 0}]},
+        json.loads(900 * "[" + 900 * "]"),
+    ],
+)
+def test_positions_of_other_streams_are_refused(position):
+    algorithm, saved = _delayed()
+    learner = Learner(algorithm)
+    with pytest.raises(DataError, match=r"expected one that|not that of a checkpoint"):
+        resume(learner, replace(saved, position=position))
+        learner.follow(Feed([LibsvmStream(("no-such-file",))]), learner.position)
 
 
 def test_curves_of_another_run_are_refused():

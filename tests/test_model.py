@@ -297,6 +297,84 @@ def test_damaged_files_are_refused_in_one_line(model, tmp_path, damage, message)
     assert "\n" not in str(caught.value) and str(path) in str(caught.value)
 
 
+def _more_agents(recipe, training, arrays):
+    training["agents"] = 10**9
+
+
+def _no_agents(recipe, training, arrays):
+    training["agents"] = float("nan")
+
+
+def _wide_copies(recipe, training, arrays):
+    arrays["theta"] = arrays["theta"][..., :0]
+    arrays["places"] = np.zeros(0, np.int64)
+
+
+def _more_outputs(recipe, training, arrays):
+    recipe["outputs"] = 5
+    for name in ("theta", "scalars"):
+        arrays[name] = np.repeat(arrays[name], 5, axis=1)
+
+
+def _no_numbers(recipe, training, arrays):
+    arrays["theta"] = np.full_like(arrays["theta"], np.nan)
+
+
+@pytest.mark.parametrize(
+    ("lie", "message"),
+    [
+        (_more_agents, "states of 4 agents, there are 1000000000"),
+        (_no_agents, "agents: found nan, expected a whole number"),
+        (_wide_copies, "states of 4 agents, which are too large"),
+        (_more_outputs, "5 states for 1 weight vectors"),
+        (_no_numbers, "states that are no numbers"),
+    ],
+)
+def test_states_that_are_not_the_agents_are_refused_before_an_address_is_taken(
+    tmp_path, lie, message, monkeypatch
+):
+    """The number of an agent that has no state would be an address outside of all memory."""
+    monkeypatch.setattr("ddol.model._MOST_BYTES", 1000)  # what is not in the file takes memory, too
+    path = tmp_path / "m.ddol"
+    trace = ddol.run(ddol.adaptive(), (X, [1, -1, 1]), ddol.ring(4))
+    replace(
+        trace.model(), known=Knowledge(trace.algorithm, trace.state.theta, trace.state.scalars)
+    ).save(path)
+    arrays, header = read_arrays(path, "model")
+    lie(header["recipe"], header["training"], arrays)
+    write_arrays(path, "model", arrays, header)
+    with pytest.raises(DataError, match=message):
+        load(path).predict(X, agent=3)
+
+
+def test_a_header_in_a_header_without_end_is_refused(model, tmp_path):
+    path = tmp_path / "m.ddol"
+    model.save(path)
+    arrays, header = read_arrays(path, "model")
+    nested = json.loads(900 * "[" + 900 * "]")
+    for lie in ({"training": nested}, {"outputs": float("inf")}):
+        write_arrays(path, "model", arrays, header | lie)
+        with pytest.raises(DataError, match="not that of a model"):
+            load(path)
+
+
+def test_agents_with_rates_of_their_own_leave_a_model_that_predicts():
+    for make in (ddol.dogd, ddol.adaptive):
+        trace = ddol.run(make(rate=[1.0, 2.0, 3.0, 4.0]), (X, [1, -1, 1]), ddol.path(4))
+        assert trace.model().predict(X, agent=3).shape == (3,)
+
+
+def test_a_trace_that_lies_about_its_state_predicts_nothing(tmp_path):
+    trace = ddol.run(ddol.adaptive(), (X, [1, -1, 1]), ddol.ring(4))
+    theta, scalars = trace.state.theta, trace.state.scalars
+    for state in (
+        replace(trace.state, theta=theta[:, :, :1]),
+        replace(trace.state, scalars=scalars[:, :, :1]),
+    ):
+        with pytest.raises(ValueError, match="expected those of adaptive"):
+            replace(trace, state=state).model().predict(X)
+
+
 def test_missing_files_are_refused(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         load(tmp_path / "none")

@@ -17,7 +17,7 @@ from ddol.engines.state import State
 from ddol.engines.state_checks import check_position, check_state
 from ddol.folders import KeepingPlace, folder_at
 from ddol.recording import Recorder
-from ddol.storage import Expected, Warn, check_arrays, damaged, read_arrays, write_arrays
+from ddol.storage import Expected, Warn, check_arrays, damaged, read_arrays, shortened, write_arrays
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows
 from ddol.streams.stream import Position
@@ -97,9 +97,10 @@ def resume(learner: Learner, saved: Checkpoint, where: str = "the checkpoint") -
         What it holds is not what the learner's algorithm expects.
     """
     scheduled = learner.setup.schedule.plays_events
-    check_state(learner.algorithm, saved.state, where, separate=scheduled)
-    check_position(where, saved.position)
-    _check_curves(saved, where)
+    with damaged(where, KIND):
+        check_state(learner.algorithm, saved.state, where, separate=scheduled)
+        check_position(where, saved.position)
+        _check_curves(saved, where)
     if bool(saved.kept) != (scheduled or learner.history.shadow is not None):
         raise DataError(f"{where}: found a checkpoint of {_other(saved)}, expected one of this run")
     learner.go_back(saved.state, Past(saved.position, saved.recorder, kept=saved.kept), where)
@@ -217,7 +218,7 @@ def _check_same_run(path: Path | str, saved: Mapping[str, Any], present: Mapping
 
 
 def _shown(value: Any) -> str:
-    return "not given" if value is None else str(value)
+    return "not given" if value is None else shortened(str(value))
 
 
 def _pack(checkpoint: Checkpoint) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.engines.state import grow
-from ddol.engines.state_checks import expected_state
+from ddol.engines.state_checks import check_number, expected_state
 from ddol.engines.workers.scoring import Scorer, products
 from ddol.presets import made_again
 from ddol.storage import Expected, check_arrays, damaged, read_arrays, write_arrays
@@ -272,26 +272,45 @@ def load(path: str | Path) -> Model:
             raise ValueError(f"{shape[1]} weights for {encoding.width} features")
         if encoding.n_outputs != shape[0] and encoding.stumps is None:
             raise ValueError(f"{shape[0]} weight vectors for {encoding.n_outputs} outputs")
+        known, training = _known(path, header["recipe"], arrays, shape), dict(header["training"])
+        _check_agents(training, encoding, known)
         return Model(
             weights=_finite(path, arrays["weights"]),
             encoding=encoding,
             loss=str(header["loss"]),
             algorithm=dict(header["algorithm"]),
-            training=dict(header["training"]),
+            training=training,
             version=str(header["version"]),
-            known=_known(path, header["recipe"], arrays, shape[1]),
+            known=known,
         )
 
 
+def _check_agents(training: Mapping[str, Any], encoding: Encoding, known: Knowledge | None) -> None:
+    """Refuse figures that are no numbers, and as many copies or names as there are no agents."""
+    agents = training.get("agents", 1)
+    check_number("agents", agents, 1)
+    check_number("rounds", training.get("rounds", 0))
+    if known is not None and len(known.theta) not in (1, agents):
+        raise ValueError(f"states of {len(known.theta)} agents, there are {agents}")
+    if encoding.sites and len(encoding.sites) != agents:
+        raise ValueError(f"names of {len(encoding.sites)} agents, there are {agents}")
+
+
 def _known(
-    path: str | Path, recipe: Mapping[str, Any] | None, arrays: dict[str, np.ndarray], width: int
+    path: str | Path,
+    recipe: Mapping[str, Any] | None,
+    arrays: dict[str, np.ndarray],
+    shape: tuple[int, int],
 ) -> Knowledge | None:
     if recipe is None:
         return None
     algorithm = replace(
         made_again(recipe["made"]), average=recipe["average"], outputs=int(recipe["outputs"])
     )
+    outputs, width = shape
     state = expected_state(algorithm, width)
+    if state["theta"].shape[1] != outputs:
+        raise ValueError(f"{state['theta'].shape[1]} states for {outputs} weight vectors")
     copies = (int(recipe["copies"]),)
     expected = {
         name: Expected("float64", copies + state[name].shape[1:]) for name in ("theta", "scalars")
@@ -304,6 +323,8 @@ def _known(
         expected["theta"] = Expected("float64", expected["theta"].shape[:-1] + places.shape)
     check_arrays(path, found, expected)
     theta = found["theta"]
+    if np.isnan(theta).any() or np.isnan(found["scalars"]).any():
+        raise ValueError("states that are no numbers")
     if "places" in found:
         theta = _widened(algorithm, theta, places, width)
     return Knowledge(algorithm, theta, found["scalars"])
@@ -383,6 +404,10 @@ def _widened(algorithm: Algorithm, theta: np.ndarray, places: np.ndarray, width:
     """What `_thinned` was given: columns that nobody has met are as they began."""
     if not (np.all(np.diff(places, prepend=-1) > 0) and np.all(places < width)):
         raise ValueError(f"places that are not rising numbers below {width}")
+    if len(theta) > 1 and 8 * math.prod(theta.shape[:-1]) * width > _MOST_BYTES:
+        raise ValueError(
+            f"states of {len(theta)} agents, which are too large to be kept one by one"
+        )
     wide = np.zeros((*theta.shape[:-1], width))
     for row, [begun] in enumerate(algorithm.update.start(1)[0]):
         if begun:

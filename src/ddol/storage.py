@@ -21,6 +21,9 @@ from ddol.streams.store.files import is_remote
 FORMAT = 2
 """Version of the layout; a reader refuses files of another one."""
 
+_MOST_SAID = 200
+"""Letters of a file's own that a message repeats."""
+
 _HEADER, _CHECKSUM, _NO_CHECKSUM = "ddol", "checksum", 40 * "0"
 _KINDS = {
     "<f8": "F64", "<i8": "I64", "<i4": "I32", "<u4": "U32", "|i1": "I8", "|u1": "U8", "|b1": "BOOL",
@@ -213,6 +216,12 @@ def _checked_header(path: str | Path, kind: str, metadata: Mapping[str, str]) ->
     return header
 
 
+_NO_HEADER = (
+    KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError, MemoryError,
+)  # fmt: skip
+"""What values of the wrong kind make whoever reads them raise: infinite counts, lists in lists in lists."""
+
+
 @contextlib.contextmanager
 def damaged(path: str | Path, kind: str) -> Iterator[None]:
     """Turn what a header of the wrong shape causes into one `DataError`."""
@@ -222,10 +231,10 @@ def damaged(path: str | Path, kind: str) -> Iterator[None]:
         if str(error).startswith(str(path)):
             raise
         raise DataError(f"{path}: {error}; the file is damaged, write it again") from None
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except _NO_HEADER as error:
         raise DataError(
             f"{path}: found a header that is not that of a {kind} ({type(error).__name__}: "
-            f"{error}), expected one that ddol wrote; write the {kind} again"
+            f"{shortened(_reason(error))}), expected one that ddol wrote; write the {kind} again"
         ) from None
 
 
@@ -325,9 +334,23 @@ def _check_store(path: str) -> None:
 
 def write_text(path: str | Path, text: str) -> None:
     """Write a text file whole or not at all."""
+    with naming(path), written_beside(path) as beside:
+        beside.write_text(text, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Name the file that cannot be written while this is entered; the system does not.
+
+    Examples
+    --------
+    >>> with naming("a.txt"):
+    ...     raise OSError(28, "No space left on device")
+    Traceback (most recent call last):
+    OSError: a.txt: cannot be written (No space left on device)
+    """
     try:
-        with written_beside(path) as beside:
-            beside.write_text(text, encoding="utf-8")
+        yield
     except OSError as error:
         raise OSError(f"{path}: cannot be written ({_reason(error)})") from error
 
@@ -341,6 +364,17 @@ def _flush_to_disk(path: Path) -> None:
             raise
     finally:
         os.close(handle)
+
+
+def shortened(text: str) -> str:
+    """What a message repeats of a file's own words.
+
+    Examples
+    --------
+    >>> len(shortened(10**6 * "a"))
+    201
+    """
+    return text if len(text) <= _MOST_SAID else f"{text[:_MOST_SAID]}…"
 
 
 def _reason(error: BaseException) -> str:

@@ -381,3 +381,25 @@ def test_columns_that_nobody_looks_at_may_hold_anything(ddol, model, tmp_path, p
     assert ddol("train", path, "--label", "outcome", "--drop", "more").exit_code == 0
     result = ddol("predict", model, path)
     assert result.exit_code == 0 and "column 'more' is not among the model's" in result.stderr
+
+
+def test_no_name_steers_the_terminal(ddol, tmp_path):
+    steer = "\x1b]0;mine\x07"
+    label, site = f"no{steer}", f"bern{steer}.csv"
+    for name in (site, "rome.csv"):
+        rows = "".join(f"{k % 3},{(label, 'yes', chr(0x9B))[k % 3]}\n" for k in range(30))
+        (tmp_path / name).write_text(f"a{steer},label\n{rows}")
+    files, model = [tmp_path / site, tmp_path / "rome.csv"], tmp_path / "m"
+    commands = [
+        ("train", *files, "--agents", 2, "--model", model, "--json", "-"),
+        ("evaluate", model, *files),
+        ("evaluate", model, *files, "--json", "-"),
+        ("inspect", model),
+        ("predict", model, files[0], "--agent", steer),
+        ("train", tmp_path / site, "--drop", steer),
+    ]
+    for command in commands:
+        done = ddol(*command)
+        assert done.exit_code in (0, 2), done.stderr
+        assert not set(done.output) & set("\x1b\x07\x9b"), command
+    assert label in ddol("predict", model, files[1]).stdout, "a program gets labels as they are"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -122,3 +123,13 @@ def test_losses_that_have_chances_of_classes(ddol, examples, tmp_path, loss):
         labels = [float(line.split()[0]) > 0 for line in examples.read_text().splitlines()]
         right = np.maximum(chances[np.arange(len(labels)), np.array(labels, int)], 1e-15)
         assert log_loss == pytest.approx(-np.log(right).mean())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+def test_a_full_disk_is_named(ddol, model, examples):
+    done = ddol("predict", model, examples, "--out", "/dev/full")
+    assert done.exit_code == 1
+    assert "ddol: /dev/full: cannot be written (No space left on device)" in done.stderr
+    done = ddol("train", examples, "--quiet", "--predictions", "/dev/full")
+    assert done.exit_code == 1
+    assert "/dev/full: cannot be written (No space left on device)" in done.stderr

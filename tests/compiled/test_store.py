@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from ddol.compiled import INTERPRETED, scalar, store
+from ddol.compiled import folder as folder_module
 from ddol.compiled.folder import Folder
 
 pytestmark = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
@@ -276,3 +277,13 @@ def test_two_processes_compile_a_function_once(tmp_path):
     said = [job.communicate()[0].split()[-2:] for job in jobs]
     assert sorted(said) == [["2.0", "False"], ["2.0", "False"], ["2.0", "True"]]
     assert len(files(tmp_path)) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_nobody_waits_for_a_pipe_or_for_somebody_who_was_stopped(tmp_path, monkeypatch):
+    folder = Folder(tmp_path)
+    os.mkfifo(tmp_path / "code", 0o600)
+    assert folder.read("code") is None
+    monkeypatch.setattr(folder_module, "_LONGEST_WAIT", 0.05)
+    with folder.alone("code"), Folder(tmp_path).alone("code"):
+        pass

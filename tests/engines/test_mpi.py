@@ -37,7 +37,7 @@ from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows
 from ddol.streams.text.libsvm import LibsvmStream
 from ddol.testing import check_engine, examples_for
-from patience import LONG, wait_until
+from patience import LONG, own_modules, wait_until
 
 with_mpi = pytest.mark.skipif(
     INTERPRETED or importlib.util.find_spec("mpi4py") is None,
@@ -240,7 +240,7 @@ def mpiexec(n_ranks: int, command: list[str], *options: str) -> subprocess.Compl
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "OMPI_MCA_mpi_yield_when_idle": "1",
-        "PYTHONPATH": str(Path(__file__).parents[1]),  # patience.py, for the ranks
+        "PYTHONPATH": own_modules(),
     }
     launcher = [str(mpi_calls.find_mpiexec()), *options, "--oversubscribe", "--bind-to", "none"]
     return subprocess.run(

@@ -36,6 +36,8 @@ CAMPAIGNS = (
     Campaign("files", "mutated_recordings"),
     Campaign("files", "crafted_recordings"),
     Campaign("files", "crafted_event_states"),
+    Campaign("crafted", "crafted_models", every=2),
+    Campaign("crafted", "crafted_checkpoint_files", every=4),
     Campaign("data_files", "damaged_data", every=5),
     Campaign("engines", "engines_agree", every=5, at_a_time=200),
     Campaign("engines", "same_at_any_scale", every=20, at_a_time=200),

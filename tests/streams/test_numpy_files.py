@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from ddol.streams.errors import DataError
+from ddol.streams.store import room
 from ddol.streams.tables.numpy_files import NpyStream, read_npz
 
 
@@ -67,3 +68,24 @@ def test_parts_that_do_not_fit(tmp_path, parts, message):
     with pytest.raises(DataError) as error:
         read_npz(str(path))
     assert str(error.value).startswith(str(path)) and message in str(error.value)
+
+
+def test_an_archive_that_is_more_than_the_memory_is_refused(tmp_path, monkeypatch):
+    """A few bytes of an archive may be very many numbers."""
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, X=np.zeros((2000, 500)), y=np.zeros(2000))
+    assert path.stat().st_size < 20_000
+    monkeypatch.setattr(room, "bytes_available", lambda: 1 << 20)
+    with pytest.raises(DataError, match=r"a.npz: found 0.0 GB of numbers, expected at most"):
+        read_npz(str(path))
+
+
+@pytest.mark.parametrize("kind", ["complex128", "M8[s]"])
+def test_numbers_that_are_none_are_refused_by_name(tmp_path, kind):
+    path = tmp_path / "a.npz"
+    X = np.array([[1, 2], [3, 4]]).astype(kind)
+    matrix = {"data": X[0], "indices": [0, 1], "indptr": [0, 1, 2], "shape": [2, 2]}
+    for parts in ({"X": X}, matrix):
+        np.savez(path, y=[0, 1], **parts)
+        with pytest.raises(DataError, match=r"a.npz: found .*"):
+            read_npz(str(path))

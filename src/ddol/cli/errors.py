@@ -63,8 +63,13 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+_LONGEST = 4000
+"""Letters of a line; what a file calls its columns or labels may be longer than anybody reads."""
+
+
 def _one_line(error: BaseException) -> str:
     text = printable(" ".join(str(error).split()))
+    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     plain = isinstance(error, ValueError | OSError) or type(error).__module__.startswith("ddol")
     return text if text and plain else f"{type(error).__name__}: {text or 'no message'}"
 

@@ -8,7 +8,7 @@ from ddol.cli.options import DataOptions
 from ddol.cli.outputs import STDOUT, check_outputs, tell_skipped, write_json
 from ddol.cli.predict import read_ahead
 from ddol.cli.sources import read_options
-from ddol.cli.table import say, warn
+from ddol.cli.table import say, show, warn
 from ddol.measure.evaluation import ClassEvaluation, NumberEvaluation, evaluation_of
 from ddol.model import Model, load
 from ddol.streams.open import expand, open_stream, partition_name
@@ -34,7 +34,7 @@ def evaluate(path: str, data: DataOptions, json: str | None) -> None:
         )
     if json != STDOUT:
         for line in lines_of(found):
-            print(line)
+            show(line)
     if json is not None:
         write_json(json, found)
 

@@ -12,7 +12,7 @@ from ddol.cli.first_line import taken_for
 from ddol.cli.options import DataOptions, LearnOptions, RunOptions
 from ddol.cli.outputs import check_outputs, command, write_json
 from ddol.cli.pipeline import Pipeline
-from ddol.cli.table import say, warn
+from ddol.cli.table import say, show, warn
 from ddol.measure.frontier import Frontier
 from ddol.measure.frontier import frontier as run_frontier
 from ddol.measure.page import figure, figures, heading, origin, paragraph, write_page
@@ -64,7 +64,7 @@ def _in_memory(stream: Stream) -> RowsStream:
 
 def _write(found: Frontier, run: RunOptions, out: str | None) -> None:
     if run.json != "-":
-        print(as_text(found.rows))
+        show(as_text(found.rows))
     if run.json is not None:
         write_json(run.json, {"against": found.against, "line": found.line, "runs": found.rows})
     if out is not None:

@@ -107,7 +107,8 @@ def _tell_unanswered(sources: Sequence[Stream]) -> int:
 
 def write_json(path: str, figures: dict[str, Any]) -> None:
     """Write figures as JSON to a file, or to standard output for ``-``."""
-    text = json.dumps(_plain(figures), indent=2, ensure_ascii=False) + "\n"
+    # In a file names stay as they are; a terminal would obey some of them.
+    text = json.dumps(_plain(figures), indent=2, ensure_ascii=path == STDOUT) + "\n"
     if path == STDOUT:
         sys.stdout.write(text)
         sys.stdout.flush()

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TextIO
 
 import numpy as np
 
+from ddol.cli.errors import printable
 from ddol.cli.options import DataOptions
 from ddol.cli.outputs import tell_skipped
 from ddol.cli.sources import read_options
 from ddol.cli.table import warn
 from ddol.model import Model, load
-from ddol.storage import check_writable, written_beside
+from ddol.storage import check_writable, naming, written_beside
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.open import open_stream
 from ddol.streams.over.parallel import ParallelStream, ParsingPool
@@ -67,8 +68,10 @@ def predict(path: str, data: DataOptions, out: str | None, wanted: Wanted) -> No
     encoder = model.encoder(skip=data.on_bad_line == "skip", warn=warn)
     with _opened(out) as file:
         for rows, _ in read_ahead(encoder, stream):
-            file.write(text_of(wanted.of(model, model.scores(rows, wanted.agent))))
-            file.flush()
+            text = text_of(wanted.of(model, model.scores(rows, wanted.agent)))
+            with nullcontext() if out is None else naming(out):
+                file.write(_for_terminal(text) if file.isatty() else text)
+                file.flush()
     tell_skipped([stream], encoder)
 
 
@@ -77,8 +80,18 @@ def _opened(out: str | None) -> Iterator[TextIO]:
     if out is None:
         yield sys.stdout
         return
-    with written_beside(out) as beside, beside.open("w", encoding="utf-8") as file:
-        yield file
+    with written_beside(out) as beside:
+        file = beside.open("w", encoding="utf-8")
+        try:
+            yield file
+        finally:
+            with naming(out):  # what is buffered is written now
+                file.close()
+
+
+def _for_terminal(text: str) -> str:
+    """Labels as a terminal may have them; a file or a program gets them as they are."""
+    return "".join(f"{printable(line)}\n" for line in text.split("\n")[:-1])
 
 
 def read_ahead(encoder: Encoder, stream: Stream) -> Iterator[tuple[Rows, Position]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ddol.cli.predict import text_of
+from ddol.storage import naming
 from ddol.streams.coding.encoding import Encoding
 from ddol.streams.coding.labels import class_numbers, shown_labels
 from ddol.streams.rows import Block
@@ -25,6 +26,7 @@ class PredictionWriter:
     """
 
     def __init__(self, path: str, encoding: Encoding) -> None:
+        self.path = path
         self.file = Path(path).open("w", encoding="utf-8")  # noqa: SIM115, closed by the `with`
         self.encoding = encoding
 
@@ -32,22 +34,25 @@ class PredictionWriter:
         return self
 
     def __exit__(self, *failure: object) -> None:
-        self.file.close()
+        with naming(self.path):
+            self.file.close()
 
     def __call__(self, block: Block) -> None:
         """Write the predictions of rounds that were played."""
+        with naming(self.path):
+            self.file.write(self._text(block))
+
+    def _text(self, block: Block) -> str:
         assert block.scores is not None
         table = block.table
         if not self.encoding.sites:
             # Examples are dealt in turn: their order is that of the stream.
             rows = np.sort(table[table >= 0])
-            self.file.write(text_of(self._answers(block.scores[rows])))
-            return
+            return text_of(self._answers(block.scores[rows]))
         rounds, agents, places = np.nonzero(table >= 0)
         said = text_of(self._answers(block.scores[table[rounds, agents, places]])).splitlines()
         names = [self.encoding.sites[agent] for agent in agents]
-        lines = (f"{name}\t{line}\n" for name, line in zip(names, said, strict=True))
-        self.file.write("".join(lines))
+        return "".join(f"{name}\t{line}\n" for name, line in zip(names, said, strict=True))
 
     def _answers(self, scores: np.ndarray) -> np.ndarray:
         classes = self.encoding.classes

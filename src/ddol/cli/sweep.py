@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from ddol.cli.outputs import check_outputs, command
-from ddol.cli.table import say
+from ddol.cli.table import say, show
 from ddol.measure.page import figure, figures, heading, origin, paragraph, write_page
 from ddol.streams.errors import DataError
 from ddol.study.config import SweepFile, read_sweep
@@ -30,9 +30,8 @@ def sweep(path: str, out: str | None, report: str | None, workers: int | None, q
         chart = found.chart(asked.show, asked.against)
     except (ValueError, TypeError) as error:
         raise DataError(f"{path}: {error}") from None
-    print(found)
-    for line in lines:
-        print(line)
+    for text in (str(found), *lines):
+        show(text)
     if out is not None:
         found.write(out)
     if report is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ddol.algorithm import Algorithm
+from ddol.cli.errors import printable
 from ddol.engines.feed import Feed
 from ddol.engines.progress import Progress
 from ddol.streams.dealing import progress as work_done
@@ -265,7 +266,13 @@ def _count(n: int, noun: str) -> str:
 
 def say(text: str) -> None:
     """Print a line on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    print(printable(text), file=sys.stderr, flush=True)
+
+
+def show(text: str) -> None:
+    """Print lines on standard output: names in them may hold anything, and the terminal is not theirs."""
+    for line in text.split("\n"):
+        print(printable(line))
 
 
 def warn(text: str) -> None:

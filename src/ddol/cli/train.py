@@ -31,7 +31,7 @@ from ddol.engines.memory import keep_memory
 from ddol.engines.setup import Setup
 from ddol.folders import folder_at
 from ddol.model import Model, load
-from ddol.storage import check_writable
+from ddol.storage import check_writable, damaged
 from ddol.streams.coding.encoding import Encoding
 from ddol.streams.errors import DataError
 from ddol.streams.stream import described
@@ -138,7 +138,8 @@ def _known(
 ) -> Encoding | None:
     """The encoding of the data where somebody has learned it before: a checkpoint, or a model."""
     if saved is not None:
-        return Encoding.from_plain(saved.facts, saved.arrays)
+        with damaged(str(options.run.checkpoint), "checkpoint"):
+            return Encoding.from_plain(saved.facts, saved.arrays)
     if initial is None:
         return None
     return encoding_to_go_on(initial, options.data, str(options.run.initial))

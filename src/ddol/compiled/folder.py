@@ -15,9 +15,13 @@ from pathlib import Path
 
 _POSIX = os.open in os.supports_dir_fd and hasattr(os, "getuid")
 _NOT_THROUGH_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_NO_WAITING = getattr(os, "O_NONBLOCK", 0)  # a pipe in the place of a file would never open
 _UNFINISHED = ".part"
 _ABANDONED = 3600.0
 """Seconds after which whoever wrote an unfinished file is not coming back."""
+
+_LONGEST_WAIT = 120.0
+"""Seconds after which nobody compiles any more who said so: he was stopped."""
 
 
 class UnsafeFolderError(Exception):
@@ -78,7 +82,7 @@ class Folder:
     def read(self, name: str) -> bytes | None:
         """What is in a file; None if there is none, or if it is somebody else's."""
         try:
-            flags = os.O_RDONLY | _NOT_THROUGH_LINKS
+            flags = os.O_RDONLY | _NOT_THROUGH_LINKS | _NO_WAITING
             handle = os.open(self._place(name), flags, dir_fd=self._handle)
         except OSError:
             return None
@@ -108,16 +112,16 @@ class Folder:
 
     @contextlib.contextmanager
     def alone(self, name: str) -> Iterator[None]:
-        """Wait until no other process does what this name says; those that cannot wait do not."""
+        """Wait until no other process does what this name says, but not for ever."""
         lock = f"{name}.lock"
         with contextlib.ExitStack() as stack:
             with contextlib.suppress(OSError, ImportError):
-                import fcntl
-
                 flags = os.O_RDWR | os.O_CREAT | _NOT_THROUGH_LINKS
                 handle = os.open(self._place(lock), flags, 0o600, dir_fd=self._handle)
                 stack.callback(os.close, handle)
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                end = time.monotonic() + _LONGEST_WAIT
+                while not _locked(handle) and time.monotonic() < end:
+                    time.sleep(0.02)
                 stack.callback(self.remove, lock)
             yield
 
@@ -140,6 +144,17 @@ class Folder:
         for name in os.listdir(self._handle or self.path):  # noqa: PTH208, a descriptor
             with contextlib.suppress(OSError):  # another process removes files, too
                 yield name, os.stat(self._place(name), dir_fd=self._handle).st_mtime
+
+
+def _locked(handle: int) -> bool:
+    """Whether a file has become ours alone."""
+    import fcntl  # not on every system
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _entered(above: int, name: str) -> int:

@@ -107,7 +107,10 @@ class Learner:
             return
         with self.timing():
             engine = self.opened(block.rows.n_features)
-            before = engine.counters().rounds
+            known = engine.counters()
+            if block.rows.n_features > known.n_features:
+                self._check_memory(block.rows.n_features, known.theta.nbytes)
+            before = known.rounds
             if self.on_predicted is not None or self.history.shadow is not None:
                 room = np.full((len(block.rows), self.algorithm.outputs), np.nan)
                 block = replace(block, scores=room)
@@ -454,8 +457,11 @@ class Learner:
         if self._start is not None:
             return self._start
         width = max(self.setup.n_features or 0, n_features, self.feed.n_features)
-        check_memory(self.algorithm, width)
+        self._check_memory(width)
         return start_state(self.algorithm, width, self.setup.seed)
+
+    def _check_memory(self, n_features: int, held: int = 0) -> None:
+        check_memory(self.algorithm, n_features, self.setup.schedule.plays_events, held)
 
     def opened(self, n_features: int) -> Engine:
         """The engine, opened for at least so many features where there is none yet."""

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from ddol.schedules.events import FIELDS, GRADIENT, Events
-from ddol.storage import at_hand, written_beside
+from ddol.storage import at_hand, naming, written_beside
 from ddol.streams.errors import DataError
+from ddol.streams.store.room import check_room
 
 _CHECKSUM = b"ddol "
 _MOST_PRESSED = 1100
@@ -55,6 +56,7 @@ def save_events(path: str | Path, events: Events, data: str = "") -> None:
     """
     arrays = {name: getattr(events, name) for name in FIELDS}
     with (
+        naming(path),
         written_beside(path) as beside,
         beside.open("wb") as file,
         zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
@@ -80,6 +82,7 @@ def load_events(path: str | Path) -> Events:
             with zipfile.ZipFile(file) as archive:
                 headers = {name: _header(path, archive, name) for name in FIELDS}
                 _check_headers(path, headers)
+                check_room(str(path), sum(size for _, _, size in headers.values()))
                 arrays = {name: _array(path, archive, name) for name in FIELDS}
                 comment = archive.comment
         except DataError:

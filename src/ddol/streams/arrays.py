@@ -14,6 +14,10 @@ from ddol.streams.errors import DataError
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Position
 
+_NUMBERS = "biuf"
+_LOSING = "cmM"
+"""Kinds of which NumPy would make real numbers without a word: complex numbers, and times."""
+
 
 @dataclass(frozen=True)
 class RowsStream:
@@ -90,11 +94,12 @@ def array_stream(
     >>> stream.n_examples, stream.n_features
     (2, 2)
     """
-    rows = (
-        Rows.from_csr(X, y, weight)
-        if is_sparse(X)
-        else Rows.from_dense(_numbers(X, name), y, weight)
-    )
+    if is_sparse(X):
+        if X.dtype.kind not in _NUMBERS:
+            raise _no_numbers(X, name)
+        rows = Rows.from_csr(X, y, weight)
+    else:
+        rows = Rows.from_dense(_numbers(X, name), y, weight)
     return RowsStream(rows.check_finite(name, features=checked), name)
 
 
@@ -106,13 +111,19 @@ def is_sparse(X: Any) -> bool:
 
 def _numbers(X: Any, name: str) -> np.ndarray:
     values = X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
+    if values.dtype.kind in _LOSING:
+        raise _no_numbers(X, name)
     try:
         return np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise DataError(
-            f"{name}: found {_first_text_column(X)}, expected numbers; "
-            "encode text columns as numbers or drop them"
-        ) from None
+        raise _no_numbers(X, name) from None
+
+
+def _no_numbers(X: Any, name: str) -> DataError:
+    return DataError(
+        f"{name}: found {_first_text_column(X)}, expected numbers; "
+        "encode text columns as numbers or drop them"
+    )
 
 
 def _first_text_column(X: Any) -> str:
@@ -121,4 +132,4 @@ def _first_text_column(X: Any) -> str:
             X[column].to_numpy().astype(np.float64)
         except (TypeError, ValueError):
             return f"column {column!r} of type {X[column].dtype}"
-    return f"values of type {np.asarray(X).dtype}"
+    return f"values of type {getattr(X, 'dtype', None) or np.asarray(X).dtype}"

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ddol.compiled import entry
 from ddol.streams.arrays import RowsStream
 from ddol.streams.errors import DataError
+from ddol.streams.places import check_position, meant_for, read_from
 from ddol.streams.rows import Block, Rows, concatenate, no_rows
 from ddol.streams.stream import Position, Stream
 
@@ -85,7 +86,9 @@ def deal(
     plan = _Plan(n_agents, batch, block_rounds)
     alone = _Alone(range(n_agents))
     dealt = _deal_passes if len(streams) > 1 else _deal_one
-    start = position or beginning(len(streams))
+    start = beginning(len(streams)) if position is None else position
+    read = (team or alone).agents if len(streams) > 1 else range(1)
+    check_position(start, len(streams), read)
     return dealt(streams, plan, passes, start, team or alone)
 
 
@@ -140,8 +143,12 @@ def progress(streams: Sequence[Stream], position: Position | None) -> tuple[int,
     position
         A position that `deal` yielded; None is the beginning.
     """
-    places = position["streams"] if position else [{"block": None}] * len(streams)
-    each = [s.progress(place["block"]) for s, place in zip(streams, places, strict=True)]
+    start = beginning(len(streams)) if position is None else position
+    check_position(start, len(streams))
+    each = []
+    for stream, place in zip(streams, start["streams"], strict=True):
+        with meant_for(stream):
+            each.append(stream.progress(place["block"]))
     known = [pair for pair in each if pair is not None]
     if len(known) < len(each):
         return None
@@ -302,7 +309,7 @@ class _Reader:
     """
 
     def __init__(self, stream: Stream, place: dict, pass_number: int) -> None:
-        self.blocks = stream.read(place["block"], pass_number)
+        self.blocks = read_from(stream, place["block"], pass_number)
         self.before: Position | None = place["block"]
         self.skip: int = place["skip"]
         self.pieces: deque[_Piece] = deque()

@@ -10,12 +10,13 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.engines.kernels import Examples, read_products
-from ddol.engines.state import start_state
+from ddol.engines.state import State, layout_of, n_states, start_state
 from ddol.engines.workers.inputs import addresses
 from ddol.engines.workers.partition import Partition
 from ddol.engines.workers.worker import KernelWorker
 from ddol.streams.over.parallel import usable_cores
 from ddol.streams.rows import Rows
+from ddol.update.rates import constant
 
 
 class Scorer:
@@ -40,12 +41,14 @@ class Scorer:
     """
 
     def __init__(self, algorithm: Algorithm, theta: np.ndarray, scalars: np.ndarray) -> None:
-        self._algorithm = replace(algorithm, delay=0, batch=1, period=1).on(1)
+        # Nothing is learned, so that no agent's rate matters.
+        self._algorithm = replace(algorithm, rate=constant(1.0), delay=0, batch=1, period=1).on(1)
         self._state = replace(
             start_state(self._algorithm, 1),
             theta=np.ascontiguousarray(theta, float),
             scalars=np.ascontiguousarray(scalars, float),
         )
+        _check(self._algorithm, self._state)
         self._workers = [self._worker()]
         self._one_at_a_time = Lock()
 
@@ -56,6 +59,8 @@ class Scorer:
             raise ValueError(
                 f"found rows of {rows.n_features} features, expected at most {theta.shape[3]}"
             )
+        if copy is not None and not 0 <= copy < len(theta):
+            raise ValueError(f"found no agent {copy}, expected one of {len(theta)}")
         copies = range(len(theta)) if copy is None else [copy]
         with self._one_at_a_time:
             return np.stack([self._scores(rows, each) for each in copies])
@@ -80,6 +85,17 @@ class Scorer:
 
 _A_CORES_WORTH = 1 << 22
 """Bytes of rows that take a core some milliseconds, and a thread's start is nothing beside it."""
+
+
+def _check(algorithm: Algorithm, state: State) -> None:
+    """Refuse what is no state of the algorithm: a trace that came from a file may say anything."""
+    theta, scalars = state.theta.shape, state.scalars.shape
+    layout = layout_of(algorithm, theta[-1] if theta else 0)
+    copies, outputs = len(state.theta) if theta else 0, n_states(algorithm)
+    if theta[:3] != (copies, outputs, len(layout.rows)) or len(theta) != 4 or not copies:
+        raise ValueError(f"found weights {theta}, expected those of {algorithm.name}")
+    if scalars != (copies, outputs, len(layout.scalars)):
+        raise ValueError(f"found scalars {scalars}, expected those of {algorithm.name}")
 
 
 def products(rows: Rows, weights: np.ndarray) -> np.ndarray:

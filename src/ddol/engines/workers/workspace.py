@@ -168,27 +168,3 @@ def most_reduced(algorithm: Algorithm, n_features: int) -> int:
     scalars = max(layout.linear_scalars, layout.largest_scalars)
     collected = n_states(algorithm) * (rows * n_features + scalars) + 1
     return max(collected, numbers_sent(algorithm, n_features))
-
-
-def bytes_needed(algorithm: Algorithm, n_features: int, workers: int = 1) -> int:
-    """Memory that a run takes beside its data: states, messages, and room to work in.
-
-    A checkpoint, and the trace at the end, hold the states once more.
-
-    Examples
-    --------
-    >>> from ddol.communicate.topologies import ring
-    >>> from ddol.presets import dogd
-    >>> bytes_needed(dogd().on(ring(64)), 10**6) < 2.5 * 64 * 10**6 * 8
-    True
-    """
-    layout, n = layout_of(algorithm, n_features), algorithm.n_agents
-    copied, outputs = sharing(algorithm) == COPIES, n_states(algorithm)
-    copies = n if copied else workers
-    states = copies * outputs * len(layout.rows) * n_features
-    kept = copies * outputs * n_features if algorithm.average_iterates else 0
-    collected = 0 if copied else outputs * (layout.sums + layout.maxima) * n_features
-    messages = 2 * n * numbers_sent(algorithm, n_features) if copied and workers > 1 else _CACHED
-    reduced = 2 * workers * most_reduced(algorithm, n_features) if workers > 1 else 0
-    room = workers * ((outputs + 3) * n_features + collected + _CACHED)
-    return 8 * (2 * states + kept + messages + reduced + room)

@@ -21,6 +21,7 @@ from ddol.streams.formats import ReadOptions
 from ddol.streams.over.chained import ChainedStream
 from ddol.streams.rows import Rows
 from ddol.streams.store.files import check_readable, is_remote, read_range, size_of
+from ddol.streams.store.room import check_room
 from ddol.streams.stream import Position, Stream
 
 _BLOCK_BYTES = 8 << 20
@@ -78,6 +79,9 @@ def read_npz(path: str, checked: bool = True) -> RowsStream:
                 f"{path}: found the arrays {', '.join(sorted(names))}, expected X (or data, "
                 "indices, indptr, shape of a CSR matrix) and y; use np.savez(path, X=X, y=y)"
             )
+        if parts.zip is not None:
+            sizes = [entry.file_size for entry in parts.zip.infolist()]
+            check_room(path, sum(sizes))
         arrays = {name: _member(path, parts, name) for name in names}
     X: Any = arrays.get("X")
     if X is None:
@@ -191,15 +195,20 @@ class NpyStream:
 def _load(path: str, mmap_mode: Any = None) -> Any:
     check_readable(path)
     try:
-        if is_remote(path):
-            whole = io.BytesIO(read_range(path, 0, size_of(path) or 0))
-            return np.load(whole, allow_pickle=False)
-        return np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+        with np.errstate(over="ignore"):  # shapes beyond all numbers
+            return _loaded(path, mmap_mode)
     except _DAMAGES as error:
         reason = _reason(error)
         raise DataError(
             f"{path}: cannot be read as a NumPy file ({reason}); save it with np.save or np.savez"
         ) from None
+
+
+def _loaded(path: str, mmap_mode: Any) -> Any:
+    if is_remote(path):
+        whole = io.BytesIO(read_range(path, 0, size_of(path) or 0))
+        return np.load(whole, allow_pickle=False)
+    return np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
 
 
 def _member(path: str, parts: Any, name: str) -> np.ndarray:

@@ -1,0 +1,87 @@
+"""The memory that this process can still have: what a file asks for is compared with it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from ddol.streams.errors import DataError
+
+_GROUPS = Path("/sys/fs/cgroup")
+_OWN_GROUPS = Path("/proc/self/cgroup")
+
+
+def check_room(where: str, needed: int) -> None:
+    """Refuse a file that would take more memory than there is: a few bytes of an archive may be many.
+
+    Examples
+    --------
+    >>> check_room("a.npz", 2**60)
+    Traceback (most recent call last):
+    ddol.streams.errors.DataError: a.npz: found 1152921504.6 GB of numbers, expected at most the ...
+    """
+    left = bytes_available()
+    if left is not None and needed > left:
+        raise DataError(
+            f"{where}: found {needed / 1e9:.1f} GB of numbers, expected at most the {left / 1e9:.1f} GB that "
+            "are left of this machine's memory; write it as text or Parquet, which are read in pieces"
+        )
+
+
+def bytes_available() -> int | None:
+    """Bytes that this process can still have; None where the system does not say.
+
+    The machine may have a limit, the group of processes that this one is in (a container), each group
+    around it, and the process itself (``ulimit -v``).
+    """
+    found = [*_left_on_the_machine(), *_left_in_groups(), *_left_of_addresses()]
+    return max(0, min(found)) if found else None
+
+
+def _left_on_the_machine() -> Iterator[int]:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        told = Path("/proc/meminfo").read_text(encoding="ascii")
+        yield 1024 * int(told.split("MemAvailable:")[1].split()[0])
+
+
+def _left_in_groups() -> Iterator[int]:
+    """What is left to the groups that this process is in, from its own one up to the outermost that is seen.
+
+    In a container its own group is the outermost, whatever it is called outside.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        for line in _OWN_GROUPS.read_text(encoding="utf-8").splitlines():
+            _, kinds, place = line.split(":", 2)
+            if kinds == "":
+                files, roots = ("memory.max", "memory.current"), (_GROUPS, _GROUPS / "unified")
+            elif "memory" in kinds.split(","):
+                files = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+                roots = (_GROUPS / kinds, _GROUPS / "memory")
+            else:
+                continue
+            own = Path(place.lstrip("/"))
+            for root in roots:
+                for group in (own, *own.parents):
+                    yield from _left_in_group(root / group, *files)
+
+
+def _left_in_group(folder: Path, limit: str, used: str) -> Iterator[int]:
+    with contextlib.suppress(OSError, ValueError):  # there is no such group, or no limit
+        most = int((folder / limit).read_text(encoding="ascii"))
+        taken = int((folder / used).read_text(encoding="ascii"))
+        # What was read from files is given up where somebody needs the room.
+        told = (folder / "memory.stat").read_text(encoding="ascii").splitlines()
+        pages = dict(line.split(maxsplit=1) for line in told)
+        cached = (int(pages.get(name, 0)) for name in ("active_file", "inactive_file"))
+        yield most - taken + sum(cached)
+
+
+def _left_of_addresses() -> Iterator[int]:
+    with contextlib.suppress(OSError, ValueError, ImportError):
+        import resource  # not on every system
+
+        most, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if most != resource.RLIM_INFINITY:
+            pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+            yield most - pages * resource.getpagesize()
