@@ -11,6 +11,7 @@ from ddol.checkpoint import read_checkpoint, resume, save_checkpoint, take
 from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
 from ddol.engines.setup import Setup
+from ddol.schedules import clock_memory as words
 from ddol.schedules.clock import SCHEDULES
 from ddol.schedules.conditions import Conditions
 from ddol.schedules.schedule import Schedule
@@ -120,5 +121,65 @@ def test_numbers_that_point_outside_of_memory_are_refused(tmp_path, name, value)
     algorithm, setup = ddol.dogd().on(ddol.ring(4)), Setup(schedule=Schedule("async", ROUGH))
     saved = read_checkpoint(stopped(algorithm, setup, X, tmp_path))
     saved.kept[name][...] = value
+    with pytest.raises(DataError, match="write"):
+        resume(Learner(algorithm, setup), saved)
+
+
+def _ring_of_answers(kept):
+    first = int(kept["clock.first"].max())
+    kept["clock.next_answer"][first] = first
+
+
+def _free_twice(kept):
+    kept["clock.free_messages"][:2] = kept["clock.free_messages"][0]
+
+
+def _turn_of_nobody(kept):
+    turns = np.flatnonzero(kept["clock.due_what"] & 7 == words.TURN)
+    kept["clock.due_what"][turns[0]] = words.TURN + (7 << words.WIRE)
+
+
+def _drawn_below_0(kept):
+    kept["clock.numbers"] = np.full(5, -0.5)
+
+
+def _one_more(name):
+    def change(kept):
+        kept[name][0] += 1
+
+    return change
+
+
+def _changed(name, value):
+    def change(kept):
+        kept[name][:] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        _ring_of_answers,
+        _free_twice,
+        _turn_of_nobody,
+        _drawn_below_0,
+        _one_more("clock.late"),
+        _one_more("clock.copies"),
+        _changed("clock.absent", 2),
+        _changed("clock.now", np.nan),
+        _changed("clock.due_turn", 0),
+        _one_more("player.references"),
+        _changed("player.turns", 1 << 40),
+        _changed("run.numbers", np.inf),
+    ],
+)
+def test_lists_and_counts_that_cannot_be_are_refused(tmp_path, lie):
+    """Compiled code would follow a ring for ever, and write beyond a list of what is free."""
+    rough = Conditions(latency="exponential:9", delay="3..9")
+    algorithm, setup = ddol.dogd().on(ddol.ring(4)), Setup(schedule=Schedule("async", rough))
+    saved = read_checkpoint(stopped(algorithm, setup, X, tmp_path, 9))
+    resume(Learner(algorithm, setup), saved)
+    lie(saved.kept)
     with pytest.raises(DataError, match="write"):
         resume(Learner(algorithm, setup), saved)

@@ -30,6 +30,7 @@ from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state, with_outputs
 from ddol.engines.workers.partition import Snapshots
 from ddol.engines.workers.scoring import Scorer
+from ddol.storage import damaged
 from ddol.streams.errors import DataError
 from ddol.streams.over.shuffle import is_shuffled
 from ddol.streams.rows import Block, Rows
@@ -476,7 +477,8 @@ class Learner:
         """Another engine, at a state and with what was kept besides."""
         engine = open_engine(self.algorithm, state, self.setup, self.feed)
         if kept:
-            self.history.give_back(engine, kept, where)
+            with damaged(where, "checkpoint"):
+                self.history.give_back(engine, kept, where)
         return engine
 
     def __getstate__(self) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def _handle_turn(c, i):
 def _run_freely(c):
     """Every agent, message and meeting at its own time."""
     while True:
-        if all_done(c):
+        if all_done(c) or integers(c.words)[DUE] == 0:
             return DONE
         word = integers(c.due_what)[0]
         what, i = word & 7, (word >> WIRE) & ONE_WIRE

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from ddol.engines.events.acquaintance import Acquaintance
+from ddol.engines.events.kept_checks import check_clock, check_player
 from ddol.engines.events.player import EventPlayer
 from ddol.engines.events.row_pool import RowPool
-from ddol.engines.kernels import event_memory as words
 from ddol.engines.state_checks import check_rows
 from ddol.engines.workers.shadow import ShadowLearner
 from ddol.recording import Moment
-from ddol.schedules import clock_memory as clock_words
 from ddol.schedules.clock import Clock
 from ddol.schedules.events import FIELDS, Events
 from ddol.schedules.keeping import (
@@ -58,16 +57,7 @@ def give_back_to_player(player: EventPlayer, kept: Mapping[str, np.ndarray], whe
     _give_back_as_long(player.talk, _TALK, below("talk", kept), where)
     _give_back_to_near(player.near, below("near", kept), where)
     give_back(player, [name for name in _PLAYER if name not in _AS_LONG], kept, where)
-    messages = len(player.references)
-    check_range(where, "last", player.talk.last, -1, messages - 1)
-    check_length(where, "free", player.free, messages)
-    check_length(where, "messages", player.messages, 1 + messages)
-    check_range(where, "words", player.words, 0, 1 << 62)
-    check_range(where, "words", player.words[[words.FREE]], 0, messages)
-    check_range(where, "free", player.free[: player.words[words.FREE]], 0, messages - 1)
-    for name in ("box", "under_way"):
-        check_range(where, name, getattr(player, name), -1, messages - 1)
-    check_range(where, "references", player.references, 0, 1 << 62)
+    check_player(player, where)
 
 
 def _kept_of_near(near: Acquaintance) -> Kept:
@@ -245,60 +235,8 @@ def give_back_to_clock(
     give_back(clock, (*_CLOCK_FIXED, *_CLOCK_GROWING), kept, where)
     for name, size in sizes.items():
         check_length(where, name, getattr(clock, name), size)
-    _check_clock_lengths(clock, n_rows, where)
-    _check_clock_ranges(clock, n_rows, where)
+    check_clock(clock, n_rows, where)
     try:
         clock.rng.bit_generator.state = value_of(kept.get("rng", np.empty(0, np.uint8)), where)
     except (TypeError, ValueError, KeyError):
         raise DataError(f"{where}: found no state of a random generator") from None
-
-
-def _check_clock_lengths(clock: Clock, n_rows: int, where: str) -> None:
-    """Refuse arrays that are not as long as those beside them, and counts that go beyond them."""
-    answers, messages, due = len(clock.due_turn), len(clock.copies), len(clock.due_time)
-    for names, length in (
-        (("next_answer", "row_of", "free_answers"), answers),
-        (("place_of", "free_messages"), messages),
-        (("due_order", "due_what"), due),
-    ):
-        for name in names:
-            check_length(where, name, getattr(clock, name), length)
-    most = {
-        clock_words.DUE: due,
-        clock_words.FREE_ANSWERS: answers,
-        clock_words.FREE_MESSAGES: messages,
-        clock_words.NUMBER: len(clock.numbers),
-        clock_words.TOKEN: clock.n_agents - 1,
-        clock_words.FIRST_ROW: n_rows,
-    }
-    check_range(where, "words", clock.words, 0, 1 << 62)
-    for word, limit in most.items():
-        check_range(where, "words", clock.words[[word]], 0, limit)
-    if len(clock.delays):
-        check_length(
-            where, "delays", clock.delays, n_rows - int(clock.words[clock_words.FIRST_ROW])
-        )
-
-
-def _check_clock_ranges(clock: Clock, n_rows: int, where: str) -> None:
-    """Refuse numbers that point outside of memory."""
-    answers, messages = len(clock.due_turn), len(clock.copies)
-    free_answers = clock.free_answers[: clock.words[clock_words.FREE_ANSWERS]]
-    free_messages = clock.free_messages[: clock.words[clock_words.FREE_MESSAGES]]
-    what = clock.due_what[: clock.words[clock_words.DUE]]
-    wires = max(len(clock.wires.sender), clock.n_agents)
-    for name, array, least, most in (
-        ("queue", clock.queue, -1, n_rows - 1),
-        ("queue_at", clock.queue_at, 0, len(clock.queue)),
-        ("queue_end", clock.queue_end, 0, len(clock.queue)),
-        ("first", clock.first, -1, answers - 1),
-        ("last", clock.last, -1, answers - 1),
-        ("next_answer", clock.next_answer, -1, answers - 1),
-        ("row_of", clock.row_of, -1, n_rows - 1),
-        ("free_answers", free_answers, 0, answers - 1),
-        ("free_messages", free_messages, 0, messages - 1),
-        ("due_what", what & 7, 0, clock_words.COMING),
-        ("due_what", (what >> clock_words.WIRE) & clock_words.ONE_WIRE, 0, wires - 1),
-        ("due_what", what >> clock_words.MESSAGE, 0, max(messages - 1, 0)),
-    ):
-        check_range(where, name, array, least, most)
