@@ -10,6 +10,7 @@ import pytest
 from ddol.streams.errors import DataError
 from ddol.streams.over.parallel import ParallelStream, ParsingPool
 from ddol.streams.raw import Text
+from ddol.streams.store import room
 from ddol.streams.tables.parquet import ParquetStream
 
 
@@ -161,3 +162,13 @@ def test_groups_that_are_read_are_let_go(tmp_path):
         patch.setattr(pl.LazyFrame, "collect", watched)
         assert sum(len(table) for table, _ in ParquetStream((path,), piece_rows=100).read()) == 4000
     assert max(seen) <= 2
+
+
+def test_a_group_that_is_more_than_the_memory_is_refused(tmp_path, monkeypatch):
+    """A column of one value takes a few bytes, however many rows there are."""
+    path = tmp_path / "a.parquet"
+    rows = pl.DataFrame({"label": [0, 1] * 50_000, "a": [1.0] * 100_000})
+    rows.write_parquet(path, row_group_size=100_000)
+    monkeypatch.setattr(room, "bytes_available", lambda: 100_000)
+    with pytest.raises(DataError, match=r"a.parquet: group 0: found 0.0 GB .*smaller row groups"):
+        next(ParquetStream((str(path),)).read())

@@ -82,7 +82,8 @@ def load_events(path: str | Path) -> Events:
             with zipfile.ZipFile(file) as archive:
                 headers = {name: _header(path, archive, name) for name in FIELDS}
                 _check_headers(path, headers)
-                check_room(str(path), sum(size for _, _, size in headers.values()))
+                sizes = [size for _, _, size in headers.values()]
+                check_room(str(path), sum(sizes), "record a shorter run")
                 arrays = {name: _array(path, archive, name) for name in FIELDS}
                 comment = archive.comment
         except DataError:

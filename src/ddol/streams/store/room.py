@@ -12,12 +12,21 @@ _GROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
 
 
-def check_room(where: str, needed: int) -> None:
+def check_room(where: str, needed: int, advice: str) -> None:
     """Refuse a file that would take more memory than there is: a few bytes of an archive may be many.
+
+    Parameters
+    ----------
+    where
+        What messages call it.
+    needed
+        Bytes.
+    advice
+        What to do instead.
 
     Examples
     --------
-    >>> check_room("a.npz", 2**60)
+    >>> check_room("a.npz", 2**60, "write it as text")
     Traceback (most recent call last):
     ddol.streams.errors.DataError: a.npz: found 1152921504.6 GB of numbers, expected at most the ...
     """
@@ -25,7 +34,7 @@ def check_room(where: str, needed: int) -> None:
     if left is not None and needed > left:
         raise DataError(
             f"{where}: found {needed / 1e9:.1f} GB of numbers, expected at most the {left / 1e9:.1f} GB that "
-            "are left of this machine's memory; write it as text or Parquet, which are read in pieces"
+            f"are left of this machine's memory; {advice}"
         )
 
 

@@ -81,7 +81,7 @@ def read_npz(path: str, checked: bool = True) -> RowsStream:
             )
         if parts.zip is not None:
             sizes = [entry.file_size for entry in parts.zip.infolist()]
-            check_room(path, sum(sizes))
+            check_room(path, sum(sizes), "write it as text or Parquet, which are read in pieces")
         arrays = {name: _member(path, parts, name) for name in names}
     X: Any = arrays.get("X")
     if X is None:

@@ -13,6 +13,7 @@ from ddol.streams.formats import ReadOptions
 from ddol.streams.over.parallel import in_order
 from ddol.streams.raw import Table
 from ddol.streams.store.files import check_readable, describe_paths, is_remote, read_range, size_of
+from ddol.streams.store.room import check_room
 from ddol.streams.stream import Parsed, Piece, Position
 from ddol.streams.tables.frames import is_strange, polars_reading, table_of_frame
 from ddol.streams.tables.parquet_footer import group_rows
@@ -210,6 +211,11 @@ class _Group:
         path = self.stream.paths[self.file]
         with polars_reading(path), self._lock:
             if self._frame is None:
+                # A value takes a byte or more, whatever it takes in the file.
+                least = len(self) * self.stream._width
+                check_room(
+                    f"{path}: group {self.number}", least, "write it with smaller row groups"
+                )
                 rows = self.stream.scan(self.file).slice(self.before + self.first, len(self))
                 frame = rows.collect()
                 if frame.height != len(self):
