@@ -89,3 +89,15 @@ def test_numbers_that_are_none_are_refused_by_name(tmp_path, kind):
         np.savez(path, y=[0, 1], **parts)
         with pytest.raises(DataError, match=r"a.npz: found .*"):
             read_npz(str(path))
+
+
+def test_a_table_that_is_cut_while_it_is_read_does_not_end_the_process(tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, np.ones((4000, 500)))
+    stream = NpyStream(str(path), block_rows=1000)
+    blocks = stream.read()
+    next(blocks)
+    with path.open("r+b") as file:
+        file.truncate(5000)
+    with pytest.raises(DataError, match=r"a.npy: found less than before, expected 4000 rows"):
+        next(blocks)

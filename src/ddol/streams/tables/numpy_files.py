@@ -155,7 +155,7 @@ class NpyStream:
         columns = self._columns
         step = self.block_rows or max(1, _BLOCK_BYTES // (8 * len(columns.names)))
         for first in range(position or 0, self.n_examples, step):
-            table = np.asarray(self._table[first : first + step], dtype=np.float64)
+            table = np.asarray(self._some(first, step), dtype=np.float64)
             rows = rows_of_table(table, columns)
             if self.checked:
                 rows.check_finite(f"{self.path}, from row {first} on")
@@ -172,6 +172,21 @@ class NpyStream:
     def locate(self, position: Position | None, row: int) -> str:
         """Name and row number."""
         return f"{self.path}: row {(position or 0) + row}"
+
+    def _some(self, first: int, n: int) -> np.ndarray:
+        """Rows from one on, read and not mapped: a file that is cut meanwhile would end the process."""
+        table = self._table
+        if not isinstance(table, np.memmap) or not table.flags.c_contiguous:
+            return table[first : first + n]
+        width = table.shape[1]
+        count = width * min(n, len(table) - first)
+        place = table.offset + first * width * table.itemsize
+        found = np.fromfile(self.path, table.dtype, count, offset=place)
+        if len(found) < count:
+            raise DataError(
+                f"{self.path}: found less than before, expected {len(table)} rows; read it again"
+            )
+        return found.reshape(-1, width)
 
     @cached_property
     def _table(self) -> np.ndarray:
