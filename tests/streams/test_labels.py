@@ -4,7 +4,13 @@ import pytest
 from ddol.streams.arrays import array_stream
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.encoding import Encoding
-from ddol.streams.coding.labels import answers, checked_classes, labels_of, targets
+from ddol.streams.coding.labels import (
+    answers,
+    checked_classes,
+    class_numbers,
+    shown_labels,
+    targets,
+)
 from ddol.streams.coding.summary import scan
 from ddol.streams.errors import DataError
 from ddol.streams.raw import Text
@@ -15,14 +21,19 @@ from ddol.streams.text.libsvm import LibsvmStream
 def test_two_labels_become_signs_in_sorted_order(pair):
     classes = checked_classes(pair[::-1])
     assert answers(classes, [pair[1], pair[0]]).tolist() == [1, -1]
-    assert labels_of(classes, [0.3, -2.0]).tolist() == [pair[1], pair[0]]
+    said = shown_labels(classes)[class_numbers(np.array([0.3, -2.0]))]
+    assert said.tolist() == [pair[1], pair[0]]
 
 
 def test_more_labels_become_class_numbers():
     classes = checked_classes((7.0, 2.0, 5.0))
     y = np.array([5.0, 7.0, 2.0])
     assert answers(classes, y).tolist() == [1, 2, 0]
-    assert np.array_equal(labels_of(classes, answers(classes, y)), y)
+    assert np.array_equal(shown_labels(classes)[answers(classes, y).astype(int)], y)
+    scores = np.array([[0.1, 0.3, 0.3], [-2.0, -3.0, -1.0], [0.0, -1.0, 0.0]])
+    assert class_numbers(scores).tolist() == [1, 2, 0]
+    assert class_numbers(scores, tie=0.3).tolist() == [0, 2, 0]
+    assert class_numbers(scores[:, :1]).tolist() == [1, 0, 1]
     assert answers(("a", "b"), Text.of(["b", "a", None]), numbered=True)[:2].tolist() == [1, 0]
 
 
@@ -40,8 +51,8 @@ def test_one_class_and_quantities_are_refused():
 
 
 def test_labels_beyond_whole_numbers_stay_what_they_are():
-    assert labels_of((-1e300, 1e300), [-1, 1]).tolist() == [-1e300, 1e300]
-    assert labels_of((1.0, 2.0**53), [1]).dtype == np.int64
+    assert shown_labels((-1e300, 1e300)).tolist() == [-1e300, 1e300]
+    assert shown_labels((1.0, 2.0**53)).dtype == np.int64
     with pytest.raises(DataError, match="an infinite label"):
         checked_classes((1.0, np.inf), "a.csv")
 
