@@ -217,6 +217,20 @@ def test_late_answers_about_numbers_far_from_0():
     np.testing.assert_allclose(trace.weights[0, 0], [1.0, -2.0, 0.5], atol=0.2)
 
 
+@pytest.mark.parametrize("network", [1, 4, ddol.ring(4)], ids=str)
+@pytest.mark.parametrize("preset", [ddol.adaptive, ddol.coin])
+def test_features_met_once_have_weights_of_the_size_of_others(preset, network):
+    # Their scale is not known where they come in rounds of which no statistics are taken.
+    n = 2000
+    rng = np.random.default_rng(0)
+    common = (rng.random((n, 3)) < 0.5).astype(float)
+    y = np.where(common[:, 0] > 0.5, 1.0, -1.0)
+    X = csr_matrix(np.hstack([common, np.eye(n)]))
+    trace = ddol.run(preset(), (X, y), network)
+    assert np.abs(trace.weights).max() < 100.0
+    assert np.isfinite(trace.consensus) and np.isfinite(trace.to_dict()["final_weights_norm"])
+
+
 def test_newton_is_refused_above_its_size():
     with pytest.raises(
         ValueError, match=r"newton keeps 1001² numbers .*use the algorithm adaptive"

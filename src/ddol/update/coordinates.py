@@ -425,6 +425,13 @@ def from_statistics(w, s, p, index, n, D, averaged):
 # --- reading ---------------------------------------------------------------------------------------
 
 
+@inner(inlined=True)
+def _per_unit(w, s, d, D):
+    """What x̃ changes by per unit of a feature; where no scale is known yet, by which 1 is away from 0."""
+    inverse = w[INVERSE * D + d]
+    return inverse if inverse < UNKNOWN else s[REACH]
+
+
 @inner
 def raw_weights(w, s, p, index, n, D, out, place, intercept):
     """Weights of raw features from those of x̃, which stand in the row `place`.
@@ -435,12 +442,12 @@ def raw_weights(w, s, p, index, n, D, out, place, intercept):
     if p[REGRESSION] != 0.0:
         scale = scale_of_answers(s)
     for d in range(D):
-        raw = w[place * D + d] * w[INVERSE * D + d]
+        raw = w[place * D + d] * _per_unit(w, s, d, D)
         rest -= raw * w[CENTRE * D + d]
         if constant < 0 and w[INVERSE * D + d] == 0.0 and w[CENTRE * D + d] != 0.0:
             constant = d
     for j in range(n):
         d = column(index, j)
-        out[j] = scale * w[place * D + d] * w[INVERSE * D + d]
+        out[j] = scale * w[place * D + d] * _per_unit(w, s, d, D)
         if d == constant:
             out[j] = in_units_of_answers(s, p, rest) / w[CENTRE * D + d]
