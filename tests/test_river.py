@@ -126,6 +126,24 @@ def test_missing_values_are_refused_by_name(model):
         model.learn_one({"age": None}, 1)
 
 
+@pytest.mark.parametrize("answer", [None, float("nan")])
+@pytest.mark.parametrize("model", [Classifier(), Regressor()])
+def test_answers_that_are_none_are_refused(model, answer):
+    with pytest.raises(ValueError, match=f"`y` is {answer}"):
+        model.learn_one({"age": 1.0}, answer)
+
+
+def test_a_refused_example_leaves_no_class_behind():
+    model = Classifier()
+    for k in range(4):
+        model.learn_one({"age": k}, k % 2)
+    with pytest.raises(ValueError, match="feature 'age' is 1000"):
+        model.learn_one({"age": 10**400}, "new")
+    assert set(model.predict_proba_one({"age": 1.0})) == {0, 1}
+    model.learn_one({"age": 9.0}, "newer")
+    assert set(model.predict_proba_one({"age": 1.0})) == {0, 1, "newer"}
+
+
 def test_a_prediction_costs_no_more_for_features_that_are_not_in_it(monkeypatch):
     from ddol.engines.local import Local
 

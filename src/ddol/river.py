@@ -14,8 +14,10 @@ True
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -232,26 +234,34 @@ class Classifier(DictModel, base.MiniBatchClassifier):
         self, examples: Sequence[Example], labels: Sequence[Any], agent: Any, weight: float
     ) -> None:
         # A class that comes in the middle of a block must not exist before its first example.
-        start = 0
+        cuts, known = [0], set(self.classes)
         for k, label in enumerate(labels):
-            if label not in self.classes:
-                self._learn_known(examples[start:k], labels[start:k], agent, weight)
-                self.classes[label] = len(self.classes)
-                start = k
-        self._learn_known(examples[start:], labels[start:], agent, weight)
+            if label is None or label != label:
+                raise ValueError(f"`y` is {label!r}, expected a label; leave the example out")
+            if label not in known:
+                known.add(label)
+                cuts.append(k)
+        for lo, hi in pairwise([*cuts, len(labels)]):
+            if lo < hi:
+                self._learn_part(examples[lo:hi], labels[lo:hi], agent, weight)
 
-    def _learn_known(
+    def _learn_part(
         self, examples: Sequence[Example], labels: Sequence[Any], agent: Any, weight: float
     ) -> None:
-        if not len(examples):
-            return
+        """Learn from examples of which only the first may be of a new class."""
         if self._agents is None:
             self._agents = self._start(outputs=2)
         if self._asker.weighs and len(examples) == 1:
             weight *= self._asker.weight(_content(examples[0]))
+        before = dict(self.classes)
+        self.classes.setdefault(labels[0], len(self.classes))
         self._agents.learner.grow(len(self.classes))
         answers = [float(self.classes[label]) for label in labels]
-        self._agents.learn(examples, answers, agent, weight)
+        try:
+            self._agents.learn(examples, answers, agent, weight)
+        except ValueError:
+            self.classes = before  # nobody has seen an example of it
+            raise
 
     def _scores(self, examples: Sequence[Example], agent: Any = None) -> np.ndarray:
         if self._agents is None:
@@ -319,11 +329,23 @@ class Regressor(DictModel, base.MiniBatchRegressor):
     def _learn(
         self, examples: Sequence[Example], answers: Sequence[float], agent: Any, weight: float
     ) -> None:
+        numbers = [_number(answer) for answer in answers]
         if self._agents is None:
             self._agents = self._start(outputs=1)
-        self._agents.learn(examples, [float(answer) for answer in answers], agent, weight)
+        self._agents.learn(examples, numbers, agent, weight)
 
     def _scores(self, examples: Sequence[Example], agent: Any = None) -> np.ndarray:
         if self._agents is None:
             return np.zeros(len(examples))
         return self._agents.scores(examples, agent)[:, 0]
+
+
+def _number(answer: Any) -> float:
+    """An answer of a regression, which must be a finite number."""
+    try:
+        number = float(answer)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"`y` is {answer!r}, expected a finite number; leave the example out")
+    return number

@@ -35,6 +35,20 @@ def test_too_many_agents_are_refused_with_the_number_to_set():
 def test_strangers_are_refused_by_name():
     ids = AgentIds()
     ids.numbers(np.array(["Bern", "Lyon"]))
-    assert ids.known_numbers(["Lyon"]).tolist() == [1]
+    assert ids.known_numbers(["Lyon"], 2).tolist() == [1]
     with pytest.raises(ValueError, match="found the agent 'Rome', expected one of those learned"):
-        ids.known_numbers(["Lyon", "Rome"])
+        ids.known_numbers(["Lyon", "Rome"], 2)
+
+
+def test_agents_that_took_turns_have_their_numbers():
+    assert AgentIds().known_numbers([2, 0], 3).tolist() == [2, 0]
+    with pytest.raises(
+        ValueError, match="found the agent 3, expected one of those learned from: 0, 1, 2"
+    ):
+        AgentIds().known_numbers([3], 3)
+
+
+@pytest.mark.parametrize("given", [[1.0, np.nan], ["a", None], [1, float("nan")]])
+def test_a_row_that_names_no_agent_is_refused(given):
+    with pytest.raises(ValueError, match=r"`agents`: found (nan|None) in row 1"):
+        AgentIds().numbers(given)

@@ -44,6 +44,7 @@ class AgentIds:
             Refuse more than these.
         """
         given = np.asarray(agents)
+        _refuse_missing(given)
         if not self.known and self._are_numbers(given):
             self.known = list(self._range or ())
         distinct, first, inverse = np.unique(given, return_index=True, return_inverse=True)
@@ -60,15 +61,17 @@ class AgentIds:
             )
         return np.array([places[one] for one in distinct.tolist()], np.int64)[inverse]
 
-    def known_numbers(self, agents: Any) -> np.ndarray:
-        """Agent of each row, where all must have been met before."""
-        distinct, inverse = np.unique(np.asarray(agents), return_inverse=True)
-        places = {known: number for number, known in enumerate(self.known)}
+    def known_numbers(self, agents: Any, n_agents: int) -> np.ndarray:
+        """Agent of each row, where all must have been met before; by number where rows were dealt in turn."""
+        given, known = np.asarray(agents), self.known or list(range(n_agents))
+        _refuse_missing(given)
+        distinct, inverse = np.unique(given, return_inverse=True)
+        places = {one: number for number, one in enumerate(known)}
         for one in distinct.tolist():
             if one not in places:
                 raise ValueError(
                     f"found the agent {one!r}, expected one of those learned from: "
-                    f"{', '.join(map(repr, self.known[:10]))}{', …' if len(self.known) > 10 else ''}"
+                    f"{', '.join(map(repr, known[:10]))}{', …' if len(known) > 10 else ''}"
                 )
         return np.array([places[one] for one in distinct.tolist()], np.int64)[inverse]
 
@@ -77,3 +80,13 @@ class AgentIds:
         if self._range is None or not np.issubdtype(given.dtype, np.integer) or not len(given):
             return False
         return bool(given.min() >= 0 and given.max() < len(self._range))
+
+
+def _refuse_missing(agents: np.ndarray) -> None:
+    """Refuse rows that name no agent."""
+    if agents.dtype.kind not in "fO":
+        return
+    missing = np.array([one is None or one != one for one in agents.tolist()], bool)
+    if missing.any():
+        row = int(missing.argmax())
+        raise ValueError(f"`agents`: found {agents[row]} in row {row}, expected the id of an agent")

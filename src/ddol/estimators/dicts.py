@@ -125,7 +125,7 @@ class DictColumns:
         features, places, all_known = _features(example), self._places, True
         try:
             finite = math.isfinite(sum(features.values()))
-        except TypeError:
+        except (TypeError, OverflowError):
             finite = False
         if not finite:
             _check_numbers(features)
@@ -165,7 +165,7 @@ def _check_numbers(features: Mapping[Hashable, Any]) -> None:
     for name, value in features.items():
         try:
             number = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = math.nan
         if not math.isfinite(number):
             raise ValueError(
@@ -232,7 +232,10 @@ class DictLearner:
     def scores(self, examples: Sequence[Example], agent: Any = None) -> np.ndarray:
         """Scores (n, outputs) by one agent, or the mean of all agents' scores."""
         rows = self.columns.rows(examples, np.zeros(len(examples)), learn=False)
-        number = None if agent is None else int(self.ids.known_numbers([agent])[0])
+        number = None
+        if agent is not None:
+            known = self.ids.known_numbers([agent], self.learner.algorithm.n_agents)
+            number = int(known[0])
         return self.learner.scores(rows, number)
 
     def weights(self) -> tuple[dict[str, np.ndarray], np.ndarray]:

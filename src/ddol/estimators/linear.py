@@ -122,7 +122,7 @@ class LinearAgents(AgentsEstimator):
         X = validate_data(self, X, accept_sparse="csr", reset=False)
         if agents is None:
             return self._scores_of(X)
-        numbers = self._agents.ids.known_numbers(agents)
+        numbers = self._agents.ids.known_numbers(agents, self._agents.algorithm.n_agents)
         if numbers.shape != (X.shape[0],):
             raise ValueError(
                 f"`agents` must name one agent for each of the {X.shape[0]} rows, it has the shape "
