@@ -16,6 +16,7 @@ from ddol.engines.state import grow
 from ddol.engines.state_checks import check_number, expected_state
 from ddol.engines.workers.scoring import Scorer, products
 from ddol.presets import made_again
+from ddol.reference import mean_of_copies
 from ddol.storage import Expected, check_arrays, damaged, read_arrays, write_arrays
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.encoding import Encoding
@@ -357,7 +358,7 @@ def model_of(trace: Trace, encoding: Encoding, settings: dict[str, Any] | None =
     ahead = max(width, encoding.width or 0) - width
     if state is not None and not state.sums.size:
         state = grow(trace.algorithm, state, width + ahead)
-        known = Knowledge(trace.algorithm, *_affordable(state.theta, state.scalars))
+        known = _affordable(trace.algorithm, state.theta, state.scalars)
     elif state is not None:
         weights = state.sums.mean(axis=0) / max(state.rounds, 1)
     if ahead:
@@ -377,11 +378,11 @@ def model_of(trace: Trace, encoding: Encoding, settings: dict[str, Any] | None =
     )
 
 
-def _affordable(theta: np.ndarray, scalars: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All copies, or their mean where they are too large to be kept one by one."""
-    if theta.nbytes <= _MOST_BYTES or len(theta) == 1:
-        return theta, scalars
-    return theta.mean(axis=0, keepdims=True), scalars.mean(axis=0, keepdims=True)
+def _affordable(algorithm: Algorithm, theta: np.ndarray, scalars: np.ndarray) -> Knowledge:
+    """What all copies know, or their mean where they are too large to be kept one by one."""
+    if theta.nbytes > _MOST_BYTES and len(theta) > 1:
+        theta, scalars = mean_of_copies(algorithm, theta, scalars)
+    return Knowledge(algorithm, theta, scalars)
 
 
 def _thinned(known: Knowledge) -> dict[str, np.ndarray]:

@@ -13,6 +13,8 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate import average
+from ddol.communicate.mixing import Mixing, uniform
+from ddol.communicate.topologies import complete
 from ddol.update.asking import (
     HEARD,
     NUMBERS,
@@ -271,20 +273,61 @@ def _finish(loops: Interpreted, states: list[list[Vector]], t: int, rates: list[
 
 def _average(algorithm: Algorithm, loops: Interpreted, states: list[list[Vector]], t: int) -> None:
     """Every agent adopts the weighted average over its neighbourhood: Σ_j A_ij · message_j."""
-    mixing, modes = algorithm.mixing.at(t), loops.layout.modes
     statistics = not loops.layout.sampled or samples(t // algorithm.period)
     for k in range(len(states[0])):
         sent = [loops.to_message(own[k]) for own in states]
-        rows, scalars = (np.array(part) for part in zip(*sent, strict=True))
-        for place, mode in enumerate(modes):
-            kind = {LINEAR: average.linear, LOG: average.log_mean_exp}.get(mode, average.largest)
-            if place < rows.shape[1]:
-                rows[:, place] = kind(mixing, rows[:, place])
-            else:
-                one = slice(place - rows.shape[1], place - rows.shape[1] + 1)
-                scalars[:, one] = kind(mixing, scalars[:, one])
+        rows, scalars = _averaged(algorithm.mixing.at(t), loops.layout.modes, sent)
         for i, own in enumerate(states):
             loops.from_message(own[k], rows[i], scalars[i], statistics)
+
+
+def _averaged(
+    mixing: Mixing, modes: Sequence[int], sent: list[tuple[np.ndarray, np.ndarray]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """What every agent hears, of what all have sent."""
+    rows, scalars = (np.array(part) for part in zip(*sent, strict=True))
+    for place, mode in enumerate(modes):
+        kind = {LINEAR: average.linear, LOG: average.log_mean_exp}.get(mode, average.largest)
+        if place < rows.shape[1]:
+            rows[:, place] = kind(mixing, rows[:, place])
+        else:
+            one = slice(place - rows.shape[1], place - rows.shape[1] + 1)
+            scalars[:, one] = kind(mixing, scalars[:, one])
+    return rows, scalars
+
+
+def mean_of_copies(
+    algorithm: Algorithm, theta: np.ndarray, scalars: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The state of the first of several agents after all of them have averaged with equal weights.
+
+    A mean of what agents keep would be none of what they know: lists, and scales that one of them does not
+    know yet.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    theta, scalars : arrays (copies, outputs, rows, D) and (copies, outputs, scalars)
+
+    Examples
+    --------
+    >>> from ddol.presets import dogd
+    >>> theta, scalars = mean_of_copies(dogd(), np.array([[[[1.0]]], [[[3.0]]]]), np.empty((2, 1, 0)))
+    >>> theta
+    array([[[[2.]]]])
+    """
+    n_copies, outputs, _, width = theta.shape
+    update = algorithm.update
+    loops = Interpreted(update, algorithm.average, width)
+    met = (theta != update.start(width).rows).any(axis=(0, 1, 2))
+    columns = np.flatnonzero(met) if update.grows else None
+    mixing, found, notes = uniform(complete(n_copies)), theta[:1].copy(), scalars[:1].copy()
+    for k in range(outputs):
+        each = [Vector(theta[i, k], scalars[i, k]) for i in range(n_copies)]
+        sent = [loops.to_message(vector, columns) for vector in each]
+        rows, few = _averaged(mixing, loops.layout.modes, sent)
+        loops.from_message(Vector(found[0, k], notes[0, k]), rows[0], few[0], columns=columns)
+    return found, notes
 
 
 def _count(

@@ -124,6 +124,45 @@ def test_predictions_that_nobody_makes_are_refused(ddol, examples, tmp_path, opt
     assert result.exit_code == 2 and message in result.stderr
 
 
+@pytest.mark.parametrize("algorithm", ["adaptive", "coin", "dogd"])
+def test_the_mean_of_agents_who_know_other_words(ddol, tmp_path, algorithm):
+    rng = np.random.default_rng(0)
+    path, model = tmp_path / "a.named", tmp_path / "m"
+    signs = rng.choice([-1, 1], 1500)
+    path.write_text("".join(f"{s} x:{s * rng.random():.3f} w{k}\n" for k, s in enumerate(signs)))
+    options = ("--algorithm", algorithm, "--topology", "ring", "--json", "-")
+    once = figures(ddol("train", path, *options, "--model", model))
+    again = figures(ddol("train", path, *options, "--agents", 3, "--initial", model))
+    assert np.isfinite(again["consensus"]) and np.isfinite(again["final_weights_norm"])
+    assert sum(again["mistakes"]) <= sum(once["mistakes"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--label", "age"),
+        ("--label", "1"),
+        ("--weight", "age"),
+        ("--drop", "age"),
+        ("--labels", "0,1,2"),
+        ("--missing", "mean"),
+        ("--interactions", "age*size"),
+        ("--no-intercept",),
+    ],
+    ids=" ".join,
+)
+def test_options_that_contradict_a_model_are_refused(ddol, tmp_path, options):
+    rng = np.random.default_rng(0)
+    path, model = tmp_path / "a.csv", tmp_path / "m"
+    rows = [f"{a:.3f},{b:.3f},{int(a > b)}\n" for a, b in rng.random((50, 2))]
+    path.write_text("age,size,ill\n" + "".join(rows))
+    assert ddol("train", path, "--label", "ill", "--model", model, "--quiet").exit_code == 0
+    for label in ("ill", "-1", "2"):
+        assert ddol("train", path, "--label", label, "--initial", model, "-q").exit_code == 0
+    result = ddol("train", path, "--initial", model, *options)
+    assert result.exit_code == 2 and f"{options[0]}" in result.stderr, result.stderr
+
+
 def test_a_model_of_another_loss_is_not_gone_on_from(ddol, examples, tmp_path):
     model = tmp_path / "m"
     options = ("train", examples, "--quiet")

@@ -407,25 +407,34 @@ class Interpreted:
         """Project."""
         self._call("finish", vector, self.D, float(t), eta)
 
-    def to_message(self, vector: Vector) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and scalars that neighbours average."""
-        rows, first = np.empty((len(self.layout.message_rows), self.D)), self.layout.statistics[0]
-        self._call("to_statistics", vector, 0, self.D, self.D, rows[:first].reshape(-1))
-        self._call("to_message", vector, 0, self.D, self.D, rows[first:].reshape(-1))
+    def to_message(
+        self, vector: Vector, columns: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Rows, of some columns or all, and scalars that neighbours average."""
+        index, n = (0, self.D) if columns is None else (columns, len(columns))
+        rows, first = np.empty((len(self.layout.message_rows), n)), self.layout.statistics[0]
+        self._call("to_statistics", vector, index, n, self.D, rows[:first].reshape(-1))
+        self._call("to_message", vector, index, n, self.D, rows[first:].reshape(-1))
         scalars = self.layout.linear_scalars + self.layout.largest_scalars
         return rows, vector.scalars[:scalars].copy()
 
     def from_message(
-        self, vector: Vector, rows: np.ndarray, scalars: np.ndarray, statistics: bool = True
+        self,
+        vector: Vector,
+        rows: np.ndarray,
+        scalars: np.ndarray,
+        statistics: bool = True,
+        columns: np.ndarray | None = None,
     ) -> None:
-        """Adopt what was averaged, statistics too or not."""
+        """Adopt what was averaged, statistics too or not, of some columns or all."""
+        index, n = (0, self.D) if columns is None else (columns, len(columns))
         first, counts = self.layout.statistics
         known = 0 if statistics else counts
         vector.scalars[known : len(scalars)] = scalars[known:]
         averaged = np.ascontiguousarray(rows)
-        self._call("from_message", vector, 0, self.D, self.D, averaged[first:].reshape(-1))
+        self._call("from_message", vector, index, n, self.D, averaged[first:].reshape(-1))
         if statistics:
-            self._call("from_statistics", vector, 0, self.D, self.D, averaged[:first].reshape(-1))
+            self._call("from_statistics", vector, index, n, self.D, averaged[:first].reshape(-1))
 
     def weights(self, vector: Vector) -> np.ndarray:
         """Primal weights."""
