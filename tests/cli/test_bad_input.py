@@ -53,6 +53,11 @@ CASES = {
         "label,x\n1,2\n0,3,4\n0,1\n1,2\n",
         "g.csv:3:4: found more than the 2 cells",
     ),
+    "returns": (
+        "r.csv",
+        "label,x\r1,2\r0,3\r",
+        "r.csv: found lines that end with a carriage return",
+    ),
     "quantities": ("q.libsvm", "0.5 1:1\n1.5 1:2\n2.25 1:1\n3 1:2\n", "use a regression loss"),
 }
 

@@ -103,6 +103,79 @@ def test_a_missing_or_renamed_column_is_named(ddol, model, tmp_path):
     assert "'age'" in ddol("predict", model, path).stderr
 
 
+def test_columns_without_names_are_all_there_or_the_features_alone(ddol, tmp_path):
+    columns = ("outcome", "age", "income", "score")
+    path, model = write(tmp_path / "a.csv", columns, header=False), tmp_path / "m"
+    trained = ddol("train", path, "--drop", "column 4", "--model", model, "--quiet")
+    assert trained.exit_code == 0, trained.stderr
+    expected = ddol("predict", model, path).stdout
+    assert set(expected.split()) == {"yes", "no"}
+    features = write(tmp_path / "b.csv", columns[1:3], header=False)
+    assert ddol("predict", model, features).stdout == expected
+    # Nobody can say which of the four is not there.
+    without_label = write(tmp_path / "c.csv", columns[1:], header=False)
+    result = ddol("predict", model, without_label)
+    assert result.exit_code == 2 and "found 3 columns without names" in result.stderr
+
+
+def test_columns_without_names_for_a_model_with_names_are_told_of(ddol, model, predicted, tmp_path):
+    named = predicted(write(tmp_path / "a.csv", seed=1))
+    result = ddol("predict", model, write(tmp_path / "b.csv", COLUMNS[:-1], seed=1, header=False))
+    assert result.stdout == named and "taken in the order of the model's" in result.stderr
+
+
+def test_columns_that_were_left_out_are_left_out_without_a_word(ddol, tmp_path, table):
+    model = tmp_path / "m"
+    options = ("--label", "outcome", "--drop", "town", "--model", model, "--quiet")
+    assert ddol("train", table, *options).exit_code == 0
+    assert ddol("predict", model, table).stderr == ""
+
+
+def test_a_table_of_text_alone_needs_no_names(ddol, tmp_path):
+    path = tmp_path / "mushrooms.csv"
+    rng = np.random.default_rng(0)
+    rows = [(("e", "p")[k], "xb"[k], rng.choice(["s", "y"])) for k in rng.integers(0, 2, 100)]
+    text = "".join(",".join(row) + "\n" for row in rows)
+    path.write_text(text)
+    assert figures(ddol("train", path, "--quiet", "--json", "-"))["examples"] == 100
+    path.write_text("class,cap,surface\n" + text)
+    assert figures(ddol("train", path, "--quiet", "--json", "-"))["examples"] == 100
+    every = ("--no-header", "--labels", "class,e,p", "--quiet", "--json", "-")
+    assert figures(ddol("train", path, *every))["examples"] == 101
+
+
+@pytest.mark.parametrize(("name", "line"), [("a.vw", "1 |n {}:NA x\n"), ("a.named", "1 {}:? x\n")])
+def test_missing_values_of_named_features(ddol, tmp_path, name, line):
+    path, plain = tmp_path / name, tmp_path / f"plain-{name}"
+    others = "".join(
+        f"{k % 2} {'|n ' * name.endswith('vw')}a:{k % 5} x:{k % 3}\n" for k in range(40)
+    )
+    path.write_text(others + line.format("a"))
+    plain.write_text(others + line.format("a").replace("a:NA", "").replace("a:?", ""))
+    result = ddol("train", path)
+    assert result.exit_code == 2 and "found a missing value" in result.stderr
+    ways = ("--quiet", "--json", "-")
+    zero = figures(ddol("train", path, "--missing", "zero", *ways))
+    assert zero["loss"] == figures(ddol("train", plain, *ways))["loss"]
+    skipped = figures(ddol("train", path, "--on-bad-line", "skip", *ways))
+    assert skipped["examples"] == 40 and skipped["skipped_lines"] == 1
+
+
+def test_text_that_is_no_utf8_is_refused_or_left_out(ddol, tmp_path):
+    path = write(tmp_path / "a.csv")
+    lines = path.read_bytes().splitlines()
+    lines[7] = lines[7].replace(b",", b",\xfc", 1)
+    lines[9] = lines[9] + b"\xff"
+    path.write_bytes(b"\n".join(lines))
+    result = ddol("train", path, "--label", "outcome")
+    assert result.exit_code == 2 and "a.csv:8:" in result.stderr and "iconv" in result.stderr
+    skip = ("--label", "outcome", "--on-bad-line", "skip", "--quiet", "--json", "-")
+    found = figures(ddol("train", path, *skip))
+    assert found["examples"] == 398 and found["skipped_lines"] == 2
+    path.write_bytes(path.read_bytes().replace(b"age", b"\xe4ge", 1))
+    assert "a.csv:1:1: found the byte 0xe4" in ddol("train", path, *skip).stderr
+
+
 def test_sites_may_have_their_columns_in_any_order(ddol, tmp_path):
     one = write(tmp_path / "bern.csv", seed=1)
     same = write(tmp_path / "lyon.csv", seed=2)
@@ -225,13 +298,33 @@ def test_a_value_never_seen_is_no_feature(predicted, tmp_path):
     assert len(predicted(write(tmp_path / "a.csv", town=towns)).split()) == 400
 
 
-@pytest.mark.parametrize("date", ["2024-05-01", "2024-05-01 12:30", "01.05.2024"])
+DATES = (
+    "2024-05-01",
+    "2024-05-01 12:30",
+    "2024-05-01T12:30:00.5Z",
+    "2024/05/01 12:30:00",
+    "01.05.2024",
+    "05/01/24",
+    "1 May 2024",
+    "May 1, 2024",
+    "01-May-24",
+    "12:30:00",
+)
+
+
+@pytest.mark.parametrize("date", DATES)
 def test_dates_are_refused_with_advice(ddol, tmp_path, date):
     path = write(tmp_path / "a.csv", ("when", *COLUMNS), when=[date] * 400)
     result = ddol("train", path, "--label", "outcome")
     assert result.exit_code == 2 and "'when'" in result.stderr and "--drop when" in result.stderr
     dropped = ddol("train", path, "--label", "outcome", "--drop", "when", "--quiet")
     assert dropped.exit_code == 0
+
+
+@pytest.mark.parametrize("word", ["1.2.30", "v1-2-30", "10:30", "3/4", "May", "A 1 May 2024"])
+def test_words_that_are_no_dates_are_words(ddol, tmp_path, word):
+    path = write(tmp_path / "a.csv", ("code", *COLUMNS), code=[word] * 400)
+    assert ddol("train", path, "--label", "outcome", "--quiet").exit_code == 0
 
 
 def test_numbers_with_commas_are_refused_with_advice(ddol, tmp_path):

@@ -1,3 +1,4 @@
+import datetime
 import os
 import subprocess
 import sys
@@ -84,8 +85,6 @@ def test_only_the_columns_that_are_needed(tmp_path, frame):
 
 
 def test_kinds_of_columns(tmp_path):
-    import datetime
-
     columns = {
         "flag": [True, False],
         "maybe": [True, None],
@@ -93,18 +92,26 @@ def test_kinds_of_columns(tmp_path):
         "kind": pl.Series(["a", "b"], dtype=pl.Categorical),
         "day": [datetime.date(2024, 1, 2), None],
         "count": [1, None],
+        "word": ["na", "?"],
     }
     [(table, _)] = parquet_of(tmp_path, pl.DataFrame(columns)).read()
     assert table.columns["flag"].tolist() == [True, False]
     assert np.array_equal(table.columns["maybe"], [1, np.nan], equal_nan=True)
     assert np.array_equal(table.columns["count"], [1, np.nan], equal_nan=True)
     texts = {n: [c.cell(0), c.cell(1)] for n, c in table.columns.items() if isinstance(c, Text)}
-    assert texts == {"town": ["Rome", None], "kind": ["a", "b"], "day": ["2024-01-02", None]}
+    assert texts == {
+        "town": ["Rome", None],
+        "kind": ["a", "b"],
+        "day": ["2024-01-02", None],
+        "word": [None, None],
+    }
 
 
 def test_what_is_no_cell_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"column 'a': found the type List"):
         list(parquet_of(tmp_path, pl.DataFrame({"a": [[1, 2]]})).read())
+    with pytest.raises(DataError, match=r"column 'a': found the type Duration.*--drop a"):
+        list(parquet_of(tmp_path, pl.DataFrame({"a": [datetime.timedelta(1)]})).read())
 
 
 def test_no_rows(tmp_path):

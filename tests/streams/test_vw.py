@@ -30,7 +30,8 @@ def plain(stream):
             elif label is not None:
                 label = None if np.isnan(label[row]) else float(label[row])
             span = slice(*named.indptr[row : row + 2])
-            features = [(names[c], v) for c, v in zip(named.codes[span], named.data[span])]  # noqa: B905
+            values = [None if np.isnan(value) else value for value in named.data[span]]
+            features = [(names[c], v) for c, v in zip(named.codes[span], values, strict=True)]
             found.append((label, named.weight[row] if len(named.weight) else 1.0, features))
     return found
 
@@ -46,7 +47,8 @@ def plain(stream):
         ("1 | x |b:2 y:3 | z", (1, 1, [("x", 1), ("b^y", 6), ("z", 1)])),
         ("1 |a", (1, 1, [])),
         ("1 |ä größe:1", (1, 1, [("ä^größe", 1)])),
-        ("1 |a x:NA y:? z", (1, 1, [("a^z", 1)])),
+        ("1 |a x:NA y:? z", (1, 1, [("a^x", None), ("a^y", None), ("a^z", 1)])),
+        ("1 |a:2 x:y:nan", (1, 1, [("a^x:y", None)])),
         ("1 |a x:1 x:2", (1, 1, [("a^x", 1), ("a^x", 2)])),
         ("1\t|a\tx  y \r", (1, 1, [("a^x", 1), ("a^y", 1)])),
         ("1 |a http://x:2", (1, 1, [("a^http://x", 2)])),
@@ -78,6 +80,7 @@ BAD = [
     ("1 1 0.5 |a x", ":2:5: found '0.5', expected no initial prediction"),
     ("1 |a x:y", ":2:8: found 'y', expected a finite number"),
     ("1 |a x:1e999", ":2:8: found '1e999', expected a finite number"),
+    ("1 |a :NA", ":2:6: found ':NA', expected a name before"),
     ("1 |a :1", ":2:6: found ':1', expected a name before"),
     ("1 |a:b x", ":2:6: found 'b', expected a finite number"),
 ]

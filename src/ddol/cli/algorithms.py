@@ -120,6 +120,8 @@ def _quantile(loss: str, tau: float) -> Loss:
         raise DataError(
             f"--tau does not go with --loss {loss}; use --loss quantile, or leave it out"
         )
+    if not 0.0 < tau < 1.0:
+        raise DataError(f"--tau: found {tau}, expected a number between 0 and 1, such as 0.9")
     return loss_named("quantile", q=tau)
 
 

@@ -17,6 +17,7 @@ from ddol.cli.flags import (
     debug,
     flag,
     format_,
+    header,
     label,
     missing,
     on_bad_line,
@@ -57,19 +58,17 @@ app.add_command(train)
 )
 @flag("--agent NAME", "Predict as this agent would: its name, or its number.")
 @format_
+@header
 @zero_based
 @on_bad_line
 @debug
 def predict(
     model: str,
-    data: tuple[str, ...],
     out: str | None,
     scores: bool,
     proba: bool,
     agent: str | None,
-    format: str | None,  # noqa: A002
-    zero_based: bool,
-    on_bad_line: str,
+    **given: Any,
 ) -> None:
     """Predict with a model: one line for every example of DATA, as it comes.
 
@@ -79,12 +78,11 @@ def predict(
     from ddol.cli.predict import Wanted
     from ddol.cli.predict import predict as run_prediction
 
-    check_bad_line(on_bad_line)
+    check_bad_line(given["on_bad_line"])
     if scores and proba:
         raise ValueError("--scores does not go with --proba; leave one out")
     what = "chances" if proba else "scores" if scores else "labels"
-    reading = DataOptions(data, format=format, zero_based=zero_based, on_bad_line=on_bad_line)
-    run_prediction(model, reading, out, Wanted(what, agent))
+    run_prediction(model, part_of(DataOptions, given), out, Wanted(what, agent))
 
 
 @app.command()
@@ -92,17 +90,11 @@ def predict(
 @click.argument("data", nargs=-1, required=True)
 @flag("--json OUT", "Figures as JSON; - for standard output.")
 @format_
+@header
 @zero_based
 @on_bad_line
 @debug
-def evaluate(
-    model: str,
-    data: tuple[str, ...],
-    json: str | None,
-    format: str | None,  # noqa: A002
-    zero_based: bool,
-    on_bad_line: str,
-) -> None:
+def evaluate(model: str, json: str | None, **given: Any) -> None:
     """How well a model predicts DATA: accuracy, log loss, AUC, confusion; R², MAE, RMSE.
 
     MODEL: a file that `ddol train --model` wrote. DATA: files with labels; those that are named like
@@ -110,9 +102,8 @@ def evaluate(
     """
     from ddol.cli.evaluate import evaluate as run_evaluation
 
-    check_bad_line(on_bad_line)
-    reading = DataOptions(data, format=format, zero_based=zero_based, on_bad_line=on_bad_line)
-    run_evaluation(model, reading, json)
+    check_bad_line(given["on_bad_line"])
+    run_evaluation(model, part_of(DataOptions, given), json)
 
 
 @app.command()

@@ -128,6 +128,12 @@ label = reading(
     "The label's column of a table, by its name, or by its number from 0 (-1 is the last).",
     show_default="label, y or target in any case, else the first column",
 )
+header = reading(
+    "--header/--no-header",
+    "The first line of CSV text has the names of the columns, or is an example.",
+    default=None,
+    show_default="names if no cell is a number or comes again below, or one stands above a number",
+)
 missing = reading(
     "--missing NAME",
     "A missing value (empty, NA, ?, null): error: stop there; zero: it is 0; mean: it is the "

@@ -27,6 +27,7 @@ class DataOptions:
 
     data: tuple[str, ...] = ()
     format: str | None = None
+    header: bool | None = None
     label: str | None = None
     labels: tuple[float | str, ...] | None = None
     drop: tuple[str, ...] = ()

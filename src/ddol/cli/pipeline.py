@@ -117,10 +117,10 @@ class Pipeline:
         kinds = None if known is None else known.kinds
         sources = open_sources(options, algorithm.n_agents, regression, self.own, kinds)
         parts = self._limited(sources)
-        encoding = known
-        if encoding is None:
-            parts = [part if part.restartable else ReadAhead(part) for part in parts]
-            encoding = self._learned(parts)
+        parts = [part if part.restartable else ReadAhead(part) for part in parts]
+        if known is not None:
+            self._check_agreement(parts, known)
+        encoding = known or self._learned(parts)
         parts = self._completed(parts, encoding)
         if known is None:
             encoding = self._finished(encoding, parts)
@@ -129,7 +129,6 @@ class Pipeline:
             learning=not self.apart,
             skip=options.on_bad_line == "skip",
             warn=self.warn,
-            dropped=self._dropped,
             delays=None if self._late is None else (self._late, Delays()),
         )
         streams, held = self._assembled(parts, encoder)
@@ -197,6 +196,20 @@ class Pipeline:
             self.warn(doubt)
         self._warn_of_long_runs(peeks)
         return encoding
+
+    def _check_agreement(self, parts: Sequence[Stream], known: Encoding) -> None:
+        """Refuse a label or a weight that are not those which are known."""
+        given = {"label": self.options.label, "weight": self.options.weight}
+        if not known.columns or given == {"label": None, "weight": None}:
+            return
+        seen = peek(parts[0], replace(self._wishes(), classification=False))
+        for role, wish in given.items():
+            found, has = getattr(seen, role), getattr(known, role)
+            if wish is not None and found != has:
+                raise DataError(
+                    f"--{role} {wish}: found the column {found!r}, but the model's {role} is "
+                    f"{'none' if has is None else repr(has)}; leave it out, or train anew"
+                )
 
     def _completed(self, parts: Sequence[Stream], encoding: Encoding) -> list[Stream]:
         """The streams with weights from a file, and without missing values."""

@@ -56,6 +56,7 @@ def read_options(
         drop=options.drop,
         kinds=kinds,
         labelled=labelled,
+        header=options.header,
     )
 
 

@@ -13,6 +13,7 @@ from ddol.cli.flags import (
     check_bad_line,
     debug,
     format_,
+    header,
     label,
     learning,
     leaving,
@@ -102,6 +103,7 @@ _QUIET = "quiet"
 @schedule_options
 # The data.
 @format_
+@header
 @label
 @reading("--labels a,b", "All labels, where the beginning does not show them.")
 @reading("--drop NAME", "Leave a column out; may be repeated.", multiple=True)

@@ -206,6 +206,17 @@ Raw: TypeAlias = Rows | Table | Named
 """A block as a reader yields it."""
 
 
+def unnamed(n_columns: int) -> tuple[str, ...]:
+    """What the columns of a table are called whose file has no names for them.
+
+    Examples
+    --------
+    >>> unnamed(2)
+    ('column 1', 'column 2')
+    """
+    return tuple(f"column {k + 1}" for k in range(n_columns))
+
+
 def table_of_frame(frame: Any) -> Table:
     """Table of a data frame of pandas or polars.
 
@@ -221,6 +232,11 @@ def table_of_frame(frame: Any) -> Table:
         if values.dtype == np.bool_ or np.issubdtype(values.dtype, np.number):
             columns[str(name)] = values if values.dtype == np.bool_ else values.astype(np.float64)
         else:
-            cells = [None if cell is None or cell != cell else cell for cell in values.tolist()]
-            columns[str(name)] = Text.of(cells)
+            columns[str(name)] = Text.of(list(map(_present, values.tolist())))
     return Table(columns)
+
+
+def _present(cell: Any) -> Any:
+    """A cell, or None where it stands for a missing value."""
+    missing = cell is None or cell != cell or str(cell).lower() in MISSING_WORDS
+    return None if missing else cell

@@ -52,7 +52,9 @@ def numbers_of(name: str, cells: Any, bad: dict[int, str]) -> Floats:
 
 
 def checked_weights(weight: Floats, bad: dict[int, str]) -> Floats:
-    """Weights side by side in memory; those below 0 are noted."""
+    """Weights side by side in memory; those that are no finite numbers of at least 0 are noted."""
     weight = np.ascontiguousarray(weight)  # a column of a matrix is not: its address would mislead
-    note(bad, ~(weight >= 0.0), "found a weight that is no number of at least 0")
+    for row in np.flatnonzero(~((weight >= 0.0) & (weight < np.inf))).tolist():
+        found = "no weight" if np.isnan(weight[row]) else f"the weight {weight[row]:g}"
+        bad.setdefault(row, f"found {found}, expected a number of at least 0; drop the row")
     return weight

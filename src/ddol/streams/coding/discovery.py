@@ -23,9 +23,19 @@ MANY_CLASSES = 20
 """More classes than this are worth a warning: they may be measurements."""
 
 _MOST_KEPT = 256 << 20
-_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}([T ]\d{1,2}:\d{2}.*)?|\d{1,2}[./]\d{1,2}[./]\d{4}")
+_TIME = r"\d{1,2}:\d{2}(:\d{2})?([.,]\d+)?( ?[ap]\.?m\.?)?( ?(z|utc|gmt|[-+]\d{2}:?\d{2}))?"
+_MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_DAY = "|".join(
+    [
+        r"\d{4}[-./]\d{1,2}[-./]\d{1,2}",
+        r"\d{1,2}[-./]\d{1,2}[-./]\d{4}|\d{1,2}[-/]\d{1,2}[-/]\d{2}",
+        rf"\d{{1,2}}[- ]{_MONTH}[- ,]+(\d{{4}}|\d{{2}})|{_MONTH} \d{{1,2}},? \d{{4}}",
+    ]
+)
+_DATE = re.compile(rf"({_DAY})([t ,]+{_TIME})?|\d{{1,2}}:\d{{2}}:\d{{2}}([.,]\d+)?", re.IGNORECASE)
+_NEARLY_ALL = 0.9
 _COMMAS = re.compile(r"[-+]?[\d.,]*\d([eE][-+]?\d+)?")
-_FEW = 10
+_FEW = 3
 """As many different numbers with commas are no names of categories."""
 
 
@@ -182,6 +192,7 @@ def learn_encoding(
         n_features=wishes.n_features if columns is None else None,
         label=leader.label,
         weight=leader.weight,
+        dropped=wishes.drop,
         classes=classes,
         sites=wishes.sites,
         intercept=wishes.intercept,
@@ -270,9 +281,10 @@ def _columns(
 def _refuse_no_words(name: str, cells: Text, where: str) -> None:
     """Refuse dates, and numbers that are written with commas: as text, each would be a feature."""
     values = [value.strip() for value in cells.values]
-    if values and all(map(_DATE.fullmatch, values)):
+    dates = list(filter(_DATE.fullmatch, values))
+    if dates and len(dates) >= _NEARLY_ALL * len(values):
         raise DataError(
-            f"{where}: column {name!r}: found dates such as {values[0]!r}, expected numbers or "
+            f"{where}: column {name!r}: found dates such as {dates[0]!r}, expected numbers or "
             f"text; turn them into numbers (days, hour, weekday), or use --drop {name}"
         )
     with_comma = [value for value in values if "," in value]

@@ -17,7 +17,7 @@ from ddol.streams.coding.names import Names, column_of, named_of, rows_of_names
 from ddol.streams.errors import DataError
 from ddol.streams.over.lateness import Delays
 from ddol.streams.over.mapped import mapped
-from ddol.streams.raw import Named, Raw, Table, Text
+from ddol.streams.raw import Named, Raw, Table, Text, unnamed
 from ddol.streams.rows import Floats, Rows
 from ddol.streams.stream import Stream
 
@@ -43,8 +43,6 @@ class Encoder:
         errors.
     warn
         Told once about columns that the encoding does not know.
-    dropped
-        Columns that are left out on purpose.
     delays
         Column of whole numbers, and who keeps them for later, row by row as they are given.
 
@@ -67,7 +65,6 @@ class Encoder:
         labelled: bool = True,
         skip: bool = False,
         warn: Callable[[str], None] | None = None,
-        dropped: Sequence[str] = (),
         delays: tuple[str, Delays] | None = None,
     ) -> None:
         self.start = encoding
@@ -77,7 +74,6 @@ class Encoder:
         self.skipped: list[str] = []
         self.n_skipped = 0
         self.warn = warn
-        self.dropped = dropped
         self.delays = delays
         self.names = Names(encoding.numbers, encoding.names, encoding.bits, learning, warn)
         self._told: set[str] = set()
@@ -249,12 +245,20 @@ class Encoder:
         encoding = self.start
         columns = encoding.columns or ()
         wanted = [c.name for c in columns]
+        known = {*wanted, *encoding.others}
         if not table.named and len(table.columns) == len(wanted):
+            if wanted[-1] not in unnamed(len(known)):
+                self._tell("columns have no names here; they are taken in the order of the model's")
             return Table(dict(zip(wanted, table.columns.values(), strict=True)), True, table.matrix)
+        if not table.named and len(table.columns) != len(known):
+            raise DataError(
+                f"{where(0)}: found {len(table.columns)} columns without names, expected the "
+                f"{len(known)} that the model was trained on, or its {len(wanted)} features alone; give "
+                "the file a line of names"
+            )
         lost = [name for name in wanted if name not in table.columns]
         if lost:
             raise DataError(f"{where(0)}: {_lost(lost[0], table, encoding.label)}")
-        known = {*wanted, encoding.label, encoding.weight, *self.dropped}
         extra = [name for name in table.columns if name not in known]
         if extra and table.named:
             self._tell(f"{_columns(extra)} not among the model's columns, and left out")
@@ -310,7 +314,11 @@ class Encoder:
                 return cells
         infinite = np.isinf(cells)
         if infinite.any():
-            note(bad, infinite, f"column {name!r}: found an infinite number, expected a finite one")
+            note(
+                bad,
+                infinite,
+                f"column {name!r}: found an infinite number, expected a finite one; drop the row",
+            )
         missing = np.isnan(cells)
         if not missing.any():
             return cells
@@ -386,6 +394,7 @@ class Encoder:
         with np.errstate(invalid="ignore", over="ignore"):
             if not np.isfinite(block.data.sum()):
                 self._note_entries(block, bad)
+                block = _without_missing(block)
         rows = rows_of_names(block, self.names, encoding.interactions, encoding.intercept)
         rows = replace(rows, y=y, weight=weight)
         if not bad:
@@ -394,12 +403,14 @@ class Encoder:
         return rows.take(np.setdiff1d(np.arange(len(block)), list(bad)))
 
     def _note_entries(self, block: Named, bad: dict[int, str]) -> None:
-        for entry in np.flatnonzero(~np.isfinite(block.data)):
+        missing = np.isnan(block.data)
+        strange = np.isinf(block.data) | (missing & (self.start.missing == "error"))
+        for entry in np.flatnonzero(strange):
             row = _row_of(block.indptr, int(entry))
             name = block.names[int(block.codes[entry])]
-            bad.setdefault(
-                row, f"feature {name!r}: found {block.data[entry]}, expected a finite number"
-            )
+            what = "a missing value" if missing[entry] else str(block.data[entry])
+            wanted = FILL if missing[entry] else "expected a finite number"
+            bad.setdefault(row, f"feature {name!r}: found {what}, {wanted}")
 
     # --- messages ---------------------------------------------------------------------------------
 
@@ -455,6 +466,13 @@ def _columns(names: Sequence[str]) -> str:
 
 def _row_of(indptr: NDArray[np.int64], entry: int) -> int:
     return int(np.searchsorted(indptr, entry, side="right")) - 1
+
+
+def _without_missing(block: Named) -> Named:
+    """The features without those whose value is missing: a row does not have them."""
+    there = ~np.isnan(block.data)
+    indptr = np.concatenate([[0], np.cumsum(there)])[block.indptr]
+    return replace(block, codes=block.codes[there], data=block.data[there], indptr=indptr)
 
 
 def _present(block: Named) -> Any:

@@ -51,6 +51,8 @@ class Encoding:
         Columns by number; None where they may become more.
     label, weight
         Names of these columns; None where the format has a place for them, or there is none.
+    dropped
+        Columns that are left out on purpose.
     classes
         All labels, in rising order: numbers or text. None for regression.
     numbered
@@ -86,6 +88,7 @@ class Encoding:
     n_features: int | None = None
     label: str | None = None
     weight: str | None = None
+    dropped: tuple[str, ...] = ()
     classes: tuple[Label, ...] | None = None
     numbered: bool = False
     sites: tuple[str, ...] = ()
@@ -101,6 +104,12 @@ class Encoding:
     def numbers(self) -> tuple[str, ...]:
         """Names of the columns of numbers, which come before all that is named."""
         return tuple(c.name for c in self.columns or () if c.kind == NUMBER)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Columns of the table that are no features: label, weight, and what is left out."""
+        known = (self.label, self.weight, *self.dropped)
+        return tuple(dict.fromkeys(name for name in known if name is not None))
 
     @property
     def kinds(self) -> dict[str, str] | None:
@@ -215,11 +224,12 @@ class Encoding:
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Encoding:
         """The encoding that `to_plain` described."""
-        known = {f.name: plain[f.name] for f in fields(cls)}
+        # Models of before columns that were left out were kept have none of them.
+        known = {f.name: ({"dropped": ()} | dict(plain))[f.name] for f in fields(cls)}
         columns, classes = known["columns"], known["classes"]
         known["columns"] = None if columns is None else tuple(Column(**c) for c in columns)
         known["classes"] = None if classes is None else tuple(classes)
-        for name in ("sites", "means", "interactions"):
+        for name in ("dropped", "sites", "means", "interactions"):
             known[name] = tuple(known[name])
         known["names"] = ()
         if plain["names"]:
@@ -261,6 +271,7 @@ def _rules() -> dict[str, tuple[Callable[[Any], bool], str]]:
         "n_features": (lambda v: v is None or _whole(v, 0, _MOST_COLUMNS), "a number of columns"),
         "label": (text_or_none, "a name"),
         "weight": (text_or_none, "a name"),
+        "dropped": (texts, "names"),
         "classes": (lambda v: v is None or _are_classes(v), "labels in rising order"),
         "numbered": (flag, "true or false"),
         "sites": (texts, "names"),

@@ -34,7 +34,7 @@ _LEAST_CHUNK = 64 << 10
 _MOST_CHUNKS = 4  # together, at the size of one
 _LONGEST_LINE = 256 << 20
 _TAIL = 4096
-_NEWLINE = 10
+_NEWLINE, _RETURN = 10, 13
 _MARK = b"\xef\xbb\xbf"
 _MOMENT = 20  # milliseconds
 MARGIN = 8
@@ -371,13 +371,53 @@ def _skip(path: str, text: BinaryIO, offset: int) -> int:
 # --- what can be wrong ---------------------------------------------------------------------------
 
 
+def without_strange(chunk: Chunk) -> tuple[Chunk, list[str]]:
+    """A chunk with blanks in the place of lines that are no UTF-8, and where each of them is.
+
+    Read as if they were, different words would become the same.
+    """
+    if not len(chunk.text) or chunk.text.max() < 128:
+        return chunk, []
+    data = chunk.text.tobytes()
+    if _strange_byte(data) is None:
+        return chunk, []
+    lines, found, start = data.split(b"\n"), [], 0
+    for number, line in enumerate(lines):
+        if (at := _strange_byte(line)) is not None:
+            found.append(f"{chunk.place(start + at)}: {not_utf8(line[at])}")
+            lines[number] = b" " * len(line)
+        start += len(line) + 1
+    return replace(chunk, text=padded(b"\n".join(lines))), found
+
+
+def not_utf8(byte: int) -> str:
+    """What to say of a byte that is no text."""
+    return (
+        f"found the byte {byte:#x}, expected UTF-8; convert the file with iconv -f LATIN1 -t UTF-8, or "
+        "whatever it is in"
+    )
+
+
+def _strange_byte(line: bytes) -> int | None:
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return None
+
+
 def _without_mark(chunk: Chunk) -> Chunk:
-    """A chunk without the byte-order mark that some programs begin their files with."""
+    """The first chunk of a file, without the byte-order mark that some programs begin theirs with."""
     beginning = chunk.text[:3].tobytes()
     if beginning[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise DataError(
             f"{describe_paths([chunk.path])}: found text in UTF-16, expected UTF-8; "
             "convert it with iconv -f UTF-16 -t UTF-8"
+        )
+    if count_lines(chunk.text) == 1 and np.count_nonzero(chunk.text == _RETURN) > 1:
+        raise DataError(
+            f"{describe_paths([chunk.path])}: found lines that end with a carriage return alone, expected "
+            "a line feed; convert them with tr '\\r' '\\n'"
         )
     return replace(chunk, text=chunk.text[3:]) if beginning == _MARK else chunk
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ddol.streams.errors import DataError
-from ddol.streams.raw import Cells, Table, Text
+from ddol.streams.raw import MISSING_WORDS, Cells, Table, Text
 from ddol.streams.stream import Position, Stream
 from ddol.streams.tables.aborts import named_at_abort
 
@@ -70,7 +70,7 @@ def table_of_frame(frame: Any, where: str = "frame") -> Table:
 
 def is_strange(polars: Any, kind: Any) -> bool:
     """Whether columns of a type can be neither numbers nor text."""
-    return bool(kind.is_nested() or kind in (polars.Binary, polars.Object))
+    return bool(kind.is_nested() or kind in (polars.Binary, polars.Object, polars.Duration))
 
 
 def _cells(polars: Any, column: Any, where: str) -> Cells:
@@ -88,6 +88,7 @@ def _cells(polars: Any, column: Any, where: str) -> Cells:
         )
     texts = column.cast(polars.String)
     values = texts.drop_nulls().unique().sort()
+    values = values.filter(~values.str.to_lowercase().is_in(MISSING_WORDS))
     places = dict(zip(values.to_list(), range(len(values)), strict=True))
     codes = texts.replace_strict(places, default=-1, return_dtype=polars.Int64) if places else None
     found = np.full(len(texts), -1) if codes is None else codes.fill_null(-1).to_numpy()

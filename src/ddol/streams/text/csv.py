@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ddol.streams.coding.columns import LABEL_NAMES
 from ddol.streams.errors import DataError
 from ddol.streams.formats import ReadOptions
-from ddol.streams.raw import MISSING_WORDS, Cells, Table, Text
-from ddol.streams.store.chunks import Bytes, Chunk, count_lines
+from ddol.streams.raw import MISSING_WORDS, Cells, Table, Text, unnamed
+from ddol.streams.store.chunks import Bytes, Chunk, count_lines, not_utf8
 from ddol.streams.text import csv_kernel as kernel
 from ddol.streams.text.lines import Lines, LineStream
 from ddol.streams.text.number_kernel import exact_number
@@ -22,6 +22,8 @@ from ddol.streams.text.word_kernel import WordRoom, WordTable
 _MOST_MESSAGES = 5
 _TRUTHS = {"true", "false"}
 _DELIMITERS = ",;\t|"
+_LOOKED_AT = 100
+"""Lines that tell whether the first of them has the names of the columns."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,8 @@ class CsvFormat:
         first line of a file has one and no comma.
     header
         Whether the first line of every file names the columns. By default it does when none of its
-        cells is a number, or one of them that is not stands above a number.
+        cells is a number and none comes again further down in its column, or one that is no number
+        stands above one.
     label
         The label's column, if somebody named it: true and false are text there.
     kinds
@@ -69,14 +72,14 @@ class CsvFormat:
 
     def layout(self, first: Chunk, before: CsvColumns | None) -> CsvColumns:
         """Names and kinds of the columns."""
-        texts = list(_first_lines(first.text, 2))
+        texts = list(_first_lines(first, _LOOKED_AT))
         if not texts:
             raise DataError(f"{first.path}: found blank lines only, expected {self.expected}")
         delimiter = self.delimiter or _delimiter_of(texts[0])
         lines = [split_cells(text, delimiter) for text in texts]
         named = self._is_header(lines) if self.header is None else self.header
         width = len(lines[0])
-        names = tuple(lines[0]) if named else tuple(f"column {k + 1}" for k in range(width))
+        names = tuple(lines[0]) if named else unnamed(width)
         if len(set(names)) < width:
             twice = next(name for name in names if names.count(name) > 1)
             raise DataError(
@@ -115,9 +118,13 @@ class CsvFormat:
 
     def _is_header(self, lines: list[list[str]]) -> bool:
         numbers = [_is_number(cell) for cell in lines[0]]
+        below = lines[1] if len(lines) > 1 else []
+        if not any(numbers) and not any(map(_is_number, below)):
+            # All text: names differ, and do not come again below themselves.
+            again = any(cell and cell in column for cell, *column in zip(*lines, strict=False))
+            return not again and len(set(lines[0])) == len(lines[0])
         if not any(numbers):
             return True
-        below = lines[1] if len(lines) > 1 else []
         pairs = zip(lines[0], numbers, below, strict=False)
         return any(not number and not _is_missing(cell) and _is_number(under)
                    for cell, number, under in pairs)  # fmt: skip
@@ -257,14 +264,19 @@ class _Cells:
         return split_cells(line, self.delimiter)[column]
 
 
-def _first_lines(text: Bytes, count: int) -> Iterator[str]:
-    start = 0
-    while start < len(text) and count:
-        end = start + int(np.argmax(text[start:] == 10))
-        line = text[start:end].tobytes().decode("utf-8", "replace")
+def _first_lines(chunk: Chunk, count: int) -> Iterator[str]:
+    """Lines of the beginning that are not blank; the first, which may have the names, must be text."""
+    data, start, left = chunk.text.tobytes(), 0, count
+    while start < len(data) and left:
+        end = data.index(b"\n", start)
+        line = data[start:end]
         if line.strip():
-            yield line
-            count -= 1
+            try:
+                yield line.decode("utf-8", "strict" if left == count else "replace")
+            except UnicodeDecodeError as error:
+                place = chunk.place(start + error.start)
+                raise DataError(f"{place}: {not_utf8(line[error.start])}") from None
+            left -= 1
         start = end + 1
 
 

@@ -16,6 +16,7 @@ from ddol.streams.text.csv import is_text
 from ddol.streams.text.lines import Lines, LineStream
 
 _MOST_MESSAGES = 5
+_LARGEST = int(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,9 @@ class JsonFormat:
     Parameters
     ----------
     kinds
-        Keys that are known to be ``"number"`` or ``"text"``.
+        Keys that are known to be ``"number"`` or ``"text"``; others may hold anything then.
+    drop
+        Keys that may hold anything, because they are left out.
 
     Examples
     --------
@@ -41,6 +44,7 @@ class JsonFormat:
     """
 
     kinds: Mapping[str, str] | None = None
+    drop: tuple[str, ...] = ()
 
     @property
     def expected(self) -> str:
@@ -55,7 +59,7 @@ class JsonFormat:
         for _, line in _lines(first):
             cells = _object(line)
             for name, value in cells.items() if isinstance(cells, dict) else ():
-                if not _is_missing(value):
+                if not _is_missing(value) and not self._is_unseen(name, value):
                     seen.setdefault(name, [0, 0])[not isinstance(value, str)] += 1
         found = {name: "text" if is_text(*counts) else "number" for name, counts in seen.items()}
         return {**found, **(self.kinds or {})}
@@ -68,7 +72,7 @@ class JsonFormat:
         n_bad = 0
         for at, line in _lines(chunk):
             cells = _object(line)
-            problem = cells if isinstance(cells, str) else _problem(cells, layout)
+            problem = cells if isinstance(cells, str) else self._problem(cells, layout)
             if problem is None:
                 assert isinstance(cells, dict)
                 rows.append(cells)
@@ -80,6 +84,31 @@ class JsonFormat:
             if not lenient:
                 break
         return Lines(_table(rows, layout), np.array(starts, np.int64), n_bad, messages)
+
+    def _is_unseen(self, name: str, value: Any) -> bool:
+        """Whether nobody will look at a list: its key is left out, or no model was told of it."""
+        extra = self.kinds is not None and name not in self.kinds
+        return isinstance(value, list) and (name in self.drop or extra)
+
+    def _problem(self, cells: dict[str, Any], kinds: Mapping[str, str]) -> str | None:
+        """What is wrong with an object, if anything; lists that nobody will look at become null."""
+        for name, value in cells.items():
+            if self._is_unseen(name, value):
+                cells[name] = None
+            elif isinstance(value, list):
+                return (
+                    f"{name!r}: found a list, expected a number, text, true, false or null; "
+                    f"write one key for each of its items, or use --drop {name}"
+                )
+            elif isinstance(value, int) and abs(value) > _LARGEST:
+                return f"{name!r}: found a number of {len(str(abs(value)))} digits, expected fewer"
+            wants_number = kinds.get(name) == "number"
+            if wants_number and isinstance(value, str) and value.lower() not in MISSING_WORDS:
+                return (
+                    f"{name!r}: found the text {value[:40]!r}, expected a number as in most lines; "
+                    "correct the line, or leave it out with --on-bad-line skip"
+                )
+        return None
 
 
 def _lines(chunk: Chunk) -> Iterator[tuple[int, bytes]]:
@@ -98,6 +127,8 @@ def _object(line: bytes) -> dict[str, Any] | str:
             json.dumps(found, ensure_ascii=False).encode()  # half a character is no text
     except (ValueError, RecursionError) as error:
         reason = str(error).splitlines()[0]
+        if line.lstrip().startswith(b"["):
+            return "found the beginning of a list, expected an object on every line; write it by jq -c '.[]'"
         return (
             f"found no JSON ({reason}), expected an object; correct the line, it may have been cut"
         )
@@ -112,22 +143,6 @@ def _flat(given: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
             yield from _flat(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
-
-
-def _problem(cells: Mapping[str, Any], kinds: Mapping[str, str]) -> str | None:
-    for name, value in cells.items():
-        if isinstance(value, list):
-            return (
-                f"{name!r}: found a list, expected a number, text, true, false or null; "
-                "write one key for each of its items"
-            )
-        wants_number = kinds.get(name) == "number"
-        if wants_number and isinstance(value, str) and value.lower() not in MISSING_WORDS:
-            return (
-                f"{name!r}: found the text {value[:40]!r}, expected a number as in most lines; "
-                "correct the line, or leave it out with --on-bad-line skip"
-            )
-    return None
 
 
 def _table(rows: list[dict[str, Any]], kinds: Mapping[str, str]) -> Table:
@@ -162,7 +177,7 @@ def open_json_lines(paths: tuple[str, ...], options: ReadOptions) -> LineStream:
     """Stream over JSON lines."""
     return LineStream(
         paths,
-        JsonFormat(options.kinds),
+        JsonFormat(options.kinds, options.drop),
         on_bad_line=options.on_bad_line,
         chunk_bytes=options.chunk_bytes,
     )

@@ -29,6 +29,7 @@ from ddol.streams.store.chunks import (
     cut,
     progress_in,
     share_of_chunks,
+    without_strange,
 )
 from ddol.streams.store.files import check_first_reading, describe_paths, read_once
 from ddol.streams.stream import Parsed, Piece, Position
@@ -262,13 +263,16 @@ class LineStream(TextStream):
         raise self.found_nothing(0)
 
     def _piece(self, load: Load, layout: Any) -> Parsed:
-        chunk = load()
+        chunk, strange = without_strange(load())
+        if strange and not self.skips:
+            raise DataError(strange[0])
         lines = self.format.parse(chunk, layout, self.skips)
         if lines.n_bad and not self.skips:
             raise DataError(lines.messages[0])
+        n_bad = lines.n_bad + len(strange)
 
         def after(position: Position | None) -> Position:
-            self.bad_lines.add(lines.n_bad, list(lines.messages))
-            return advanced(position or BEGINNING, chunk, len(lines.block), lines.n_bad)
+            self.bad_lines.add(n_bad, [*strange, *lines.messages])
+            return advanced(position or BEGINNING, chunk, len(lines.block), n_bad)
 
         return Parsed(lines.block, after, lambda row: chunk.place(int(lines.starts[row])))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ddol.streams.coding.hashing import HASH_START
 from ddol.streams.formats import ReadOptions
 from ddol.streams.raw import Named, Text
-from ddol.streams.store.chunks import Bytes, Chunk, count_lines, padded
+from ddol.streams.store.chunks import Bytes, Chunk, count_lines
 from ddol.streams.text import vw_kernel as kernel
 from ddol.streams.text.csv import is_text
 from ddol.streams.text.lines import Lines, LineStream
@@ -70,13 +70,12 @@ class NamedFormat:
         """Whether labels are words."""
         if before is not None:
             return before
-        found = self._features(_valid(first.text), _Kind(worded=False), lenient=True)
+        found = self._features(first.text, _Kind(worded=False), lenient=True)
         bad = any(kind == kernel.BAD_LABEL for _, kind in found.bad)
         return _Kind(worded=bad and is_text(found.n_bad, len(found.starts)))
 
     def parse(self, chunk: Chunk, layout: _Kind, lenient: bool) -> Lines:
         """Read the features of a chunk."""
-        chunk = replace(chunk, text=_valid(chunk.text))
         found = self._features(chunk.text, layout, lenient)
         messages = [
             f"{chunk.place(at)}: {self._message(chunk, at, kind)}" for at, kind in found.bad
@@ -105,18 +104,6 @@ _EXPECTED = {
     kernel.TOO_MANY_SPACES: f"expected at most {kernel.MOST_SPACES} namespaces; join some",
     kernel.NO_NAME: "expected a name before ':'; correct the line",
 }
-
-
-def _valid(text: Bytes) -> Bytes:
-    """The text in UTF-8: what is hashed must be what a name is written as."""
-    if not len(text) or text.max() < 128:
-        return text
-    data = text.tobytes()
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return padded(data.decode("utf-8", "replace").encode())
-    return text
 
 
 class _Features:

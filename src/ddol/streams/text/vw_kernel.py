@@ -207,11 +207,13 @@ def _read_feature(job, p, space, weight, nnz, n_slow):
         if end < 0:
             state = (state ^ np.uint64(text[p])) * np.uint64(HASH_PRIME)
             p += 1
+    if end == p and colon >= 0:  # what follows the last colon is no number
+        if not is_missing(text, colon + 1, p):
+            return colon + 1, nnz, n_slow, BAD_VALUE
+        value, p = np.nan, colon
+        state = hash_on(np.uint64(integers(job.space_states)[space]), text, first, colon)
     if p == first:
         return first, nnz, n_slow, NO_NAME
-    if end == p and colon >= 0:  # what follows the last colon is no number
-        missing = is_missing(text, colon + 1, p)
-        return (p if missing else colon + 1), nnz, n_slow, 0 if missing else BAD_VALUE
     if how == TOO_BIG:
         return colon + 1, nnz, n_slow, BAD_VALUE
     if how == UNDECIDED and weight == 1.0:  # a product is rounded once more anyway
