@@ -55,6 +55,22 @@ def test_what_is_no_number_is_refused_by_its_name(value):
             DictColumns().rows([{"age": value}], [1.0], learn=learn)
 
 
+@pytest.mark.parametrize("bits", [None, 12])
+def test_names_are_known_once_they_are_learned_from(bits):
+    columns = DictColumns(bits)
+    for learn, known in ((False, set()), (True, {"a", "b=x"})):
+        columns.rows([{"a": 1.0, "b": "x"}], [1.0], learn)
+        assert set(columns.known) == known
+
+
+def test_names_beyond_the_last_column_are_told_of(monkeypatch):
+    monkeypatch.setattr("ddol.estimators.dicts.MOST_NAMES", 2)
+    columns = DictColumns()
+    with pytest.warns(UserWarning, match="more than 2 names of features"):
+        rows = columns.rows([{"a": 1.0, "b": 2.0, "c": 3.0}], [1.0])
+    assert rows.data.tolist() == [1.0, 1.0, 2.0]
+
+
 @pytest.mark.parametrize("bits", [None, 18])
 def test_names_that_were_forgotten_are_found_again(monkeypatch, bits):
     rng = np.random.default_rng(0)

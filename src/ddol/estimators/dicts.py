@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ from ddol.algorithm import Algorithm
 from ddol.engines.learner import Learner
 from ddol.engines.setup import Setup
 from ddol.estimators.agent_ids import AgentIds
-from ddol.streams.coding.names import Names
+from ddol.streams.coding.names import MOST_NAMES, Names
 from ddol.streams.raw import Named
 from ddol.streams.rows import Rows, no_rows
 
@@ -48,7 +49,8 @@ class DictColumns:
         self.names = Names(bits=bits)
         self._places: dict[Hashable, int] = {}
         self._signs: dict[Hashable, float] = {}
-        self._remembers_all = True
+        self._unlearned: set[Hashable] = set()
+        self._told = False
         self._width = 0
         self._room = no_rows()
         self._shorter: dict[int, Rows] = {}
@@ -122,43 +124,86 @@ class DictColumns:
 
     def _pairs(self, example: Mapping, learn: bool) -> tuple[np.ndarray, np.ndarray, bool]:
         """Columns, which rise, values, and whether all names were known."""
-        features, places, all_known = _features(example), self._places, True
+        features, places = _features(example), self._places
         try:
             finite = math.isfinite(sum(features.values()))
         except (TypeError, OverflowError):
             finite = False
         if not finite:
             _check_numbers(features)
+        if self.names.bits is None:
+            return self._plain_pairs(features, learn)
         try:
             found = [places[name] for name in features]
         except KeyError:
-            all_known = self._find(features, learn)
-            if not all_known:
-                features = {name: features[name] for name in features if name in places}
+            self._find(features, learn)
             found = [places[name] for name in features]
         columns = np.array([INTERCEPT, *found], np.uint32)
         values = np.array([1.0, *features.values()], np.float64)
-        if self.names.bits is None:
-            order = columns.argsort()
-            return columns[order], values[order], all_known
         values[1:] *= [*map(self._signs.__getitem__, features)]
-        return *_merged(columns, values), all_known
+        return *_merged(columns, values), self._are_remembered(features, learn)
 
-    def _find(self, features: Mapping[Hashable, Any], learn: bool) -> bool:
-        """Remember where names stand that have not been asked for before; whether all have a column."""
+    def _plain_pairs(
+        self, features: Mapping[Hashable, Any], learn: bool
+    ) -> tuple[np.ndarray, np.ndarray, bool]:
+        """The same where names have columns of their own, or none."""
+        places = self._places
+        found = [places.get(name, -1) for name in features]
+        if learn and -1 in found:
+            self._give_columns(features)
+            found = [places.get(name, -1) for name in features]
+        columns = np.array([INTERCEPT, *found])
+        values = np.array([1.0, *features.values()], np.float64)
+        order, unknown = columns.argsort(), found.count(-1)
+        order = order[unknown:]
+        return columns[order].astype(np.uint32), values[order], not unknown
+
+    def _give_columns(self, features: Mapping[Hashable, Any]) -> None:
+        """Give names that are new the next columns, while there are some."""
+        places, known = self._places, self.names.known
+        for name in features:
+            if name in places:
+                continue
+            text = str(name)
+            if text not in places:
+                if len(known) >= MOST_NAMES:
+                    self._tell_that_all_are_taken()
+                    return
+                known.append(text)
+                places[text] = len(known)
+            places[name] = places[text]
+
+    def _tell_that_all_are_taken(self) -> None:
+        if not self._told:
+            warnings.warn(
+                f"found more than {MOST_NAMES:,} names of features; later ones are left out, hash them with "
+                "hash_bits instead",
+                stacklevel=2,
+            )
+        self._told = True
+
+    def _are_remembered(self, features: Mapping[Hashable, Any], learn: bool) -> bool:
+        """Whether all hashed names are known by name; those learned from are from now on."""
+        new = [name for name in features if name in self._unlearned] if self._unlearned else []
+        if new and learn:
+            self.names.learning = True
+            self.names.places_of([*map(str, new)])
+            self._unlearned.difference_update(new)
+        return learn or not new
+
+    def _find(self, features: Mapping[Hashable, Any], learn: bool) -> None:
+        """Remember to where names are hashed that have not been asked for before."""
         if len(self._places) + len(features) > _REMEMBERED:
             self._places.clear()
             self._signs.clear()
-            self._remembers_all = False
-        if not learn and self._remembers_all and self.names.bits is None:
-            return False
+            self._unlearned.clear()
         names = [name for name in features if name not in self._places]
         self.names.learning = learn
         found, signs = self.names.places_of([*map(str, names)])
         for name, place, sign in zip(names, found.tolist(), signs.tolist(), strict=True):
-            if place >= 0:
-                self._places[name], self._signs[name] = place + 1, sign
-        return bool(found.min() >= 0)
+            self._places[name], self._signs[name] = place + 1, sign
+        if not learn:
+            self._unlearned.update(names)
 
 
 def _check_numbers(features: Mapping[Hashable, Any]) -> None:
