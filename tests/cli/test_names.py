@@ -176,6 +176,21 @@ def test_text_that_is_no_utf8_is_refused_or_left_out(ddol, tmp_path):
     assert "a.csv:1:1: found the byte 0xe4" in ddol("train", path, *skip).stderr
 
 
+def test_a_label_of_truth_values_is_the_same_wherever_it_is_read(ddol, tmp_path):
+    import polars
+
+    path, model, parquet = write(tmp_path / "a.csv"), tmp_path / "m", tmp_path / "a.parquet"
+    polars.read_csv(path).write_parquet(parquet)
+    options = ("--label", "smoker", "--drop", "town", "--drop", "outcome", "--quiet")
+    assert ddol("train", path, *options, "--model", model).exit_code == 0
+    found = [figures(ddol("evaluate", model, each, "--json", "-")) for each in (path, parquet)]
+    assert found[0]["confusion"] == found[1]["confusion"] and found[0]["classes"] == [
+        "false",
+        "true",
+    ]
+    assert ddol("train", path, "--initial", model, "--quiet").exit_code == 0
+
+
 def test_sites_may_have_their_columns_in_any_order(ddol, tmp_path):
     one = write(tmp_path / "bern.csv", seed=1)
     same = write(tmp_path / "lyon.csv", seed=2)

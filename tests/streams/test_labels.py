@@ -17,6 +17,13 @@ from ddol.streams.raw import Text
 from ddol.streams.text.libsvm import LibsvmStream
 
 
+@pytest.mark.parametrize("classes", [("False", "True"), ("FALSE", "TRUE"), ("false", "true")])
+def test_truth_values_may_be_numbers_in_one_file_and_words_in_another(classes):
+    for labels in ([True, False], [1.0, 0.0], [1, 0], classes[::-1]):
+        assert answers(classes, np.array(labels)).tolist() == [1.0, -1.0]
+    assert np.isnan(answers(classes, np.array([np.nan, 1.0]))[0])
+
+
 @pytest.mark.parametrize("pair", [(-1, 1), (0, 1), (1, 2), (-3.5, 1e300), ("no", "yes")])
 def test_two_labels_become_signs_in_sorted_order(pair):
     classes = checked_classes(pair[::-1])

@@ -88,8 +88,8 @@ def answers(
         return _text_answers(classes, y, codes, where)
     given = np.asarray(y)
     if isinstance(classes[0], str):
-        listed = given.tolist()
-        return _text_answers(classes, Text.of([_as_text(label) for label in listed]), codes, where)
+        words = _words_of(given, classes)
+        return _text_answers(classes, Text.of(words), codes, where)
     numbers = np.ascontiguousarray(given, np.float64)
     known = np.array(classes, np.float64)
     # Labels are often the numbers to learn from already, and then are only looked at.
@@ -100,6 +100,17 @@ def answers(
     if bad >= 0:
         raise DataError(f"{where(bad)}: {_strange(classes, float(numbers[bad]))}")
     return numbers if same else found
+
+
+def _words_of(labels: NDArray[Any], classes: Sequence[Label]) -> list[str | None]:
+    """Labels as text: truth values may be numbers in one file, and words in the one learned from."""
+    truths = {str(label).lower(): str(label) for label in classes}
+    found = [None if label != label else _as_text(label) for label in labels.tolist()]
+    if set(truths) != {"false", "true"}:
+        return found
+    known = {"0": truths["false"], "1": truths["true"]}
+    known |= {"False": known["0"], "True": known["1"]}
+    return [None if word is None else known.get(word, word) for word in found]
 
 
 def _text_answers(
