@@ -312,8 +312,8 @@ def mean_of_copies(
     Examples
     --------
     >>> from ddol.presets import dogd
-    >>> theta, scalars = mean_of_copies(dogd(), np.array([[[[1.0]]], [[[3.0]]]]), np.empty((2, 1, 0)))
-    >>> theta
+    >>> scalars = np.tile(dogd().update.start(1).scalars, (2, 1, 1))
+    >>> mean_of_copies(dogd(), np.array([[[[1.0]]], [[[3.0]]]]), scalars)[0]
     array([[[[2.]]]])
     """
     n_copies, outputs, _, width = theta.shape

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +12,14 @@ from numpy.typing import NDArray
 from ddol.streams.coding.cells import FILL, checked_weights, is_finite, note, numbers_of, text_of
 from ddol.streams.coding.encoding import NUMBER, TEXT, Encoding
 from ddol.streams.coding.hashing import hash_rows
+from ddol.streams.coding.matching import Where, lost, matched, some
 from ddol.streams.coding.names import Names, column_of, named_of, rows_of_names
 from ddol.streams.errors import DataError
 from ddol.streams.over.lateness import Delays
 from ddol.streams.over.mapped import mapped
-from ddol.streams.raw import Named, Raw, Table, Text, unnamed
+from ddol.streams.raw import Named, Raw, Table, Text
 from ddol.streams.rows import Floats, Rows
 from ddol.streams.stream import Stream
-
-Where: TypeAlias = Callable[[int], str]
-"""Says where a row of a block stands, for messages."""
 
 _NO_WEIGHT = np.empty(0)
 
@@ -166,7 +163,7 @@ class Encoder:
                 return rows
         raise DataError(
             "found columns by number, expected the model's columns by name "
-            f"({_some([c.name for c in encoding.columns or ()])}); give a table with these columns"
+            f"({some([c.name for c in encoding.columns or ()])}); give a table with these columns"
         )
 
     def _in_space(self, rows: Rows, where: Where) -> Rows:
@@ -199,7 +196,7 @@ class Encoder:
                 f"{where(0)}: found a table, expected features by name as in lines of text; give the format "
                 "that the model was trained on"
             )
-        table = self._matched(table, where)
+        table = matched(table, encoding, where, self._tell)
         table, y, weight, where = self._checked(table, where)
         plain = encoding.bits is None and all(c.kind == NUMBER for c in encoding.columns)
         if plain:
@@ -239,30 +236,6 @@ class Encoder:
         X = np.column_stack([np.asarray(table.columns[n], np.float64) for n in names])
         y = table.columns.get("label", np.zeros(len(table)))
         return Rows.from_dense(X, y if not isinstance(y, Text) else np.zeros(len(table)))
-
-    def _matched(self, table: Table, where: Where) -> Table:
-        """The table with its columns under the names of the encoding."""
-        encoding = self.start
-        columns = encoding.columns or ()
-        wanted = [c.name for c in columns]
-        known = {*wanted, *encoding.others}
-        if not table.named and len(table.columns) == len(wanted):
-            if wanted[-1] not in unnamed(len(known)):
-                self._tell("columns have no names here; they are taken in the order of the model's")
-            return Table(dict(zip(wanted, table.columns.values(), strict=True)), True, table.matrix)
-        if not table.named and len(table.columns) != len(known):
-            raise DataError(
-                f"{where(0)}: found {len(table.columns)} columns without names, expected the "
-                f"{len(known)} that the model was trained on, or its {len(wanted)} features alone; give "
-                "the file a line of names"
-            )
-        lost = [name for name in wanted if name not in table.columns]
-        if lost:
-            raise DataError(f"{where(0)}: {_lost(lost[0], table, encoding.label)}")
-        extra = [name for name in table.columns if name not in known]
-        if extra and table.named:
-            self._tell(f"{_columns(extra)} not among the model's columns, and left out")
-        return table
 
     def _checked(self, table: Table, where: Where) -> tuple[Table, Floats, Floats, Where]:
         """Columns of the right kind without missing values, answers and weights."""
@@ -352,7 +325,7 @@ class Encoder:
             return _NO_WEIGHT
         cells = table.columns.get(self.start.weight)
         if cells is None:
-            raise DataError(f"{where(0)}: {_lost(self.start.weight, table)}")
+            raise DataError(f"{where(0)}: {lost(self.start.weight, table)}")
         return checked_weights(numbers_of(self.start.weight, cells, bad), bad)
 
     def _turns(self, table: Table, bad: dict[int, str], where: Where) -> Floats:
@@ -362,7 +335,7 @@ class Encoder:
         name = self.delays[0]
         cells = table.columns.get(name)
         if cells is None:
-            raise DataError(f"{where(0)}: {_lost(name, table)}")
+            raise DataError(f"{where(0)}: {lost(name, table)}")
         turns = numbers_of(name, cells, bad)
         with np.errstate(invalid="ignore"):
             strange = ~((turns >= 0.0) & (turns == np.rint(turns)))
@@ -386,7 +359,7 @@ class Encoder:
         if known and block.names and known.isdisjoint([*block.names, *map(column_of, block.names)]):
             raise DataError(
                 f"{where(0)}: found features such as {block.names[0]!r}, expected the model's columns "
-                f"({_some([c.name for c in encoding.columns])}); give a table with these columns"
+                f"({some([c.name for c in encoding.columns])}); give a table with these columns"
             )
         bad: dict[int, str] = {}
         y = self._answers(_present(block), len(block), bad, where)
@@ -438,30 +411,6 @@ def _refuse_unlabelled(rows: Rows, where: Where) -> None:
     if missing.any():
         place = where(int(missing.argmax()))
         raise DataError(f"{place}: found a missing label, expected one; drop the row")
-
-
-def _lost(name: str, table: Table, label: str | None = None) -> str:
-    there = list(table.columns)
-    near = difflib.get_close_matches(name, [other for other in there if other != label], 1)
-    hint = f"; is it {near[0]!r}?" if near else ""
-    if not table.named:
-        return (
-            f"found {len(there)} columns without names, expected the model's, such as {name!r}; "
-            "give the file a line of names"
-        )
-    return (
-        f"found no column {name!r} among {_some(there)}, expected the model's columns{hint or '; '}"
-        + (" rename it" if near else "give them the names that the model was trained with")
-    )
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
-
-
-def _columns(names: Sequence[str]) -> str:
-    few = ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")
-    return f"column {few} is" if len(names) == 1 else f"{len(names)} columns ({few}) are"
 
 
 def _row_of(indptr: NDArray[np.int64], entry: int) -> int:
