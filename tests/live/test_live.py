@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import threading
 import urllib.request
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,13 +17,16 @@ import pytest
 import ddol
 import ddol.streams
 from ddol.engines.feed import Feed
+from ddol.engines.news import tell
 from ddol.engines.progress import Progress
+from ddol.engines.setup import Setup
 from ddol.live.metrics import metrics
 from ddol.live.page import parts
-from ddol.live.server import LiveServer
+from ddol.live.server import LiveServer, served
 from ddol.live.watched import WatchedRun
 from ddol.measure.chart import number
 from ddol.measure.network import AgentMarks, draw_network
+from ddol.recording import Moment
 from patience import LONG, wait_until
 
 RNG = np.random.default_rng(0)
@@ -73,6 +77,11 @@ def test_bounds_and_certificates_are_shown():
     assert f"{trace.bounds['DWM-I']['value']:,.1f} allowed" in parts(watched)["bound"]
     algorithm = ddol.dogd(radius=2.0).on(ddol.ring(4))
     watched = WatchedRun(algorithm, 3)
+    ddol.run(algorithm, (X, Y), on_progress=watched)
+    assert (
+        "No bound applies: the mixing is not that of the complete graph" in parts(watched)["bound"]
+    )
+    watched = WatchedRun(algorithm, 3)
     trace = ddol.run(algorithm, (X, Y), schedule="async", on_progress=watched)
     assert f"{number(trace.certificate.total)}, of which" in parts(watched)["bound"]
     assert "Regret certificate" in parts(watched)["charts"]
@@ -112,11 +121,38 @@ def test_who_is_behind_is_named_and_ringed():
     cells = re.findall(r'<td class="n">([^<]*)</td>', found["behind"])
     assert cells[:3] == ["2", "100", "33%"]
     assert found["network"].count('class="behind"') == 2
+    assert "ringed: behind" in found["network"]
+
+
+def test_who_goes_and_comes_back_is_written_down():
+    watched = WatchedRun(ddol.dogd().on(ddol.ring(4)))
+    ones = np.ones(4)
+    for away in ([], [1, 2], [2], []):
+        absent = np.isin(np.arange(4), away)
+        moment = Moment(1, 1.0, 4, 0, 0.0, absent=absent)
+        watched(Progress(1, 4, ones, ones, ones, ones, 0.1, 0.0, 4, 4, 1.0, None, (moment,)))
+        assert ("Away now" in parts(watched)["behind"]) == bool(away)
+    told = [text for _, text in watched.notes()]
+    assert told == ["agents back: 2", "agents back: 1", "agents away: 1, 2"]
+
+
+def test_what_happens_to_processes_is_written_down(capsys):
+    algorithm = ddol.dogd().on(2)
+    feed = Feed([ddol.streams.array_stream(X, Y)], 1)
+    with served(algorithm, feed, Setup()) as watched:
+        tell("actor 1 (agents 2–3) was lost; Ray starts another one")
+        assert "actor 1 (agents 2–3) was lost" in parts(watched)["log"]
+    tell("nobody listens")
+    assert watched.notes()[0][1] == "the run has ended"
+    assert "ddol: nobody listens" in capsys.readouterr().err
 
 
 def test_many_agents_are_a_matrix():
     watched, _ = watched_run(300)
-    network = parts(watched)["network"]
+    found = parts(watched)
+    network = found["network"]
+    assert "The band spans the best and the worst agent." in found["charts"]
+    assert "one exchange is consensus" in found["charts"]
     assert "<circle" not in network
     assert network.count('width="1"') == network.count("hsl(") == 64  # the diagonal, by error
     assert network.count('width="64"') == 64  # everybody talks to everybody
@@ -237,6 +273,19 @@ def test_the_share_that_is_read():
     ddol.run(algorithm, stream, passes=2, on_progress=watched)
     assert watched.share == 1.0
     assert 'aria-valuenow="100.0"' in parts(watched)["bar"]
+
+
+def test_the_share_is_known_within_a_block():
+    shares = []
+    watched = WatchedRun(ddol.dogd().on(2), 3, feed=Feed([ddol.streams.array_stream(X, Y)], 1))
+
+    def look(progress):
+        watched(replace(progress, position=None))
+        shares.append((watched.share, progress.examples))
+
+    ddol.run(watched.algorithm, (X, Y), on_progress=look)
+    assert [share for share, _ in shares] == [examples / 900 for _, examples in shares]
+    assert 0.0 < shares[0][0] < shares[-1][0] == 1.0
 
 
 def test_a_port_that_is_taken_is_said(server):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -40,11 +41,9 @@ class RunWatch:
         """Look at a run that stands here."""
         # Until now there was nothing to be lost.
         self.signals.at_once = self.pipe
-        try:
+        # A loss is noticed again, told and made up for by the learner.
+        with suppress(RankLostError):
             self._look(progress)
-        except RankLostError:
-            # It is noticed again, and made up for, by the learner.
-            self._note("a process was lost; the others go on")
 
     def _look(self, progress: Progress) -> None:
         """Show, keep and stop, each if it is time to.
@@ -69,10 +68,7 @@ class RunWatch:
             table.show(progress, bool(shows), measured)
         if keeps or number:
             self.writer.save(self.learner, progress, self.prepared.encoding, self.job.leads)
-            self._note(f"checkpoint after {progress.examples:,} examples")
+            if self.page is not None and self.writer.folder is not None:
+                self.page.note(f"checkpoint after {progress.examples:,} examples")
         if number:
             raise StoppedError(number)
-
-    def _note(self, text: str) -> None:
-        if self.page is not None:
-            self.page.note(text)

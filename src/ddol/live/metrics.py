@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from ddol.live.watched import WatchedRun
@@ -48,6 +49,9 @@ def metrics(watched: WatchedRun) -> str:
         lines += _metric(name, "counter", words, each)
     bounds = [({"theorem": name}, told["value"]) for name, told in trace.bounds.items()]
     lines += _metric("mistakes_bound", "gauge", "Mistakes that a theorem allows.", bounds)
+    if trace.certificate is not None:
+        allowed: list = [({}, trace.certificate.total)]
+        lines += _metric("regret_bound", "gauge", "Regret that the certificate allows.", allowed)
     return "\n".join(lines) + "\n"
 
 
@@ -57,7 +61,22 @@ def _metric(name: str, kind: str, words: str, values: list) -> Iterator[str]:
         yield f"# TYPE ddol_{name} {kind}"
     for labels, value in values:
         told = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-        yield f"ddol_{name}{f'{{{told}}}' if told else ''} {value:.17g}"
+        yield f"ddol_{name}{f'{{{told}}}' if told else ''} {_number(value)}"
+
+
+def _number(value: float) -> str:
+    """As the format has it.
+
+    Examples
+    --------
+    >>> _number(3), _number(0.1), _number(float("nan")), _number(float("-inf"))
+    ('3', '0.1', 'NaN', '-Inf')
+    """
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    return str(int(value)) if value == int(value) else repr(float(value))
 
 
 def _escaped(text: str) -> str:

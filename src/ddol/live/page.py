@@ -7,11 +7,12 @@ from html import escape
 import numpy as np
 
 from ddol.engines.progress import Progress
-from ddol.live.watched import WatchedRun
+from ddol.live.watched import WatchedRun, listed
 from ddol.measure.chart import number
 from ddol.measure.curves import bytes_in_words, chart_of
 from ddol.measure.network import MOST_DRAWN, AgentMarks, draw_network
 from ddol.measure.page import Cell, facts, figure, figures, heading, page, paragraph, table
+from ddol.measure.report import agreement
 from ddol.measure.theorems import find_theorem
 from ddol.trace import Trace
 
@@ -62,7 +63,8 @@ def parts(watched: WatchedRun) -> dict[str, str]:
         "title": _title(watched, trace),
         "bar": _bar(watched),
         "facts": facts(_facts(trace)),
-        "charts": figures([figure(chart_of(trace, what)) for what in _wanted(trace)]),
+        "charts": figures([figure(chart_of(trace, what)) for what in _wanted(trace)])
+        + "".join(agreement(trace)),
         "bound": _bound(trace),
         "network": _network(trace, watched),
         "behind": _behind(watched),
@@ -73,8 +75,8 @@ def parts(watched: WatchedRun) -> dict[str, str]:
 def _title(watched: WatchedRun, trace: Trace) -> str:
     agents = "one agent" if trace.agents == 1 else f"{trace.agents} agents, {trace.topology}"
     name = f"{trace.name.replace('_', '-')}, {agents}"
-    what = f"{watched.data}; " if watched.data else ""
-    words = f"{what}engine {watched.engine}, {trace.seconds:,.1f} s so far."
+    what = f"Data: {watched.data}; " if watched.data else ""
+    words = f"{what}engine: {watched.engine}; {trace.seconds:,.1f} s so far."
     return f"<h1>{escape(name)}</h1>{paragraph(words, 'lead')}"
 
 
@@ -128,7 +130,7 @@ def _bound(trace: Trace) -> str:
                 "stands in the report of the run."
             )
         else:
-            words = f"No bound applies here and now: {found.reason}."
+            words = f"No bound applies: {'; '.join(found.missing)}."
         return heading("Bound") + paragraph(words, "soft")
     rows = [
         [
@@ -158,6 +160,11 @@ def _network(trace: Trace, watched: WatchedRun) -> str:
     elif last.edges is not None:
         words += "; edges as wide as their messages"
     marks = AgentMarks(each, _is_behind(last.agent_examples), _absent(last), last.edges)
+    if trace.agents <= MOST_DRAWN:
+        rings = {"ringed: behind": marks.behind, "dashed: away": marks.absent}
+        words += "".join(
+            f"; {ring}" for ring, who in rings.items() if who is not None and who.any()
+        )
     drawing = draw_network(graph, words, marks)
     caption = f"<figcaption>{escape(words)}.</figcaption>"
     return f"{heading('Network')}<figure>{drawing}{caption}</figure>"
@@ -177,22 +184,14 @@ def _behind(watched: WatchedRun) -> str:
         return ""
     seen = last.agent_examples
     slow = [i for i in np.argsort(seen, kind="stable")[:_MOST_BEHIND] if _is_behind(seen)[i]]
-    top = heading("Stragglers")
+    gone = _absent(last)
+    away = "" if gone is None or not gone.any() else paragraph(f"Away now: {listed(gone)}.", "soft")
+    top = heading("Stragglers") + away
     if not slow:
         return top + paragraph("No agent is behind the others.", "soft")
     cells = ((str(i), f"{seen[i]:,}", f"{seen[i] / seen.max():.0%}") for i in slow)
     rows = [[Cell(text, "n") for text in row] for row in cells]
-    gone = _absent(last)
-    away = (
-        "" if gone is None or not gone.any() else paragraph(f"Absent now: {_listed(gone)}.", "soft")
-    )
-    return top + away + table(("agent", "examples", "of the first"), rows)
-
-
-def _listed(which: np.ndarray) -> str:
-    numbers = np.flatnonzero(which)
-    more = f" and {len(numbers) - 10} more" if len(numbers) > 10 else ""
-    return ", ".join(map(str, numbers[:10])) + more
+    return top + table(("agent", "examples", "of the first"), rows)
 
 
 def _log(watched: WatchedRun) -> str:

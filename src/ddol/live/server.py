@@ -22,6 +22,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from ddol.algorithm import Algorithm
 from ddol.engines.feed import Feed
+from ddol.engines.news import heard_by
 from ddol.engines.setup import Setup
 from ddol.live.metrics import metrics
 from ddol.live.page import parts, whole_page
@@ -110,7 +111,7 @@ def served(
     name = described(feed.streams) if data is None else data
     width = max(setup.n_features or 0, feed.n_features)
     watched = WatchedRun(algorithm, width, name, str(setup.engine), feed)
-    with LiveServer(watched, port) as server:
+    with LiveServer(watched, port) as server, heard_by(watched.note):
         print(f"live: {server.address}", file=sys.stderr, flush=True)
         yield watched
 

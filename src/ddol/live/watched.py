@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from threading import Condition
 from typing import Any
 
@@ -14,21 +15,23 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.feed import Feed
 from ddol.engines.progress import Progress
-from ddol.recording import MOST_AGENT_CURVES, Curves
+from ddol.recording import Curves
 from ddol.streams.dealing import progress as work_done
 from ddol.trace import Trace
 from ddol.version import __version__
 
 _MOST_POINTS = 256
 _MOST_NOTES = 200
+_MOST_NAMED = 10
+_MOST_IN_BAND = 1024
 
 
 @dataclass
 class WatchedRun:
     """A run as its page knows it; an instance is what ``on_progress`` calls.
 
-    Points of the curves are thinned to 256, notes to the last 200, so that the longest run takes no
-    more memory than a short one.
+    Points of the curves are thinned to 256, notes to the last 200, and as many of agents that go and
+    come, so that the longest run takes no more memory than a short one.
 
     Parameters
     ----------
@@ -66,26 +69,50 @@ class WatchedRun:
         self._apart = 1
         self._calls = 0
         self._notes: deque[tuple[float, str]] = deque(maxlen=_MOST_NOTES)
+        # Apart, since agents may come and go all the time and push nothing else out.
+        self._absences: deque[tuple[float, str]] = deque(maxlen=_MOST_NOTES)
+        self._absent = np.zeros(self.algorithm.n_agents, bool)
         self._began = time.monotonic()
 
     def __call__(self, progress: Progress) -> None:
         """Remember where the run stands."""
         with self.changed:
             self.last = progress
+            self._note_absences(progress)
             self._calls += 1
             if self._calls % self._apart == 0 or len(self._points) < 16:
                 self._points.append(progress)
             if len(self._points) >= _MOST_POINTS:
                 self._points, self._apart = self._points[1::2], 2 * self._apart
-            if self.feed is not None and progress.position is not None:
-                self.share = _share(self.feed, progress.position)
+            if self.feed is not None:
+                self.share = self._share_done(self.feed, progress)
             self._news()
 
+    def _share_done(self, feed: Feed, progress: Progress) -> float | None:
+        """By where the streams are; within a block, which may be all of the data, by the examples seen."""
+        if progress.position is not None:
+            return _share(feed, progress.position)
+        sizes = [stream.n_examples for stream in feed.streams]
+        # Elsewhere a process knows its own streams only.
+        if self.engine not in ("local", "threads") or None in sizes or not sum(sizes):
+            return self.share
+        return min(1.0, max(self.share or 0.0, progress.examples / (sum(sizes) * feed.passes)))
+
     def note(self, text: str) -> None:
-        """Write an event down: a checkpoint, an agent lost or come back."""
+        """Write an event down: a checkpoint, a process that was lost."""
         with self.changed:
             self._notes.append((time.monotonic() - self._began, text))
             self._news()
+
+    def _note_absences(self, progress: Progress) -> None:
+        now = progress.moments[-1].absent if progress.moments else None
+        if now is None:
+            return
+        changes = {"away": now & ~self._absent, "back": self._absent & ~now}
+        told = "; ".join(f"{what}: {listed(who)}" for what, who in changes.items() if who.any())
+        if told:
+            self._absences.append((time.monotonic() - self._began, f"agents {told}"))
+        self._absent = now
 
     def end(self, text: str = "the run has ended") -> None:
         """Say that nothing more will come."""
@@ -106,7 +133,7 @@ class WatchedRun:
     def notes(self) -> Sequence[tuple[float, str]]:
         """Seconds since the beginning and what happened, the newest first."""
         with self.changed:
-            return list(reversed(self._notes))
+            return sorted([*self._notes, *self._absences], key=itemgetter(0))[::-1]
 
     def trace(self) -> Trace | None:
         """The run so far as a trace without weights, from which all charts are drawn."""
@@ -136,6 +163,20 @@ class WatchedRun:
         )
 
 
+def listed(which: np.ndarray) -> str:
+    """Numbers of the agents for which something holds.
+
+    Examples
+    --------
+    >>> listed(np.array([True, False, True])), listed(np.ones(13, bool))
+    ('0, 2', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 3 more')
+    """
+    numbers = np.flatnonzero(which)
+    more = len(numbers) - _MOST_NAMED
+    named = ", ".join(map(str, numbers[:_MOST_NAMED]))
+    return f"{named} and {more} more" if more > 0 else named
+
+
 def _share(feed: Feed, position: Any) -> float | None:
     done = work_done(feed.streams, position)
     if done is None or done[1] <= 0:
@@ -144,7 +185,7 @@ def _share(feed: Feed, position: Any) -> float | None:
 
 
 def _curves(points: Sequence[Progress], n_agents: int) -> Curves:
-    few = n_agents if n_agents <= MOST_AGENT_CURVES else 0
+    few = n_agents if n_agents <= _MOST_IN_BAND else 0
     mistakes = np.array([point.mistakes for point in points])
     loss = np.array([point.loss for point in points])
     return Curves(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _FEW = 10
 _MOST_WEIGHTS = 7
+_BAND = "The band spans the best and the worst agent."
 
 
 def mistakes_chart(trace: Trace) -> Chart:
@@ -26,7 +27,7 @@ def mistakes_chart(trace: Trace) -> Chart:
     share = 100 * curves.mistakes / np.maximum(curves.examples, 1)
     band = _spread(trace, 100 * curves.agent_mistakes)
     words = f"The share of mistakes goes from {share[0]:.1f} % to {share[-1]:.2f} % at the end."
-    caption = "The band spans the best and the worst agent." if band[0] is not None else ""
+    caption = _BAND if band[0] is not None else ""
     line = Line(f"{share[-1]:.2f} %", curves.examples, share, *band)
     return Chart(
         "Wrong predictions so far", f"{words} {caption}", _EXAMPLES, "mistakes so far, %", (line,),
@@ -48,7 +49,8 @@ def loss_chart(trace: Trace) -> Chart:
         (Line(f"{mean[-1]:.4g}", curves.examples, mean, *band, colour=1),),
         log_x=True,
         log_y=steep,
-        caption="Each example is charged at the weights that predicted it.",
+        caption="Each example is charged at the weights that predicted it."
+        + (f" {_BAND}" if band[0] is not None else ""),
     )
 
 

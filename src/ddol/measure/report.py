@@ -68,7 +68,7 @@ def write_report(
         paragraph(_lead(trace), "lead"),
         facts(_facts(trace)),
         figures(_curves(trace, regret)),
-        *_agreement(trace),
+        *agreement(trace),
         *_bounds(trace, regret),
         '<div class="beside">',
         *_network(trace),
@@ -102,7 +102,7 @@ def _lead(trace: Trace) -> str:
     )
 
 
-def _agreement(trace: Trace) -> list[str]:
+def agreement(trace: Trace) -> list[str]:
     """Where agents always agree, a sentence says so: a chart would be empty."""
     if trace.agents == 1 or np.any(trace.curves.consensus > 0):
         return []

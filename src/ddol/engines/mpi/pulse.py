@@ -14,7 +14,6 @@ import secrets
 import signal
 import socket
 import struct
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddol.compiled import entry, nap
+from ddol.engines.news import tell
 
 PERIOD = 0.5
 """Seconds between two words."""
@@ -193,7 +193,7 @@ class Pulse(threading.Thread):
         first = not any(rank < self.rank for rank in alive)
         if behind and first:
             how = "of which nothing is heard" if silent else "which is alive and busy"
-            _say(f"waiting for {_named(behind)}, {how}, since {waited:.0f} s")
+            tell(f"waiting for {_named(behind)}, {how}, since {waited:.0f} s")
         self._told = waited
         patience = _PATIENCE * self.deadline
         gone = [p for p in silent if min(p.silent_for(now), waited) > patience]
@@ -205,10 +205,6 @@ class Pulse(threading.Thread):
 def _named(peers: Sequence[Peer]) -> str:
     shown = [f"rank {p.rank} on {p.address.host}" for p in peers[:4]]
     return " and ".join(shown) + (f" and {len(peers) - 4} more" if len(peers) > 4 else "")
-
-
-def _say(text: str) -> None:
-    print(f"ddol: {text}", file=sys.stderr, flush=True)
 
 
 def new_token() -> bytes:

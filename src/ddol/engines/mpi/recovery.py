@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from ddol.engines.groups.dealing import Dealt, deal_shares
 from ddol.engines.groups.grouped import Grouped, joined_parts
 from ddol.engines.kernels import COPIES
 from ddol.engines.mpi.ranks import Ranks, open_ranks
+from ddol.engines.news import tell
 from ddol.engines.state import State, sharing
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position
@@ -176,5 +176,4 @@ class MpiGroup:
         lost, left = self._size - self.ranks.size, self.ranks.size
         who = "1 rank was" if lost == 1 else f"{lost} ranks were"
         others = "1 rank goes" if left == 1 else f"{left} ranks go"
-        text = f"ddol: {who} lost; {others} on with all agents from round {rounds}"
-        print(text, file=sys.stderr, flush=True)
+        tell(f"{who} lost; {others} on with all agents from round {rounds}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import sys
 from pathlib import Path
 from typing import Any
 
 from ddol.engines.errors import EngineError
+from ddol.engines.news import tell
 
 _STORE = 200 << 20
 """Bytes of the local cluster's object store: letters and blocks pass through it, nothing stays."""
@@ -87,12 +87,12 @@ class Cluster:
                 self.ray.init(address=address, **_QUIET)
             except (ConnectionError, RuntimeError, ValueError, OSError) as error:
                 raise _no_cluster(address, error) from None
-            _say(f"joined the Ray cluster at {address}")
+            tell(f"joined the Ray cluster at {address}")
             return
         cores = max(workers or 0, _cores())
         start(self.ray, cores)
         self.started = True
-        _say(f"started a local Ray cluster with {cores} cores; it ends with the run")
+        tell(f"started a local Ray cluster with {cores} cores; it ends with the run")
 
     def cores_now(self) -> int:
         """Cores of all nodes; some may have come since the beginning."""
@@ -154,10 +154,6 @@ def check_address(address: str | None) -> None:
         socket.create_connection((host, int(port)), timeout=_ANSWER).close()
     except (OSError, OverflowError) as error:
         raise _no_cluster(str(address), error) from None
-
-
-def _say(text: str) -> None:
-    print(f"ddol: {text}", file=sys.stderr, flush=True)
 
 
 def _no_cluster(address: str, error: BaseException) -> EngineError:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 
+from ddol.engines.news import tell
 from ddol.engines.ray.host import Status
 
 _LEAST = 3.0
@@ -91,5 +91,5 @@ class Watch:
         )
 
     def say(self, text: str) -> None:
-        """One line on standard error."""
-        print(f"ddol: {text}", file=sys.stderr, flush=True)
+        """One line on standard error, and in the log of the live page."""
+        tell(text)

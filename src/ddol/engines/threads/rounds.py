@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.kernels import COPIES
 from ddol.engines.local import check_block
+from ddol.engines.news import tell
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, grow, numbers_sent, sharing
 from ddol.engines.threads import atomics
@@ -244,13 +244,13 @@ def _say(algorithm: Algorithm, workers: int) -> None:
     """Tell once, on standard error, why there are fewer workers than cores."""
     many = "1 thread" if workers == 1 else f"{workers} threads"
     text = (
-        f"ddol: {many}: with {algorithm.n_agents} agents that meet after every "
+        f"{many}: with {algorithm.n_agents} agents that meet after every "
         f"{'round' if algorithm.period == 1 else f'{algorithm.period} rounds'} more would be slower; "
         "raise the period, or set the number of workers"
     )
     if text not in _told:
         _told.add(text)
-        print(text, file=sys.stderr, flush=True)
+        tell(text)
 
 
 def checked_workers(workers: int | None) -> int:

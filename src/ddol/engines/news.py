@@ -1,0 +1,38 @@
+"""What happens to a run besides its rounds: a process is lost, another one has come, somebody is waited for.
+
+News are lines on standard error, wherever they come from, and reach those who listen, such as the live page.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_listeners: list[Callable[[str], None]] = []
+
+
+def tell(text: str) -> None:
+    """Write one line on standard error, and tell those who listen."""
+    print(f"ddol: {text}", file=sys.stderr, flush=True)
+    for listen in tuple(_listeners):
+        listen(text)
+
+
+@contextmanager
+def heard_by(listen: Callable[[str], None]) -> Iterator[None]:
+    """Let a function hear all news for a while.
+
+    Examples
+    --------
+    >>> lines = []
+    >>> with heard_by(lines.append):
+    ...     tell("actor 1 was lost")
+    >>> lines
+    ['actor 1 was lost']
+    """
+    _listeners.append(listen)
+    try:
+        yield
+    finally:
+        _listeners.remove(listen)
