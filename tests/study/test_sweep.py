@@ -89,6 +89,36 @@ def test_finished_runs_are_kept(tmp_path):
     assert played[0] >= 3
 
 
+def _fails_every_second_time(trace, data):
+    if trace.seed % 2:
+        raise OSError("the disk is full")
+    return {"seen": np.int64(trace.examples)}
+
+
+def test_processes_keep_every_run_at_once(tmp_path):
+    """Runs are handed to processes in pairs here; the first of a pair is kept when the second fails."""
+    axes = {"algorithm": "dogd", "seed": range(32)}
+    options = {"folder": tmp_path, "observe": _fails_every_second_time, "workers": 2}
+    with pytest.raises(OSError, match="the disk is full"):
+        ddol.sweep(axes, DATA, **options)
+    kept = len(list(tmp_path.iterdir()))
+    assert kept > 0
+    played = []
+    even = {**axes, "seed": range(0, 32, 2)}
+    found = ddol.sweep(even, DATA, **options, progress=lambda done, total: played.append(done))
+    assert played[0] == kept
+    assert {row["seen"] for row in found.rows} == {400}
+
+
+def test_another_version_plays_anew(tmp_path, monkeypatch):
+    axes = {"algorithm": "dogd", "seed": range(2)}
+    ddol.sweep(axes, DATA, workers=1, folder=tmp_path)
+    monkeypatch.setattr("ddol.study.kept.__version__", "another")
+    played = []
+    ddol.sweep(axes, DATA, workers=1, folder=tmp_path, progress=lambda done, _: played.append(done))
+    assert played[0] == 0
+
+
 def test_other_data_are_other_runs():
     changed = ADVICE.copy()
     changed[7, 1] *= -1

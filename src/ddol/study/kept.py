@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -23,34 +24,43 @@ _KIND = "run of a sweep"
 
 
 class RunFolder:
-    """Where the runs of sweeps are kept, so that a sweep that was stopped goes on.
+    """The runs of a sweep by their numbers, kept in a folder, so that a sweep that was stopped goes on.
 
     Parameters
     ----------
     place : folder, made if it is not there
+    decisive : list of tuples
+        What decides on the result of each run.
     """
 
-    def __init__(self, place: str | os.PathLike[str]) -> None:
-        self.place = Path(place)
-        self.place.mkdir(parents=True, exist_ok=True)
+    def __init__(self, place: str | os.PathLike[str], decisive: Sequence[tuple[Any, ...]]) -> None:
+        Path(place).mkdir(parents=True, exist_ok=True)
+        names = (fingerprint((__version__, *values)) for values in decisive)
+        self.paths = [Path(place, f"{name}.run") for name in names]
 
-    def path(self, *decisive: Any) -> Path:
-        """The file of a run that all these values decide on."""
-        return self.place / f"{fingerprint(decisive)}.run"
+    def finished(self) -> dict[int, tuple[dict[str, Any], Curves | None]]:
+        """Figures and curves of the runs that are there; half of one is none."""
+        found: dict[int, tuple[dict[str, Any], Curves | None]] = {}
+        for index, path in enumerate(self.paths):
+            with suppress(DataError, KeyError, TypeError):
+                arrays, header = read_arrays(path, _KIND)
+                found[index] = header["row"], Curves(**arrays)
+        return found
 
-    def load(self, path: Path) -> tuple[dict[str, Any], Curves] | None:
-        """Figures and curves of a finished run; None where there is none, or half of one."""
-        try:
-            arrays, header = read_arrays(path, _KIND)
-            return header["row"], Curves(**arrays)
-        except (DataError, KeyError, TypeError):
-            return None
-
-    def save(self, path: Path, row: Mapping[str, Any], curves: Curves) -> None:
-        """Keep a run."""
+    def keep(self, index: int, row: Mapping[str, Any], curves: Curves) -> None:
+        """Keep a run that has been played."""
         arrays = {field.name: getattr(curves, field.name) for field in fields(curves)}
-        plain = json.loads(json.dumps(dict(row)))
-        write_arrays(path, _KIND, arrays, {"row": plain, "version": __version__})
+        plain = json.loads(json.dumps(dict(row), default=_plain))
+        write_arrays(self.paths[index], _KIND, arrays, {"row": plain, "version": __version__})
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy's, as a user's own columns may be, in JSON."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(
+        f"found {type(value).__name__} in a row of a sweep with a folder, expected numbers and text"
+    )
 
 
 def fingerprint(value: Any) -> str:

@@ -9,13 +9,12 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ddol.recording import Curves
-from ddol.study.kept import RunFolder
+from ddol.study.kept import RunFolder, fingerprint
 from ddol.study.points import Axis, Point, data_for, play, points_of
 from ddol.study.progress import shown
 from ddol.study.study import Study
@@ -71,21 +70,14 @@ def sweep(
     named = [Axis.of(name, values) for name, values in axes.items()]
     points = points_of(named)
     job = _Runs(points, data, shuffle, observe)
-    kept = None if folder is None else RunFolder(folder)
-    places = [None if kept is None else _place(kept, job, point) for point in points]
-    found: dict[int, Finished] = {}
-    for index, place in enumerate(places):
-        known = None if kept is None or place is None else kept.load(place)
-        if known is not None:
-            found[index] = known
+    if folder is not None:
+        job.kept = RunFolder(folder, job.decisive())
+    found = {} if job.kept is None else job.kept.finished()
     missing = [index for index in range(len(points)) if index not in found]
     with shown(progress) as tell:
         tell(len(found), len(points))
         for index, finished in _played(job, missing, workers):
             found[index] = finished
-            place, curves = places[index], finished[1]
-            if kept is not None and place is not None and curves is not None:
-                kept.save(place, finished[0], curves)
             tell(len(found), len(points))
     rows = [{**points[i].names, **found[i][0]} for i in range(len(points))]
     _warn_of_failures(rows)
@@ -96,12 +88,16 @@ def sweep(
 
 @dataclass
 class _Runs:
-    """What all processes know; each makes the data of a seed once for the runs that stand together."""
+    """What all processes know; each makes the data of a seed once for the runs that stand together.
+
+    Whoever has played a run keeps it, at once: a sweep that is killed has lost the runs it was in.
+    """
 
     points: Sequence[Point]
     data: Any
     shuffle: bool
     observe: Observe | None
+    kept: RunFolder | None = None
     last: tuple[Any, Any] = field(default=(None, None))
 
     def data_for(self, point: Point) -> Any:
@@ -118,7 +114,22 @@ class _Runs:
         except FloatingPointError as error:
             return {"problem": str(error)}, None
         more = {} if self.observe is None else dict(self.observe(trace, data))
-        return {**figures(trace), **more}, trace.curves
+        row = {**figures(trace), **more}
+        if self.kept is not None:
+            self.kept.keep(index, row, trace.curves)
+        return row, trace.curves
+
+    def decisive(self) -> list[tuple[Any, ...]]:
+        """What decides on the result of each run; data are looked through once for all of them."""
+        same = fingerprint((self.shuffle, self.observe))
+        found, digests = [], {}
+        for point in self.points:
+            name = point.names.get("data")
+            if name not in digests:
+                digests[name] = fingerprint(point.values.get("data", self.data))
+            values = {key: value for key, value in point.values.items() if key != "data"}
+            found.append((values, digests[name], same))
+        return found
 
 
 def figures(trace: Trace) -> dict[str, Any]:
@@ -139,12 +150,6 @@ def figures(trace: Trace) -> dict[str, Any]:
         "bytes_sent": trace.bytes_sent,
         "seconds": trace.seconds,
     }
-
-
-def _place(kept: RunFolder, job: _Runs, point: Point) -> Path:
-    values = {name: value for name, value in point.values.items() if name != "data"}
-    data = point.values.get("data", job.data)
-    return kept.path(values, data, job.shuffle, job.observe)
 
 
 def _played(
