@@ -35,6 +35,8 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
 }
 html_show_sphinx = False
+# Summaries are fetched, which browsers do not do from a folder.
+html_show_search_summary = False
 project_copyright = author
 exclude_patterns = ["figures", "_static"]
 autosummary_generate = True
@@ -72,15 +74,26 @@ CONTENTS = {
     ],
     "Reference": ["reference"],
 }
+PROGRAM = r"""<details><summary>The program</summary>
+
+```{literalinclude} ../examples/\1
+:language: python
+```
+
+</details>
+"""
 
 
 def add_contents(app: Any, name: str, source: list[str]) -> None:
-    """The first page gets the table of contents; links out of docs lead to the repository."""
+    """The first page gets the table of contents, the gallery its programs; links lead to the repository."""
     if name == "index":
         source[0] += "".join(
             f"\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n" + "\n".join(pages) + "\n```\n"
             for title, pages in CONTENTS.items()
         )
+    if name == "gallery":
+        program = r"examples/(\w+\.py)`\.?\n\n(!\[[^\n]*\n)"
+        source[0] = re.sub(program, r"examples/\1`\n\n\2\n" + PROGRAM, source[0])
     source[0] = re.sub(r"(?<!!)(\[[^\]]*\])\(\.\./", rf"\1({REPOSITORY}", source[0])
 
 

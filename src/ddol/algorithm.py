@@ -63,6 +63,14 @@ class Algorithm:
         `ddol.communicate.talking`. Everything, to all neighbours and after every period, if they are None.
     recipe : dict or None
         How a preset made it, in plain values: what a saved model needs to score again.
+
+    Examples
+    --------
+    >>> import ddol
+    >>> gradient_descent = Algorithm("mine", ddol.MirrorDescent(l2=0.1), rate=lambda t: 0.5 / t)
+    >>> placed = gradient_descent.on(ddol.ring(8), period=4)
+    >>> placed.n_agents, placed.mixing.topology.name, placed.period
+    (8, 'ring', 4)
     """
 
     name: str

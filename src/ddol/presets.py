@@ -118,7 +118,15 @@ def adaptive(
 
 @noted
 def coin(loss: Loss | str = "logistic", C: float = 1.0, **places: Any) -> Algorithm:
-    """Parameter-free coin betting per feature: no rate at all."""
+    """Parameter-free coin betting per feature: no rate at all.
+
+    Examples
+    --------
+    >>> import ddol, numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((1000, 4)); y = np.sign(X @ [1.0, -2.0, 0.5, 0.0])
+    >>> ddol.run(coin(), (X, y), 4).error < 0.1
+    True
+    """
     from ddol.update.coin import Coin
 
     chosen = loss_named(loss)
@@ -131,6 +139,13 @@ def newton(loss: Loss | str = hinge, rate: Steps = 1.0, C: float = 1.0, **places
     """Online Newton step with a full matrix: for at most 1,000 features.
 
     ``rate`` scales all steps.
+
+    Examples
+    --------
+    >>> import ddol, numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((1000, 4)); y = np.sign(X @ [1.0, -2.0, 0.5, 0.0])
+    >>> ddol.run(newton(), (X, y), ddol.ring(4)).error < 0.1
+    True
     """
     from ddol.update.newton import Newton
 
@@ -193,7 +208,16 @@ def doeg(
     C: float = 1.0,
     **places: Any,
 ) -> Algorithm:
-    """Distributed exponentiated gradient on the L1 ball of ``radius`` S (EG±, the paper's Eq. DOEG)."""
+    """Distributed exponentiated gradient on the L1 ball of ``radius`` S (EG±, the paper's Eq. DOEG).
+
+    Examples
+    --------
+    >>> import ddol, numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((1000, 4)); y = np.sign(X @ [1.0, -2.0, 0.5, 0.0])
+    >>> trace = ddol.run(doeg(radius=4.0), (X, y), 4)
+    >>> trace.error < 0.1, bool(np.abs(trace.weights).sum() <= 4.0 + 1e-9)
+    (True, True)
+    """
     from ddol.update.domains import l1_ball
     from ddol.update.mirrors import MirrorDescent, signed_entropy
 
@@ -203,19 +227,40 @@ def doeg(
 
 @_takes(dogd)
 def ogd(*args: Any, **options: Any) -> Algorithm:
-    """Online gradient descent: `dogd` with one agent (Zinkevich)."""
+    """Online gradient descent: `dogd` with one agent (Zinkevich).
+
+    Examples
+    --------
+    >>> ogd(C=0.01).name, ogd(C=0.01).n_agents
+    ('dogd', 1)
+    """
     return dogd(*args, **options)
 
 
 @_takes(doeg)
 def oeg(*args: Any, **options: Any) -> Algorithm:
-    """Exponentiated gradient: `doeg` with one agent (Kivinen and Warmuth)."""
+    """Exponentiated gradient: `doeg` with one agent (Kivinen and Warmuth).
+
+    Examples
+    --------
+    >>> oeg(radius=2.0).update.domain.radius
+    2.0
+    """
     return doeg(*args, **options)
 
 
 @noted
 def winnow(rate: Steps = 1.0, radius: float = 1.0, **places: Any) -> Algorithm:
-    """Multiplicative updates on mistakes, weights on the simplex (normalised Winnow)."""
+    """Multiplicative updates on mistakes, weights on the simplex (normalised Winnow).
+
+    Examples
+    --------
+    >>> import ddol, numpy as np
+    >>> X = np.random.default_rng(0).choice([-1.0, 1.0], (1000, 20)); y = np.sign(X[:, :3].sum(axis=1))
+    >>> trace = ddol.run(winnow(rate=0.1), (X, y))
+    >>> trace.error < 0.1, round(float(trace.weights.sum()), 9)
+    (True, 1.0)
+    """
     from ddol.update.domains import simplex
     from ddol.update.mirrors import MirrorDescent, entropy
 
@@ -231,7 +276,15 @@ def p_norm(
     radius: float | None = None,
     **places: Any,
 ) -> Algorithm:
-    """Mirror descent with ω = ½‖w‖_p² (p-norm algorithms, Grove, Littlestone and Schuurmans)."""
+    """Mirror descent with ω = ½‖w‖_p² (p-norm algorithms, Grove, Littlestone and Schuurmans).
+
+    Examples
+    --------
+    >>> import ddol, numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((1000, 4)); y = np.sign(X @ [1.0, -2.0, 0.5, 0.0])
+    >>> ddol.run(p_norm(p=1.2), (X, y), 4).error < 0.1
+    True
+    """
     from ddol.update.domains import everywhere, norm_ball
     from ddol.update.mirrors import MirrorDescent, p_norm_mirror
 
@@ -242,29 +295,74 @@ def p_norm(
 
 @noted
 def dwm_i(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
-    """Distributed weighted majority by imitation: geometric means of the weights (Algorithm 2)."""
+    """Distributed weighted majority by imitation: geometric means of the weights (Algorithm 2).
+
+    Examples
+    --------
+    >>> import ddol, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> answers = rng.choice([-1.0, 1.0], 400)
+    >>> advice = np.where(rng.random((400, 3)) < [0.1, 0.4, 0.5], -answers[:, None], answers[:, None])
+    >>> trace = ddol.run(dwm_i(alpha=0.5), (advice, answers), 4)
+    >>> int(trace.weights.argmax()), trace.bounds["DWM-I"]["holds"]
+    (0, True)
+    """
     return _majority("dwm_i", alpha, n_classes, "dual", False, **places)
 
 
 @noted
 def dwm_a(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
-    """Distributed weighted majority by averaging: arithmetic means of the weights (Algorithm 3)."""
+    """Distributed weighted majority by averaging: arithmetic means of the weights (Algorithm 3).
+
+    Examples
+    --------
+    >>> import ddol, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> answers = rng.choice([-1.0, 1.0], 400)
+    >>> advice = np.where(rng.random((400, 3)) < [0.1, 0.4, 0.5], -answers[:, None], answers[:, None])
+    >>> trace = ddol.run(dwm_a(alpha=0.5), (advice, answers), 4)
+    >>> int(trace.weights.argmax()), trace.bounds["DWM-A"]["holds"]
+    (0, True)
+    """
     return _majority("dwm_a", alpha, n_classes, "primal", False, **places)
 
 
 @noted
 def drwm(alpha: float = 0.9, n_classes: int = 2, average: str = "dual", **places: Any) -> Algorithm:
-    """Distributed randomised weighted majority: follow expert p with probability w_p/Σw."""
+    """Distributed randomised weighted majority: follow expert p with probability w_p/Σw.
+
+    Examples
+    --------
+    >>> import ddol, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> answers = rng.choice([-1.0, 1.0], 400)
+    >>> advice = np.where(rng.random((400, 3)) < [0.1, 0.4, 0.5], -answers[:, None], answers[:, None])
+    >>> trace = ddol.run(drwm(alpha=0.5), (advice, answers), 4)
+    >>> bool(trace.expected_mistakes.sum() <= trace.bounds["DRWM"]["value"])
+    True
+    """
     return _majority("drwm", alpha, n_classes, average, True, **places)
 
 
 def wma(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
-    """Weighted majority: one agent (Littlestone and Warmuth)."""
+    """Weighted majority: one agent (Littlestone and Warmuth).
+
+    Examples
+    --------
+    >>> wma(0.5).name, wma(0.5).n_agents
+    ('dwm_i', 1)
+    """
     return dwm_i(alpha, n_classes, **places)
 
 
 def rwma(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
-    """Randomised weighted majority: one agent."""
+    """Randomised weighted majority: one agent.
+
+    Examples
+    --------
+    >>> rwma(0.5).update.randomized
+    True
+    """
     return drwm(alpha, n_classes, **places)
 
 

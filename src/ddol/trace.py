@@ -42,6 +42,16 @@ class Trace:
         Weights over time, with ``record_weights``.
     encoding : Encoding
         What columns, labels and sites of the data are called, where it is known.
+
+    Examples
+    --------
+    >>> import ddol
+    >>> X = np.random.default_rng(0).standard_normal((1000, 3)); y = np.sign(X @ [1.0, -2.0, 0.5])
+    >>> trace = ddol.run(ddol.adaptive(), (X, y), ddol.ring(4))
+    >>> trace.examples, trace.rounds, trace.mistakes.shape, trace.error < 0.1
+    (1000, 250, (4,), True)
+    >>> trace.to_frame().columns[:3].tolist()
+    ['rounds', 'examples', 'mistakes']
     """
 
     algorithm: Any

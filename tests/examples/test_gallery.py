@@ -1,6 +1,8 @@
 """Every example of the gallery runs, is short, draws a picture, and shows what it says."""
 
 import importlib.util
+import runpy
+import sys
 from pathlib import Path
 
 import matplotlib
@@ -32,6 +34,15 @@ def test_examples_are_short_and_shown(name):
     assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) < 60
     assert (EXAMPLES / "pictures" / f"{name}.png").stat().st_size > 10_000
     assert f"pictures/{name}.png" in (EXAMPLES / "README.md").read_text()
+
+
+def test_sixteen_agents_need_a_sixteenth_of_the_rounds(tmp_path, monkeypatch):
+    matplotlib.use("Agg")
+    monkeypatch.setattr(sys, "argv", ["first.py", str(tmp_path / "first.svg")])
+    traces = runpy.run_path(str(EXAMPLES / "first.py"))["traces"]
+    assert [trace.rounds for trace in traces] == [200_000, 50_000, 12_500]
+    assert traces[2].error <= traces[0].error
+    assert "1/16 of the rounds" in (tmp_path / "first.svg").read_text()
 
 
 def test_a_pipeline_knows_digits(draw):

@@ -16,7 +16,9 @@ _CLAIMS_TOP = """# The paper's claims, one by one
 
 One command runs all of it and writes this page:
 
-    {command}
+```console
+$ {command}
+```
 
 Every figure is a small file, `src/ddol/experiments/figures/*.toml`; `ddol reproduce --list` names them, and a
 file of one's own can be given in their place. `python -m ddol.experiments.errata` plays the counterexample

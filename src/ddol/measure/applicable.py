@@ -86,7 +86,17 @@ class MistakeBound:
 
 
 def applicable_bound(algorithm: Algorithm, n_experts: int | None) -> MistakeBound | None:
-    """The bound on an algorithm's mistakes; None where no theorem holds, or for other algorithms."""
+    """The bound on an algorithm's mistakes; None where no theorem holds, or for other algorithms.
+
+    Examples
+    --------
+    >>> import ddol
+    >>> bound = applicable_bound(ddol.dwm_i(0.5).on(8), n_experts=50)
+    >>> bound.theorem.name, round(float(bound.before(100).value), 1)
+    ('DWM-I', 349.7)
+    >>> applicable_bound(ddol.dwm_i(0.5).on(ddol.ring(8)), n_experts=50) is None
+    True
+    """
     if algorithm.update.family != Majority.family or n_experts is None:
         return None
     made = find_theorem(algorithm)
@@ -108,6 +118,15 @@ def check_bounds(trace: Trace) -> dict[str, Any]:
     dict
         Name of the theorem → value, observed, holds, quantity, formula and assumptions; empty where
         no theorem on mistakes holds.
+
+    Examples
+    --------
+    >>> import ddol, numpy as np
+    >>> answers = np.random.default_rng(0).choice([-1.0, 1.0], 200)
+    >>> trace = ddol.run(ddol.dwm_i(), (answers[:, None] * [1.0, -1.0], answers), 4)
+    >>> told = check_bounds(trace)["DWM-I"]
+    >>> told["holds"], told["observed"] <= told["value"]
+    (True, True)
     """
     if trace.moments:
         return _patient_bound(trace)  # other theorems are about rounds

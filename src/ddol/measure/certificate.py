@@ -32,6 +32,15 @@ class Certificate:
         The drift of each agent's plays; they sum up to ``drift``.
     comparator : str
         The set that u may come from.
+
+    Examples
+    --------
+    >>> import ddol
+    >>> X = np.random.default_rng(0).standard_normal((500, 3)); y = np.sign(X @ [1.0, -2.0, 0.5])
+    >>> trace = ddol.run(ddol.dogd(radius=2.0), (X, y), ddol.ring(4), schedule="async")
+    >>> made = trace.certificate
+    >>> made.comparator, made.total == made.serial + made.drift
+    ('every u with ‖u‖₂ ≤ 2', True)
     """
 
     serial: float

@@ -46,6 +46,12 @@ class Policy:
         What a table calls a value → the fields of the `Algorithm` that it sets.
     is_line : bool
         Whether it is the line to beat.
+
+    Examples
+    --------
+    >>> periods = Policy("period", {k: {"period": k} for k in (1, 4, 16)}, is_line=True)
+    >>> periods.settings[4]
+    {'period': 4}
     """
 
     name: str
@@ -119,6 +125,13 @@ class Frontier:
         The policy that is the line to beat.
     measure : "error" or "mean_loss"
         By what runs are compared: the share of mistakes, or, where answers are numbers, the loss.
+
+    Examples
+    --------
+    >>> rows = [{"policy": "period", "parameter": k, "error": 0.1 + k / 100, "bytes_sent": 1000 / k}
+    ...         for k in (1, 2, 4)]
+    >>> Frontier("bytes", rows, "period").chart().lines[0].name
+    'period'
     """
 
     against: str

@@ -79,6 +79,14 @@ def open_stream(
         How they are read.
     check
         Whether to make sure that they are there and can be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "points.libsvm")
+    >>> size = path.write_text("+1 1:0.5 3:2\\n-1 2:1\\n")
+    >>> [block.y.tolist() for block, position in open_stream(path).read()]
+    [[1.0, -1.0]]
     """
     given = expand([paths] if isinstance(paths, (str, Path)) else paths)
     names = [file for name in given for file in (files_in(name) if check else [name])]

@@ -43,6 +43,13 @@ class Stream(Protocol):
 
     A stream that several threads can parse also has ``pieces(position, pass_number)``, an iterator
     of `Piece`: it is advanced by one thread at a time, and its pieces are called by any.
+
+    Examples
+    --------
+    >>> from ddol.streams.arrays import array_stream
+    >>> stream = array_stream([[1.0], [2.0]], [1, -1])
+    >>> isinstance(stream, Stream), stream.n_examples, stream.restartable
+    (True, 2, True)
     """
 
     @property

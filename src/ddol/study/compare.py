@@ -31,6 +31,13 @@ class Comparison:
         Its confidence interval; infinite with fewer than two pairs.
     wins : int
         Pairs in which ``one`` is smaller.
+
+    Examples
+    --------
+    >>> rows = [{"seed": seed, "rate": rate, "mistakes": 10 * rate + seed}
+    ...         for seed in range(3) for rate in (1, 2)]
+    >>> print(compared(rows, "rate", "mistakes", [], 0.95)[0])
+    mistakes: 1 11, 2 21; difference -10 [-10, -10] over 3 pairs, fewer in 3: clear
     """
 
     what: str

@@ -30,6 +30,16 @@ class Study:
         A run each: the names of its values, and its figures.
     curves : list of Curves
         Of every run; None of one that failed.
+
+    Examples
+    --------
+    >>> import ddol
+    >>> X = np.random.default_rng(0).standard_normal((400, 3)); y = np.sign(X @ [1.0, -2.0, 0.5])
+    >>> found = ddol.sweep({"algorithm": "dogd", "agents": [1, 4], "seed": range(3)}, (X, y), workers=1)
+    >>> len(found.rows), found.varied, [row["runs"] for row in found.summary()]
+    (6, ('agents',), [3, 3])
+    >>> found.chart("loss", against="rounds").x_label
+    'rounds'
     """
 
     axes: tuple[str, ...]

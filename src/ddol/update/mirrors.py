@@ -348,6 +348,15 @@ class MirrorDescent(Update):
     domain : Domain
     l2 : float
         Weight λ of the term λ‖w‖²/2 of the objective.
+
+    Examples
+    --------
+    >>> from ddol.update.domains import l1_ball
+    >>> MirrorDescent(signed_entropy, l1_ball(2.0)).mirror.name
+    'signed_entropy'
+    >>> MirrorDescent(l2=-1.0)
+    Traceback (most recent call last):
+    ValueError: `l2` must be at least 0, it is -1.0
     """
 
     mirror: Mirror = euclidean
