@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -186,3 +187,35 @@ def test_mirror_descent_has_its_bound_where_it_takes_seconds(data, tmp_path):
     assert f"{found.bounds['DOMD']['value']:,.1f} allowed" in text
     experts = ddol.run(ddol.dwm_i(), (np.sign(data[0]), data[1]), 3)
     assert regret_within_reach(experts, stream) is None
+
+
+def test_it_names_the_options_of_the_algorithm(data, tmp_path):
+    path = tmp_path / "run.html"
+    write_report(ddol.run(ddol.dogd(l2=0.25, radius=3.0), data, 2, query=0.5), path)
+    text = path.read_text()
+    for name, value in (("l2", "0.25"), ("radius", "3"), ("query", "kind budget, share 0.5")):
+        assert f"<td>{name}</td><td>{value}</td>" in text
+    answers = np.sign(data[1])
+    advice = answers[:, None] * [1.0, -1.0, 1.0]
+    write_report(ddol.run(ddol.dwm_i(alpha=0.75), (advice, answers), 2), path)
+    assert "<td>alpha</td><td>0.75</td>" in path.read_text()
+    assert "3 experts" in path.read_text()
+
+
+def test_edges_that_carry_the_same_are_no_chart(data, tmp_path):
+    path = tmp_path / "run.html"
+    write_report(ddol.run(ddol.dogd(), data, ddol.ring(4), schedule="async"), path)
+    assert "Messages by edge" not in path.read_text()
+    write_report(ddol.run(ddol.dogd(), data, ddol.ring(4), talk="drift"), path)
+    assert "Messages by edge" in path.read_text()
+
+
+def test_a_regret_beyond_the_certificate_is_explained(data, tmp_path):
+    """The certificate of `adaptive` is about the unit ball, and the best weights are longer."""
+    path = tmp_path / "run.html"
+    trace = ddol.run(ddol.adaptive(), data, ddol.ring(4), schedule="async")
+    for beyond in (-1.0, 1.0):
+        each = np.full(4, (trace.certificate.total + beyond) / 4)
+        found = replace(regret(trace, data), individual=each)
+        write_report(trace, path, regret=found)
+        assert ("outside of the set" in path.read_text()) == (beyond > 0.0)

@@ -77,7 +77,7 @@ def traffic_chart(trace: Trace) -> Chart:
     period = trace.algorithm.period
     often = "to every neighbour every round" if period == 1 else f"every {period} rounds"
     if trace.moments:
-        often = "here as if they had been sent evenly"
+        often = "drawn as if they had been sent evenly"
     return Chart(
         "Sent between agents",
         f"{trace.messages:,} messages of {each} by the end.",
@@ -137,11 +137,11 @@ def regret_chart(regret: Regret) -> Chart:
     known = f"optimality gap at most {gap:.2g}" if np.isfinite(gap) else "optimality gap unknown"
     return Chart(
         "Social regret",
-        f"The agents paid {regret.social:,.4g} more than the best fixed weights, found by {method}.",
+        f"The agents paid {regret.social:,.4g} more than the best fixed weights ({method}).",
         "rounds",
         "regret of all agents",
         tuple(lines),
-        caption=f"Against weights by {method}; {known}.",
+        caption=f"Against the best weights in hindsight ({method}; {known}).",
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from ddol.measure.theorems import find_theorem
 from ddol.trace import Trace
 
 if TYPE_CHECKING:
+    from ddol.algorithm import Algorithm
     from ddol.measure.regret import Regret
 
 _MOST_AGENTS = 64
@@ -121,11 +123,12 @@ def _settings(trace: Trace, data: str | None) -> list[list[Cell]]:
     loss = algorithm.loss
     given = ", ".join(f"{value:g}" for value in loss.parameters)
     shown = {
-        "data": f"{data or 'not named'}: {trace.examples:,} examples, {trace.weights.shape[-1]} features",
+        "data": f"{data or 'not named'}: {trace.examples:,} examples, {_columns(trace)}",
         "algorithm": _name(trace),
         "loss": f"{loss.name.replace('_', ' ')}{f' ({given})' if given else ''}",
         "C": f"{algorithm.C:g}",
         "rate": str(algorithm.rate),
+        **_options(algorithm),
         "average": f"in the {algorithm.average}",
         "batch, period, delay": f"{algorithm.batch}, {algorithm.period}, {algorithm.delay}",
         "network": f"{_agents(trace)}, {trace.mixing} mixing" if trace.agents > 1 else "one agent",
@@ -134,6 +137,36 @@ def _settings(trace: Trace, data: str | None) -> list[list[Cell]]:
         "written": datetime.now().astimezone().strftime("%d %B %Y, %H:%M %Z"),
     }
     return [[Cell(name), Cell(value)] for name, value in shown.items()]
+
+
+def _columns(trace: Trace) -> str:
+    width = trace.weights.shape[-1]
+    if trace.algorithm.update.experts:
+        return f"{width:,} experts"
+    constant = bool(getattr(trace.encoding, "intercept", False))
+    return f"{width - constant:,} features" + (" and a constant" if constant else "")
+
+
+def _options(algorithm: Algorithm) -> dict[str, str]:
+    """Parameters of the preset, and when agents ask and talk, where it is not always."""
+    told = {**(algorithm.recipe or {})}
+    for name in ("preset", "loss", "C", "rate", "average"):
+        told.pop(name, None)
+    for name in ("query", "talk", "compress", "talk_to", "teach"):
+        told[name] = getattr(algorithm, name)
+    return {
+        name.replace("_", " "): _in_words(value)
+        for name, value in told.items()
+        if value is not None
+    }
+
+
+def _in_words(value: Any) -> str:
+    """A number, or what a rule of asking or talking says beside its defaults."""
+    if not is_dataclass(value):
+        return f"{value:g}" if isinstance(value, float) else str(value)
+    own = [(f.name, getattr(value, f.name), f.default) for f in fields(value)]
+    return ", ".join(f"{name} {_in_words(v)}" for name, v, default in own if v != default)
 
 
 def _facts(trace: Trace) -> list[tuple[str, str]]:
@@ -161,7 +194,8 @@ def _curves(trace: Trace, regret: Regret | None) -> list[str]:
     if trace.agents > 1:
         if np.any(trace.curves.consensus > 0):
             charts.append(chart_of(trace, "consensus"))
-        charts.append(chart_of(trace, "traffic" if trace.edges is None else "edges"))
+        alike = trace.edges is None or len(set(trace.edges[:, 2].tolist())) < 2
+        charts.append(chart_of(trace, "traffic" if alike else "edges"))
     return [figure(chart) for chart in charts]
 
 
@@ -170,7 +204,7 @@ def _curves(trace: Trace, regret: Regret | None) -> list[str]:
 
 def _bounds(trace: Trace, regret: Regret | None) -> list[str]:
     found = {**trace.bounds, **({} if regret is None else regret.bounds)}
-    certified = [*_certified(trace), *_regret_at_the_end(regret)]
+    certified = [*_certified(trace), *_regret_at_the_end(trace, regret)]
     if not found:
         return [heading("Bound"), *(certified or [paragraph(_why_none(trace, regret), "soft")])]
     rows = [
@@ -207,16 +241,18 @@ def _certified(trace: Trace) -> list[str]:
     ]
 
 
-def _regret_at_the_end(regret: Regret | None) -> list[str]:
+def _regret_at_the_end(trace: Trace, regret: Regret | None) -> list[str]:
     """The regret in a sentence, where a curve of it would be one point."""
     if regret is None or len(regret.social_curve) != 1:
         return []
-    best = f"weights that {regret.comparator.method} found"
-    return [
-        paragraph(
-            f"Regret at the end, of all agents together: {number(regret.social)} against {best}."
-        )
-    ]
+    words = (
+        f"Regret at the end, of all agents together: {number(regret.social)} against the best weights "
+        f"in hindsight ({regret.comparator.method})."
+    )
+    made = trace.certificate
+    if made is not None and regret.social > made.total:
+        words += " They lie outside of the set that the certificate speaks about."
+    return [paragraph(words)]
 
 
 def _why_none(trace: Trace, regret: Regret | None) -> str:
