@@ -129,8 +129,7 @@ def test_examples_that_cannot_run_here_have_tests():
 
 
 def test_the_table_of_the_readme_has_a_command_for_every_row(folder):
-    from benchmarks.workloads import WORKLOADS
-
+    workloads = (ROOT / "benchmarks" / "workloads.py").read_text(encoding="utf-8")
     table = re.findall(r"^\|.*\|$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)
     for row in table[2:]:
         command = row.split("|")[-2].strip()
@@ -141,8 +140,8 @@ def test_the_table_of_the_readme_has_a_command_for_every_row(folder):
         if words[0] == "ddol":
             run_line(" ".join(words))
         elif words[0] == "make":
-            name = words[-1].removeprefix("ARGS=--only ")
-            assert name in {workload.name for workload in WORKLOADS}, command
+            for name in words[-1].removeprefix("ARGS=--only ").split():
+                assert f'"{name}"' in workloads, command
         else:
             assert words[:2] == ["python", "-m"]
             assert (ROOT / words[2].replace(".", "/")).with_suffix(".py").exists(), command

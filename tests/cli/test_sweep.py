@@ -84,3 +84,16 @@ def test_a_table_that_cannot_be_written_is_refused_before_any_run(asked, tmp_pat
     done = sweep(asked, "--out", tmp_path / "no" / "runs.csv", "-q")
     assert done.exit_code == 2 and "there is no folder" in done.stderr
     assert not asked.with_suffix(".runs").exists()
+
+
+def test_labels_may_be_words(asked, tmp_path):
+    path = tmp_path / "points.csv"
+    header, *lines = path.read_text().splitlines()
+    told = ["yes" + line[1:] if line[0] == "1" else "no" + line[1:] for line in lines]
+    numbers = sweep(asked, "--workers", 1, "-q")
+    path.write_text("\n".join([header, *told]) + "\n")
+    words = sweep(asked, "--workers", 1, "-q")
+    assert words.exit_code == 0, words.output
+    assert words.stdout == numbers.stdout
+    asked.write_text(ASKED + 'loss = ["squared", "hinge"]\n')
+    assert "expected a number" in sweep(asked, "--workers", 1, "-q").stderr

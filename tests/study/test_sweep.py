@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import ttest_rel
 
 import ddol
-from ddol.streams import synthetic
+from ddol.streams import open_stream, synthetic
 from ddol.study.kept import fingerprint
 from ddol.study.points import Axis
 
@@ -87,6 +87,21 @@ def test_finished_runs_are_kept(tmp_path):
     played.clear()
     ddol.sweep(axes, (ADVICE, ANSWERS), workers=1, folder=tmp_path, progress=watch)
     assert played[0] >= 3
+
+
+def test_parquet_is_swept_after_it_was_read(tmp_path):
+    """A forked process has none of polars' threads, and would wait for them for ever."""
+    polars = pytest.importorskip("polars")
+    table = {"label": ANSWERS, **{f"x{k}": ADVICE[:, k] for k in range(5)}}
+    polars.DataFrame(table).write_parquet(tmp_path / "points.parquet", row_group_size=150)
+    stream = open_stream(tmp_path / "points.parquet")
+    once = ddol.run(ddol.dogd(), stream, 2)
+    axes = {"algorithm": "dogd", "agents": 2, "seed": range(4)}
+    found = ddol.sweep(axes, stream, workers=2)
+    assert {row["examples"] for row in found.rows} == {once.examples} == {400}
+    assert len({row["loss"] for row in found.rows}) == 4  # every seed is an order
+    alone = ddol.sweep(axes, stream, workers=1)
+    assert [row["loss"] for row in found.rows] == [row["loss"] for row in alone.rows]
 
 
 def _fails_every_second_time(trace, data):

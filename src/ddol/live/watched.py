@@ -92,9 +92,10 @@ class WatchedRun:
         """By where the streams are; within a block, which may be all of the data, by the examples seen."""
         if progress.position is not None:
             return _share(feed, progress.position)
-        sizes = [stream.n_examples for stream in feed.streams]
+        sizes = [n for stream in feed.streams if (n := stream.n_examples) is not None]
+        known = len(sizes) == len(feed.streams) and sum(sizes) > 0
         # Elsewhere a process knows its own streams only.
-        if self.engine not in ("local", "threads") or None in sizes or not sum(sizes):
+        if not known or self.engine not in ("local", "threads"):
             return self.share
         return min(1.0, max(self.share or 0.0, progress.examples / (sum(sizes) * feed.passes)))
 

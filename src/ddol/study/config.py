@@ -14,7 +14,7 @@ seed = 30                   # a number of seeds: 0, …, 29
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,9 @@ from ddol.streams.coding.stumps import fit_stumps
 from ddol.streams.errors import DataError
 from ddol.streams.open import open_stream
 from ddol.streams.rows import Rows, concatenate
+from ddol.study.points import Axis
 from ddol.study.study import AGAINST, SHOWN
+from ddol.update.losses import REGRESSION, loss_named
 
 
 @dataclass(frozen=True)
@@ -57,11 +59,16 @@ class SweepFile:
 
     def load(self) -> tuple[Any, Any]:
         """Features, or what the stumps make of them, and answers."""
-        rows = read_rows(self.path.parent / self.data)
+        rows = read_rows(self.path.parent / self.data, self._is_about_classes())
         if self.experts is not None:
             rows = fit_stumps(RowsStream(rows), self.experts).advice(rows)
         X = rows.data.reshape(len(rows), -1) if rows.dense else rows.to_scipy()
         return X, rows.y
+
+    def _is_about_classes(self) -> bool:
+        """Whether labels may be text: numbers are learned if a single loss is about numbers."""
+        losses = Axis.of("loss", self.sweep.get("loss", "hinge")).values.values()
+        return all(loss_named(loss).task != REGRESSION for loss in losses)
 
 
 def read_sweep(path: str | Path) -> SweepFile:
@@ -92,10 +99,12 @@ def read_sweep(path: str | Path) -> SweepFile:
     return SweepFile(place, **{**given, "sweep": axes})
 
 
-def read_rows(path: Path) -> Rows:
-    """All rows of a file, dense where every number is there."""
-    stream, wishes = open_stream(path), Wishes(classification=False)
-    encoder = Encoder(learn_encoding([stream], wishes, [peek(stream, wishes)]))
+def read_rows(path: Path, classes: bool = False) -> Rows:
+    """All rows of a file, dense where every number is there; labels as numbers, or as classes."""
+    stream, wishes = open_stream(path), Wishes(classification=classes)
+    encoding = learn_encoding([stream], wishes, [peek(stream, wishes)])
+    many = encoding.classes is not None and len(encoding.classes) > 2
+    encoder = Encoder(replace(encoding, numbered=many))
     rows = concatenate([block for block, _ in encoder.stream(stream).read()])
     if not rows.dense and rows.n_features * len(rows) == len(rows.data):
         return Rows.from_dense(rows.data.reshape(len(rows), -1), rows.y)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.topologies import topology
-from ddol.engines.run import run
+from ddol.engines.run import encoded, run
 from ddol.presets import PRESETS
 from ddol.streams.over.shuffle import ShuffledStream
 from ddol.streams.stream import Stream
@@ -91,12 +91,30 @@ def points_of(axes: Sequence[Axis]) -> list[Point]:
     return found
 
 
-def play(point: Point, data: Any) -> Trace:
-    """Run one point on its data."""
+def play(point: Point, data: Any, shuffle: bool) -> tuple[Trace, Any]:
+    """Run one point on its data; the trace, and the data as they were seen."""
     given = {name: value for name, value in point.values.items() if name != DATA}
     algorithm = _algorithm(given)
     network = _network(given)
-    return run(algorithm, data, network, **given)
+    seed = point.values.get(SEED)
+    if shuffle and seed is not None and _is_streams(data):
+        data = _shuffled(algorithm, data, network, given.get("classes"), seed)
+    return run(algorithm, data, network, **given), data
+
+
+def _is_streams(data: Any) -> bool:
+    return isinstance(data, Stream) or (
+        isinstance(data, Sequence) and len(data) > 0 and isinstance(data[0], Stream)
+    )
+
+
+def _shuffled(
+    algorithm: Algorithm, data: Any, network: Any, classes: Any, seed: int
+) -> list[Stream]:
+    """Streams in the order of a seed, encoded before: blocks of a table become rows that can be mixed."""
+    algorithm = algorithm.on(network)
+    streams, _ = encoded(algorithm, data, classes)
+    return [ShuffledStream(stream, seed) for stream in streams]
 
 
 def _algorithm(given: dict[str, Any]) -> Algorithm:
@@ -130,18 +148,17 @@ def _network(given: dict[str, Any]) -> Any:
 
 
 def data_for(point: Point, data: Any, shuffle: bool) -> Any:
-    """The data of a point: made by a function of the seed, or put into the order of its seed."""
+    """The data of a point: made by a function of the seed, or arrays in the order of its seed.
+
+    Streams are put into their order when they are encoded.
+    """
     data, seed = point.values.get(DATA, data), point.values.get(SEED)
     if callable(data):
         return data(0 if seed is None else seed)
-    if not shuffle or seed is None:
+    if not shuffle or seed is None or _is_streams(data):
         return data
-    if isinstance(data, Stream):
-        return ShuffledStream(data, seed)
-    if isinstance(data, tuple) and not isinstance(data[0], Stream):
-        order = np.random.default_rng(seed).permutation(len(data[1]))
-        return tuple(_take(part, order) for part in data)
-    return [ShuffledStream(stream, seed) for stream in data]
+    order = np.random.default_rng(seed).permutation(len(data[1]))
+    return tuple(_take(part, order) for part in data)
 
 
 def _take(values: Any, order: np.ndarray) -> Any:

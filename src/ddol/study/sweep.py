@@ -5,13 +5,15 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from ddol.recording import Curves
 from ddol.study.kept import RunFolder, fingerprint
@@ -100,6 +102,20 @@ class _Runs:
     kept: RunFolder | None = None
     last: tuple[Any, Any] = field(default=(None, None))
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing but arrays is looked at, and no function of a user's is called."""
+        given = [
+            self.data,
+            *(point.values["data"] for point in self.points if "data" in point.values),
+        ]
+        parts = [part for data in given for part in (data if isinstance(data, tuple) else (data,))]
+        arrays = (np.ndarray, list, type(None))
+        return self.observe is None and all(isinstance(p, arrays) or sp.issparse(p) for p in parts)
+
+    def _given(self, point: Point) -> Any:
+        return point.values.get("data", self.data)
+
     def data_for(self, point: Point) -> Any:
         same = point.names.get("data"), point.names.get("seed")
         if self.last[0] != (same,):
@@ -110,7 +126,7 @@ class _Runs:
         point = self.points[index]
         data = self.data_for(point)
         try:
-            trace = play(point, data)
+            trace, data = play(point, data, self.shuffle and not callable(self._given(point)))
         except FloatingPointError as error:
             return {"problem": str(error)}, None
         more = {} if self.observe is None else dict(self.observe(trace, data))
@@ -126,7 +142,7 @@ class _Runs:
         for point in self.points:
             name = point.names.get("data")
             if name not in digests:
-                digests[name] = fingerprint(point.values.get("data", self.data))
+                digests[name] = fingerprint(self._given(point))
             values = {key: value for key, value in point.values.items() if key != "data"}
             found.append((values, digests[name], same))
         return found
@@ -161,11 +177,8 @@ def _played(
         for index in missing:
             yield index, job.play(index)
         return
-    # A forked process has the data already; elsewhere they are sent to each process once.
-    how = "fork" if sys.platform == "linux" else "spawn"
-    context = multiprocessing.get_context(how)
     pieces = np.array_split(np.asarray(missing), min(len(missing), 8 * count))
-    with ProcessPoolExecutor(count, context, _begin, (job,)) as pool:
+    with _pool(job, count) as pool:
         tasks = [pool.submit(_play_piece, piece.tolist()) for piece in pieces]
         try:
             for task in as_completed(tasks):
@@ -175,18 +188,30 @@ def _played(
             raise
 
 
-_RUNS: _Runs | None = None
+def _pool(job: _Runs, count: int) -> Executor:
+    """Processes; or threads, where a forked process would wait for ever.
+
+    polars works in threads of its own, which a fork leaves behind.
+    """
+    forks = sys.platform == "linux"
+    if forks and "polars" in sys.modules and not job.is_plain:
+        return ThreadPoolExecutor(count, "ddol-sweep", _begin, (job,))
+    # A forked process has the data already; elsewhere they are sent to each process once.
+    context = multiprocessing.get_context("fork" if forks else "spawn")
+    return ProcessPoolExecutor(count, context, _begin, (job,))
+
+
+_HERE = threading.local()
 
 
 def _begin(job: _Runs) -> None:
-    global _RUNS
-    _RUNS = job
+    _HERE.runs = replace(job)
 
 
 def _play_piece(indices: list[int]) -> list[tuple[int, Finished]]:
     """Runs that stand together share their data."""
-    assert _RUNS is not None
-    return [(index, _RUNS.play(index)) for index in indices]
+    runs: _Runs = _HERE.runs
+    return [(index, runs.play(index)) for index in indices]
 
 
 def _warn_of_failures(rows: Sequence[Mapping[str, Any]]) -> None:
