@@ -34,6 +34,7 @@ ELSEWHERE = {
     "ddol plan --dim 54": "tests/engines/test_plan.py",  # measures the machine for seconds
     "ddol train 's3://": "tests/cli/test_stores.py",  # a store
     "ddol train 'part-*.parquet' --engine ray": "tests/engines/test_ray.py",  # starts a cluster
+    "ddol train points.csv --agents 4 --engine ray": "tests/engines/test_ray.py",
     "ray start": "tests/engines/test_ray_nodes.py",
     "cat hosts": "tests/engines/test_hosts.py",
 }
