@@ -10,6 +10,7 @@ import subprocess
 import threading
 import urllib.request
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -252,6 +253,32 @@ def test_news_comes_until_the_end():
     assert "Nothing has been learned yet" in news[0]["title"]
     assert any("900" in piece.get("facts", "") for piece in news)
     assert "event: end" in heard
+
+
+def test_the_adapters_of_the_docs_tell_what_happened():
+    """With stand-ins that have the signatures of TensorBoard, MLflow and Weights & Biases."""
+    page = Path(__file__).parents[2] / "docs" / "live.md"
+    block = next(
+        b for b in re.findall(r"```python\n(.*?)```", page.read_text(), re.S) if "wandb" in b
+    )
+    made: dict = {}
+    exec(block, made)
+    told: dict = {}
+
+    class Listens:
+        def add_scalar(self, tag, scalar_value, global_step=None):
+            told["tensorboard", tag] = scalar_value, global_step
+
+        def log_metrics(self, metrics, step=None):
+            told.update({("mlflow", name): (value, step) for name, value in metrics.items()})
+
+        def log(self, data, step=None):
+            told.update({("wandb", name): (value, step) for name, value in data.items()})
+
+    for name in ("tensorboard", "mlflow", "wandb"):
+        trace = ddol.run(ddol.dogd(), (X, Y), 3, on_progress=made[f"to_{name}"](Listens()))
+        assert told[name, "error"] == (trace.error, 900)
+    assert told["wandb", "bytes"] == (trace.bytes_sent, 900)
 
 
 def test_run_serves_itself(capsys):
