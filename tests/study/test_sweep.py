@@ -1,5 +1,7 @@
 """Sweeps: every combination once, pairs on the same examples, runs that are kept, tables and charts."""
 
+import sys
+
 import numpy as np
 import pytest
 from scipy.stats import ttest_rel
@@ -35,7 +37,9 @@ def test_a_row_is_that_run():
     assert found.curves[0].rounds.tolist() == trace.curves.rounds.tolist()
 
 
-def test_processes_find_the_same():
+@pytest.mark.parametrize("system", sorted({sys.platform, "darwin"}))
+def test_processes_and_threads_find_the_same(system, monkeypatch):
+    monkeypatch.setattr("ddol.study.sweep.sys.platform", system)
     axes = {
         "algorithm": ["dwm-a", "dwm-i"],
         "topology": ["complete", "ring"],

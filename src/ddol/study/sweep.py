@@ -49,7 +49,7 @@ def sweep(
         As `ddol.run` takes them. The seed is that of the order of the examples, so that runs with
         the same seed see the same examples in the same order and can be compared in pairs.
     workers : int, optional
-        Processes; one for each core by default.
+        Processes (or threads, where processes cannot be forked); one for each core by default.
     folder : path, optional
         Where finished runs are kept: a sweep that is started again plays only what is missing.
     shuffle : bool
@@ -189,16 +189,15 @@ def _played(
 
 
 def _pool(job: _Runs, count: int) -> Executor:
-    """Processes; or threads, where a forked process would wait for ever.
+    """Processes where they can be forked, which have the data and all functions already; else threads.
 
-    polars works in threads of its own, which a fork leaves behind.
+    A fork leaves the threads behind in which polars works, and whoever asks it then waits for ever. A
+    process that is started anew runs the user's script again, and knows no function that was made in it.
     """
-    forks = sys.platform == "linux"
-    if forks and "polars" in sys.modules and not job.is_plain:
+    waits = "polars" in sys.modules and not job.is_plain
+    if sys.platform != "linux" or waits:
         return ThreadPoolExecutor(count, "ddol-sweep", _begin, (job,))
-    # A forked process has the data already; elsewhere they are sent to each process once.
-    context = multiprocessing.get_context("fork" if forks else "spawn")
-    return ProcessPoolExecutor(count, context, _begin, (job,))
+    return ProcessPoolExecutor(count, multiprocessing.get_context("fork"), _begin, (job,))
 
 
 _HERE = threading.local()
