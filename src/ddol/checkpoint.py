@@ -81,6 +81,17 @@ def take(learner: Learner, copy: bool = True, **known: Any) -> Checkpoint:
         Whether it stays as it is when the learner goes on; what is written at once need not.
     **known
         ``run``, ``facts`` and ``arrays`` of `Checkpoint`.
+
+    Examples
+    --------
+    >>> import ddol
+    >>> from ddol.engines.feed import Feed
+    >>> from ddol.engines.setup import Setup
+    >>> from ddol.streams.arrays import array_stream
+    >>> learner = Learner(ddol.dogd().on(2), Setup())
+    >>> learner.follow(Feed([array_stream(np.eye(4), [1, -1, 1, -1])], 1))
+    >>> take(learner).rounds
+    2
     """
     past = learner.past()
     return Checkpoint(
@@ -95,6 +106,19 @@ def resume(learner: Learner, saved: Checkpoint, where: str = "the checkpoint") -
     ------
     DataError
         What it holds is not what the learner's algorithm expects.
+
+    Examples
+    --------
+    >>> import ddol
+    >>> from ddol.engines.feed import Feed
+    >>> from ddol.engines.setup import Setup
+    >>> from ddol.streams.arrays import array_stream
+    >>> learner = Learner(ddol.dogd().on(2), Setup())
+    >>> learner.follow(Feed([array_stream(np.eye(4), [1, -1, 1, -1])], 1))
+    >>> again = Learner(learner.algorithm, Setup())
+    >>> resume(again, take(learner))
+    >>> again.trace().examples
+    4
     """
     scheduled = learner.setup.schedule.plays_events
     with damaged(where, KIND):
@@ -133,6 +157,18 @@ def save_checkpoint(folder: str | Path, checkpoint: Checkpoint) -> Path | str:
     -------
     Path or str
         The new file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import ddol
+    >>> from ddol.engines.feed import Feed
+    >>> from ddol.engines.setup import Setup
+    >>> from ddol.streams.arrays import array_stream
+    >>> learner = Learner(ddol.dogd().on(2), Setup())
+    >>> learner.follow(Feed([array_stream(np.eye(4), [1, -1, 1, -1])], 1))
+    >>> save_checkpoint(tempfile.mkdtemp(), take(learner)).name
+    'checkpoint-2.safetensors'
     """
     place = folder_at(folder)
     path = place.file(f"checkpoint-{checkpoint.rounds}.safetensors")
@@ -158,6 +194,22 @@ def load_checkpoint(
         Options and data of the present run; a checkpoint of another run is refused.
     warn : function of one line
         Told about damaged files.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import ddol
+    >>> from ddol.engines.feed import Feed
+    >>> from ddol.engines.setup import Setup
+    >>> from ddol.streams.arrays import array_stream
+    >>> learner = Learner(ddol.dogd().on(2), Setup())
+    >>> learner.follow(Feed([array_stream(np.eye(4), [1, -1, 1, -1])], 1))
+    >>> folder = tempfile.mkdtemp()
+    >>> load_checkpoint(folder) is None
+    True
+    >>> path = save_checkpoint(folder, take(learner))
+    >>> load_checkpoint(folder).rounds
+    2
     """
     found = saved_in(folder)
     for _, path in reversed(found):

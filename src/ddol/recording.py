@@ -28,6 +28,14 @@ class Curves:
         Largest log-weight of an expert, from which the mistake bounds follow; NaN without experts.
     agent_examples, agent_mistakes, agent_loss : (points, N)
         Per agent, where there are at most 64; else (points, 0).
+
+    Examples
+    --------
+    >>> import ddol
+    >>> X = np.random.default_rng(0).standard_normal((64, 3))
+    >>> curves = ddol.run(ddol.dogd(), (X, np.sign(X[:, 0])), 2).curves
+    >>> int(curves.rounds[-1]), int(curves.examples[-1]), curves.agent_mistakes.shape[1]
+    (32, 64, 2)
     """
 
     rounds: np.ndarray
@@ -112,7 +120,16 @@ class WaitingPool:
 
 @dataclass(frozen=True)
 class Moment:
-    """A scheduled run at one moment of its (virtual) time; who is absent is known of the last one."""
+    """A scheduled run at one moment of its (virtual) time; who is absent is known of the last one.
+
+    Examples
+    --------
+    >>> import ddol
+    >>> X = np.random.default_rng(0).standard_normal((64, 3))
+    >>> trace = ddol.run(ddol.dogd(), (X, np.sign(X[:, 0])), ddol.ring(4), schedule="async")
+    >>> trace.moments[-1].examples, trace.moments[-1].absent.tolist()
+    (64, [False, False, False, False])
+    """
 
     rounds: int
     time: float

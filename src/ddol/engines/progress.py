@@ -31,6 +31,15 @@ class Progress:
     moments : tuple of Moment
     edges : (edges, 4) or None
         See `ddol.trace.Trace`.
+
+    Examples
+    --------
+    >>> import ddol
+    >>> seen = []
+    >>> X = np.random.default_rng(0).standard_normal((64, 3))
+    >>> trace = ddol.run(ddol.dogd(), (X, np.sign(X[:, 0])), 2, on_progress=seen.append)
+    >>> seen[-1].examples, seen[-1].agent_examples.tolist()
+    (64, [32, 32])
     """
 
     rounds: int

@@ -39,6 +39,11 @@ class Comparator:
         The objective is at most this far above the least possible; infinite where that is unknown.
     method : str
         How they were found.
+
+    Examples
+    --------
+    >>> Comparator(np.zeros(2), 3.0, 0.0, "counted: expert 0").gap
+    0.0
     """
 
     weights: np.ndarray

@@ -54,6 +54,14 @@ class Regret:
         As in a trace.
     why_no_bound : str
         Why there is none.
+
+    Examples
+    --------
+    >>> import ddol
+    >>> X = np.random.default_rng(0).standard_normal((400, 3)); y = np.sign(X @ [1.0, -2.0, 0.5])
+    >>> found = regret(ddol.run(ddol.dogd(), (X, y), 4), (X, y))
+    >>> found.individual.shape, found.comparator.method, found.bounds["DOMD"]["holds"]
+    ((4,), 'liblinear, hinge with a ridge', True)
     """
 
     individual: np.ndarray

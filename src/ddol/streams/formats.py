@@ -41,6 +41,11 @@ class ReadOptions:
         Columns of a Parquet file that are needed, all if not given, and those that may hold anything.
     header, delimiter
         Of CSV text; see `CsvFormat`.
+
+    Examples
+    --------
+    >>> ReadOptions(format="csv", label="outcome", on_bad_line="skip").label
+    'outcome'
     """
 
     format: str | None = None

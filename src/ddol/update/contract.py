@@ -85,6 +85,13 @@ class Loops:
     says: `to_message` reads none that are averaged, and `from_message` finds them averaged.
     What is collected is summed over agents in ``delta`` (rows of D numbers, then scalars), or the maximum
     is taken in ``maxima``.
+
+    Examples
+    --------
+    >>> import ddol
+    >>> loops = ddol.dogd().update.loops("dual")
+    >>> isinstance(loops, Loops), loops.begin is None
+    (True, False)
     """
 
     score: Callable
@@ -171,7 +178,13 @@ class Loops:
 
 
 class Field(NamedTuple):
-    """A row of D numbers, or a scalar, that an agent keeps for each output."""
+    """A row of D numbers, or a scalar, that an agent keeps for each output.
+
+    Examples
+    --------
+    >>> Field("largest", LARGEST, start=-1.0).start
+    -1.0
+    """
 
     name: str
     average: int = LINEAR
@@ -287,7 +300,15 @@ class Vector(NamedTuple):
 
 
 class Update(ABC):
-    """What one agent does alone; see the module's docstring."""
+    """What one agent does alone; see the module's docstring.
+
+    Examples
+    --------
+    >>> import ddol
+    >>> update = ddol.adaptive().update
+    >>> isinstance(update, Update), update.experts
+    (True, False)
+    """
 
     family: ClassVar[str] = ""
     """What theorems know it as."""

@@ -69,6 +69,12 @@ class Lines:
         Lines that could not be read.
     messages
         Where and what the first of them are.
+
+    Examples
+    --------
+    >>> from ddol.streams.rows import Rows
+    >>> Lines(Rows.from_dense([[0.5], [2.0]], [1.0, -1.0]), np.array([0, 8])).n_bad
+    0
     """
 
     block: Raw
