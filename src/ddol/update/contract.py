@@ -62,23 +62,24 @@ class Loops:
     ``w[k * D + d]``), its scalars and the parameters. Examples are ``x, index, n, D``: n values
     ``x[j]`` of the features ``column(index, j)``. Only the first two must be written.
 
-    ============  ==================================================  =================================
-    score         ``(w, s, p, x, index, n, D, which) -> float``       ⟨w, x⟩, or the votes for `which`
-    step          ``(w, s, p, x, index, n, D, g, eta, weight)``       along the gradient g·x, times weight
-    begin         ``(w, s, p, D, eta, weight)``                       once a round, before any step
-    finish        ``(w, s, p, D, t, eta)``                            project, once the round is over
-    observe       ``(w, s, p, x, index, n, D)``                       an example, before it is scored
-    score_unseen  ``(w, s, p, x, index, n, D, which) -> float``       as if observed first, changing nothing
-    hear          ``(w, s, p, x, index, n, D, y)``                    an answer, before its step
-    absorb        ``(w, s, p, delta, maxima, x, …, g, eta, weight)``  a step, collected for a shared copy
-    notice        ``(w, s, p, delta, maxima, x, …, D, y, weight)``    observe and hear, collected
-    commit        ``(w, s, p, delta, maxima, index, n, D, eta)``      apply and clear what was collected
-    to_message    ``(w, s, p, index, n, D, out)``                     what neighbours average
-    from_message  ``(w, s, p, index, n, D, averaged)``                its inverse
-    to_statistics, from_statistics                                    the same for the layout's statistics
-    weights       ``(w, s, p, index, n, D, out)``                     the primal weights
-    squares       ``(w, s, p, D) -> float``                           ‖w‖², if O(1)
-    ============  ==================================================  =================================
+    ===============  ==================================================  =================================
+    score            ``(w, s, p, x, index, n, D, which) -> float``       ⟨w, x⟩, or the votes for `which`
+    step             ``(w, s, p, x, index, n, D, g, eta, weight)``       along the gradient g·x, times weight
+    begin            ``(w, s, p, D, eta, weight)``                       once a round, before any step
+    finish           ``(w, s, p, D, t, eta)``                            project, once the round is over
+    observe          ``(w, s, p, x, index, n, D)``                       an example, before it is scored
+    score_unseen     ``(w, s, p, x, index, n, D, which) -> float``       as if observed, changing nothing
+    hear             ``(w, s, p, x, index, n, D, y)``                    an answer, before its step
+    absorb           ``(w, s, p, delta, maxima, x, …, g, eta, weight)``  a step, collected for a shared copy
+    notice           ``(w, s, p, delta, maxima, x, …, D, y, weight)``    observe and hear, collected
+    commit           ``(w, s, p, delta, maxima, index, n, D, eta)``      apply and clear what was collected
+    to_message       ``(w, s, p, index, n, D, out)``                     what neighbours average
+    from_message     ``(w, s, p, index, n, D, averaged)``                its inverse
+    to_statistics    ``(w, s, p, index, n, D, out)``                     statistics of the layout, to send
+    from_statistics  ``(w, s, p, index, n, D, averaged)``                its inverse
+    weights          ``(w, s, p, index, n, D, out)``                     the primal weights
+    squares          ``(w, s, p, D) -> float``                           ‖w‖², if O(1)
+    ===============  ==================================================  =================================
 
     Messages and weights are made of some features at a time, as steps are: number k of the j-th feature,
     which is ``column(index, j)``, stands at ``out[k * n + j]``. Scalars travel beside messages as the layout
