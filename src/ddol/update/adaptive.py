@@ -140,9 +140,9 @@ def _go(w, index, n, D, along, squared, grows):
 
 
 def step(w, s, p, x, index, n, D, g, eta, weight):
-    g *= weight
-    if answers.teaches_nothing(s, p, g, 0.0):
+    if answers.teaches_nothing(s, p, g, weight):
         return
+    g *= weight
     lead, absent = g * math.sqrt(s[at.WEIGHT]), at.list_absent(w, s, index, n, D)
     norm, turn, grows = _turn(w, s, x, index, n, D, lead * lead)
     if absent > 0:
@@ -188,7 +188,7 @@ def _collect(w, delta, d, D, z, squared, weight):
 
 def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     """The step that the agent would take alone, with its own example counted in all sums."""
-    if answers.teaches_nothing(s, p, g, 1.0):
+    if answers.absorbs_nothing(s, p, g, weight):
         return
     lead, absent = g * math.sqrt(s[at.WEIGHT]), at.list_absent(w, s, index, n, D)
     norm, turn, move = 1.0, 0.0, row(w, MOVE, D)

@@ -12,7 +12,7 @@ from ddol.compiled import inner
 # Scalars of `ddol.update.coordinates`: sums that neighbours average.
 SAMPLED, SEEN, HEARD, ANSWERS, VARIATION, OWN_SUMS = range(6)
 # Its parameters.
-KEEP, REGRESSION, OWN_PARAMETERS = range(3)
+KEEP, REGRESSION, AGENTS, OWN_PARAMETERS = range(4)
 
 VARIES = 1e-28
 """Less than this, in squares of the mean, is rounding."""
@@ -46,14 +46,26 @@ def hear(w, s, p, x, index, n, D, y):
 
 
 @inner(inlined=True)
-def teaches_nothing(s, p, g, own):
-    """Whether an answer has no slope, or belongs to a prediction made before any number was heard.
+def teaches_nothing(s, p, g, weight):
+    """Whether an answer has no slope, or belongs to a prediction made before two numbers were heard.
 
-    As many answers were under way then as are now, unless there were fewer examples. `own` is 1 where the
-    example and its answer are not counted yet.
+    A step weighs 1 over the examples of its batch, which were all predicted before any answer to them was
+    heard. As many answers were under way then as are now, unless there were fewer examples.
     """
-    seen, heard = s[SEEN] + own, s[HEARD] + own
-    return g == 0.0 or (p[REGRESSION] != 0.0 and 2.0 * (heard - 1.0) - seen < 0.75)
+    return g == 0.0 or (p[REGRESSION] != 0.0 and _heard_before(s, 1.0 / weight, 0.0) < 1.75)
+
+
+@inner(inlined=True)
+def absorbs_nothing(s, p, g, weight):
+    """The same on a shared copy, where steps weigh less by the agents, and nobody's batch is counted yet."""
+    size = 1.0 / (weight * p[AGENTS])
+    return g == 0.0 or (p[REGRESSION] != 0.0 and _heard_before(s, size, size) < 1.75)
+
+
+@inner(inlined=True)
+def _heard_before(s, size, own):
+    """Answers that had been heard when the batch was predicted whose answers come now."""
+    return 2.0 * (s[HEARD] + own) - (s[SEEN] + own) - size
 
 
 @inner(inlined=True)

@@ -150,9 +150,9 @@ def _play(out, place, sums, base, w, s, p, x, index, n, D, g, weight):
 
 
 def step(w, s, p, x, index, n, D, g, eta, weight):
-    g *= weight
-    if answers.teaches_nothing(s, p, g, 0.0):
+    if answers.teaches_nothing(s, p, g, weight):
         return
+    g *= weight
     _play(w, THETA, s, 0, w, s, p, x, index, n, D, g, 1.0)
 
 
@@ -161,7 +161,7 @@ def notice(w, s, p, delta, maxima, x, index, n, D, y, weight):
 
 
 def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
-    if answers.teaches_nothing(s, p, g, 1.0):
+    if answers.absorbs_nothing(s, p, g, weight):
         return
     _play(delta, 3, delta, _SUMS * D, w, s, p, x, index, n, D, g, weight)
 

@@ -27,7 +27,7 @@ STEPS, SLOPES, MATRIX0, DUAL0 = range(answers.OWN_SUMS, answers.OWN_SUMS + 4)
 """Answers learned from, Σℓ′² of them, and the intercept: A − 1 and A·u."""
 CHANGED = at.CLOCK
 """Whether a round's gradients wait to be followed."""
-AGENTS, GAIN = range(answers.OWN_PARAMETERS, answers.OWN_PARAMETERS + 2)
+GAIN = answers.OWN_PARAMETERS
 _MEAN, _TRIANGLE = 3, 4
 """Rows of what agents collect for a shared copy, behind the statistics: the mean gradient, and what is added
 to the triangle."""
@@ -43,7 +43,7 @@ def _matrix(D):
 
 
 @inner(inlined=True)
-def _intercept(s):
+def intercept(s):
     return s[DUAL0] / (1.0 + s[MATRIX0])
 
 
@@ -145,38 +145,38 @@ def _place(w, s, x, index, n, D):
 
 
 def score(w, s, p, x, index, n, D, which):
-    return answers.in_units_of_answers(s, p, _intercept(s) + at.dot(w, s, x, index, n, D))
+    return answers.in_units_of_answers(s, p, intercept(s) + at.dot(w, s, x, index, n, D))
 
 
 @inner(inlined=True)
-def _size(p, eta, slope, move):
+def length(p, eta, slope, move):
     """η, or less where the example's own score, which η·move/ℓ′ changes, would change by more than N·ℓ′."""
-    size, most = eta * p[GAIN], p[AGENTS] * slope * slope
+    size, most = eta * p[GAIN], p[answers.AGENTS] * slope * slope
     return size if size * move <= most else most / move
 
 
 def step(w, s, p, x, index, n, D, g, eta, weight):
-    g *= weight
-    if answers.teaches_nothing(s, p, g, 0.0):
+    if answers.teaches_nothing(s, p, g, weight):
         return
+    g *= weight
     s[STEPS] += 1.0
     s[SLOPES] += g * g
     slope = g * math.sqrt(s[STEPS] / s[SLOPES])
     _place(w, s, x, index, n, D)
     for d in range(D):
         w[NOW * D + d] *= slope
-    if p[AGENTS] > 1.0:
+    if p[answers.AGENTS] > 1.0:
         for i in range(D):
             own = w[NOW * D + i]
             for j in range(i, D):
                 w[_matrix(D) + i * D + j] += own * w[NOW * D + j]
-    size = _size(p, eta, slope, _rotate(w, D))
+    size = length(p, eta, slope, _rotate(w, D))
     _solve_rest(w, D)
     for d in range(D):
         w[U * D + d] -= size * w[SOLVED * D + d]
-    intercept = _intercept(s)
+    before = intercept(s)
     s[MATRIX0] += slope * slope
-    s[DUAL0] = (1.0 + s[MATRIX0]) * intercept - size * slope
+    s[DUAL0] = (1.0 + s[MATRIX0]) * before - size * slope
 
 
 def notice(w, s, p, delta, maxima, x, index, n, D, y, weight):
@@ -196,13 +196,13 @@ def _sums(D):
 
 
 def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
-    if answers.teaches_nothing(s, p, g, 1.0):
+    if answers.absorbs_nothing(s, p, g, weight):
         return
     slope = g * math.sqrt((s[STEPS] + 1.0) / (s[SLOPES] + g * g))
     _place(w, s, x, index, n, D)
     squared = slope * slope
     alone = squared * _solve_half(w, D, NOW * D)
-    size = _size(p, eta, slope, alone / (1.0 + alone))
+    size = length(p, eta, slope, alone / (1.0 + alone))
     place = _TRIANGLE * D
     for i in range(D):
         delta[_MEAN * D + i] += weight * size * slope * w[NOW * D + i]
@@ -214,7 +214,7 @@ def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     delta[sums + STEPS] += weight
     delta[sums + SLOPES] += weight * g * g
     delta[sums + MATRIX0] += weight * squared
-    delta[sums + DUAL0] += weight * (squared * _intercept(s) - size * slope)
+    delta[sums + DUAL0] += weight * (squared * intercept(s) - size * slope)
 
 
 def commit(w, s, p, delta, maxima, index, n, D, eta):
@@ -277,7 +277,7 @@ def from_message(w, s, p, index, n, D, averaged):
 
 
 def weights(w, s, p, index, n, D, out):
-    at.raw_weights(w, s, p, index, n, D, out, U, _intercept(s))
+    at.raw_weights(w, s, p, index, n, D, out, U, intercept(s))
 
 
 LOOPS = standardising_loops(
@@ -298,7 +298,7 @@ class Newton(Standardising):
         if n_features > MOST:
             raise ValueError(
                 f"newton keeps {n_features}² numbers per agent for {n_features} features, expected "
-                f"at most {MOST} features; use the algorithm adaptive"
+                f"at most {MOST} features; give it a rank, such as 10, or use the algorithm adaptive"
             )
 
     def layout(self, space: str, n_features: int) -> Layout:
@@ -324,5 +324,5 @@ class Newton(Standardising):
 
     @property
     def own_parameters(self) -> list[float]:
-        """The number of agents, the size of steps."""
-        return [float(self.n_agents), 0.5 if self.regression else 3.0]
+        """The size of steps."""
+        return [0.5 if self.regression else 3.0]

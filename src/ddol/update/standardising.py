@@ -56,13 +56,22 @@ class Standardising(Update):
         return replace(self.own_loops, hear=answers.hear) if self.regression else self.own_loops
 
     def parameters(self) -> list[float]:
-        """How fast to forget, the task, and the update's own."""
-        return [math.exp(-1.0 / self.memory), float(self.regression), *self.own_parameters]
+        """How fast to forget, the task, the number of agents, and the update's own."""
+        known = [math.exp(-1.0 / self.memory), float(self.regression), float(self.n_agents)]
+        return known + self.own_parameters
 
     def standardised_layout(
-        self, own: tuple[Field, ...], message: tuple[int, ...], collected: int, whole: bool = False
+        self,
+        own: tuple[Field, ...],
+        message: tuple[int, ...],
+        collected: int,
+        whole: bool = False,
+        notes: tuple[Field, ...] = (),
     ) -> Layout:
-        """Statistics, then an update's own rows; so do messages begin, and what is collected."""
-        sent = at.STATISTICS + message
+        """Statistics, then an update's own rows; so do messages begin, and what is collected.
+
+        More notes of the update itself stand behind the scalars.
+        """
+        sent, scalars = at.STATISTICS + message, at.SCALARS + notes
         rows, counted, sampled = at.ROWS + own, at.COUNTED, math.isinf(self.memory)
-        return Layout(rows, at.SCALARS, sent, collected, 0, whole, counted, sampled)
+        return Layout(rows, scalars, sent, collected, 0, whole, counted, sampled)
