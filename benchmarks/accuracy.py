@@ -43,9 +43,11 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "adaptive": ddol.adaptive,
     "coin": ddol.coin,
     "newton": ddol.newton,
+    "newton, rank 10": lambda loss: ddol.newton(loss, rank=10),
     "dual_averaging": ddol.dual_averaging,
     "dogd": lambda loss: ddol.dogd(loss, l2=0.0),
 }
+OTHERS = ("adaptive", "coin", "newton", "dual_averaging")
 LOSSES = ("hinge", "logistic")
 SETS = ("svmguide1", "cod-rna", "covtype")
 DELAYS = (0, 1, 10, 100)
@@ -165,7 +167,7 @@ def others() -> Iterator[list[str]]:
         majority = 100 * min(np.mean(one.y > 0), np.mean(one.y < 0))
         errors = [
             percent(ALGORITHMS[name]("logistic"), one, network)
-            for name in ("adaptive", "coin", "newton", "dual_averaging")
+            for name in OTHERS
             for network in (1, 4)
         ]
         yield [one.name, f"{majority:.1f}", *errors]
@@ -209,7 +211,7 @@ def main() -> None:
     if "units" in wanted:
         table(["data", "algorithm", "1 agent", "ring of 16"], units(data))
     if "others" in wanted:
-        names = [f"{name}, {n}" for name in list(ALGORITHMS)[:4] for n in (1, 4)]
+        names = [f"{name}, {n}" for name in OTHERS for n in (1, 4)]
         table(["data", "majority", *names], others())
     if "delays" in wanted:
         table(

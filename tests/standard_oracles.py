@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ddol.update.sketch import sign
+
 
 def is_sampled(t: int) -> bool:
     """Whether statistics are taken in round t, or averaged in exchange t."""
@@ -193,7 +195,63 @@ class NewtonAgent(Statistics):
         self.u, self.intercept = np.linalg.solve(self.matrix, dual), own_dual / self.own
 
 
-AGENTS = {"adaptive": AdaptiveAgent, "coin": CoinAgent, "newton": NewtonAgent}
+class SketchAgent(NewtonAgent):
+    """Newton with a sketch of three rows, with explicit inverses."""
+
+    def __init__(self, n_features: int, n_agents: int) -> None:
+        super().__init__(n_features, n_agents)
+        self.groups = np.zeros((n_features, 3))
+        for d in range(n_features):
+            self.groups[d, d % 3] = sign(d)
+        self.power, self.sketch = np.zeros(n_features), np.zeros((n_features, 3))
+        self.inverse_correlations, self.due = np.eye(n_features), 1.0
+
+    def step(self, x: np.ndarray, slope: float) -> None:
+        self.steps += 1.0
+        self.slopes += slope**2
+        slope /= np.sqrt(self.slopes / self.steps)
+        g = slope * self.place(x)
+        first = np.clip(np.abs(x - self.centre) * self.inverse, 1.0, np.sqrt(self.steps)) ** 2
+        self.power = np.where(self.power > 0.0, self.power, first - 1.0)
+        root = 1.0 / np.sqrt(1.0 + self.power)
+        along = root * (self.inverse_correlations @ (root * g))
+        along = along / (1.0 + g @ along)
+        size = min(3.0, self.n_agents * slope**2 / (g @ along)) if g.any() else 3.0
+        self.u = self.u - size * along
+        self.power = self.power + g**2
+        self.sketch = self.sketch + np.outer(g, g @ self.groups)
+        self.own += slope**2
+        self.intercept -= size * slope / self.own
+
+    def finish(self, t: int) -> None:
+        super().finish(t)
+        if self.steps < self.due:
+            return
+        self.due = (1.25 - 1e-8) * self.steps
+        core = np.eye(3) + self.groups.T @ self.sketch
+        matrix = self.sketch @ np.linalg.solve(core, self.sketch.T)
+        np.fill_diagonal(matrix, 1.0 + self.power)
+        root = 1.0 / np.sqrt(1.0 + self.power)
+        self.inverse_correlations = np.linalg.inv(root[:, None] * matrix * root)
+
+    def message(self) -> list[np.ndarray]:
+        *_, own = super().message()
+        return [np.column_stack([self.power, (1.0 + self.power) * self.u, self.sketch]), own]
+
+    def receive(self, averaged: list[np.ndarray]) -> None:
+        rows, scalars = averaged
+        own, own_dual, self.seen, self.steps, self.slopes = scalars
+        self.own, self.intercept = own, own_dual / own
+        self.power, self.sketch = rows[:, 0], rows[:, 2:]
+        self.u = rows[:, 1] / (1.0 + self.power)
+
+
+AGENTS = {
+    "adaptive": AdaptiveAgent,
+    "coin": CoinAgent,
+    "newton": NewtonAgent,
+    "sketch": SketchAgent,
+}
 
 
 def play(

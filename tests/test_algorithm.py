@@ -23,6 +23,7 @@ ALGORITHMS = (
     ddol.adaptive(),
     ddol.coin(),
     ddol.newton(),
+    ddol.newton(rank=2),
     ddol.dual_averaging(l1=0.01),
     ddol.dwm_i(0.7),
     ddol.dwm_a(0.7),

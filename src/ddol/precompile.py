@@ -49,14 +49,14 @@ def compile_entry(place: tuple[str, str]) -> set[str]:
     return loaded_names()
 
 
-def compile_preset(name: str) -> set[str]:
+def compile_preset(name: str, **options: int) -> set[str]:
     """Compile the parts of a named algorithm, by running it on a few rows."""
     from ddol.presets import PRESETS
 
     on_compiling(lambda text: None)
     X = np.where(np.random.default_rng(0).random((8, 3)) < 0.5, -1.0, 1.0)
     try:
-        algorithm = PRESETS[name]()
+        algorithm = PRESETS[name](**options)
     except TypeError:  # it takes parameters that only its user knows
         return set()
     for examples in (X, Rows.from_dense(X, X[:, 0]).to_scipy()):
@@ -90,9 +90,10 @@ def precompile(ship: Path | None = None, workers: int | None = None) -> int:
 
     names: set[str] = set()
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        sketched = pool.submit(compile_preset, "newton", rank=2)
         names |= _all(pool.map(compile_entry, entries()))
         names |= _all(pool.map(compile_loss, LOSSES))
-        names |= _all(pool.map(compile_preset, PRESETS))
+        names |= _all(pool.map(compile_preset, PRESETS)) | sketched.result()
     if ship is not None:
         ship.mkdir(parents=True, exist_ok=True)
         return sum(store.ship(name, ship) for name in sorted(names))

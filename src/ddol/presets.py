@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ddol.algorithm import Algorithm
+from ddol.update.contract import Update
 from ddol.update.losses import LOSSES, REGRESSION, Loss, hinge, loss_named, perceptron, zero_one
 from ddol.update.majority import Majority
 from ddol.update.rates import PerAgent, Rate, constant, inverse_sqrt
@@ -135,10 +136,17 @@ def coin(loss: Loss | str = "logistic", C: float = 1.0, **places: Any) -> Algori
 
 
 @noted
-def newton(loss: Loss | str = hinge, rate: Steps = 1.0, C: float = 1.0, **places: Any) -> Algorithm:
-    """Online Newton step with a full matrix: for at most 1,000 features.
+def newton(
+    loss: Loss | str = hinge,
+    rate: Steps = 1.0,
+    C: float = 1.0,
+    rank: int | None = None,
+    **places: Any,
+) -> Algorithm:
+    """Online Newton step, with a full matrix for at most 1,000 features, or with a sketch for any number.
 
-    ``rate`` scales all steps.
+    ``rate`` scales all steps; ``rank`` is the number of rows of the sketch. An example costs O(D²), or
+    O(rank · non-zeros).
 
     Examples
     --------
@@ -146,12 +154,22 @@ def newton(loss: Loss | str = hinge, rate: Steps = 1.0, C: float = 1.0, **places
     >>> X = np.random.default_rng(0).standard_normal((1000, 4)); y = np.sign(X @ [1.0, -2.0, 0.5, 0.0])
     >>> ddol.run(newton(), (X, y), ddol.ring(4)).error < 0.1
     True
+    >>> ddol.run(newton(rank=2), (X, y), ddol.ring(4)).error < 0.1
+    True
     """
-    from ddol.update.newton import Newton
-
     chosen = loss_named(loss)
-    update = Newton(regression=chosen.task == REGRESSION)
-    return Algorithm("newton", update, chosen, _constant(rate), C, **places)
+    numbers = chosen.task == REGRESSION
+    return Algorithm("newton", _second_order(numbers, rank), chosen, _constant(rate), C, **places)
+
+
+def _second_order(regression: bool, rank: int | None) -> Update:
+    if rank is None:
+        from ddol.update.newton import Newton
+
+        return Newton(regression=regression)
+    from ddol.update.sketch import SketchedNewton
+
+    return SketchedNewton(regression=regression, rank=rank)
 
 
 @noted

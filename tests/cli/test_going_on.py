@@ -46,6 +46,18 @@ def test_other_agents_begin_with_the_mean(ddol, halves, tmp_path):
     assert sum(found["mistakes"]) < sum(cold["mistakes"])
 
 
+def test_a_sketch_of_newton_goes_on(ddol, halves, tmp_path):
+    _, first, second = halves
+    sketch = ("--algorithm", "newton", "--rank", 3)
+    ring = (*sketch, "--topology", "ring", "--agents", 5, "--model", tmp_path / "m", "--quiet")
+    assert ddol("train", first, *ring).exit_code == 0
+    found = figures(ddol("train", second, *sketch, "--initial", tmp_path / "m", "--json", "-"))
+    cold = figures(ddol("train", second, *sketch, "--json", "-"))
+    assert sum(found["mistakes"]) < sum(cold["mistakes"])
+    wrong = ddol("train", first, "--rank", 3)
+    assert wrong.exit_code == 2 and "--rank does not go with --algorithm adaptive" in wrong.stderr
+
+
 def test_models_of_something_else_are_refused(ddol, halves, tmp_path, text_of):
     _, first, second = halves
     model = tmp_path / "m"

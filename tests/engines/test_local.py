@@ -65,6 +65,8 @@ SCALE_FREE = (
     ddol.coin("squared"),
     ddol.newton(),
     ddol.newton("squared", outputs=1),
+    ddol.newton(rank=2),
+    ddol.newton("squared", rank=7),
     ddol.dual_averaging(l1=0.02),
     ddol.dual_averaging(radius=0.3, outputs=3),
 )
@@ -182,7 +184,14 @@ def test_the_mean_of_the_weights_over_the_rounds(network):
     np.testing.assert_allclose(np.broadcast_to(sums[:, 0], (3, 4)), total, rtol=1e-12)
 
 
-GROWING = (ddol.dogd(), ddol.adaptive(), ddol.coin(), ddol.p_norm(1.5), ddol.dual_averaging())
+GROWING = (
+    ddol.dogd(),
+    ddol.adaptive(),
+    ddol.coin(),
+    ddol.newton(rank=3),
+    ddol.p_norm(1.5),
+    ddol.dual_averaging(),
+)
 
 
 @pytest.mark.parametrize("algorithm", GROWING, ids=lambda a: a.name)

@@ -303,7 +303,7 @@ def test_a_row_that_changes_nothing_is_looked_at_too():
         (lambda: ddol.run(ddol.dogd(), [X, Y]), TypeError, "found ndarray as `streams`, expected"),
         (lambda: ddol.run(ddol.dwm_i(), (X, Y)), DataError, "expected the advice of experts"),
         (lambda: ddol.run(ddol.newton(), (np.ones((2, 1001)), [1, -1])), ValueError,
-         "at most 1000 features; use the algorithm adaptive"),
+         "at most 1000 features; give it a rank, such as 10, or use"),
         (lambda: ddol.run(ddol.dogd(), (X, Y), n_features=9), DataError, "found rows of 3 columns"),
     ],
 )  # fmt: skip

@@ -24,6 +24,7 @@ ALGORITHMS = (
     ddol.adaptive(),
     ddol.coin(),
     ddol.newton(),
+    ddol.newton(rank=3),
     ddol.dwm_i(0.7),
     ddol.dwm_a(0.7, n_classes=3),
 )

@@ -19,6 +19,7 @@ ALGORITHMS: tuple[Any, ...] = (
     lambda rng: presets.adaptive(),
     lambda rng: presets.coin(),
     lambda rng: presets.newton(),
+    lambda rng: presets.newton(rank=int(rng.integers(1, 9))),
 )
 
 

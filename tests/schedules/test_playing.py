@@ -31,6 +31,7 @@ ALGORITHMS = {
     "adaptive": ddol.adaptive(),
     "coin": ddol.coin(),
     "newton": ddol.newton(),
+    "sketched newton": ddol.newton(rank=3),
 }
 
 

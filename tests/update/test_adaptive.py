@@ -70,7 +70,12 @@ def blobs(n=400, n_features=5, seed=0):
     )
 
 
-FREE = {"adaptive": ddol.adaptive(), "coin": ddol.coin("hinge"), "newton": ddol.newton()}
+FREE = {
+    "adaptive": ddol.adaptive(),
+    "coin": ddol.coin("hinge"),
+    "newton": ddol.newton(),
+    "sketch": ddol.newton(rank=3),
+}
 NETWORKS = (ddol.complete(1), ddol.complete(4), ddol.ring(5))
 PLACES = ({}, {"period": 3}, {"delay": 7})
 
@@ -231,10 +236,21 @@ def test_features_met_once_have_weights_of_the_size_of_others(preset, network):
     assert np.isfinite(trace.consensus) and np.isfinite(trace.to_dict()["final_weights_norm"])
 
 
+@pytest.mark.parametrize("preset", [ddol.adaptive, ddol.coin, ddol.newton])
+@pytest.mark.parametrize("network", [1, 4, ddol.ring(4)], ids=lambda n: str(getattr(n, "name", n)))
+def test_the_offset_of_answers_changes_nothing_in_batches(preset, network):
+    """The answers to a first batch belong to predictions that were made before any number was heard."""
+    X = np.random.default_rng(0).standard_normal((1_000, 3))
+    y = X @ [1.0, -2.0, 0.5]
+    for places in ({"batch": 3}, {"batch": 3, "delay": 5}):
+        plain, far = (
+            ddol.run(preset("squared"), (X, y + c), network, **places) for c in (0.0, 2.0**20)
+        )
+        np.testing.assert_allclose(far.weights, plain.weights, rtol=1e-5)
+
+
 def test_newton_is_refused_above_its_size():
-    with pytest.raises(
-        ValueError, match=r"newton keeps 1001² numbers .*use the algorithm adaptive"
-    ):
+    with pytest.raises(ValueError, match=r"newton keeps 1001² numbers .*give it a rank"):
         ddol.start_state(ddol.newton(), 1001)
     assert ddol.start_state(ddol.newton(), 20).n_features == 20
 

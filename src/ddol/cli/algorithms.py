@@ -11,7 +11,7 @@ from ddol.presets import PRESETS
 from ddol.streams.errors import DataError
 from ddol.update.losses import REGRESSION, Loss, loss_named
 
-PARAMETERS = ("loss", "C", "radius", "rate", "alpha", "l1", "l2", "memory", "p")
+PARAMETERS = ("loss", "C", "radius", "rate", "alpha", "l1", "l2", "memory", "rank", "p")
 
 
 def build(options: LearnOptions, seed: int, n_classes: int = 2) -> Algorithm:

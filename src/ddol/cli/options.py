@@ -68,6 +68,7 @@ class LearnOptions:
     C: float | None = None
     radius: float | None = None
     memory: float | None = None
+    rank: int | None = None
     rate: float | None = None
     alpha: float | None = None
     l1: float | None = None

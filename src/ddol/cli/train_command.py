@@ -52,6 +52,7 @@ _QUIET = "quiet"
 @learning(
     "--memory m", "Rounds after which an example counts 1/e.", type=float, show_default="all alike"
 )
+@learning("--rank m", "Rows of newton's sketch.", type=COUNT, show_default="a full matrix")
 @learning("--p", "Exponent of p-norm.", type=float)
 @learning(
     "--experts P",

@@ -46,6 +46,8 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         Radius of the ball that weights are kept in, for algorithms that have one.
     memory : float, default=None
         Rounds after which an example counts 1/e, for algorithms that forget; None is all alike.
+    rank : int, default=None
+        Rows of the sketch of ``"newton"``, for more features than its full matrix is for; None is the matrix.
     rate : float or callable of the round, default=None
         Step size, where the algorithm has one.
     n_agents : int, default=None

@@ -49,6 +49,7 @@ class LinearAgents(AgentsEstimator):
     l1_ratio: float = 0.15
     radius: float | None = None
     memory: float | None = None
+    rank: int | None = None
     rate: Any = None
     passes: int = 5
     max_iter: int | None = None
@@ -70,6 +71,7 @@ class LinearAgents(AgentsEstimator):
         "alpha": [Interval(Real, 0, None, closed="left"), None],
         "radius": [_POSITIVE, None],
         "memory": [Interval(Real, 1, None, closed="neither"), None],
+        "rank": [COUNT, None],
         "rate": [_POSITIVE, callable, None],
         "penalty": [StrOptions({"l1", "l2", "elasticnet"}), None],
         "l1_ratio": [Interval(Real, 0, 1, closed="both")],
@@ -220,6 +222,7 @@ class LinearAgents(AgentsEstimator):
             **Penalty(self.penalty, self.alpha, self.l1_ratio).parameters(),
             radius=self.radius,
             memory=self.memory,
+            rank=self.rank,
             rate=self.rate,
             **exchanges_of(self),
             outputs=self._n_outputs(),

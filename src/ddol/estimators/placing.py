@@ -184,7 +184,7 @@ def _parameters(name: str) -> set[str]:
 
 def _changed(algorithm: Algorithm, chosen: dict[str, Any]) -> Algorithm:
     """An algorithm of the user's own has its update already."""
-    for name in chosen.keys() & {"l1", "l2", "radius", "memory"}:
+    for name in chosen.keys() & {"l1", "l2", "radius", "memory", "rank"}:
         _warn(name, chosen.pop(name), algorithm.name)
     if callable(chosen.get("rate", len)):
         return replace(algorithm, **chosen)
