@@ -249,6 +249,15 @@ def test_the_offset_of_answers_changes_nothing_in_batches(preset, network):
         np.testing.assert_allclose(far.weights, plain.weights, rtol=1e-5)
 
 
+@pytest.mark.parametrize("delay", [10, 100, 1000])
+def test_bets_on_late_numbers_do_not_run_away(delay):
+    X = np.random.default_rng(0).standard_normal((4_000, 5))
+    y = 3.0 * np.sign(X[:, 0])
+    trace = ddol.run(ddol.coin("squared"), (X, y), delay=delay)
+    assert trace.loss.sum() / len(y) < y.var()
+    assert np.mean((trace.model().predict(X) - y) ** 2) < 10.0 * y.var()
+
+
 def test_newton_is_refused_above_its_size():
     with pytest.raises(ValueError, match=r"newton keeps 1001² numbers .*give it a rank"):
         ddol.start_state(ddol.newton(), 1001)

@@ -63,6 +63,12 @@ def absorbs_nothing(s, p, g, weight):
 
 
 @inner(inlined=True)
+def under_way(s, p):
+    """Numbers that have not been heard yet of the examples seen; who is told classes does not count them."""
+    return max(s[SEEN] - s[HEARD], 0.0) if p[REGRESSION] != 0.0 else 0.0
+
+
+@inner(inlined=True)
 def _heard_before(s, size, own):
     """Answers that had been heard when the batch was predicted whose answers come now."""
     return 2.0 * (s[HEARD] + own) - (s[SEEN] + own) - size

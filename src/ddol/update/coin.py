@@ -8,7 +8,8 @@ wins c times that. Neighbours average θ, G and R with the same matrix.
 Bets grow exponentially while outcomes agree, and late answers all agree: they are about predictions
 made before the first of them was heard. So where an outcome would change the score of its own example
 by more than 2·N·|ℓ′|/rms(ℓ′), only that part of it counts. A score then grows at most linearly with the
-answers, and finite data cannot make it diverge.
+answers, and finite data cannot make it diverge. The slope of a loss of numbers grows with the score, so
+there all answers that were ever under way together may change it by no more than one.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from ddol.update.standardising import Standardising, standardising_loops
 THETA, SIZES, REWARD, NOW = range(at.OWN, at.OWN + 4)
 STEPS, NORMS, SLOPES, THETA0, SIZES0, REWARD0 = range(answers.OWN_SUMS, answers.OWN_SUMS + 6)
 """Answers learned from, Σ‖x̃/4‖² and Σℓ′² of them, and the intercept's coin."""
+LATE = at.NOTES
+"""Numbers that were under way at a time, at most, and one."""
 MOST = answers.OWN_PARAMETERS
 _SUMS = 6
 """Rows of what agents collect for a shared copy: the statistics, θ, G and R."""
@@ -108,7 +111,8 @@ def _part(w, s, p, x, index, n, absent, D, endowment, slope):
     for k in range(absent):
         d = int(w[at.ABSENT * D + k])
         move += _moved(w, d, D, endowment, slope, at.standardised(w, s, d, D, 0.0) / at.CLIP)
-    most = p[MOST] * abs(slope)
+    s[LATE] = max(s[LATE], 1.0 + answers.under_way(s, p))
+    most = p[MOST] * abs(slope) / s[LATE]
     return 1.0 if abs(move) <= most else most / abs(move)
 
 
