@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pytest
 from tests.patience import wait_until
 
 from ddol.engines.ray.cluster import start
 from ddol.streams.rows import Rows
+from ddol.streams.synthetic import SyntheticStream
 
 
 @contextmanager
@@ -29,7 +32,7 @@ def small_cluster():
 
 @contextmanager
 def small_nodes():
-    """A head without cores, two nodes with one each, and a function that adds another."""
+    """A head without cores, two nodes with one each, and a function that adds another, sooner or later."""
     from ray.cluster_utils import Cluster
 
     import ray
@@ -39,17 +42,25 @@ def small_nodes():
     health = {"health_check_period_ms": 500, "health_check_timeout_ms": 10_000}
     head = {"num_cpus": 0, "include_dashboard": False, "_system_config": health}
     cluster = Cluster(initialize_head=True, head_node_args=store | head)
-
-    def add():
-        return cluster.add_node(num_cpus=1, **store)
-
+    add = partial(cluster.add_node, num_cpus=1, **store)
     try:
         nodes = [add(), add()]
         ray.init(cluster.address, log_to_driver=False)
-        yield cluster, nodes, add
+        yield cluster, nodes, partial(add, wait=False)
     finally:
         ray.shutdown()
         cluster.shutdown()
+
+
+@contextmanager
+def or_skipped(cluster):
+    """A cluster, unless the machine is too busy, or too small, to start one: that is no news of ours."""
+    with ExitStack() as stack:
+        try:
+            made = stack.enter_context(cluster)
+        except Exception as error:
+            pytest.skip(f"Ray started no cluster: {error}")
+        yield made
 
 
 def kill(engine, *ranks):
@@ -79,3 +90,13 @@ def slow_rows(rng, first, n):
     """The same, from a source that takes its time."""
     time.sleep(0.02)
     return rows_of(rng, first, n)
+
+
+def until(flag: Path, n: int, seed: int = 3, block: int = 512) -> SyntheticStream:
+    """Examples that take minutes until a file is there, so that what is to happen before happens."""
+    return SyntheticStream(partial(rows_until, str(flag)), n, 6, seed=seed, block=block)
+
+
+def at_once(n: int, seed: int = 3, block: int = 512) -> SyntheticStream:
+    """The same examples."""
+    return SyntheticStream(rows_of, n, 6, seed=seed, block=block)

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from tests.ray_streams import rows_until, small_cluster
+from tests.ray_streams import or_skipped, rows_until, small_cluster
 
 import ddol
 from ddol.engines.feed import Feed
@@ -23,7 +23,7 @@ ray = pytest.importorskip("ray")
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
-    with small_cluster():
+    with or_skipped(small_cluster()):
         yield
 
 

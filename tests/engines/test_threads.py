@@ -14,6 +14,7 @@ from ddol.compiled import INTERPRETED
 from ddol.engines.local import Local
 from ddol.engines.state import start_state
 from ddol.engines.threads.rounds import Threads, checked_workers
+from ddol.engines.workers import partition
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows
 from ddol.testing import check_engine, examples_for
@@ -65,6 +66,21 @@ def test_a_mixing_that_changes_by_round():
 def test_many_agents_of_a_worker(graph):
     for name, sparse in itertools.product(("dogd", "dogd of 3 classes", "adaptive"), (False, True)):
         check_engine(ALGORITHMS[name].on(graph), "threads", 2, sparse=sparse)
+
+
+@pytest.mark.parametrize("numbers", [1, 100])
+def test_what_is_seen_waits_in_bounded_memory(monkeypatch, numbers):
+    """Rounds are cut where there is no room for another snapshot, and nothing else changes."""
+    monkeypatch.setattr(partition, "_MOST_NUMBERS", numbers)
+    algorithm, data = (
+        ddol.dogd().on(ddol.ring(4), period=3),
+        (np.eye(6)[np.arange(400) % 6], np.arange(400) % 2),
+    )
+    spread = ddol.run(algorithm, data, engine="threads", workers=2).curves
+    alone = ddol.run(algorithm, data).curves
+    assert_array_equal(spread.rounds, alone.rounds)
+    assert_array_equal(spread.mistakes, alone.mistakes)
+    assert_allclose(spread.consensus, alone.consensus, atol=1e-12)
 
 
 def test_the_consensus_distance_is_that_of_all_workers_copies():

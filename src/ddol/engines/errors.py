@@ -18,6 +18,12 @@ class SetupError(ValueError):
 
 
 class EngineError(RuntimeError):
-    """An engine cannot start, or cannot go on; the message says what to do."""
+    """An engine cannot be what it was asked to be; the message says what can."""
 
     exit_code = 2
+
+
+class EngineFailedError(EngineError):
+    """An engine could not start, or cannot go on, though nothing was wrong with what was asked."""
+
+    exit_code = 1

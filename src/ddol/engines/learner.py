@@ -95,7 +95,7 @@ class Learner:
 
     # Feeding.
 
-    def play(self, block: Block, position: Position | None = None) -> None:
+    def play(self, block: Block, position: Position | None = None, meets: bool = True) -> None:
         """Play rounds that are dealt already.
 
         Parameters
@@ -103,6 +103,8 @@ class Learner:
         block : Block
         position : Position, optional
             Of the streams, right after the block.
+        meets : bool
+            Whether all processes that play the run end a block here.
         """
         if block.n_rounds == 0:
             return
@@ -120,14 +122,16 @@ class Learner:
             for lo, hi in ((0, 1),) if alone else self._pieces(before, n):
                 whole = hi - lo == n
                 piece = block if whole else replace(block, table=block.table[lo:hi])
-                seen = self._play_piece(engine, before + lo, piece)
+                common = self.processes.alone or (meets and hi == n)
+                seen = self._play_piece(engine, before + lo, piece, common)
                 if self.on_predicted is not None:
                     self.on_predicted(piece)
                 self.history.add(engine, piece, before + hi)
                 between = position if hi == n else None
                 if between is not None:
-                    self.position = between
-                self._tell(seen, between)
+                    self.position = between = self.processes.position(self, between)
+                if common:
+                    self._tell(seen, between)
                 if between is not None:
                     self.processes.after_block(self)
 
@@ -168,7 +172,7 @@ class Learner:
             while True:
                 try:
                     for block, position in self.processes.blocks(self):
-                        self.play(block, position)
+                        self.play(block, position, meets=position is not None)
                     self._end()
                     return
                 except RankLostError:
@@ -189,8 +193,12 @@ class Learner:
 
     def rounds_at_a_time(self) -> int:
         """Rounds that the next block should have at most."""
+        return min(self.rounds_to_stop(), self._pace.rounds)
+
+    def rounds_to_stop(self) -> int:
+        """Rounds after which somebody looks at the progress, or weights are kept; blocks end there."""
         before = 0 if self.engine is None else self.engine.counters().rounds
-        return min(self._at_a_time(before), self.feed.block_rounds or self._pace.rounds)
+        return min(self._to_stop(before), self.feed.block_rounds or 1 << 40)
 
     @contextmanager
     def timing(self) -> Iterator[None]:
@@ -217,13 +225,13 @@ class Learner:
         """Cut rounds so that signals are heard, and where somebody looks at the progress."""
         lo = 0
         while lo < rounds:
-            size = self.processes.fewest(min(rounds - lo, self._at_a_time(before + lo)))
+            size = min(rounds - lo, self._pace.rounds, self._to_stop(before + lo))
             yield lo, lo + size
             lo += size
 
-    def _at_a_time(self, before: int) -> int:
-        """Rounds of the next piece."""
-        size = self._pace.rounds
+    def _to_stop(self, before: int) -> int:
+        """Rounds that may be played at once, as far as time is no matter."""
+        size = 1 << 40
         if isinstance(self.algorithm.mixing, Changing):
             size = min(size, KEPT)
         if self.on_progress is not None:
@@ -238,15 +246,17 @@ class Learner:
         power = 2 ** math.floor(math.log2(max(rounds * per_round, 1)) + 1)
         return max(-(-power // per_round), rounds + 1)
 
-    def _play_piece(self, engine: Engine, before: int, piece: Block) -> Snapshots:
-        """Play rounds and keep points of the curves; what is seen at the end if somebody looks."""
+    def _play_piece(self, engine: Engine, before: int, piece: Block, common: bool) -> Snapshots:
+        """Play rounds and keep points of the curves; what is seen at a common end if somebody looks."""
         last = before + piece.n_rounds
         points = self.history.curves.between(before, last)
-        end = [last] if self.on_progress is not None and last not in points[-1:] else []
+        looked_at = common and self.on_progress is not None
+        end = [last] if looked_at and last not in points[-1:] else []
         shadow = self.history.shadow
         loss = None if shadow is None else engine.counters().loss.copy()
         began = time.perf_counter()
-        seen = engine.play(piece, [point - before for point in points + end])
+        after = [point - before for point in points + end]
+        seen = self.processes.play(engine, piece, after, common)
         if shadow is not None and loss is not None:
             shadow.follow(piece, before, loss, seen, engine.counters())
         self._pace.took(piece.n_rounds, time.perf_counter() - began)

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,7 @@ from ddol.streams.stream import Position, Stream
 _MOST_ROUNDS = 1 << 16
 _MOST_TABLE = 1 << 20
 _MOST_BYTES = 16 << 20
-_BEGINNING = {"block": None, "skip": 0}
+_BEGINNING = {"block": None, "skip": 0, "dealt": 0}
 
 
 class Team(Protocol):
@@ -31,11 +31,32 @@ class Team(Protocol):
     def agents(self) -> range:
         """Agents of this process."""
 
-    def fewest(self, rounds: int) -> int:
-        """Fewest rounds that a process can deal; 0 counts only where it is everybody's."""
+    def fewest(self, ahead: Ahead) -> int:
+        """Rounds that all processes deal before they ask again, from what each has ahead of it.
 
-    def places(self, own: list[Position]) -> list[Position]:
-        """Places in the streams of all agents, from those of each process."""
+        Nothing ahead counts only where it is everybody's.
+        """
+
+    def knows_places(self, agreed: bool) -> bool:
+        """Whether places in the streams are of use, after the rounds agreed on or in the midst of them."""
+
+
+class Ahead(NamedTuple):
+    """What a process knows of the rounds that it has yet to deal.
+
+    Parameters
+    ----------
+    rounds
+        Those of the next block.
+    left
+        All that are left of the pass, where its streams know that, and their features; else None.
+    n_features
+        Of these rounds.
+    """
+
+    rounds: int
+    left: int | None
+    n_features: int
 
 
 def deal(
@@ -46,7 +67,7 @@ def deal(
     position: Position | None = None,
     block_rounds: int | Callable[[], int] | None = None,
     team: Team | None = None,
-) -> Iterator[tuple[Block, Position]]:
+) -> Iterator[tuple[Block, Position | None]]:
     """Yield rounds of play in blocks, each with the position right after it.
 
     One stream is dealt round-robin: example `k` of a pass goes to agent ``k mod N``, and a
@@ -99,24 +120,26 @@ def beginning(n_streams: int) -> Position:
 
 def _deal_one(
     streams: Sequence[Stream], plan: _Plan, passes: int, position: Position, team: Team
-) -> Iterator[tuple[Block, Position]]:
+) -> Iterator[tuple[Block, Position | None]]:
     [place] = position["streams"]
     for number in range(position["pass"], passes):
         reader = _Reader(streams[0], place, number)
-        for block in _round_robin(reader, plan):
-            yield block, {"pass": number, "streams": [reader.place()]}
+        for block, agreed in _round_robin(reader, plan, team):
+            known = team.knows_places(agreed)
+            yield block, {"pass": number, "streams": [reader.place()]} if known else None
         place = _BEGINNING
 
 
 def _deal_passes(
     streams: Sequence[Stream], plan: _Plan, passes: int, position: Position, team: Team
-) -> Iterator[tuple[Block, Position]]:
+) -> Iterator[tuple[Block, Position | None]]:
     places = position["streams"]
     for number in range(position["pass"], passes):
         readers = {i: _Reader(streams[i], places[i], number) for i in team.agents}
-        for block in _one_each(readers, plan, team):
+        for block, agreed in _one_each(readers, plan, team):
             own = [reader.place() for reader in readers.values()]
-            yield block, {"pass": number, "streams": team.places(own)}
+            known = team.knows_places(agreed)
+            yield block, {"pass": number, "streams": own} if known else None
         places = [_BEGINNING] * len(streams)
 
 
@@ -126,11 +149,11 @@ class _Alone:
 
     agents: range
 
-    def fewest(self, rounds: int) -> int:
-        return rounds
+    def fewest(self, ahead: Ahead) -> int:
+        return ahead.rounds
 
-    def places(self, own: list[Position]) -> list[Position]:
-        return own
+    def knows_places(self, agreed: bool) -> bool:
+        return True
 
 
 def progress(streams: Sequence[Stream], position: Position | None) -> tuple[int, int] | None:
@@ -309,9 +332,11 @@ class _Reader:
     """
 
     def __init__(self, stream: Stream, place: dict, pass_number: int) -> None:
+        self.stream = stream
         self.blocks = read_from(stream, place["block"], pass_number)
         self.before: Position | None = place["block"]
         self.skip: int = place["skip"]
+        self.dealt: int | None = place.get("dealt")  # not in positions of earlier versions
         self.pieces: deque[_Piece] = deque()
         self.available = 0
         self.ended = False
@@ -331,9 +356,33 @@ class _Reader:
                 self.skip -= len(rows)
                 self.before = after
 
+    @property
+    def left(self) -> int | None:
+        """Rows that are left of the pass, if that is known, and how many features they have."""
+        n, known = self.stream.n_examples, self.stream.n_features is not None
+        return None if n is None or self.dealt is None or not known else n - self.dealt
+
+    @property
+    def n_features(self) -> int:
+        """Of the rows that are left, as far as it is known."""
+        widest = max((piece.rows.n_features for piece in self.pieces), default=0)
+        return max(widest, self.stream.n_features or 0)
+
+    def check_length(self) -> None:
+        """Refuse a stream that has ended before as many rows as it says it has."""
+        left = self.left
+        if self.ended and left is not None and left > self.available:
+            said = self.stream.n_examples or 0
+            raise DataError(
+                f"{self.stream.describe()}: found {said - left + self.available} rows, expected {said} as "
+                "it says; it may have changed while it was read"
+            )
+
     def consume(self, n: int) -> list[Rows]:
         """The next `n` rows, in pieces."""
         self.available -= n
+        if self.dealt is not None:
+            self.dealt += n
         taken = []
         while n:
             head = self.pieces[0]
@@ -347,49 +396,82 @@ class _Reader:
 
     def place(self) -> dict:
         """Where the first row that is not dealt yet is."""
+        before, skip = self.before, 0
         if self.pieces:
-            return {"block": self.pieces[0].before, "skip": self.pieces[0].dealt}
-        return {"block": self.before, "skip": 0}
+            before, skip = self.pieces[0].before, self.pieces[0].dealt
+        return {"block": before, "skip": skip, "dealt": self.dealt}
 
 
-def _round_robin(reader: _Reader, plan: _Plan) -> Iterator[Block]:
-    size = plan.round_size
+def _round_robin(reader: _Reader, plan: _Plan, team: Team) -> Iterator[tuple[Block, bool]]:
+    """Blocks, and whether the rounds that were agreed on end with each."""
+    size, agreed = plan.round_size, 0
     while True:
         reader.fill(size)
-        if not reader.available:
-            return
         # Whole rounds of the first piece are dealt where they lie; only a round that spans
         # two pieces is copied together.
-        whole = reader.pieces[0].left // size * size
+        whole = reader.pieces[0].left // size * size if reader.available else 0
         n = min(whole or size, plan.rounds() * size, reader.available)
+        if agreed:
+            reader.check_length()
+        else:
+            agreed = team.fewest(_ahead(-(-n // size), [reader], size))
+        if not agreed:
+            return
+        n = min(n, agreed * size)
+        agreed -= -(-n // size)
         rows = concatenate(reader.consume(n))
-        yield Block(rows, table_round_robin(n, plan.n_agents, plan.batch))
+        yield Block(rows, table_round_robin(n, plan.n_agents, plan.batch)), not agreed
 
 
-def _one_each(readers: Mapping[int, _Reader], plan: _Plan, team: Team) -> Iterator[Block]:
-    batch = plan.batch
+def _one_each(
+    readers: Mapping[int, _Reader], plan: _Plan, team: Team
+) -> Iterator[tuple[Block, bool]]:
+    """Blocks, and whether the rounds that were agreed on end with each."""
+    own, batch, agreed = readers.values(), plan.batch, 0
     while True:
-        for reader in readers.values():
+        for reader in own:
             reader.fill(batch)
-        most = _affordable_rounds(readers.values(), plan)
-        for reader in readers.values():
+        most = _affordable_rounds(own, plan)
+        for reader in own:
             # Streams are read in pieces that end anywhere: a block that ended with the first of them
             # would be short.
             reader.fill(most * batch)
-        rounds = team.fewest(min(most, _common_rounds(readers.values(), plan)))
-        if not rounds:
+        rounds = min(most, _common_rounds(own, plan))
+        if agreed:
+            for reader in own:
+                reader.check_length()
+        else:
+            agreed = team.fewest(_ahead(rounds, own, batch))
+        if not agreed:
             return
-        table = np.full((rounds, plan.n_agents, batch), -1, dtype=np.int64)
-        pieces: list[Rows] = []
-        first = 0
-        for agent, reader in readers.items():
-            n = min(reader.available, rounds * batch)
-            pieces += reader.consume(n)
-            own = np.full(rounds * batch, -1, dtype=np.int64)
-            own[:n] = np.arange(first, first + n)
-            table[:, agent] = own.reshape(rounds, batch)
-            first += n
-        yield Block(concatenate(pieces) if pieces else no_rows(), table)
+        rounds = min(agreed, rounds or most)
+        agreed -= rounds
+        yield _block_of(readers, rounds, plan), not agreed
+
+
+def _block_of(readers: Mapping[int, _Reader], rounds: int, plan: _Plan) -> Block:
+    """So many rounds of the readers' next rows; -1 for those who have none left."""
+    batch = plan.batch
+    table = np.full((rounds, plan.n_agents, batch), -1, dtype=np.int64)
+    pieces: list[Rows] = []
+    first = 0
+    for agent, reader in readers.items():
+        n = min(reader.available, rounds * batch)
+        pieces += reader.consume(n)
+        own = np.full(rounds * batch, -1, dtype=np.int64)
+        own[:n] = np.arange(first, first + n)
+        table[:, agent] = own.reshape(rounds, batch)
+        first += n
+    return Block(concatenate(pieces) if pieces else no_rows(), table)
+
+
+def _ahead(rounds: int, readers: Iterable[_Reader], size: int) -> Ahead:
+    """What readers have ahead, of which a round takes so many rows each."""
+    known = [reader.left for reader in readers]
+    left = [-(-each // size) for each in known if each is not None]
+    all_known = len(left) == len(known)
+    widths = [reader.n_features for reader in readers]
+    return Ahead(rounds, max(left) if all_known else None, max(widths))
 
 
 def _affordable_rounds(readers: Iterable[_Reader], plan: _Plan) -> int:

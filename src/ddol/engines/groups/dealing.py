@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ddol.engines.groups.grouped import Group
-from ddol.streams.dealing import deal
+from ddol.engines.pace import Pace
+from ddol.streams.dealing import Ahead, deal
 from ddol.streams.errors import DataError
 from ddol.streams.over.sharing import for_agents
 from ddol.streams.rows import Block
@@ -26,6 +28,8 @@ class Dealt:
     batch: int = 1
     passes: int = 1
     block_rounds: Callable[[], int] | None = None
+    to_stop: Callable[[], int] = lambda: 1 << 40
+    """Rounds to the next that all processes must end a block with."""
 
     @classmethod
     def of(cls, learner: Learner) -> Dealt:
@@ -37,28 +41,60 @@ class Dealt:
             algorithm.batch,
             feed.passes,
             learner.rounds_at_a_time,
+            learner.rounds_to_stop,
         )
 
 
 class _Own:
-    """The `Team` of processes that deal to their own agents each."""
+    """The `Team` of processes that deal to their own agents each.
 
-    def __init__(self, group: Group, n_agents: int) -> None:
-        self.group = group
-        self.agents = group.own(n_agents)
+    They agree on as many rounds as all of them surely have and play within a quarter of a second; each cuts
+    these into blocks by itself.
+    """
 
-    def fewest(self, rounds: int) -> int:
-        most, least = self.group.most([rounds, -rounds if rounds else -(1 << 62)])
-        return -least if most else 0
+    def __init__(self, group: Group, dealt: Dealt) -> None:
+        self.group, self._to_stop = group, dealt.to_stop
+        self.agents = group.own(dealt.n_agents)
+        self.n_features = 0
+        self._one = len(dealt.streams) == 1
+        self._pace = Pace()
+        self._agreed, self._since = 0, 0.0
 
-    def places(self, own: list[Position]) -> list[Position]:
-        return [place for each in self.group.gather(own) for place in each]
+    def fewest(self, ahead: Ahead) -> int:
+        now = time.perf_counter()
+        if self._agreed:
+            self._pace.took(self._agreed, now - self._since)
+        sure = ahead.rounds if ahead.left is None else ahead.left
+        own = min(sure, self._pace.rounds, self._to_stop())
+        most, least, none, self.n_features = self.group.most(
+            [own, -own or -(1 << 62), int(not own), ahead.n_features]
+        )
+        if self._one and most and none:
+            raise DataError(
+                f"the ranks read different data: one has {most} rounds where another has 0; "
+                "give all of them the same file"
+            )
+        self._agreed, self._since = (-least if most else 0), now
+        return self._agreed
+
+    def knows_places(self, agreed: bool) -> bool:
+        return agreed
+
+
+def of_all(group: Group, learner: Learner, position: Position) -> Position:
+    """The position of all streams, from that of every process's own; all must have played so far."""
+    if len(learner.feed.streams) == 1:  # which everybody reads
+        return position
+    places = [place for own in group.gather(position["streams"]) for place in own]
+    return {**position, "streams": places}
 
 
 def deal_shares(
     group: Group, dealt: Dealt, position: Position | None = None
-) -> Iterator[tuple[Block, Position]]:
-    """Yield blocks of the same rounds and features on every process, each with its own examples.
+) -> Iterator[tuple[Block, Position | None]]:
+    """Yield blocks of every process's own examples, in the same rounds and of the same features.
+
+    Positions, of the own streams, come with those blocks that all processes end with the same round.
 
     Parameters
     ----------
@@ -69,7 +105,7 @@ def deal_shares(
     position
         Of all streams, as it comes with every block.
     """
-    team, streams = _Own(group, dealt.n_agents), dealt.streams
+    team, streams = _Own(group, dealt), dealt.streams
     group.check_same(
         {
             "the number of streams": len(streams),
@@ -81,24 +117,9 @@ def deal_shares(
     if len(streams) == 1:
         own = team.agents
         streams = [for_agents(streams[0], own.start, own.stop, dealt.n_agents, group.size)]
-    asked = dealt.block_rounds or (lambda: 1 << 40)
-    affordable = -group.most([-asked()])[0]
     blocks = deal(
-        streams, dealt.n_agents, dealt.batch, dealt.passes, position, lambda: affordable, team
+        streams, dealt.n_agents, dealt.batch, dealt.passes, position, dealt.block_rounds, team
     )
     for block, after in blocks:
-        width, affordable = _agreed(group, block.n_rounds, block.rows.n_features, asked())
-        rows = block.rows if block.rows.dense else block.rows.widen(width)
+        rows = block.rows if block.rows.dense else block.rows.widen(team.n_features)
         yield Block(rows, block.table), after
-    _agreed(group, 0, 0, 0)
-
-
-def _agreed(group: Group, rounds: int, n_features: int, asked: int) -> tuple[int, int]:
-    """Features of the widest block, and rounds of the next one; the present must have as many everywhere."""
-    most, least, width, affordable = group.most([rounds, -rounds, n_features, -asked])
-    if most != -least:
-        raise DataError(
-            f"the ranks read different data: one has {most} rounds where another has {-least}; "
-            "give all of them the same file"
-        )
-    return width, -affordable

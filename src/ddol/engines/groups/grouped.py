@@ -5,6 +5,7 @@ The ranks of an MPI job and the actors of a Ray job are such groups; the engine 
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -19,11 +20,13 @@ from ddol.engines.kernels import COPIES
 from ddol.engines.local import check_block
 from ddol.engines.state import State, averages_together, grow, numbers_sent, sharing
 from ddol.engines.threads.atomics import Addresses
-from ddol.engines.workers.partition import Partition, Snapshots
+from ddol.engines.workers.partition import Partition, Snapshots, looks, most_seen
 from ddol.engines.workers.shares import joined, merged, part_of
 from ddol.engines.workers.worker import KernelWorker
 from ddol.streams.rows import Block
 from ddol.update.rates import evaluate
+
+REDUCE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
 class Connection(Protocol):
@@ -187,6 +190,8 @@ class Grouped:
         self._shared = sharing(algorithm) != COPIES
         self._sums_only = self._shared or averages_together(algorithm)
         group.check_same(described(algorithm, state))
+        self._untold: list[Snapshots] = []
+        self._told: list[Snapshots] = []
         self._shares = group.shares(algorithm.n_agents)
         self.share = self._shares[group.rank]
         self._seat(part_of(state, *self.share) if whole else state.copy())
@@ -211,31 +216,85 @@ class Grouped:
             context=self.connection.context,
         )
         self.worker = KernelWorker(algorithm, part, partition)
-        self._gather_counters(np.empty((0, agents, 4)))
+        self._gather_counters(np.empty((0, agents, 4)), np.empty(0))
 
-    def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
+    def play(self, block: Block, after: Sequence[int] = (), meets: bool = True) -> Snapshots:
         """Play the rounds of a block, whose table says who sees what on this process.
 
-        Every process must have as many rounds and features in its block, and the same rounds in `after`.
+        Rounds that all processes play may be cut into blocks by each of them as it likes, wherever they need
+        not meet.
+
+        Parameters
+        ----------
+        block : Block
+            With as many features as those of all processes in the same rounds.
+        after : rising numbers from 0 to the block's rounds
+            Those of other processes are of the same rounds.
+        meets : bool
+            Whether all processes end a block here. Until then what each of them sees stays with it, and
+            nothing is returned.
+
+        Returns
+        -------
+        Snapshots
+            Those of all rounds since processes have met; rounds before the block's first are 0 or less.
         """
         check_block(self.algorithm, block)
         if block.rows.n_features > self.worker.state.n_features:
             connection = self.connection
             self._seat(grow(self.algorithm, self.worker.state, block.rows.n_features))
             connection.free()
-        status = self.worker.play_block(block, after)
+        before, numbers = self.worker.state.rounds, self.worker.numbers_seen
+        for lo, hi, seen in looks(block.n_rounds, after, numbers, self._n_untold):
+            piece = block if hi - lo == block.n_rounds else replace(block, table=block.table[lo:hi])
+            status = self.worker.play_block(piece, seen)
+            if status != 0:
+                raise self.group.error(status)
+            found = self.worker.snapshots
+            self._untold.append(found._replace(rounds=before + lo + found.rounds))
+            if self._n_untold == most_seen(numbers):
+                self._tell()
+        if not meets:
+            return self.worker.nothing_seen
+        self._tell()
+        told, self._told = Snapshots.joined(self._told), []
+        return told._replace(rounds=told.rounds - before)
+
+    @property
+    def _n_untold(self) -> int:
+        """Snapshots that other processes have not heard of."""
+        return sum(len(seen.rounds) for seen in self._untold)
+
+    def _tell(self) -> None:
+        """Put together what every process has seen since the last time."""
+        own = Snapshots.joined([self.worker.nothing_seen, *self._untold])
+        squares = own.metrics[:, 0]
+        if own.sums.size:
+            squares = own.squares_around(self._summed(own.sums) / self.algorithm.n_agents)
+        counters, squares = self._gather_counters(own.counters, squares)
+        self._untold = []
+        self._told.append(own.with_squares(squares, counters) if self.workers > 1 else own)
+
+    def _summed(self, own: np.ndarray) -> np.ndarray:
+        """The sum of every process's numbers."""
+        total, reduce = own.copy(), REDUCE(self.connection.addresses.reduce)
+        with self.group.watching():
+            status = reduce(self.connection.context, total.ctypes.data, total.size)
         if status != 0:
             raise self.group.error(status)
-        seen = self.worker.snapshots
-        return seen._replace(counters=self._gather_counters(seen.counters))
+        return total
 
-    def _gather_counters(self, counters: np.ndarray) -> np.ndarray:
-        """Counters of all agents: those of now, which are kept, and those written down."""
+    def _gather_counters(
+        self, counters: np.ndarray, squares: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Counters of all agents, those of now, which are kept, and those seen; and the squares' sums."""
         state = self.worker.state
         now = np.transpose([state.mistakes, state.loss, state.expected, state.examples])
-        own = np.concatenate([counters, now[None]]).transpose(1, 0, 2)
+        own = np.zeros((len(now), len(counters) + 1, 5))
+        own[:, :-1, :4], own[:, -1, :4] = counters.transpose(1, 0, 2), now
+        own[0, :-1, 4] = squares
         gathered = self._gathered(own).transpose(1, 0, 2)
-        mistakes, loss, expected, examples = gathered[-1].T.copy()
+        mistakes, loss, expected, examples = gathered[-1, :, :4].T.copy()
         self._counters = replace(
             state,
             mistakes=mistakes.astype(np.int64),
@@ -243,7 +302,7 @@ class Grouped:
             expected=expected,
             examples=examples.astype(np.int64),
         )
-        return gathered[:-1]
+        return gathered[:-1, :, :4], gathered[:-1, :, 4].sum(axis=1)
 
     def _gathered(self, own: np.ndarray) -> np.ndarray:
         """Every process's rows, in the order of the agents."""
@@ -255,8 +314,9 @@ class Grouped:
         return joined_parts(parts, self._shares, self._shared)
 
     def counters(self) -> State:
-        """Counters of all agents, to be read only; the weights are those of this process."""
-        return replace(self._counters, pending=self.worker.state.pending)
+        """Counters of all agents when all have met last, to be read only; the weights are this process's."""
+        state = self.worker.state
+        return replace(self._counters, pending=state.pending, t=state.t)
 
     def weights(self) -> np.ndarray:
         """Primal weights of the copies: (copies, outputs, D)."""

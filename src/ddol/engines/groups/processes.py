@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from ddol.engines.workers.partition import Snapshots
 from ddol.streams.dealing import deal
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position
 
 if TYPE_CHECKING:
     from ddol.engines.learner import Learner
+    from ddol.engines.registry import Engine
 
 
 class Processes(Protocol):
     """Who plays a run, how they read its streams, and what happens when one of them is lost."""
 
+    alone: bool
+    """Whether there is one only."""
+
     def follow(self, learner: Learner) -> None:
         """Play the learner's feed to its end, from its position on."""
 
-    def blocks(self, learner: Learner) -> Iterator[tuple[Block, Position]]:
-        """Deal the examples of this process's agents, from the learner's position on."""
+    def blocks(self, learner: Learner) -> Iterator[tuple[Block, Position | None]]:
+        """Deal the examples of this process's agents, from the learner's position on.
 
-    def fewest(self, rounds: int) -> int:
-        """The smallest of every process's numbers."""
+        Blocks without a position are in the midst of rounds that all processes have agreed on.
+        """
+
+    def play(self, engine: Engine, block: Block, after: Sequence[int], meets: bool) -> Snapshots:
+        """Play rounds, at whose end all processes meet, or not yet; see `Grouped.play`."""
+
+    def position(self, learner: Learner, own: Position) -> Position:
+        """The position of all streams, from that of those which this process reads."""
 
     def after_block(self, learner: Learner) -> None:
         """Keep what is needed to go on without a process."""
@@ -38,11 +49,13 @@ class Processes(Protocol):
 class SingleProcess:
     """One process, which has nobody to lose."""
 
+    alone = True
+
     def follow(self, learner: Learner) -> None:
         """Play the feed here."""
         learner.follow_here()
 
-    def blocks(self, learner: Learner) -> Iterator[tuple[Block, Position]]:
+    def blocks(self, learner: Learner) -> Iterator[tuple[Block, Position | None]]:
         """Deal all examples."""
         algorithm, feed = learner.algorithm, learner.feed
         return deal(
@@ -54,9 +67,13 @@ class SingleProcess:
             learner.rounds_at_a_time,
         )
 
-    def fewest(self, rounds: int) -> int:
-        """Its own number."""
-        return rounds
+    def play(self, engine: Engine, block: Block, after: Sequence[int], meets: bool) -> Snapshots:
+        """Play rounds."""
+        return engine.play(block, after)
+
+    def position(self, learner: Learner, own: Position) -> Position:
+        """All streams are its own."""
+        return own
 
     def after_block(self, learner: Learner) -> None:
         """Nothing to keep."""

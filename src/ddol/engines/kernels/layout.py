@@ -244,6 +244,8 @@ class SnapshotPlaces(NamedTuple):
     """float64 (n, agents, 4): mistakes, loss, expected mistakes and examples."""
     metrics: int
     """float64 (n, 2): what is seen of the weights; 0 where there is nothing to see."""
+    sums: int
+    """float64 (n, states, D): sums of this worker's weights; 0 where there is no other worker."""
 
 
 @inner(inlined=True)

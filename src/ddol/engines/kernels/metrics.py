@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ddol.compiled import call_int, call_void, floats, inner, integers
+from ddol.compiled import call_void, floats, inner, integers
 from ddol.engines.kernels.layout import (
     COPIES,
     TO_MESSAGE_ALL,
@@ -49,64 +49,55 @@ def _weights_met(worker, copy, k):
 
 
 @inner
-def _sum_of_copies(worker):
-    """Sum of the weights over all agents, in `mean`; 0, or the communicator's error."""
-    shape, mean = worker.shape, worker.scratch.mean
+def _sum_copies(worker, out):
+    """Write down the sum of this worker's weights."""
+    shape = worker.shape
     met = integers(worker.scratch.n_touched)[0] if worker.scratch.touched != 0 else shape.D
     for k in range(shape.states):
         for d in range(met):
-            floats(mean + 8 * k * shape.D)[d] = 0.0
+            floats(out + 8 * k * shape.D)[d] = 0.0
     for copy in range(shape.copies):
         for k in range(shape.states):
             weights, n = _weights_met(worker, copy, k)
-            sums = floats(mean + 8 * k * shape.D)
+            sums = floats(out + 8 * k * shape.D)
             for d in range(n):
                 sums[d] += weights[d]
-    if worker.links.workers == 1:
-        return 0
-    return call_int(worker.links.reduce, (worker.links.context, mean, shape.states * shape.D))
 
 
 @inner
-def _squares_around_mean(worker):
-    """Sum over this worker's copies of ‖w_i − w̄‖², where `mean` is N·w̄."""
+def _squares_around_mean(worker, total_at):
+    """Sum over this worker's copies of ‖w_i − w̄‖², where w̄ is their mean and their sum is known."""
     total, shape = 0.0, worker.shape
     for copy in range(shape.copies):
         for k in range(shape.states):
             weights, n = _weights_met(worker, copy, k)
-            sums = floats(worker.scratch.mean + 8 * k * shape.D)
+            sums = floats(total_at + 8 * k * shape.D)
             for d in range(n):
-                total += (weights[d] - sums[d] / worker.rules.n_agents) ** 2
+                total += (weights[d] - sums[d] / shape.copies) ** 2
     return total
 
 
 @inner
-def _measure_distance(worker, out):
-    """Write down √(mean over agents of ‖w_i − w̄‖²); 0, or the communicator's error."""
-    floats(out)[0] = 0.0
+def _measure_distance(worker, places, k):
+    """√(mean over agents of ‖w_i − w̄‖²); of several workers each writes down its sum, and the squares."""
     if worker.scratch.mean == 0:
-        return 0
-    status = _sum_of_copies(worker)
-    if status != 0:
-        return status
-    total = floats(worker.scratch.mean)
-    total[0] = _squares_around_mean(worker)
-    if worker.links.workers > 1:
-        status = call_int(worker.links.reduce, (worker.links.context, worker.scratch.mean, 1))
-    floats(out)[0] = math.sqrt(total[0] / worker.rules.n_agents)
-    return status
+        return 0.0
+    shape, total_at = worker.shape, worker.scratch.mean
+    if places.sums != 0:
+        total_at = places.sums + 8 * k * shape.states * shape.D
+    _sum_copies(worker, total_at)
+    squares = _squares_around_mean(worker, total_at)
+    return squares if places.sums != 0 else math.sqrt(squares / worker.rules.n_agents)
 
 
 @inner
 def take_snapshot(worker, places, k):
-    """Write down counters, and what is seen of the weights; 0, or the communicator's error."""
+    """Write down counters, and what is seen of the weights."""
     memory, agents = worker.memory, worker.shape.agents
     for a in range(agents):
         seen = floats(places.counters + 32 * (k * agents + a))
         seen[0], seen[1] = np.float64(integers(memory.mistakes)[a]), floats(memory.loss)[a]
         seen[2], seen[3] = floats(memory.expected)[a], np.float64(integers(memory.examples)[a])
-    if places.metrics == 0:
-        return 0
-    out = places.metrics + 16 * k
-    floats(out)[1] = _best_log_weight(worker)
-    return _measure_distance(worker, out)
+    if places.metrics != 0:
+        seen = floats(places.metrics + 16 * k)
+        seen[0], seen[1] = _measure_distance(worker, places, k), _best_log_weight(worker)

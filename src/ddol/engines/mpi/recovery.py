@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ddol.algorithm import Algorithm
 from ddol.engines.errors import RankLostError
-from ddol.engines.groups.dealing import Dealt, deal_shares
+from ddol.engines.groups.dealing import Dealt, deal_shares, of_all
 from ddol.engines.groups.grouped import Grouped, joined_parts
 from ddol.engines.kernels import COPIES
 from ddol.engines.mpi.ranks import Ranks, open_ranks
 from ddol.engines.news import tell
 from ddol.engines.state import State, sharing
+from ddol.engines.workers.partition import Snapshots
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position
 
 if TYPE_CHECKING:
     from ddol.engines.learner import Learner
+    from ddol.engines.registry import Engine
 
 SECONDS = 1.0
 """Between two copies: what a lost process costs at most, beside the time to read it again."""
@@ -113,6 +115,8 @@ class MpiGroup:
     What `ddol.engines.groups.processes.SingleProcess` is where there is one.
     """
 
+    alone = False
+
     def __init__(self) -> None:
         self.ranks = open_ranks()
         self.safe = Safekeeping(self.ranks)
@@ -125,11 +129,15 @@ class MpiGroup:
         if learner.history.log is not None:  # no rank sees all rounds
             learner.history.log.fill(learner.counters().examples, learner.feed.passes)
 
-    def blocks(self, learner: Learner) -> Iterator[tuple[Block, Position]]:
+    def blocks(self, learner: Learner) -> Iterator[tuple[Block, Position | None]]:
         """Deal this process's share of the examples."""
         if self._beginning is None:
             self._beginning = learner.past()
         return deal_shares(self.ranks, Dealt.of(learner), learner.position)
+
+    def position(self, learner: Learner, own: Position) -> Position:
+        """The position of all streams."""
+        return of_all(self.ranks, learner, own)
 
     def after_block(self, learner: Learner) -> None:
         """Keep copies of all agents from time to time."""
@@ -137,9 +145,10 @@ class MpiGroup:
         if self.safe.due():
             self.safe.make(learner.engine, learner.past())
 
-    def fewest(self, rounds: int) -> int:
-        """The smallest of every process's numbers."""
-        return -self.ranks.most([-rounds])[0]
+    def play(self, engine: Engine, block: Block, after: Sequence[int], meets: bool) -> Snapshots:
+        """Play rounds of the own agents."""
+        assert isinstance(engine, Grouped)
+        return engine.play(block, after, meets)
 
     def at_end(self) -> None:
         """Make sure that nobody was lost before everybody had the result."""

@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from ddol.engines.errors import EngineError
+from ddol.engines.errors import EngineError, EngineFailedError
 from ddol.engines.news import tell
 
 _STORE = 200 << 20
@@ -82,17 +82,14 @@ class Cluster:
 
     def _connect(self, address: str | None, workers: int | None) -> None:
         if address is not None:
-            check_address(address)
-            try:
-                self.ray.init(address=address, **_QUIET)
-            except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-                raise _no_cluster(address, error) from None
-            tell(f"joined the Ray cluster at {address}")
+            tell(f"joined the Ray cluster at {join(self.ray, address)}")
             return
         cores = max(workers or 0, _cores())
         start(self.ray, cores)
         self.started = True
         tell(f"started a local Ray cluster with {cores} cores; it ends with the run")
+        if cores > _cores():
+            tell(f"found --workers {workers} on a machine with {_cores()} cores: they take turns")
 
     def cores_now(self) -> int:
         """Cores of all nodes; some may have come since the beginning."""
@@ -105,6 +102,25 @@ class Cluster:
         self.started = False
 
 
+def join(ray: Any, address: str) -> str:
+    """Connect this process to a cluster that runs, and return where it is.
+
+    Raises
+    ------
+    EngineError
+        None answers there.
+    """
+    try:
+        address = _found_here() if address == "auto" else address
+        check_address(address)
+        ray.init(address=address, **_QUIET)
+    except EngineError:
+        raise
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        raise _no_cluster(address, error) from None
+    return address
+
+
 def start(ray: Any, cores: int) -> None:
     """Start a cluster of this process's own, with a second try: Ray gives its processes half a minute."""
     for tries_left in (1, 0):
@@ -115,7 +131,7 @@ def start(ray: Any, cores: int) -> None:
         except Exception as error:  # Ray raises no other where its processes are late
             ray.shutdown()
             if not tries_left:
-                raise EngineError(
+                raise EngineFailedError(
                     f"Ray started no cluster on this machine ({_first_line(error)}); try again when it "
                     "is less busy, or join one that runs with --address"
                 ) from error
@@ -154,6 +170,15 @@ def check_address(address: str | None) -> None:
         socket.create_connection((host, int(port)), timeout=_ANSWER).close()
     except (OSError, OverflowError) as error:
         raise _no_cluster(str(address), error) from None
+
+
+def _found_here() -> str:
+    """The cluster of this machine, where Ray knows of one; it may have died without a word."""
+    try:
+        from ray._private.services import get_ray_address_from_environment as found
+    except ImportError:  # no public name leads there
+        return "auto"
+    return str(found("auto", None))
 
 
 def _no_cluster(address: str, error: BaseException) -> EngineError:

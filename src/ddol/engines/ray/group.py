@@ -37,6 +37,7 @@ class RayGroup:
     def __init__(self, rank: int, actors: Sequence[Any], mailbox: Mailbox) -> None:
         self.rank, self.actors, self.mailbox = rank, list(actors), mailbox
         self._calls = 0
+        self.meetings = 0
         self.numbers_sent = 0
         self.failure: BaseException | None = None
 
@@ -93,6 +94,7 @@ class RayGroup:
     def _meet(self, letters: Mapping[int, Any], senders: Sequence[int]) -> dict[int, Any]:
         """Send letters, and wait for those of the same call."""
         self._calls += 1
+        self.meetings += bool(letters or senders)
         epoch = self.mailbox.epoch
         for rank, letter in letters.items():
             # One argument of plain bytes costs Ray half of what four objects do.

@@ -22,7 +22,7 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.errors import RankLostError
 from ddol.engines.feed import Feed, Past
-from ddol.engines.groups.dealing import Dealt, deal_shares
+from ddol.engines.groups.dealing import Dealt, deal_shares, of_all
 from ddol.engines.groups.grouped import Grouped
 from ddol.engines.kinds import EngineKind
 from ddol.engines.learner import Learner
@@ -32,6 +32,7 @@ from ddol.engines.ray.cluster import lost_errors
 from ddol.engines.ray.group import RayGroup
 from ddol.engines.ray.mailbox import Mailbox
 from ddol.engines.ray.own_turns import Letter, Poster, Turns, TurnsCopy, TurnsResult
+from ddol.engines.registry import Engine
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state
 from ddol.engines.workers.partition import Snapshots
@@ -181,9 +182,9 @@ class Host:
                 self.first = time.perf_counter() - began
             yield block
 
-    def end_epoch(self) -> None:
+    def end_epoch(self, epoch: int) -> None:
         """Stop waiting: somebody was lost."""
-        self.mailbox.end_epoch()
+        self.mailbox.end_epoch(epoch)
 
     def versions(self) -> tuple[set[int], set[int]]:
         """Moments that are kept of the own agents, and of those of the actor before."""
@@ -367,8 +368,7 @@ class Host:
 
     def follow(self, feed: Feed, position: Position | None) -> tuple[None, int]:
         """Play streams to their end; what `play` returns."""
-        assert self.learner is not None
-        self.learner.follow(feed, position)
+        self._begun.follow(feed, position)
         return None, self._version
 
     def play(self, block: Block, after: Sequence[int]) -> tuple[Snapshots, int]:
@@ -379,8 +379,7 @@ class Host:
         tuple
             What was seen, and the version of the newest copy.
         """
-        assert self.learner is not None
-        seen = self.learner.opened(block.rows.n_features).play(block, after)
+        seen = self._begun.opened(block.rows.n_features).play(block, after)
         self.keep()
         return seen, self._version
 
@@ -402,22 +401,28 @@ class Host:
         return self._engine.counters()
 
     @property
+    def _begun(self) -> Learner:
+        """The learner; an actor that Ray has started in the place of a lost one has none before `begin`."""
+        if self.learner is None:
+            raise RankLostError("an actor was lost")
+        return self.learner
+
+    @property
     def _engine(self) -> Grouped:
-        assert self.learner is not None and isinstance(self.learner.engine, Grouped)
-        return self.learner.engine
+        engine = self._begun.engine
+        assert isinstance(engine, Grouped)
+        return engine
 
     def past(self) -> Past:
         """Position of the streams, and curves of the run, the same on all actors."""
-        assert self.learner is not None
-        return self.learner.past()
+        return self._begun.past()
 
     def keep(self) -> None:
         """Give a copy of the own agents to the next actor, if the last one is old enough."""
-        assert self.learner is not None
         old = time.monotonic() - self._made > SECONDS
         if not self.group.most([int(old)])[0]:
             return
-        own = HostMoment(self._version + 1, self.part().copy(), self.learner.past(), self._progress)
+        own = HostMoment(self._version + 1, self.part().copy(), self.past(), self._progress)
         self.held = [*self.held[1 - KEPT :], self.group.pass_on(own)]
         self.own = [*self.own[1 - KEPT :], own]
         self._made = time.monotonic()
@@ -433,6 +438,8 @@ _LETTERS = ("post",)
 class Together:
     """The actors of a job, which play one run: what `SingleProcess` is to a run in one process."""
 
+    alone = False
+
     def __init__(self, host: Host) -> None:
         self.host = host
 
@@ -440,14 +447,19 @@ class Together:
         """Play what this actor's agents see of the feed."""
         learner.follow_here()
 
-    def blocks(self, learner: Learner) -> Iterator[tuple[Block, Position]]:
+    def blocks(self, learner: Learner) -> Iterator[tuple[Block, Position | None]]:
         """Deal the examples of this actor's agents."""
         blocks = deal_shares(self.host.group, Dealt.of(learner), learner.position)
         return self.host.noting_the_first(blocks)
 
-    def fewest(self, rounds: int) -> int:
-        """The smallest of every actor's numbers."""
-        return -self.host.group.most([-rounds])[0]
+    def play(self, engine: Engine, block: Block, after: Sequence[int], meets: bool) -> Snapshots:
+        """Play rounds of the own agents."""
+        assert isinstance(engine, Grouped)
+        return engine.play(block, after, meets)
+
+    def position(self, learner: Learner, own: Position) -> Position:
+        """The position of all streams."""
+        return of_all(self.host.group, learner, own)
 
     def after_block(self, learner: Learner) -> None:
         """Keep copies of all agents from time to time."""

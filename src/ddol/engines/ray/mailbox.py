@@ -43,7 +43,8 @@ class Mailbox:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._letters: dict[tuple[int, Hashable, int], Any] = {}
-        self._stale = False
+        self._over = -1
+        """The last epoch that has ended."""
         self.epoch = 0
         self.wait: Wait | None = None
         self.longest = 0.0
@@ -74,14 +75,21 @@ class Mailbox:
                 raise StaleError
             return self._letters.pop(wanted)
 
-    def end_epoch(self) -> None:
-        """Wake whoever waits: nothing more will come."""
+    @property
+    def _stale(self) -> bool:
+        return self.epoch <= self._over
+
+    def end_epoch(self, epoch: int) -> None:
+        """Wake whoever waits: nothing more will come in this epoch.
+
+        The word may come late, when the next one has begun, or early, before this one has.
+        """
         with self._changed:
-            self._stale = True
+            self._over = max(self._over, epoch)
             self._changed.notify_all()
 
     def begin_epoch(self, epoch: int) -> None:
         """Forget letters of earlier epochs."""
         with self._changed:
-            self.epoch, self._stale = epoch, False
+            self.epoch = epoch
             self._letters = {key: v for key, v in self._letters.items() if key[0] >= epoch}

@@ -28,7 +28,7 @@ from ddol.engines.state import State
 from ddol.engines.threads.turns import AsyncThreads
 from ddol.engines.workers.shares import joined, part_of
 from ddol.schedules.events import ANSWER
-from ddol.streams.dealing import beginning, deal
+from ddol.streams.dealing import Ahead, beginning, deal
 from ddol.streams.over.chained import ChainedStream
 from ddol.streams.over.sharing import for_agents
 from ddol.streams.rows import Block, no_rows
@@ -402,11 +402,11 @@ class _OwnAgents:
 
     agents: range
 
-    def fewest(self, rounds: int) -> int:
-        return rounds
+    def fewest(self, ahead: Ahead) -> int:
+        return ahead.rounds
 
-    def places(self, own: list[Position]) -> list[Position]:
-        return own
+    def knows_places(self, agreed: bool) -> bool:
+        return True
 
 
 class Poster:

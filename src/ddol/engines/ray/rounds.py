@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.engines.errors import EngineError
+from ddol.engines.errors import EngineError, EngineFailedError
 from ddol.engines.feed import Feed, Past
 from ddol.engines.groups.grouped import joined_parts
 from ddol.engines.kernels import COPIES
@@ -276,7 +276,7 @@ class Ray:
         """Take all to a common moment, and from there to where the finished works have led."""
         version, position = self._recovered(lost)
         if version <= self._forgotten:
-            self.failure = EngineError(
+            self.failure = EngineFailedError(
                 "an actor was lost together with the copy of its agents; start again, with --resume if "
                 "there is a checkpoint"
             )
@@ -313,7 +313,7 @@ class Ray:
                 failure = _graver(failure, error)
             if failure is not None:
                 for rank in pending.values():
-                    self.actors[rank].end_epoch.remote()
+                    self.actors[rank].end_epoch.remote(self._epoch)
         if failure is not None:
             if not isinstance(failure, ActorsLostError):
                 self._stop_here()
@@ -343,7 +343,7 @@ class Ray:
         """Bring all actors to the newest moment that all of them know: its version and position."""
         who = " and ".join(self.watch.named(rank) for rank in lost) or "an actor"
         if self.setup.on_lost == "end":
-            self.failure = EngineError(
+            self.failure = EngineFailedError(
                 f"{who} was lost; start again, with --resume if there is a checkpoint, or let the run "
                 "wait for another one with --on-lost wait"
             )

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.engines.errors import EngineError
+from ddol.engines.errors import EngineError, EngineFailedError
 from ddol.engines.events.live_turns import Merger
 from ddol.engines.feed import Feed
 from ddol.engines.ray.crew import LOOK, ActorsLostError, Crew
@@ -137,7 +137,7 @@ class AsyncRay:
         watch = self.crew.watch
         who = watch.named(rank)
         if self.setup.on_lost == "end":
-            raise EngineError(
+            raise EngineFailedError(
                 f"{who} was lost; start again, or let the run go on with --on-lost wait or without"
             )
         if self.setup.on_lost == "without" and self._start.leave_at is None:

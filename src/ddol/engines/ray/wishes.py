@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import Any
 
 from ddol.engines.errors import EngineError
-from ddol.engines.ray.cluster import check_address, load
+from ddol.engines.ray.cluster import join, load
 from ddol.engines.ray.crew import NAMESPACE
 
 _LOOK = 0.1
@@ -27,11 +26,10 @@ def scale(job: str, workers: int) -> str:
     name, _, address = job.rpartition("@")
     if not name:
         raise EngineError(f"found {job!r}, expected name@host:port, as the job says at its start")
-    check_address(address)
     ray = load(joins=True)
     connected = ray.is_initialized()
     if not connected:
-        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
+        join(ray, address)
     try:
         try:
             actor = ray.get_actor(name, namespace=NAMESPACE)

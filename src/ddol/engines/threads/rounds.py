@@ -19,7 +19,7 @@ from ddol.engines.setup import Setup
 from ddol.engines.state import State, grow, numbers_sent, sharing
 from ddol.engines.threads import atomics
 from ddol.engines.workers.inputs import scores_at, with_pending
-from ddol.engines.workers.partition import Partition, Snapshots, split
+from ddol.engines.workers.partition import Partition, Snapshots, looks, seen_together, split
 from ddol.engines.workers.shares import joined, joined_counters, part_of
 from ddol.engines.workers.worker import KernelWorker
 from ddol.engines.workers.workspace import most_reduced
@@ -102,25 +102,29 @@ class Threads:
         rows, predicted, learned, pending = with_pending(state, block)
         rows = rows if rows.dense else rows.widen(state.n_features)
 
-        scores = scores_at(block, rows)
+        scores, found = scores_at(block, rows), []
+        for lo, hi, seen in looks(len(predicted), after, self.kernel_workers[0].numbers_seen):
 
-        def work(w: int) -> None:
-            worker = self.kernel_workers[w]
-            status = worker.play(rows, predicted, learned, state.t, after, scores)
-            if status != atomics.DONE:
-                raise OthersFailedError
+            def work(w: int, lo: int = lo, hi: int = hi, seen: list[int] = seen) -> None:
+                status = self.kernel_workers[w].play(
+                    rows, predicted[lo:hi], learned[lo:hi], state.t + lo, seen, scores
+                )
+                if status != atomics.DONE:
+                    raise OthersFailedError
 
+            self._work(work)
+            together = seen_together([worker.snapshots for worker in self.kernel_workers])
+            found.append(together._replace(rounds=together.rounds + lo))
+        for worker in self.kernel_workers:
+            worker.state = replace(worker.state, t=state.t + len(predicted), pending=pending)
+        return Snapshots.joined(found)
+
+    def _work(self, work: Callable[[int], None]) -> None:
         try:
             self._crew.work(work, lambda: atomics.abort(self._memory.control))
         except BaseException:
             self._failed = True
             raise
-        for worker in self.kernel_workers:
-            worker.state = replace(worker.state, t=state.t + len(predicted), pending=pending)
-        counters = np.concatenate(
-            [worker.snapshots.counters for worker in self.kernel_workers], axis=1
-        )
-        return self.kernel_workers[0].snapshots._replace(counters=counters)
 
     def state(self) -> State:
         """The state of all agents, in memory of its own."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+
+_MOST_NUMBERS = 1 << 16
+"""Of snapshots that wait until workers put them together."""
+_NO_SUMS = np.empty((0, 0, 0))
 
 
 class Partition(NamedTuple):
@@ -46,7 +51,89 @@ class Snapshots(NamedTuple):
     """(rounds, agents, 4): mistakes, loss, expected mistakes and examples."""
     metrics: np.ndarray
     """(rounds, 2): consensus distance of all agents, and the largest log-weight of an expert, which is
-    NaN where agents share none."""
+    NaN where agents share none. Of one among several workers the first is Σ‖w_i − w̄‖² over its agents, around
+    their own mean."""
+    sums: np.ndarray = _NO_SUMS
+    """(rounds, outputs, D): weights of one among several workers, summed over its agents."""
+
+    @classmethod
+    def joined(cls, pieces: Sequence[Snapshots]) -> Snapshots:
+        """Those of pieces that follow one another, whose rounds are counted from one beginning."""
+        return (
+            pieces[0] if len(pieces) == 1 else cls(*map(np.concatenate, zip(*pieces, strict=True)))
+        )
+
+    @property
+    def agents(self) -> int:
+        """Agents that are seen."""
+        return self.counters.shape[1]
+
+    def squares_around(self, centre: np.ndarray) -> np.ndarray:
+        """Σ‖w_i − centre‖² over a worker's agents: those around their own mean, and those of the mean."""
+        gaps = self.sums / self.agents - centre
+        squares: np.ndarray = self.metrics[:, 0] + self.agents * np.sum(gaps * gaps, axis=(1, 2))
+        return squares
+
+    def with_squares(self, squares: np.ndarray, counters: np.ndarray) -> Snapshots:
+        """The same rounds as seen of all agents, of whom counters and Σ‖w_i − w̄‖² are known."""
+        distance = np.sqrt(squares / counters.shape[1])
+        metrics = np.column_stack([distance, self.metrics[:, 1]])
+        return Snapshots(self.rounds, counters, metrics)
+
+
+def seen_together(parts: Sequence[Snapshots]) -> Snapshots:
+    """What is seen of all agents, from what each of several workers sees of its own.
+
+    Examples
+    --------
+    >>> now, counters = np.array([1]), np.zeros((1, 1, 4))
+    >>> parts = [Snapshots(now, counters, np.zeros((1, 2)), np.full((1, 1, 1), w)) for w in (1.0, 3.0)]
+    >>> seen_together(parts).metrics[:, 0]  # one agent is at 1, the other at 3
+    array([1.])
+    """
+    agents = sum(part.agents for part in parts)
+    centre = np.sum([part.sums for part in parts], axis=0) / agents
+    squares = np.sum([part.squares_around(centre) for part in parts], axis=0)
+    counters = np.concatenate([part.counters for part in parts], axis=1)
+    return parts[0].with_squares(squares, counters)
+
+
+def looks(
+    rounds: int, after: Sequence[int], numbers: int, waiting: int = 0
+) -> Iterator[tuple[int, int, list[int]]]:
+    """Cut rounds wherever as many snapshots have been taken as memory is taken for.
+
+    Parameters
+    ----------
+    rounds : int
+    after : rising numbers from 0 to `rounds`
+        A snapshot is taken when so many rounds are played.
+    numbers : int
+        Of one snapshot.
+    waiting : int
+        Snapshots that were taken before.
+
+    Yields
+    ------
+    first and last round of each piece, and its snapshots
+
+    Examples
+    --------
+    >>> list(looks(9, [1, 2, 5], numbers=30_000))
+    [(0, 2, [1, 2]), (2, 9, [3])]
+    """
+    lo, room = 0, most_seen(numbers) - waiting
+    while len(after) >= room:
+        hi = after[room - 1]
+        yield lo, hi, [each - lo for each in after[:room]]
+        lo, after, room = hi, after[room:], most_seen(numbers)
+    if lo < rounds or len(after) or not lo:  # a block without rounds is played as well
+        yield lo, rounds, [each - lo for each in after]
+
+
+def most_seen(numbers: int) -> int:
+    """Snapshots that memory is taken for, where each has so many numbers."""
+    return max(1, _MOST_NUMBERS // max(numbers, 1))
 
 
 def split(n_agents: int, workers: int) -> list[tuple[int, int]]:

@@ -263,9 +263,10 @@ class KernelWorker:
         What is seen when as many rounds are played as `after` says is kept in `snapshots`. At the address
         `scores`, if there is one, the scores of the rows are written.
         """
-        self.snapshots = self._room(after) if len(after) else self._no_room
+        self.snapshots = self._room(after) if len(after) else self.nothing_seen
         if not len(predicted):  # somebody looks, whatever kind of rows there were
-            return kernels.snapshot_now(self._any_worker(), self._snapshot_places())
+            kernels.snapshot_now(self._any_worker(), self._snapshot_places())
+            return 0
         for lo, hi in self._pieces(len(predicted)):
             matrices = self.fixed_matrices or self._matrices(list(range(t + lo, t + hi)))
             seen, told = (
@@ -281,10 +282,23 @@ class KernelWorker:
         n, agents = len(after), self.partition.agents
         metrics = np.empty((n, 2))
         metrics[:] = 0.0, np.nan
-        return Snapshots(np.array(after, np.int64), np.empty((n, agents, 4)), metrics)
+        sums = np.empty((n, *self._shape_of_sums))
+        return Snapshots(np.array(after, np.int64), np.empty((n, agents, 4)), metrics, sums)
+
+    @property
+    def numbers_seen(self) -> int:
+        """Numbers of one snapshot when all are together, the same for every worker."""
+        return 4 * self.algorithm.n_agents + int(np.prod(self._shape_of_sums))
+
+    @property
+    def _shape_of_sums(self) -> tuple[int, ...]:
+        """Of what has to be put together with what other workers see."""
+        several = self._meets and self.partition.workers > 1
+        return self.state.theta.shape[1::2] if several else (0, 0)
 
     @cached_property
-    def _no_room(self) -> Snapshots:
+    def nothing_seen(self) -> Snapshots:
+        """No snapshots."""
         return self._room(())
 
     def _play(
@@ -337,7 +351,7 @@ class KernelWorker:
 
     def _snapshot_places(self) -> bytes:
         """Where what is seen is to be written."""
-        rounds, counters, metrics = self.snapshots
+        rounds, counters, metrics, sums = self.snapshots
         if not len(rounds):
             return _NOTHING_SEEN
         sees = self._meets or self.algorithm.update.experts
@@ -347,6 +361,7 @@ class KernelWorker:
                 rounds=rounds.ctypes.data,
                 counters=counters.ctypes.data,
                 metrics=metrics.ctypes.data if sees else 0,
+                sums=sums.ctypes.data if sums.size else 0,
             )
         )
 
@@ -412,4 +427,4 @@ class KernelWorker:
 
 _MOST_PLACES, _LARGE = 64, 1 << 16  # large rows must not be kept in memory
 _NO_CHANCES = np.empty((0, 0, 0))
-_NOTHING_SEEN = packed(kernels.SnapshotPlaces(0, 0, 0, 0))
+_NOTHING_SEEN = packed(kernels.SnapshotPlaces(0, 0, 0, 0, 0))

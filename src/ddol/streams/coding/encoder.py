@@ -116,7 +116,7 @@ class Encoder:
             known = stream.n_features
             width = None if known is None else max(known, self.start.n_features or 0)
             width = None if width is None else width + self.start.intercept
-        return mapped(stream, self.rows, width)
+        return mapped(stream, self.rows, width, all_rows=not self.skip)
 
     # --- columns by number ------------------------------------------------------------------------
 

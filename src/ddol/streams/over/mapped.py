@@ -29,15 +29,23 @@ class MappedStream(WrappedStream):
         New rows from old, row by row.
     width
         Number of columns after the change, or None when unknown.
+    all_rows
+        Whether the change leaves no row out.
     """
 
     change: Change
     width: int | None
+    all_rows: bool = True
 
     @property
     def n_features(self) -> int | None:
         """Number of columns after the change."""
         return self.width
+
+    @property
+    def n_examples(self) -> int | None:
+        """Number of rows, if it is that of the stream below."""
+        return self.stream.n_examples if self.all_rows else None
 
     def read(
         self, position: Position | None = None, pass_number: int = 0
@@ -60,17 +68,17 @@ class MappedStream(WrappedStream):
         return replace(parsed, block=self.change(parsed.block, parsed.locate))
 
 
-def mapped(stream: Stream, change: Change, width: int | None) -> Stream:
+def mapped(stream: Stream, change: Change, width: int | None, all_rows: bool = True) -> Stream:
     """Stream with changed rows; rows in memory are changed once, here.
 
     Parameters
     ----------
-    stream, change, width
+    stream, change, width, all_rows
         See `MappedStream`.
     """
     if isinstance(stream, RowsStream):
         return replace(stream, rows=change(stream.rows, partial(stream.locate, None)))
-    return MappedStream(stream, change, width)
+    return MappedStream(stream, change, width, all_rows)
 
 
 def with_intercept(stream: Stream) -> Stream:

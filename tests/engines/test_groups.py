@@ -1,0 +1,132 @@
+"""Processes that play together meet where they exchange, and seldom besides.
+
+They are those of a Ray job, in threads of this process: letters come at once, and nothing depends on time.
+"""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from tests.ray_streams import rows_of
+
+import ddol
+from ddol.engines import pace
+from ddol.engines.errors import RankLostError
+from ddol.engines.feed import Feed
+from ddol.engines.ray import host as hosting
+from ddol.engines.ray.host import Host, HostJob
+from ddol.engines.setup import Setup
+from ddol.engines.workers import partition
+from ddol.streams.errors import DataError
+from ddol.streams.rows import Rows
+from ddol.streams.synthetic import SyntheticStream
+from ddol.version import __version__
+
+
+@pytest.fixture(autouse=True)
+def any_time(monkeypatch):
+    """Nobody is in a hurry: rounds to the next meeting, and copies, do not follow the clock."""
+    monkeypatch.setattr(pace, "SECONDS", 1e9)
+    monkeypatch.setattr(hosting, "SECONDS", 1e9)
+
+
+def together(algorithm, streams, workers=2, passes=1):
+    """Hosts that have played streams together, and the trace of each."""
+    hosts = [Host(rank, __version__) for rank in range(workers)]
+    handles = [SimpleNamespace(post=SimpleNamespace(remote=host.post)) for host in hosts]
+    job, feed = HostJob(algorithm, None, Setup("ray", workers)), Feed(streams, passes)
+
+    def play(host):
+        try:
+            host.begin(job, 1, handles, 0)
+            host.follow(feed, None)
+            meetings = host.group.meetings
+            return meetings, host.learner.trace()
+        except Exception as error:
+            for other in hosts:  # nobody waits for one that has failed
+                other.end_epoch(1)
+            return error
+
+    with ThreadPoolExecutor(workers) as pool:
+        found = list(pool.map(play, hosts))
+    failed = [each for each in found if isinstance(each, Exception)]
+    for error in sorted(failed, key=lambda error: isinstance(error, RankLostError)):
+        raise error
+    return found
+
+
+def same(found, algorithm, streams, passes=1):
+    alone = ddol.run(algorithm, streams, passes=passes)
+    for _, trace in found:
+        assert trace.mistakes.tolist() == alone.mistakes.tolist()
+        np.testing.assert_allclose(trace.weights, alone.weights, rtol=0, atol=1e-9)
+        np.testing.assert_array_equal(trace.curves.rounds, alone.curves.rounds)
+        np.testing.assert_array_equal(trace.curves.agent_mistakes, alone.curves.agent_mistakes)
+        np.testing.assert_allclose(trace.curves.consensus, alone.curves.consensus, atol=1e-12)
+    return alone
+
+
+@pytest.mark.parametrize("network", [ddol.ring(4), ddol.complete(4)], ids=["ring", "complete"])
+def test_meetings_are_those_of_exchanges_and_a_few_for_every_doubling(network):
+    algorithm = ddol.dogd().on(network, period=64)
+    streams = [SyntheticStream(rows_of, 25_000, 6, seed=k, block=300 + 50 * k) for k in range(4)]
+    found = together(algorithm, streams)
+    alone = same(found, algorithm, streams)
+    exchanges = alone.rounds // 64
+    for meetings, _ in found:
+        # Agreeing on rounds, places in the streams, sums and counters, copies: each once.
+        assert exchanges < meetings <= exchanges + 5 * (math.log2(100_000) + 4)
+
+
+def test_what_is_seen_waits_in_bounded_memory(monkeypatch):
+    monkeypatch.setattr(partition, "_MOST_NUMBERS", 200)
+    algorithm = ddol.dogd().on(ddol.ring(5), period=8)
+    streams = [SyntheticStream(rows_of, n, 6, seed=n, block=n // 3) for n in (700, 90, 512, 301, 7)]
+    same(together(algorithm, streams, workers=3), algorithm, streams)
+
+
+class Unsaid:
+    """A stream that does not say how long it is, nor how wide: rows get longer towards its end."""
+
+    n_features = n_examples = None
+    restartable = True
+
+    def __init__(self, sizes, said=None):
+        self.sizes, self.n_examples = sizes, said
+
+    def read(self, position=None, pass_number=0):
+        for number in range(position or 0, len(self.sizes)):
+            rng = np.random.default_rng([number, *self.sizes])
+            X = rng.standard_normal((self.sizes[number], 2 + number))
+            dense = Rows.from_dense(X, np.where(X[:, 0] > 0, 1.0, -1.0))
+            yield Rows.from_csr(dense.to_scipy(), dense.y), number + 1
+
+    def describe(self):
+        return "unsaid"
+
+    def progress(self, position):
+        return None
+
+    def locate(self, position, row):
+        return f"row {row}"
+
+
+def test_streams_that_do_not_say_how_long_they_are():
+    algorithm = ddol.dogd().on(ddol.ring(4), period=4)
+    streams = [Unsaid(sizes) for sizes in ([30, 5, 9], [1], [12, 12], [3, 3, 3, 3])]
+    same(together(algorithm, streams, passes=2), algorithm, streams, passes=2)
+    same(together(algorithm, [Unsaid([30, 5, 9])]), algorithm, [Unsaid([30, 5, 9])])
+
+
+def test_a_stream_that_is_shorter_than_it_says_is_named():
+    class Short(SyntheticStream):
+        def read(self, position=None, pass_number=0):
+            yield from list(super().read(position, pass_number))[:-1]
+
+    short = [Short(rows_of, 1000, 6, seed=k, block=100) for k in range(4)]
+    with pytest.raises(DataError, match="found 900 rows, expected 1000 as it says"):
+        together(ddol.dogd().on(ddol.ring(4), period=8), short)
