@@ -78,7 +78,8 @@ def test_sites_are_evaluated_with_their_own_weights(ddol, tmp_path, text_of):
         path.write_text(text_of(n=100, seed=k))
     model = tmp_path / "m"
     options = ("--agents", 3, "--topology", "path", "--period", 50)
-    assert ddol("train", *paths, *options, "--model", model, "--quiet").exit_code == 0
+    trained = figures(ddol("train", *paths, *options, "--model", model, "--quiet", "--json", "-"))
+    assert trained["sites"] == ["bern", "lyon", "rome"]
     found = figures(ddol("evaluate", model, *paths, "--json", "-"))
     assert list(found["agents"]) == ["bern", "lyon", "rome"] and found["examples"] == 300
     loaded = library.load(model)

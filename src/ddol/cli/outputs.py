@@ -45,6 +45,7 @@ def write_outputs(
             "algorithm": name,
             "skipped_lines": skipped,
             "unanswered": unanswered,
+            "sites": list(prepared.encoding.sites),
         }
         own["holdout"] = None if held is None else vars(held)
         write_json(run.json, {**trace.to_dict(), **own})

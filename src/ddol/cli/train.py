@@ -24,7 +24,7 @@ from ddol.cli.stopping import Signals, StoppedError
 from ddol.cli.table import ProgressTable, say, warn
 from ddol.cli.watching import RunWatch
 from ddol.compiled import on_compiling
-from ddol.engines.errors import SetupError
+from ddol.engines.errors import EngineError, SetupError
 from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
 from ddol.engines.memory import keep_memory
@@ -364,7 +364,7 @@ def _in_mid_run() -> Iterator[None]:
     """What goes wrong from here on is not the fault of the options; bad data still are."""
     try:
         yield
-    except (DataError, SetupError, StoppedError):
+    except (DataError, SetupError, EngineError, StoppedError):
         raise
     except (OSError, ValueError, ArithmeticError, RuntimeError, MemoryError) as error:
         raise RunError(str(error) or type(error).__name__) from error
