@@ -347,6 +347,17 @@ def test_what_actors_did_plays_again_to_the_bit(staleness):
         assert happened.messages > 0
 
 
+def test_nobody_waits_for_an_agent_whose_stream_is_over():
+    """Neither where it is hosted beside those who go on, nor elsewhere."""
+    algorithm = ddol.dogd().on(ddol.complete(4), period=4)
+    streams = [SyntheticStream(rows_of, n, 6, seed=n) for n in (40, 900, 300, 1200)]
+    schedule = Schedule("async", staleness=1)
+    happened = ddol.run(algorithm, streams, engine="ray", workers=3, schedule=schedule, record=True)
+    assert happened.state.examples.tolist() == [40, 900, 300, 1200]
+    again = ddol.run(algorithm, streams, replay=happened.events)
+    np.testing.assert_array_equal(again.weights, happened.weights)
+
+
 def test_recorded_rounds_play_again():
     algorithm = ddol.dogd().on(ddol.ring(3), period=4, delay=2)
     each = [SyntheticStream(rows_of, n, 6, seed=n) for n in (50, 20, 33)]

@@ -77,6 +77,22 @@ def test_no_staleness_at_all_is_the_barrier():
     assert np.array_equal(barrier.weights, bounded.weights)
 
 
+@pytest.mark.parametrize(("workers", "staleness"), [(1, 0), (2, 2), (3, 1)])
+def test_nobody_waits_for_an_agent_whose_stream_is_over(workers, staleness):
+    """Not even where it sits in the same thread as those who go on."""
+    rng = np.random.default_rng(0)
+    sites = []
+    for n in (60, 300, 7, 150):
+        X = rng.standard_normal((n, 3))
+        sites.append((X, (X[:, 0] > 0).astype(int)))
+    schedule = Schedule("async", staleness=staleness, record=True)
+    algorithm = ddol.dogd().on(ddol.complete(4), period=2)
+    trace = ddol.run(algorithm, sites, engine="threads", workers=workers, schedule=schedule)
+    assert trace.state.examples.tolist() == [60, 300, 7, 150]
+    again = ddol.run(algorithm, sites, replay=trace.events)
+    np.testing.assert_array_equal(again.weights, trace.weights)
+
+
 def test_newer_messages_take_the_place_of_older_ones():
     events = run(ddol.dogd(), ddol.ring(6), workers=3).events
     received = events.kind == RECEIVE

@@ -32,7 +32,7 @@ from ddol.engines.workers.shares import each_its_own, joined, joined_counters, p
 from ddol.engines.workers.worker import KernelWorker
 from ddol.recording import Moment
 from ddol.schedules.clock import EventChunk
-from ddol.schedules.events import MIX, PREDICT, Events
+from ddol.schedules.events import MIX, NONE, PREDICT, Events
 from ddol.schedules.schedule import ASYNC, ROUNDS, Schedule
 from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block, Rows
@@ -270,13 +270,31 @@ class Seat:
         worker, examples = self.worker.at_hand(rows, scores)
         memory, kept = self._memory(chunk)
         self.words[words.LOGGED] = 0
-        talk = self.engine.talk.memory(self.coded, self.first)
-        Playing(worker, worker, examples, memory, Shadow.none(), talk, nobody()).play(0)
+        talk, first = self.engine.talk.memory(self.coded, self.first), 0
+        for last, through in [*self._ending_early(chunk), (len(chunk.kind), NONE)]:
+            piece = memory._replace(n=last)
+            Playing(worker, worker, examples, piece, Shadow.none(), talk, nobody()).play(first)
+            if self.words[words.STATUS] == words.ABORTED:
+                break
+            first = last
+            if through != NONE:
+                self.engine.progress[self.first + through, 0] = NOBODY_WAITS
         del kept
         if self.engine.together:
             self.wait_for_nobody()
         if self.words[words.STATUS] == words.ABORTED:
             raise OthersFailedError
+
+    def _ending_early(self, chunk: EventChunk) -> list[tuple[int, int]]:
+        """Agents with fewer turns than others, whose streams are over: events by then, and who it is.
+
+        The others would wait for them for ever, in this thread as well.
+        """
+        turns = np.bincount(chunk.agent[chunk.kind == PREDICT], minlength=self.agents)
+        ends = np.zeros(self.agents, np.int64)
+        ends[chunk.agent] = np.arange(1, len(chunk.agent) + 1)  # the last of each counts
+        early = np.flatnonzero(turns < turns.max())
+        return sorted(zip(ends[early].tolist(), early.tolist(), strict=True))
 
     def wait_for_nobody(self) -> None:
         """Nobody waits for these agents any more."""
