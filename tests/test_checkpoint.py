@@ -198,8 +198,8 @@ def test_positions_that_no_stream_has_are_refused(position):
         [],
         {"pass": 0, "streams": [None]},
         {"pass": 0, "streams": [{"block": None}]},
-        {"pass": 0, "streams": 2 * [{"block": None, "skip": 0}]},
-        {"pass": 0, "streams": [{"block": {"x": 1}, "skip": 0}]},
+        {"pass": 0, "streams": 2 * [{"block": None, "skip": 0, "dealt": 0}]},
+        {"pass": 0, "streams": [{"block": {"x": 1}, "skip": 0, "dealt": 0}]},
         json.loads(900 * "[" + 900 * "]"),
     ],
 )

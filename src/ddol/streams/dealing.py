@@ -336,7 +336,7 @@ class _Reader:
         self.blocks = read_from(stream, place["block"], pass_number)
         self.before: Position | None = place["block"]
         self.skip: int = place["skip"]
-        self.dealt: int | None = place.get("dealt")  # not in positions of earlier versions
+        self.dealt: int = place["dealt"]
         self.pieces: deque[_Piece] = deque()
         self.available = 0
         self.ended = False
@@ -360,7 +360,7 @@ class _Reader:
     def left(self) -> int | None:
         """Rows that are left of the pass, if that is known, and how many features they have."""
         n, known = self.stream.n_examples, self.stream.n_features is not None
-        return None if n is None or self.dealt is None or not known else n - self.dealt
+        return None if n is None or not known else n - self.dealt
 
     @property
     def n_features(self) -> int:
@@ -381,8 +381,7 @@ class _Reader:
     def consume(self, n: int) -> list[Rows]:
         """The next `n` rows, in pieces."""
         self.available -= n
-        if self.dealt is not None:
-            self.dealt += n
+        self.dealt += n
         taken = []
         while n:
             head = self.pieces[0]

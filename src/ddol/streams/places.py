@@ -10,6 +10,7 @@ from ddol.streams.errors import DataError
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Position, Stream
 
+_KEYS = {"block", "skip", "dealt"}
 _NO_PLACE = (TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
 
 
@@ -27,7 +28,7 @@ def check_position(position: Any, n_streams: int, own: Sequence[int] | None = No
 
     Examples
     --------
-    >>> check_position({"pass": 0, "streams": [{"block": None, "skip": -1}]}, 1)
+    >>> check_position({"pass": 0, "streams": [{"block": None, "skip": -1, "dealt": 0}]}, 1)
     Traceback (most recent call last):
     ddol.streams.errors.DataError: found a position that is none of 1 stream, expected one that ...
     """
@@ -45,9 +46,9 @@ def _is_position(position: Any, n_streams: int, own: Sequence[int]) -> bool:
     if not isinstance(places, list) or len(places) != n_streams:
         return False
     read = [places[k] for k in own]
-    if not all(isinstance(each, dict) and each.keys() == {"block", "skip"} for each in read):
+    if not all(isinstance(each, dict) and each.keys() == _KEYS for each in read):
         return False
-    counts = [position["pass"], *(place["skip"] for place in read)]
+    counts = [position["pass"], *(place[each] for place in read for each in ("skip", "dealt"))]
     return all(type(count) is int and count >= 0 for count in counts)
 
 

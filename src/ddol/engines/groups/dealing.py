@@ -64,7 +64,7 @@ class _Own:
         now = time.perf_counter()
         if self._agreed:
             self._pace.took(self._agreed, now - self._since)
-        sure = ahead.rounds if ahead.left is None else ahead.left
+        sure = max(ahead.rounds, ahead.left or 0)
         own = min(sure, self._pace.rounds, self._to_stop())
         most, least, none, self.n_features = self.group.most(
             [own, -own or -(1 << 62), int(not own), ahead.n_features]
