@@ -48,16 +48,16 @@ RUNS = {
 KILLED = """
 import os, signal
 from ddol.__main__ import main
-from ddol.cli import keeping
+from ddol.cli import checkpoints
 
-save, saved = keeping.save_checkpoint, []
+save, saved = checkpoints.save_checkpoint, []
 
 def kept(*given):
     if len(saved) == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     saved.append(save(*given))
 
-keeping.save_checkpoint = kept
+checkpoints.save_checkpoint = kept
 main()
 """
 

@@ -78,17 +78,19 @@ def test_no_staleness_at_all_is_the_barrier():
 
 
 @pytest.mark.parametrize(("workers", "staleness"), [(1, 0), (2, 2), (3, 1)])
-def test_nobody_waits_for_an_agent_whose_stream_is_over(workers, staleness):
-    """Not even where it sits in the same thread as those who go on."""
+@pytest.mark.parametrize(("passes", "delay"), [(1, 0), (3, 3)])
+def test_nobody_waits_for_an_agent_whose_stream_is_over(workers, staleness, passes, delay):
+    """Not even beside those who go on in the same thread, nor for its fewer turns in the next pass."""
     rng = np.random.default_rng(0)
     sites = []
     for n in (60, 300, 7, 150):
         X = rng.standard_normal((n, 3))
         sites.append((X, (X[:, 0] > 0).astype(int)))
     schedule = Schedule("async", staleness=staleness, record=True)
-    algorithm = ddol.dogd().on(ddol.complete(4), period=2)
-    trace = ddol.run(algorithm, sites, engine="threads", workers=workers, schedule=schedule)
-    assert trace.state.examples.tolist() == [60, 300, 7, 150]
+    algorithm = ddol.dogd().on(ddol.complete(4), period=2, delay=delay)
+    options = {"engine": "threads", "workers": workers, "schedule": schedule}
+    trace = ddol.run(algorithm, sites, passes=passes, **options)
+    assert trace.state.examples.tolist() == [60 * passes, 300 * passes, 7 * passes, 150 * passes]
     again = ddol.run(algorithm, sites, replay=trace.events)
     np.testing.assert_array_equal(again.weights, trace.weights)
 

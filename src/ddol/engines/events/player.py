@@ -250,8 +250,8 @@ class EventPlayer:
             messages=0, references=0, free=0, under_way=_at(self.under_way),
             slopes=_at(self.slopes), n_slots=len(self.slopes) - 1,
             push=self.push_sum, mass=_at(self.mass), sums=_at(self.sums), heard=_at(self.heard),
-            words=_at(self.words), live=False, published=0, versions=0, progress=0, staleness=-1,
-            control=0, first_agent=0, log=0,
+            words=_at(self.words), live=False, published=0, versions=0, progress=0,
+            rounds_missed=0, period=1, staleness=-1, control=0, first_agent=0, log=0,
         )  # fmt: skip
         return memory, (rates, draws, draw_starts)
 

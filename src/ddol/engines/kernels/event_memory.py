@@ -89,7 +89,10 @@ class EventMemory(NamedTuple):
     versions: int
     """int64 (N, STRIDE): how often, twice."""
     progress: int
-    """int64 (N, STRIDE): how often, as far as anybody need wait for it."""
+    """int64 (N, STRIDE): rounds so far, as far as anybody need wait for it."""
+    rounds_missed: int
+    """int64 by agent: rounds in which it had no turn, because its stream was over."""
+    period: int
     staleness: int
     """Exchanges that an agent may be ahead of a neighbour; negative for any number."""
     control: int

@@ -9,6 +9,7 @@ import math
 from typing import NamedTuple
 
 from ddol.compiled import (
+    atomic_store,
     bytes_at,
     call_void,
     entry,
@@ -59,6 +60,7 @@ from ddol.engines.kernels.neighbours import (
     watch,
 )
 from ddol.engines.kernels.predict import ask_for_answer, observe_example, predict_example
+from ddol.engines.kernels.published import STRIDE
 from ddol.engines.kernels.reading import fetch, forget_rows, row_at
 from ddol.engines.kernels.shadow import NO_SHADOW, Shadow, follow
 from ddol.engines.kernels.talking import EVERYTHING, Talk, count_spoken, hear, say, show
@@ -91,6 +93,9 @@ def _take_turn(worker, examples, memory, shadow, a, slot, row):
         _keep_sum_of(worker, a)
     turns[a] += 1
     integers(memory.words)[TURNS] += 1
+    if memory.live:
+        rounds = turns[a] + integers(memory.rounds_missed)[a]
+        atomic_store(integers(memory.progress), STRIDE * (memory.first_agent + a), rounds)
     if row < 0:
         return
     i, chance = integers(memory.where)[row - memory.first_row], 0.0

@@ -117,7 +117,7 @@ def wait_for_others(memory, a):
     mine = atomic_load(progress, STRIDE * (memory.first_agent + a))
     for wire in range(integers(memory.starts)[a], integers(memory.starts)[a + 1]):
         other = integers(memory.sender)[wire]
-        while atomic_load(progress, STRIDE * other) < mine - memory.staleness:
+        while atomic_load(progress, STRIDE * other) < mine - memory.staleness * memory.period:
             if atomic_load(control, 0) != 0:
                 return True
             yield_core()
@@ -129,11 +129,11 @@ def let_others_catch_up(memory, a):
     """Where nobody waits: whoever is far ahead of a neighbour offers its core to others a few times."""
     progress = integers(memory.progress)
     mine = atomic_load(progress, STRIDE * (memory.first_agent + a))
-    if mine % _FAR != 0:
+    if (mine // memory.period) % _FAR != 0:
         return
     for wire in range(integers(memory.starts)[a], integers(memory.starts)[a + 1]):
         other, offers = STRIDE * integers(memory.sender)[wire], 0
-        while offers < _FAR and atomic_load(progress, other) < mine - _FAR:
+        while offers < _FAR and atomic_load(progress, other) < mine - _FAR * memory.period:
             yield_core()
             offers += 1
 

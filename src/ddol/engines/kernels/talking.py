@@ -17,8 +17,6 @@ import numpy as np
 
 from ddol.communicate.talking import EIGHT_BITS, FLOAT32, TOP
 from ddol.compiled import (
-    atomic_load,
-    atomic_store,
     bits,
     floats,
     from_bits,
@@ -386,7 +384,7 @@ def say(worker, memory, talk, near, a, slot, told):
 def show(worker, memory, talk, a):
     """Publish what an agent has to say, for other threads; the pieces, or 0 where it is silent."""
     own, i, turn = own_at(memory), memory.first_agent + a, max(integers(memory.turns)[a], 1)
-    versions, progress = integers(memory.versions), integers(memory.progress)
+    versions = integers(memory.versions)
     target, pieces, size = memory.published + 8 * i * memory.size, EVERYTHING, 8 * memory.size
     if not compares_now(talk, turn):
         pieces = 0
@@ -403,6 +401,4 @@ def show(worker, memory, talk, a):
         publish(versions, i, own, target, memory.size)
         integers(talk.news)[a] = 1
         count_spoken(talk, i, size)
-    # Whoever waits for it waits for its turns, silent or not.
-    atomic_store(progress, STRIDE * i, atomic_load(progress, STRIDE * i) + 1)
     return pieces

@@ -109,6 +109,7 @@ class AsyncThreads:
         self.versions = np.zeros((n, STRIDE), np.int64)
         self.progress = np.zeros((n, STRIDE), np.int64)
         self.control = np.zeros(STRIDE, np.int64)
+        self.rounds_begun = 0
         self.seats = [
             Seat(self, part, first, agents)
             for part, (first, agents) in zip(parts, self._shares, strict=True)
@@ -201,7 +202,9 @@ class AsyncThreads:
         rows = self.pool.rows.widen(self.seats[0].worker.state.n_features)
         self._scores = np.empty((len(rows) if self.shadow else 0, self.algorithm.outputs))
         first, last = self._shares[0][0], sum(self._shares[-1])
-        self.progress[first:last, 0] = self.versions[first:last, 0] // 2 if self.talk.plain else 0
+        # All agents begin a block in the same round, whatever their streams had for them before.
+        self.rounds_begun = max(int(seat.turns.max()) for seat in self.seats)
+        self.progress[first:last, 0] = self.rounds_begun
 
         def work(w: int) -> None:
             self.seats[w].play(chunks[w], rows, _at(self._scores))
@@ -312,7 +315,7 @@ class Seat:
         rate, last = algorithm.rate, int((self.turns + counts).max(initial=1))
         rates, scale, exponent = rates_of(rate, 1, max(last, 1))
         draws, starts = self._draws(counts)
-        staleness = self.engine.schedule.staleness
+        missed, staleness = engine.rounds_begun - self.turns, engine.schedule.staleness
         memory = EventMemory(
             n=len(chunk.kind), kind=_at(chunk.kind), agent=_at(chunk.agent), wire=_at(chunk.wire),
             slot=_at(chunk.slot), row=_at(chunk.row), first_row=engine.pool.first,
@@ -326,10 +329,11 @@ class Seat:
             slopes=_at(self.slopes), n_slots=len(self.slopes) - 1, push=False, mass=0, sums=0,
             heard=0, words=_at(self.words), live=True, published=_at(engine.published),
             versions=_at(engine.versions), progress=_at(engine.progress),
+            rounds_missed=_at(missed), period=algorithm.period,
             staleness=-1 if staleness is None else staleness, control=_at(engine.control),
             first_agent=self.first, log=_at(self.log),
         )  # fmt: skip
-        return memory, (rates, draws, starts)
+        return memory, (rates, draws, starts, missed)
 
     def _draws(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Numbers with which randomised algorithms follow experts: a function of seed, agent and turn."""
