@@ -63,7 +63,8 @@ class Knowledge:
 
     def scores(self, rows: Rows, copy: int | None = None) -> np.ndarray:
         """Scores (n, outputs) as the learner would have given them: of one copy, or the mean of all."""
-        found = self._scorer(rows, copy).mean(axis=0)
+        found = self._scorer(rows, copy)
+        found = found[0] if len(found) == 1 else found.mean(axis=0)
         if self.algorithm.update.experts:
             found[np.abs(found) <= self.algorithm.update.tie] = 0.0
         return found

@@ -59,8 +59,9 @@ def same(one, other):
         (ddol.adaptive(), 4, {"period": 16}),
         (ddol.doeg(radius=10.0), ddol.ring(4), {"period": 8, "average": "primal"}),
         (ddol.dogd(radius=2.0), 3, {"batch": 40}),
+        (ddol.adaptive(), ddol.ring(4), {"period": 8, "query": 0.3}),
     ],
-    ids=["ring", "star with late answers", "complete", "entropy", "one copy for all"],
+    ids=["ring", "star with late answers", "complete", "entropy", "one copy for all", "asking"],
 )
 def test_actors_do_what_one_process_does(algorithm, network, changes):
     alone = ddol.run(algorithm, STREAM, network, **changes)
@@ -68,6 +69,7 @@ def test_actors_do_what_one_process_does(algorithm, network, changes):
     same(spread, alone)
     assert (spread.engine, spread.workers) == ("ray", 3)
     np.testing.assert_array_equal(spread.curves.mistakes, alone.curves.mistakes)
+    assert spread.labels == alone.labels
 
 
 def test_experts_and_streams_of_unequal_length():
@@ -103,7 +105,8 @@ def test_blocks_of_the_driver_and_an_estimator():
     spread = ddol.DDOLClassifier(n_agents=4, engine="ray", workers=2, period=8, random_state=0)
     alone = ddol.DDOLClassifier(n_agents=4, period=8, random_state=0)
     np.testing.assert_allclose(spread.fit(X, y).coef_, alone.fit(X, y).coef_, atol=1e-9)
-    spread._agents.learner.close(keep=False)  # an estimator keeps its actors, to go on with them
+    assert spread._agents.learner.engine is None  # its actors are gone, and what they did is known
+    assert spread.trace_.mistakes.tolist() == alone.trace_.mistakes.tolist()
 
 
 def test_partitions_of_frames_are_streams():

@@ -24,6 +24,7 @@ from ddol.estimators.placing import Placement
 from ddol.estimators.training_rows import TrainingRows
 from ddol.model import Knowledge, Model
 from ddol.streams.coding.encoding import Encoding
+from ddol.trace import Trace
 from ddol.update.asking import Asking
 
 COUNT = Interval(Integral, 1, None, closed="left")
@@ -104,6 +105,7 @@ class LearningAgents:
     learner: Learner
     ids: AgentIds
     rng: np.random.Generator
+    _at_rest: Trace | None = None
 
     @classmethod
     def of(
@@ -172,12 +174,24 @@ class LearningAgents:
 
     def play(self, rows: TrainingRows, shuffle: bool) -> None:
         """One pass over all rows; the last round is played even if it is not full."""
-        n, batch = self.algorithm.n_agents, self.algorithm.batch
+        n, batch, self._at_rest = self.algorithm.n_agents, self.algorithm.batch, None
         self.learner.play(rows.deal(n, batch, self.rng if shuffle else None))
 
     def learn(self, rows: TrainingRows) -> None:
         """The next rows of a stream, in their order."""
+        self._at_rest = None
         self.learner.learn(*rows.in_sequence())
+
+    @property
+    def trace(self) -> Trace:
+        """The run so far."""
+        return self.learner.trace() if self._at_rest is None else self._at_rest
+
+    def rest(self) -> None:
+        """Give threads, actors and a cluster of one's own back; whoever learns on opens others."""
+        if self.learner.setup.engine_name != "local":
+            self._at_rest = self.learner.trace()
+            self.learner.close()
 
     def model(self, weights: np.ndarray, encoding: Encoding) -> Model:
         """What predicts as the agents would now.

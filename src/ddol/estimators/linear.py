@@ -110,7 +110,7 @@ class LinearAgents(AgentsEstimator):
     def trace_(self) -> Trace:
         """Mistakes, losses, curves and weights of the agents, from the first example to the last."""
         check_is_fitted(self, "coef_")
-        return self._agents.learner.trace()
+        return self._agents.trace
 
     @property
     def agents_(self) -> list[Any]:
@@ -260,6 +260,7 @@ class LinearAgents(AgentsEstimator):
             self._say(f"pass {number} of {passes}")
             if patience and patience.ends(self._quality(X[held_out], y[held_out])):
                 break
+        found.rest()
         return self
 
     def _partial_fit(self, X: Any, y: np.ndarray, weight: np.ndarray | None, agents: Any) -> Any:

@@ -148,6 +148,7 @@ class WeightedMajorityClassifier(ClassifierMixin, AgentsEstimator):
         examples = self._begin(X, y, agents, stream=False)
         self._agents.play(examples, shuffle=False)
         self._publish(examples)
+        self._agents.rest()
         self._dealt = 0  # the last round is played: the next row is the first agent's
         return self
 
@@ -205,7 +206,7 @@ class WeightedMajorityClassifier(ClassifierMixin, AgentsEstimator):
     def trace_(self) -> Trace:
         """Mistakes and curves of the agents, from the first example to the last."""
         check_is_fitted(self)
-        return self._agents.learner.trace()
+        return self._agents.trace
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

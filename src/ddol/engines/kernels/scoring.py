@@ -15,12 +15,12 @@ from ddol.engines.kernels.layout import (
 from ddol.engines.kernels.reading import forget_rows, row_at
 
 
-@entry("void(struct*, struct*, int64, int64, int64)")
-def _scores(worker, examples, copy, n, out):
+@entry("void(struct*, struct*, int64, int64, int64, int64)")
+def _scores(worker, examples, copy, lo, hi, out):
     worker, examples = unpacked(Worker, worker), unpacked(Examples, examples)
     shape, scores = worker.shape, floats(out)
     forget_rows(worker, examples)
-    for i in range(n):
+    for i in range(lo, hi):
         x, index, size = row_at(worker, examples, i)
         for k in range(shape.outputs):
             w, s = vector_at(worker, copy, 0 if shape.states == 1 else k)
@@ -46,6 +46,6 @@ def read_products(examples: Examples, n: int, weights: np.ndarray, out: int) -> 
     _sparse_products(n, *places, weights.ctypes.data, *weights.shape, out)
 
 
-def read_scores(worker: bytes, examples: bytes, copy: int, n: int, out: int) -> None:
-    """Write the scores (n, outputs) of the first n rows of a block by one copy."""
-    _scores(worker, examples, copy, n, out)
+def read_scores(worker: bytes, examples: bytes, copy: int, part: range, out: int) -> None:
+    """Write the scores of some rows by one copy to their places in (rows, outputs)."""
+    _scores(worker, examples, copy, part.start, part.stop, out)

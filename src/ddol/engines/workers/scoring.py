@@ -62,22 +62,31 @@ class Scorer:
         if copy is not None and not 0 <= copy < len(theta):
             raise ValueError(f"found no agent {copy}, expected one of {len(theta)}")
         copies = range(len(theta)) if copy is None else [copy]
+        found = np.empty((len(copies), len(rows), self._algorithm.outputs))
         with self._one_at_a_time:
-            return np.stack([self._scores(rows, each) for each in copies])
+            for each, out in zip(copies, found, strict=True):
+                self._write_scores(rows, each, out)
+        return found
 
-    def _scores(self, rows: Rows, copy: int) -> np.ndarray:
-        """Scores (n, outputs) by one copy; many rows are scored by all cores."""
+    def _write_scores(self, rows: Rows, copy: int, out: np.ndarray) -> None:
+        """Write scores (n, outputs) by one copy; many rows are scored by all cores."""
         cores = min(usable_cores(), rows.nbytes // _A_CORES_WORTH)
         if cores < 2:
-            return self._workers[0].scores(rows, copy)
+            self._workers[0].write_scores(rows, copy, range(len(rows)), out)
+            return
         self._workers += [self._worker() for _ in range(cores - len(self._workers))]
         ends = np.linspace(0, len(rows), cores + 1).astype(int).tolist()
-        parts = [rows.slice(lo, hi) for lo, hi in pairwise(ends)]
+        parts = [range(lo, hi) for lo, hi in pairwise(ends)]
         from concurrent.futures import ThreadPoolExecutor  # brings logging, which few runs need
 
         with ThreadPoolExecutor(cores) as threads:
-            found = threads.map(lambda w, part: w.scores(part, copy), self._workers, parts)
-            return np.concatenate(list(found))
+            list(
+                threads.map(
+                    lambda worker, part: worker.write_scores(rows, copy, part, out),
+                    self._workers,
+                    parts,
+                )
+            )
 
     def _worker(self) -> KernelWorker:
         return KernelWorker(self._algorithm, self._state, Partition(0, 1))
