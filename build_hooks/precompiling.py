@@ -57,10 +57,14 @@ def _precompile():
         old.unlink()
     if not _wanted():
         return
+    # Behind it, where pip keeps what it has installed for this build alone.
+    path = os.pathsep.join([str(_ROOT / "src"), os.environ.get("PYTHONPATH", "")]).rstrip(
+        os.pathsep
+    )
     with tempfile.TemporaryDirectory() as cache:
         done = subprocess.run(
             [sys.executable, "-m", "ddol.precompile", "--ship", str(shipped)],
-            env={**os.environ, "PYTHONPATH": str(_ROOT / "src"), "DDOL_CACHE_DIR": cache},
+            env={**os.environ, "PYTHONPATH": path, "DDOL_CACHE_DIR": cache},
             check=False,
         )
     if done.returncode != 0:
