@@ -14,7 +14,7 @@ import numpy as np
 from ddol.engines.feed import Past
 from ddol.engines.learner import Learner
 from ddol.engines.state import State
-from ddol.engines.state_checks import check_position, check_state
+from ddol.engines.state_checks import check_counts, check_state
 from ddol.folders import KeepingPlace, folder_at
 from ddol.recording import Recorder
 from ddol.storage import Expected, Warn, check_arrays, damaged, read_arrays, shortened, write_arrays
@@ -85,11 +85,9 @@ def take(learner: Learner, copy: bool = True, **known: Any) -> Checkpoint:
     Examples
     --------
     >>> import ddol
-    >>> from ddol.engines.feed import Feed
     >>> from ddol.engines.setup import Setup
-    >>> from ddol.streams.arrays import array_stream
     >>> learner = Learner(ddol.dogd().on(2), Setup())
-    >>> learner.follow(Feed([array_stream(np.eye(4), [1, -1, 1, -1])], 1))
+    >>> learner.learn(Rows.from_dense(np.eye(4), [1, -1, 1, -1]))
     >>> take(learner).rounds
     2
     """
@@ -110,11 +108,9 @@ def resume(learner: Learner, saved: Checkpoint, where: str = "the checkpoint") -
     Examples
     --------
     >>> import ddol
-    >>> from ddol.engines.feed import Feed
     >>> from ddol.engines.setup import Setup
-    >>> from ddol.streams.arrays import array_stream
     >>> learner = Learner(ddol.dogd().on(2), Setup())
-    >>> learner.follow(Feed([array_stream(np.eye(4), [1, -1, 1, -1])], 1))
+    >>> learner.learn(Rows.from_dense(np.eye(4), [1, -1, 1, -1]))
     >>> again = Learner(learner.algorithm, Setup())
     >>> resume(again, take(learner))
     >>> again.trace().examples
@@ -123,7 +119,7 @@ def resume(learner: Learner, saved: Checkpoint, where: str = "the checkpoint") -
     scheduled = learner.setup.schedule.plays_events
     with damaged(where, KIND):
         check_state(learner.algorithm, saved.state, where, separate=scheduled)
-        check_position(where, saved.position)
+        check_counts(where, saved.position)
         _check_curves(saved, where)
     if bool(saved.kept) != (scheduled or learner.history.shadow is not None):
         raise DataError(f"{where}: found a checkpoint of {_other(saved)}, expected one of this run")
@@ -162,11 +158,9 @@ def save_checkpoint(folder: str | Path, checkpoint: Checkpoint) -> Path | str:
     --------
     >>> import tempfile
     >>> import ddol
-    >>> from ddol.engines.feed import Feed
     >>> from ddol.engines.setup import Setup
-    >>> from ddol.streams.arrays import array_stream
     >>> learner = Learner(ddol.dogd().on(2), Setup())
-    >>> learner.follow(Feed([array_stream(np.eye(4), [1, -1, 1, -1])], 1))
+    >>> learner.learn(Rows.from_dense(np.eye(4), [1, -1, 1, -1]))
     >>> save_checkpoint(tempfile.mkdtemp(), take(learner)).name
     'checkpoint-2.safetensors'
     """
@@ -199,11 +193,9 @@ def load_checkpoint(
     --------
     >>> import tempfile
     >>> import ddol
-    >>> from ddol.engines.feed import Feed
     >>> from ddol.engines.setup import Setup
-    >>> from ddol.streams.arrays import array_stream
     >>> learner = Learner(ddol.dogd().on(2), Setup())
-    >>> learner.follow(Feed([array_stream(np.eye(4), [1, -1, 1, -1])], 1))
+    >>> learner.learn(Rows.from_dense(np.eye(4), [1, -1, 1, -1]))
     >>> folder = tempfile.mkdtemp()
     >>> load_checkpoint(folder) is None
     True

@@ -10,7 +10,7 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.kernels import COPIES
 from ddol.engines.local import check_examples
-from ddol.engines.state import State, n_states, sharing
+from ddol.engines.state import State, layout_of, n_states, sharing
 from ddol.storage import Expected, check_arrays
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows
@@ -34,7 +34,7 @@ def expected_state(
     """
     n, states = algorithm.n_agents, n_states(algorithm)
     copies = n if separate or sharing(algorithm) == COPIES else 1
-    layout = algorithm.update.layout(algorithm.average, n_features)
+    layout = layout_of(algorithm, n_features)
     sums = (copies, states, n_features) if algorithm.average_iterates else (0, 0, 0)
     return {
         "theta": Expected("float64", (copies, states, len(layout.rows), n_features)),
@@ -110,11 +110,11 @@ def check_number(what: str, value: Any, least: int = 0) -> None:
         raise DataError(f"{what}: found {value}, expected a whole number of at least {least}")
 
 
-def check_position(where: str, position: Any) -> None:
+def check_counts(where: str, position: Any) -> None:
     """Refuse a position with numbers that no stream gives: below 0, broken, or too large."""
     if isinstance(position, dict | list):
         for part in position.values() if isinstance(position, dict) else position:
-            check_position(where, part)
+            check_counts(where, part)
     elif not (position is None or isinstance(position, str | bool)):
         check_number(f"{where}: position", position)
 

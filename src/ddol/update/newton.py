@@ -155,13 +155,18 @@ def length(p, eta, slope, move):
     return size if size * move <= most else most / move
 
 
+@inner(inlined=True)
+def counted(s, g):
+    """Count a step of this slope; the slope in units of all so far, ℓ′/rms(ℓ′)."""
+    s[STEPS] += 1.0
+    s[SLOPES] += g * g
+    return g * math.sqrt(s[STEPS] / s[SLOPES])
+
+
 def step(w, s, p, x, index, n, D, g, eta, weight):
     if answers.teaches_nothing(s, p, g, weight):
         return
-    g *= weight
-    s[STEPS] += 1.0
-    s[SLOPES] += g * g
-    slope = g * math.sqrt(s[STEPS] / s[SLOPES])
+    slope = counted(s, g * weight)
     _place(w, s, x, index, n, D)
     for d in range(D):
         w[NOW * D + d] *= slope

@@ -32,7 +32,7 @@ from ddol.compiled import address_of, column, floats, inner, row, sparse
 from ddol.update import answers
 from ddol.update import coordinates as at
 from ddol.update.contract import LINEAR, LOCAL, Field, Layout, Loops
-from ddol.update.newton import DUAL0, MATRIX0, SLOPES, STEPS, intercept, length
+from ddol.update.newton import DUAL0, MATRIX0, SLOPES, STEPS, counted, intercept, length
 from ddol.update.standardising import Standardising, standardising_loops
 
 U, POWER, ROOT, FREE, NOW, KNOWN, SCALED, MOVE, BASIS = range(at.OWN, at.OWN + 9)
@@ -187,10 +187,7 @@ def _add_to_sketch(w, s, p, index, n, count, D, weight, out, place):
 def step(w, s, p, x, index, n, D, g, eta, weight):
     if answers.teaches_nothing(s, p, g, weight):
         return
-    g *= weight
-    s[STEPS] += 1.0
-    s[SLOPES] += g * g
-    slope = g * math.sqrt(s[STEPS] / s[SLOPES])
+    slope = counted(s, g * weight)
     count = _place(w, s, x, index, n, D, slope, s[STEPS])
     own = _project(w, s, p, index, n, count, D)
     size = length(p, eta, slope, own / (1.0 + own))

@@ -20,7 +20,7 @@ from ddol.engines.kernels import COPIES
 from ddol.engines.local import check_block
 from ddol.engines.state import State, averages_together, grow, numbers_sent, sharing
 from ddol.engines.threads.atomics import Addresses
-from ddol.engines.workers.partition import Partition, Snapshots, looks, most_seen
+from ddol.engines.workers.partition import Partition, Snapshots, cut_at_snapshots, most_seen
 from ddol.engines.workers.shares import joined, merged, part_of
 from ddol.engines.workers.worker import KernelWorker
 from ddol.streams.rows import Block
@@ -245,7 +245,7 @@ class Grouped:
             self._seat(grow(self.algorithm, self.worker.state, block.rows.n_features))
             connection.free()
         before, numbers = self.worker.state.rounds, self.worker.numbers_seen
-        for lo, hi, seen in looks(block.n_rounds, after, numbers, self._n_untold):
+        for lo, hi, seen in cut_at_snapshots(block.n_rounds, after, numbers, self._n_untold):
             piece = block if hi - lo == block.n_rounds else replace(block, table=block.table[lo:hi])
             status = self.worker.play_block(piece, seen)
             if status != 0:

@@ -25,6 +25,7 @@ from ddol.engines.mpi.pulse import Pulse, new_token
 from ddol.engines.threads.atomics import TOO_LONG
 from ddol.engines.workers.partition import split
 from ddol.streams.errors import DataError
+from ddol.streams.over.parallel import usable_cores
 
 if TYPE_CHECKING:
     from ddol.engines.groups.grouped import Neighbours
@@ -440,5 +441,4 @@ def cores_of_rank() -> int:
     here = int(os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE", "1"))
     cores = os.cpu_count() or 1
     # mpiexec may have bound it to some of them.
-    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
-    return max(1, min(bound, cores // here))
+    return max(1, min(usable_cores(), cores // here))

@@ -10,6 +10,7 @@ from typing import Any
 
 from ddol.engines.errors import EngineError, EngineFailedError
 from ddol.engines.news import tell
+from ddol.streams.over.parallel import usable_cores
 
 _STORE = 200 << 20
 """Bytes of the local cluster's object store: letters and blocks pass through it, nothing stays."""
@@ -84,12 +85,14 @@ class Cluster:
         if address is not None:
             tell(f"joined the Ray cluster at {join(self.ray, address)}")
             return
-        cores = max(workers or 0, _cores())
+        cores = max(workers or 0, usable_cores())
         start(self.ray, cores)
         self.started = True
         tell(f"started a local Ray cluster with {cores} cores; it ends with the run")
-        if cores > _cores():
-            tell(f"found --workers {workers} on a machine with {_cores()} cores: they take turns")
+        if cores > usable_cores():
+            tell(
+                f"found --workers {workers} on a machine with {usable_cores()} cores: they take turns"
+            )
 
     def cores_now(self) -> int:
         """Cores of all nodes; some may have come since the beginning."""
@@ -186,11 +189,6 @@ def _no_cluster(address: str, error: BaseException) -> EngineError:
         f"no Ray cluster answers at {address!r} ({_first_line(error)}); start one with "
         "ray start --head, or use --address local for one of the run's own"
     )
-
-
-def _cores() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity is not None else (os.cpu_count() or 1)
 
 
 def _first_line(error: BaseException) -> str:

@@ -19,7 +19,13 @@ from ddol.engines.setup import Setup
 from ddol.engines.state import State, grow, numbers_sent, sharing
 from ddol.engines.threads import atomics
 from ddol.engines.workers.inputs import scores_at, with_pending
-from ddol.engines.workers.partition import Partition, Snapshots, looks, seen_together, split
+from ddol.engines.workers.partition import (
+    Partition,
+    Snapshots,
+    cut_at_snapshots,
+    seen_together,
+    split,
+)
 from ddol.engines.workers.shares import joined, joined_counters, part_of
 from ddol.engines.workers.worker import KernelWorker
 from ddol.engines.workers.workspace import most_reduced
@@ -103,7 +109,9 @@ class Threads:
         rows = rows if rows.dense else rows.widen(state.n_features)
 
         scores, found = scores_at(block, rows), []
-        for lo, hi, seen in looks(len(predicted), after, self.kernel_workers[0].numbers_seen):
+        for lo, hi, seen in cut_at_snapshots(
+            len(predicted), after, self.kernel_workers[0].numbers_seen
+        ):
 
             def work(w: int, lo: int = lo, hi: int = hi, seen: list[int] = seen) -> None:
                 status = self.kernel_workers[w].play(

@@ -98,7 +98,7 @@ def seen_together(parts: Sequence[Snapshots]) -> Snapshots:
     return parts[0].with_squares(squares, counters)
 
 
-def looks(
+def cut_at_snapshots(
     rounds: int, after: Sequence[int], numbers: int, waiting: int = 0
 ) -> Iterator[tuple[int, int, list[int]]]:
     """Cut rounds wherever as many snapshots have been taken as memory is taken for.
@@ -119,7 +119,7 @@ def looks(
 
     Examples
     --------
-    >>> list(looks(9, [1, 2, 5], numbers=30_000))
+    >>> list(cut_at_snapshots(9, [1, 2, 5], numbers=30_000))
     [(0, 2, [1, 2]), (2, 9, [3])]
     """
     lo, room = 0, most_seen(numbers) - waiting
