@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from ddol.streams.coding.cells import FILL, checked_weights, is_finite, note, numbers_of, text_of
 from ddol.streams.coding.encoding import NUMBER, TEXT, Encoding
 from ddol.streams.coding.hashing import hash_rows
-from ddol.streams.coding.matching import Where, lost, matched, some
+from ddol.streams.coding.labels import listed
+from ddol.streams.coding.matching import Where, lost, matched
 from ddol.streams.coding.names import Names, column_of, named_of, rows_of_names
 from ddol.streams.errors import DataError
 from ddol.streams.over.lateness import Delays
@@ -163,7 +164,7 @@ class Encoder:
                 return rows
         raise DataError(
             "found columns by number, expected the model's columns by name "
-            f"({some([c.name for c in encoding.columns or ()])}); give a table with these columns"
+            f"({listed([c.name for c in encoding.columns or ()], 8)}); give a table with these columns"
         )
 
     def _in_space(self, rows: Rows, where: Where) -> Rows:
@@ -359,7 +360,7 @@ class Encoder:
         if known and block.names and known.isdisjoint([*block.names, *map(column_of, block.names)]):
             raise DataError(
                 f"{where(0)}: found features such as {block.names[0]!r}, expected the model's columns "
-                f"({some([c.name for c in encoding.columns])}); give a table with these columns"
+                f"({listed([c.name for c in encoding.columns], 8)}); give a table with these columns"
             )
         bad: dict[int, str] = {}
         y = self._answers(_present(block), len(block), bad, where)

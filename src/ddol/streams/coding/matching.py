@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from ddol.streams.coding.encoding import Encoding
+from ddol.streams.coding.labels import listed
 from ddol.streams.errors import DataError
 from ddol.streams.raw import Table, unnamed
 
@@ -71,20 +72,9 @@ def lost(name: str, table: Table, label: str | None = None) -> str:
             "give the file a line of names"
         )
     return (
-        f"found no column {name!r} among {some(there)}, expected the model's columns{hint or '; '}"
+        f"found no column {name!r} among {listed(there, 8)}, expected the model's columns{hint or '; '}"
         + (" rename it" if near else "give them the names that the model was trained with")
     )
-
-
-def some(names: Sequence[str]) -> str:
-    """The first names, for messages.
-
-    Examples
-    --------
-    >>> some("abcdefghij")
-    'a, b, c, d, e, f, g, h, …'
-    """
-    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
 
 
 def _columns(names: Sequence[str]) -> str:
