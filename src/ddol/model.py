@@ -165,12 +165,11 @@ class Model:
         """Scores of rows that are encoded already; see `decision_function`."""
         copy = None if agent is None else self.agent_number(agent)
         known = self.known
-        if known is not None and len(known.theta) == 1:
-            found = known.scores(rows)
-        elif known is None or (copy is None and known.is_linear):
+        one = copy is None or (known is not None and len(known.theta) == 1)
+        if known is None or (one and known.is_linear):
             found = products(rows, self.weights)
         else:
-            found = known.scores(rows, copy)
+            found = known.scores(rows, None if one else copy)
         return found[:, 0] if found.shape[1] == 1 else found
 
     def predict(self, X: Any, agent: str | int | None = None) -> np.ndarray:

@@ -54,25 +54,31 @@ def compile_preset(name: str, **options: int) -> set[str]:
     from ddol.presets import PRESETS
 
     on_compiling(lambda text: None)
-    X = np.where(np.random.default_rng(0).random((8, 3)) < 0.5, -1.0, 1.0)
     try:
         algorithm = PRESETS[name](**options)
     except TypeError:  # it takes parameters that only its user knows
         return set()
-    for examples in (X, Rows.from_dense(X, X[:, 0]).to_scipy()):
-        if algorithm.update.experts and examples is not X:
-            continue
-        for agents in (1, 2, ddol.path(3)):
-            ddol.run(algorithm, (examples, X[:, 0]), agents)
+    for agents in (1, 2, ddol.path(3)):
+        _run(algorithm, agents)
     return loaded_names()
 
 
 def compile_loss(name: str) -> set[str]:
-    """Compile a loss."""
+    """Compile a loss, and the turns of one agent that learns by it."""
     from ddol.update.losses import LOSSES
 
-    LOSSES[name]().addresses()
+    on_compiling(lambda text: None)
+    for l2 in (0.0, 1.0):
+        _run(ddol.dogd(LOSSES[name](), l2=l2), 1)
     return loaded_names()
+
+
+def _run(algorithm: ddol.Algorithm, agents: int | ddol.Topology) -> None:
+    """Run an algorithm on a few rows, dense and sparse ones."""
+    X = np.where(np.random.default_rng(0).random((8, 3)) < 0.5, -1.0, 1.0)
+    ddol.run(algorithm, (X, X[:, 0]), agents)
+    if not algorithm.update.experts:
+        ddol.run(algorithm, (Rows.from_dense(X, X[:, 0]).to_scipy(), X[:, 0]), agents)
 
 
 def precompile(ship: Path | None = None, workers: int | None = None) -> int:

@@ -331,3 +331,33 @@ def test_blocks_of_one_s_own_are_checked():
         ddol.advance(algorithm, state, block([[0, 1]], Rows.from_dense(X[:2], [0.0, 1.0])))
     with pytest.raises(DataError, match="found rows of 2 columns, expected 3"):
         ddol.advance(algorithm, state, block([[0, 1]], Rows.from_dense(X[:2, :2], Y[:2])))
+
+
+@pytest.mark.parametrize("width", [1, 2, 15, 16, 17, 33, 127, 128, 131])
+@pytest.mark.parametrize("l2", [0.0, 0.1])
+def test_one_agent_learns_rows_of_every_length(width, l2):
+    """Whole vectors, what is left of them, and rows that are stepped along only where there is a slope."""
+    rng = np.random.default_rng(width)
+    A = rng.standard_normal((60, width)) * (rng.random((60, width)) < 0.7)
+    y = np.where(A @ rng.standard_normal(width) + 0.1 > 0, 1.0, -1.0)
+    importance = rng.choice([0.0, 0.5, 2.0], 60)
+    w, loss, mistakes = np.zeros(width), 0.0, 0
+    for t, (x, answer, weight) in enumerate(zip(A, y, importance, strict=True), start=1):
+        z = w @ x
+        mistakes += (z >= 0) != (answer > 0)
+        loss += l2 * (w @ w) / 2 + weight * max(0.0, 1.0 - answer * z)
+        g = -answer if answer * z < 1.0 else 0.0
+        w = w - (l2 * w + weight * g * x) / np.sqrt(t)
+    for features in (A, csr_matrix(A)):
+        learner = Learner(ddol.dogd(l2=l2))
+        of = Rows.from_dense if features is A else Rows.from_csr
+        rows = of(features, y, importance)
+        for lo, hi in ((0, 1), (1, 2), (2, 37), (37, 60)):
+            learner.learn(rows.slice(lo, hi))
+        trace = learner.trace()
+        assert trace.mistakes == mistakes
+        assert trace.weights[0, 0] == pytest.approx(w, rel=1e-9, abs=1e-12)
+        assert trace.loss == pytest.approx(loss)
+        whole = Learner(ddol.dogd(l2=l2))
+        whole.learn(rows)
+        assert np.array_equal(whole.trace().weights, trace.weights)

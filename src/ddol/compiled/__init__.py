@@ -1,9 +1,9 @@
 """How Python functions become parts of the compiled kernel.
 
 A part (a loss, one loop of an update rule, a communicator) is a plain Python function. It is
-compiled on its own, to a C function, and the kernel calls it by its address. So no combination of parts
-is ever compiled together, every part is kept on disk on its own, and a user's part is compiled exactly
-like ours.
+compiled on its own, to a C function, and the kernel calls it by its address. So combinations of parts
+need not be compiled together (`ddol.update.turns` is the one place where that pays), every part is kept
+on disk on its own, and a user's part is compiled exactly like ours.
 
 - `parts`: what is compiled, and when: `compile_part`, `entry`, `inner`.
 - `intrinsics`: what compiled code can say beyond plain Python: `column`, `floats`, `call_float`, …

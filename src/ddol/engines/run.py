@@ -192,7 +192,7 @@ def _encoding(
             return Encoding()
         if classes is None:
             rows = [s.rows for s in streams if isinstance(s, RowsStream)]
-            classes = sorted(set().union(*(distinct(each.y) for each in rows)))
+            classes = sorted(set().union(*(distinct(each.y).tolist() for each in rows)))
         return Encoding(classes=check_classes(algorithm, classes), numbered=numbered)
     given = None if classes is None else tuple(classes)
     wishes = Wishes(classes=given, classification=algorithm.classification)

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classi
 from ddol.estimators.agents import QUERY
 from ddol.estimators.linear import LinearAgents
 from ddol.estimators.placing import losses_for
-from ddol.streams.coding.labels import answers, class_numbers
+from ddol.streams.coding.labels import answers, class_numbers, distinct
 from ddol.update.losses import BINARY, Loss
 
 
@@ -259,18 +259,3 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
 
     def _set_weights(self, coef: np.ndarray, intercept: np.ndarray) -> None:
         self.coef_, self.intercept_ = coef, intercept
-
-
-def distinct(y: np.ndarray) -> np.ndarray:
-    """Different labels in rising order; two numbers, the usual case, are found without sorting all.
-
-    Examples
-    --------
-    >>> distinct(np.array([1, 0, 1])), distinct(np.array(["b", "a"]))
-    (array([0, 1]), array(['a', 'b'], dtype='<U1'))
-    """
-    if y.dtype.kind in "iuf" and len(y):
-        low, high = y.min(), y.max()
-        if np.count_nonzero(y == low) + np.count_nonzero(y == high) == len(y):
-            return np.array([low, high], y.dtype)
-    return np.unique(y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from ddol.streams.places import check_position, meant_for, read_from
 from ddol.streams.rows import Block, Rows, concatenate, no_rows
 from ddol.streams.stream import Position, Stream
 
-_MOST_ROUNDS = 1 << 16
+_MOST_ROUNDS = 1 << 18
 _MOST_TABLE = 1 << 20
 _MOST_BYTES = 16 << 20
 _BEGINNING = {"block": None, "skip": 0, "dealt": 0}
@@ -87,7 +88,7 @@ def deal(
     position
         A position that an earlier call yielded; the blocks after it are the same to the bit.
     block_rounds
-        Most rounds in a block, or a function that is asked before every block; never more than 65,536,
+        Most rounds in a block, or a function that is asked before every block; never more than 262,144,
         nor than keep a table in 8 MB.
     team
         Where several processes deal together: streams of other agents than one's own are not
@@ -188,7 +189,15 @@ def table_round_robin(
     >>> table_round_robin(5, n_agents=2, batch=2).tolist()
     [[[0, 2], [1, 3]], [[4, -1], [-1, -1]]]
     """
-    return table_of(np.arange(first, first + n_rows, dtype=np.int64), n_agents, batch)
+    return table_of(_in_order(first, n_rows), n_agents, batch)
+
+
+@functools.lru_cache(maxsize=1)
+def _in_order(first: int, n_rows: int) -> NDArray[np.int64]:
+    """Rows one after the other, to be read only: blocks are mostly as long as the one before."""
+    order = np.arange(first, first + n_rows, dtype=np.int64)
+    order.flags.writeable = False
+    return order
 
 
 def table_of(order: NDArray[np.int64], n_agents: int, batch: int = 1) -> NDArray[np.int64]:

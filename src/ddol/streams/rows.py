@@ -160,12 +160,12 @@ class Rows:
         if self.dense:
             data = self.data[lo * self.n_stored : hi * self.n_stored]
             return replace(self, data=data, y=y, weight=weight)
-        first, last = self.indptr[lo], self.indptr[hi]
+        first, last, indptr = self.indptr[lo], self.indptr[hi], self.indptr[lo : hi + 1]
         return replace(
             self,
             data=self.data[first:last],
             indices=self.indices[first:last],
-            indptr=self.indptr[lo : hi + 1] - first,
+            indptr=indptr - first if first else indptr,
             y=y,
             weight=weight,
         )

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ddol.compiled import Signature, compile_part
-from ddol.update import derived
+from ddol.update import derived, turns
 
 DUAL, PRIMAL = "dual", "primal"
 LINEAR, LOG, LARGEST, LOCAL = range(4)
@@ -119,6 +119,9 @@ class Loops:
     Derived: collected where `absorb` is written, and added where steps add up and messages are
     the state's own rows.
     """
+    step_and_score: Callable | None = None
+    """``(w, s, p, x, index, n, D, g, eta, weight, following, next_index, next_n) -> float``: `step`, and the
+    score of the row that comes next, where both together cost less than one after the other."""
     branchless_step: bool = False
     """A step along a short row costs less than a wrong guess whether there is a slope."""
     propagates_nan: bool = False
@@ -154,6 +157,23 @@ class Loops:
             found["to_message"], found["from_message"] = derived.messages(layout.sent)
         found["weights"] = self.weights or derived.weights
         return replace(self, shared=shared, **found)
+
+    @property
+    def direct(self) -> bool:
+        """Nothing but a slope comes between a score and the step that follows from it."""
+        others = self.observe, self.hear, self.finish
+        return all(loop is None for loop in others)
+
+    def turn(self, dense: bool, value: Callable, derivative: Callable) -> int:
+        """Address of all that an agent alone does with an answer to such a loss; see `ddol.update.turns`."""
+        kinds = dict.fromkeys(turns.NUMBERS, "double") | dict.fromkeys(turns.COUNTS, "int64")
+        kinds |= dict.fromkeys(("index", "next_index"), _DENSE if dense else _SPARSE)
+        passed = [kinds.get(argument, "double*") for argument in turns.ARGUMENTS.split(", ")]
+        parts = turns.Parts(
+            self.score, self.step, self.begin, self.squares, self.step_and_score, value, derivative
+        )
+        made = turns.turn(parts, self.branchless_step)
+        return compile_part(made, Signature("double", tuple(passed)), f"turn({turns.ARGUMENTS})")
 
     def addresses(
         self, dense: bool, wanted: Collection[str], whole: Collection[str] = WHOLE

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ddol.compiled import column, inner
+from ddol.compiled import column, inner, sparse
 from ddol.update.contract import ADD, LOCAL, Field, Layout, Loops
+from ddol.update.turns import SHORT
 
 SCALE, SQUARES, TOUCHED = 0, 1, 2
 L2, KIND, RADIUS = 0, 1, 2
@@ -104,11 +105,40 @@ def _move(w, x, index, start, stop, move):
     return gained
 
 
+@inner
+def _short_move(w, x, index, n, move):
+    """The same of few numbers, two at a time: one sum would wait for itself at every number."""
+    even, odd, j = 0.0, 0.0, 0
+    while j + 2 <= n:
+        d, e = column(index, j), column(index, j + 1)
+        change, other = move * x[j], move * x[j + 1]
+        even += change * (2.0 * w[d] + change)
+        odd += other * (2.0 * w[e] + other)
+        w[d] += change
+        w[e] += other
+        j += 2
+    if j < n:
+        d = column(index, j)
+        change = move * x[j]
+        even += change * (2.0 * w[d] + change)
+        w[d] += change
+    return even + odd
+
+
+@inner
+def _per_slope(s, eta, weight):
+    """How far a step goes for a slope of 1: known before the slope is."""
+    return -eta * weight * _inverse(s)
+
+
 def step(w, s, p, x, index, n, D, g, eta, weight):
-    # In two parts as in `dot`.
-    move, whole = -eta * weight * g * _inverse(s), n & -8
-    gained = _move(w, x, index, 0, whole, move)
-    _keep_norm(w, s, D, gained + _move(w, x, index, whole, n, move), n)
+    move = _per_slope(s, eta, weight) * g
+    if sparse(index):
+        gained = _short_move(w, x, index, n, move)
+    else:  # In two parts as in `dot`.
+        whole = n & -8
+        gained = _move(w, x, index, 0, whole, move) + _move(w, x, index, whole, n, move)
+    _keep_norm(w, s, D, gained, n)
 
 
 def commit(w, s, p, delta, maxima, index, n, D, eta):
@@ -196,7 +226,57 @@ def squares(w, s, p, D):
     return s[SCALE] * s[SCALE] * max(s[SQUARES], 0.0)
 
 
-# Without an L2 term and a domain the factor is 1, and there is nothing to begin or to finish.
+# --- a step and the next score ---------------------------------------------------------------------
+# A short dense row is stepped along and the next one scored in one go: the score need not wait until new
+# weights can be read again. Loops are in two parts as in `dot`.
+
+
+@inner
+def _move_on(w, x, following, start, stop, move):
+    """Add to the weights: (the sum of their squares, ⟨w, following⟩)."""
+    squares, total = 0.0, 0.0
+    for j in range(start, stop):
+        fresh = w[j] + move * x[j]
+        w[j] = fresh
+        squares += fresh * fresh
+        total += fresh * following[j]
+    return squares, total
+
+
+@inner
+def _move_on_shortly(w, x, following, start, stop, move):
+    """The same of few numbers, two at a time: one sum would wait for itself at every number."""
+    squares, even, odd, j = 0.0, 0.0, 0.0, start
+    while j + 2 <= stop:
+        fresh, other = w[j] + move * x[j], w[j + 1] + move * x[j + 1]
+        w[j] = fresh
+        w[j + 1] = other
+        squares += fresh * fresh + other * other
+        even += fresh * following[j]
+        odd += other * following[j + 1]
+        j += 2
+    if j < stop:
+        fresh = w[j] + move * x[j]
+        w[j] = fresh
+        squares += fresh * fresh
+        even += fresh * following[j]
+    return squares, even + odd
+
+
+def step_and_score(w, s, p, x, index, n, D, g, eta, weight, following, next_index, next_n):
+    if sparse(index) or n >= SHORT:
+        if n < SHORT or g != 0.0:
+            step(w, s, p, x, index, n, D, g, eta, weight)
+        return score(w, s, p, following, next_index, next_n, D, 0.0)
+    move, whole = _per_slope(s, eta, weight) * g, n & -16
+    squares, total = _move_on(w, x, following, 0, whole, move)
+    more, rest = _move_on_shortly(w, x, following, whole, n, move)
+    s[SQUARES] = squares + more
+    return s[SCALE] * (total + rest)
+
+
+# --- without an L2 term and a domain ---------------------------------------------------------------
+# The factor is 1, and there is nothing to begin or to finish.
 
 
 def free_score(w, s, p, x, index, n, D, which):
@@ -209,9 +289,22 @@ def free_step(w, s, p, x, index, n, D, g, eta, weight):
         w[column(index, j)] += move * x[j]
 
 
+def free_step_and_score(w, s, p, x, index, n, D, g, eta, weight, following, next_index, next_n):
+    if sparse(index) or n >= SHORT:
+        if n < SHORT or g != 0.0:
+            free_step(w, s, p, x, index, n, D, g, eta, weight)
+        return dot(w, following, next_index, next_n)
+    move, whole = -eta * weight * g, n & -16
+    _, total = _move_on(w, x, following, 0, whole, move)
+    _, rest = _move_on_shortly(w, x, following, whole, n, move)
+    return total + rest
+
+
+for _loop in (score, step, free_step):
+    inner(_loop)
 _OWN = score, step, begin, finish, commit, to_message, from_message, squares
 _NATURE: dict[str, Any] = {"additive": True, "branchless_step": True, "propagates_nan": True}
 LOOPS = Loops.of(*_OWN, weights=to_message, shared=ADD, **_NATURE)
-SHRUNK = replace(LOOPS, finish=None)
+SHRUNK = replace(LOOPS, finish=None, step_and_score=step_and_score)
 """With an L2 term and no domain."""
-FREE = Loops(free_score, free_step, **_NATURE)
+FREE = Loops(free_score, free_step, step_and_score=free_step_and_score, **_NATURE)

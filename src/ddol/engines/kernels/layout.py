@@ -15,16 +15,15 @@ import numpy as np
 from ddol.compiled import call_float, call_void, floats, inner, integers
 
 # Places in `parts`: the update's loops in the order of `ddol.update.contract.CALLS`, those over all
-# features, then the loss.
+# features, the loss, and all of a turn in one.
 SCORE, STEP, BEGIN, FINISH, OBSERVE, SCORE_UNSEEN, HEAR, ABSORB, NOTICE, COMMIT = range(10)
 TO_MESSAGE, FROM_MESSAGE, TO_STATISTICS, FROM_STATISTICS, WEIGHTS, SQUARES = range(10, 16)
 COMMIT_ALL, TO_MESSAGE_ALL, FROM_MESSAGE_ALL, TO_STATISTICS_ALL, FROM_STATISTICS_ALL = range(16, 21)
-WEIGHTS_ALL, VALUE, DERIVATIVE = range(21, 24)
+WEIGHTS_ALL, VALUE, DERIVATIVE, TURN = range(21, 25)
 
 BINARY, CLASSES, REGRESSION = 0, 1, 2
 SHARED_ADD, SHARED_COLLECT, COPIES = 0, 1, 2
 LINEAR, LOG, LARGEST = 0, 1, 2  # as in ddol.update.contract
-SHORT = 128  # non-zeros
 AHEAD, MOST_FETCHED = 4, 2048  # rounds, and bytes of a row
 GROUP, FAR = 4, 8  # agents, and rows
 SLOTS = 16  # rows that begin with a 1

@@ -32,8 +32,8 @@ from ddol.engines.kernels.layout import (
     HEAR,
     OBSERVE,
     SCORE,
-    SHORT,
     STEP,
+    TURN,
     VALUE,
     WEIGHTS_ALL,
     Examples,
@@ -57,6 +57,7 @@ from ddol.engines.kernels.reading import (
     wants_fetching,
 )
 from ddol.engines.kernels.update import absorb_agent, collects, finish, update_copy, update_shared
+from ddol.update.turns import SHORT
 
 PLAY = "int64(struct*, struct*, int64, int64)"
 WRONG_KERNEL = -(1 << 40)
@@ -83,20 +84,96 @@ def is_alone(worker):
 
 
 @inner(inlined=True)
-def is_plain(worker):
-    """Where a step alone follows a score, as it does without regularisation."""
-    before = part(worker, BEGIN) == 0 and part(worker, OBSERVE) == 0 and part(worker, HEAR) == 0
-    return before and part(worker, FINISH) == 0 and worker.rules.l2 == 0.0
+def _example_from(examples, r, hi):
+    """The first round from `r` on that has an example for the one agent; `hi` if none has."""
+    while r < hi and integers(examples.predicted)[r] < 0:
+        r += 1
+    return r
 
 
 @inner(inlined=True)
-def _play_alone(worker, examples, lo, hi, plain):
-    """Rounds where nothing is collected, kept or exchanged: half of a short row's time.
+def _importance(worker, examples, i):
+    """By what the loss of an example counts."""
+    if examples.weight == 0:
+        return worker.rules.C
+    return worker.rules.C * floats(examples.weight)[i]
+
+
+@inner(inlined=True)
+def _fetch_later(worker, examples, r, i):
+    """Ask for the row that comes some rounds later, unless the processor guesses which one that is."""
+    if r + AHEAD < examples.rounds:
+        ahead = integers(examples.predicted + 8 * r)
+        if ahead[AHEAD] != i + AHEAD:
+            fetch(worker, examples, ahead[AHEAD], True)
+            fetch_place(examples, ahead[min(2 * AHEAD, examples.rounds - 1 - r)])
+
+
+@inner(inlined=True)
+def _begin_at(worker, examples, r, hi):
+    """Copy the row of a round behind its 1, if there is such a round and ones are not stored."""
+    if examples.ones != 0 and r < hi:
+        begin_row(worker, examples, integers(examples.predicted)[r], r & 3)
+
+
+@inner(inlined=True)
+def _turn(worker, examples, r, after, z, eta, learns):
+    """Learn from the answer to the example of a round, whose score was z; the score of the one after."""
+    memory, rules, D = worker.memory, worker.rules, worker.shape.D
+    i = integers(examples.predicted)[r]
+    x, index, n = row_in(worker, examples, i, r & 3)
+    following = row_in(worker, examples, integers(examples.predicted)[after], after & 3)
+    state, y = (memory.theta, memory.scalars, rules.p), floats(examples.y)[i]
+    importance = _importance(worker, examples, i) if learns else 0.0
+    given = (z, y, rules.q, importance, eta, rules.l2, learns, memory.loss)
+    return call_float(part(worker, TURN), (*state, x, index, n, D, *given, *following))
+
+
+@entry(PLAY)
+def _alone_direct(worker, examples, lo, hi):
+    """Rounds of one agent where a step follows from its score alone: half of a short row's time."""
+    worker, examples = unpacked(Worker, worker), unpacked(Examples, examples)
+    if not is_alone(worker) or part(worker, TURN) == 0:
+        return WRONG_KERNEL
+    memory, mistakes, seen, finite = worker.memory, 0, 0, 0.0
+    r = _example_from(examples, lo, hi)
+    if r == hi:
+        return 0
+    after = _example_from(examples, r + 1, hi)
+    # A row is copied one round before it is read: what is written last is slow to read.
+    _begin_at(worker, examples, r, hi)
+    _begin_at(worker, examples, after, hi)
+    # Scored as every other row is, but that nothing is learned before: blocks may end anywhere, to the bit.
+    z, eta = _turn(worker, examples, r, r, 0.0, 0.0, 0), rate_of(examples, r)
+    while r < hi:
+        i = integers(examples.predicted)[r]
+        later = _example_from(examples, after + 1, hi)
+        _begin_at(worker, examples, later, hi)
+        _fetch_later(worker, examples, r, i)
+        if examples.scores != 0:
+            floats(examples.scores)[i] = z
+        mistakes += (z >= 0.0) != (floats(examples.y)[i] > 0.0)
+        seen += 1
+        finite += unless_finite(z)
+        to, soon = after if after < hi else r, rate_of(examples, after)
+        z = _turn(worker, examples, r, to, z, eta, 1)
+        r, after, eta = after, later, soon
+    integers(memory.mistakes)[0] += mistakes
+    integers(memory.examples)[0] += seen
+    floats(memory.loss)[0] += finite
+    return 0
+
+
+@entry(PLAY)
+def _alone(worker, examples, lo, hi):
+    """Rounds where nothing is collected, kept or exchanged.
 
     Every score waits for the step before it. So from score to step a number goes straight from one
-    part to the next: what else is to be done comes after, and no call that need not be (`plain`)
-    comes between.
+    part to the next: what else is to be done comes after.
     """
+    worker, examples = unpacked(Worker, worker), unpacked(Examples, examples)
+    if not is_alone(worker):
+        return WRONG_KERNEL
     rules, memory = worker.rules, worker.memory
     w, s, p, q, D = memory.theta, memory.scalars, rules.p, rules.q, worker.shape.D
     # Added to what it was, not summed apart: blocks may end anywhere, to the bit.
@@ -106,36 +183,29 @@ def _play_alone(worker, examples, lo, hi, plain):
         if i < 0:
             continue
         eta, y = rate_of(examples, r), floats(examples.y)[i]
-        x, index, n = row_in(worker, examples, i, r & 1)
+        x, index, n = row_in(worker, examples, i, r & 3)
         if examples.ones != 0:
             # A row is copied one round before it is read: what is written last is slow to read.
             if begun != r:
-                begin_row(worker, examples, i, r & 1)
+                _begin_at(worker, examples, r, hi)
             if r + 1 < examples.rounds and integers(examples.predicted)[r + 1] >= 0:
                 begun = r + 1
-                begin_row(worker, examples, integers(examples.predicted)[begun], begun & 1)
-        if r + AHEAD < examples.rounds:
-            ahead = integers(examples.predicted + 8 * r)
-            # The processor guesses which sparse row comes next, but fetches too little of a dense one.
-            if examples.indptr == 0 or ahead[AHEAD] != i + AHEAD:
-                fetch(worker, examples, ahead[AHEAD], True)
-                fetch_place(examples, ahead[min(2 * AHEAD, examples.rounds - 1 - r)])
-        if not plain and rules.l2 > 0.0:
+                _begin_at(worker, examples, begun, examples.rounds)
+        _fetch_later(worker, examples, r, i)
+        if rules.l2 > 0.0:
             loss += 0.5 * rules.l2 * squares_at(worker, w, s)
-        importance = rules.C
-        if examples.weight != 0:
-            importance *= floats(examples.weight)[i]
-        if not plain and part(worker, OBSERVE) != 0:
+        importance = _importance(worker, examples, i)
+        if part(worker, OBSERVE) != 0:
             call_void(part(worker, OBSERVE), (w, s, p, x, index, n, D))
         z = call_float(part(worker, SCORE), (w, s, p, x, index, n, D, 0.0))
-        if not plain and part(worker, BEGIN) != 0:
+        if part(worker, BEGIN) != 0:
             call_void(part(worker, BEGIN), (w, s, p, D, eta, 1.0))
-        if not plain and part(worker, HEAR) != 0:
+        if part(worker, HEAR) != 0:
             call_void(part(worker, HEAR), (w, s, p, x, index, n, D, y))
         g = importance * call_float(part(worker, DERIVATIVE), (z, y, q))
         if (rules.branchless_step and n < SHORT) or g != 0.0:
             call_void(part(worker, STEP), (w, s, p, x, index, n, D, g, eta, 1.0))
-        if not plain and part(worker, FINISH) != 0:
+        if part(worker, FINISH) != 0:
             now = np.float64(examples.t + r)
             call_void(part(worker, FINISH), (w, s, p, D, now, eta))
         if examples.scores != 0:
@@ -147,22 +217,6 @@ def _play_alone(worker, examples, lo, hi, plain):
     integers(memory.examples)[0] += seen
     floats(memory.loss)[0] = loss
     return 0
-
-
-@entry(PLAY)
-def _alone_plain(worker, examples, lo, hi):
-    worker, examples = unpacked(Worker, worker), unpacked(Examples, examples)
-    if not (is_alone(worker) and is_plain(worker)):
-        return WRONG_KERNEL
-    return _play_alone(worker, examples, lo, hi, True)
-
-
-@entry(PLAY)
-def _alone(worker, examples, lo, hi):
-    worker, examples = unpacked(Worker, worker), unpacked(Examples, examples)
-    if not is_alone(worker):
-        return WRONG_KERNEL
-    return _play_alone(worker, examples, lo, hi, False)
 
 
 # --- agents that share one copy ------------------------------------------------------------------
@@ -292,13 +346,12 @@ def _weights(worker, out):
             call_void(part(worker, WEIGHTS_ALL), (w, s, worker.rules.p, 0, D, D, place))
 
 
-def kernel_for(worker: Worker, parts: np.ndarray) -> Entry:
-    """The kernel that plays a worker's rounds; ``parts`` is what its rules point to."""
+def kernel_for(worker: Worker, direct: bool) -> Entry:
+    """The kernel that plays a worker's rounds; by whole turns, if one agent alone learns so."""
     rules = worker.rules
     usual = is_usual(worker)
     if usual and rules.n_agents == 1 and rules.factors == 0 and worker.memory.sums == 0:
-        before = parts[[BEGIN, FINISH, OBSERVE, HEAR]]
-        return _alone if before.any() or rules.l2 > 0.0 else _alone_plain
+        return _alone_direct if direct else _alone
     if rules.sharing == COPIES:
         return _copies_usual if usual else _copies
     return _shared_usual if usual else _shared

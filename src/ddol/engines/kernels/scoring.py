@@ -13,6 +13,7 @@ from ddol.engines.kernels.layout import (
     vector_at,
 )
 from ddol.engines.kernels.reading import forget_rows, row_at
+from ddol.update.linear import dot
 
 
 @entry("void(struct*, struct*, int64, int64, int64, int64)")
@@ -28,22 +29,22 @@ def _scores(worker, examples, copy, lo, hi, out):
             scores[i * shape.outputs + k] = call_float(part(worker, SCORE_UNSEEN), arguments)
 
 
-@entry("void(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
-def _sparse_products(n, x, features, indptr, ones, weights, outputs, D, out):
-    starts, values, columns = integers(indptr), floats(x), indices(features)
-    for i in range(n):
+@entry("void(struct*, int64, int64, int64, int64, int64, int64)")
+def _sparse_products(examples, lo, hi, weights, outputs, D, out):
+    examples = unpacked(Examples, examples)
+    starts, ones, scores = integers(examples.indptr), examples.ones, floats(out)
+    for i in range(lo, hi):
+        start, n = starts[i], starts[i + 1] - starts[i]
+        x, index = floats(examples.x + 8 * start), indices(examples.features + 4 * start)
         for k in range(outputs):
-            w = floats(weights + 8 * (k * D + ones))
-            total = floats(weights)[k * D] if ones else 0.0
-            for j in range(starts[i], starts[i + 1]):
-                total += w[columns[j]] * values[j]
-            floats(out)[i * outputs + k] = total
+            w = weights + 8 * k * D
+            first = floats(w)[0] if ones else 0.0
+            scores[i * outputs + k] = first + dot(floats(w + 8 * ones), x, index, n)
 
 
-def read_products(examples: Examples, n: int, weights: np.ndarray, out: int) -> None:
-    """Write the products (n, outputs) of sparse rows and weights (outputs, D)."""
-    places = examples.x, examples.features, examples.indptr, examples.ones
-    _sparse_products(n, *places, weights.ctypes.data, *weights.shape, out)
+def read_products(examples: bytes, weights: np.ndarray, part: range, out: int) -> None:
+    """Write the products of some sparse rows and weights (outputs, D) to their places in (rows, outputs)."""
+    _sparse_products(examples, part.start, part.stop, weights.ctypes.data, *weights.shape, out)
 
 
 def read_scores(worker: bytes, examples: bytes, copy: int, part: range, out: int) -> None:

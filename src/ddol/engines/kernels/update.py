@@ -20,7 +20,6 @@ from ddol.engines.kernels.layout import (
     LISTED,
     NOTICE,
     SHARED_COLLECT,
-    SHORT,
     STEP,
     batch_size,
     own_rate,
@@ -32,6 +31,7 @@ from ddol.engines.kernels.layout import (
 )
 from ddol.engines.kernels.reading import row_at
 from ddol.update.asking import UNBIASED
+from ddol.update.turns import SHORT
 
 
 @inner

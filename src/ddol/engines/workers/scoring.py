@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from threading import Lock
@@ -9,9 +10,9 @@ from threading import Lock
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.engines.kernels import Examples, read_products
+from ddol.engines.kernels import read_products
 from ddol.engines.state import State, layout_of, n_states, start_state
-from ddol.engines.workers.inputs import addresses
+from ddol.engines.workers.inputs import RowsPlace
 from ddol.engines.workers.partition import Partition
 from ddol.engines.workers.worker import KernelWorker
 from ddol.streams.over.parallel import usable_cores
@@ -69,24 +70,12 @@ class Scorer:
         return found
 
     def _write_scores(self, rows: Rows, copy: int, out: np.ndarray) -> None:
-        """Write scores (n, outputs) by one copy; many rows are scored by all cores."""
-        cores = min(usable_cores(), rows.nbytes // _A_CORES_WORTH)
-        if cores < 2:
-            self._workers[0].write_scores(rows, copy, range(len(rows)), out)
-            return
-        self._workers += [self._worker() for _ in range(cores - len(self._workers))]
-        ends = np.linspace(0, len(rows), cores + 1).astype(int).tolist()
-        parts = [range(lo, hi) for lo, hi in pairwise(ends)]
-        from concurrent.futures import ThreadPoolExecutor  # brings logging, which few runs need
-
-        with ThreadPoolExecutor(cores) as threads:
-            list(
-                threads.map(
-                    lambda worker, part: worker.write_scores(rows, copy, part, out),
-                    self._workers,
-                    parts,
-                )
-            )
+        """Write scores (n, outputs) by one copy."""
+        parts = _parts(rows)
+        self._workers += [self._worker() for _ in parts[len(self._workers) :]]
+        _by_all_cores(
+            lambda number, part: self._workers[number].write_scores(rows, copy, part, out), parts
+        )
 
     def _worker(self) -> KernelWorker:
         return KernelWorker(self._algorithm, self._state, Partition(0, 1))
@@ -94,6 +83,27 @@ class Scorer:
 
 _A_CORES_WORTH = 1 << 22
 """Bytes of rows that take a core some milliseconds, and a thread's start is nothing beside it."""
+
+
+def _parts(rows: Rows) -> list[range]:
+    """Rows for every core that is worth it."""
+    cores = max(1, min(usable_cores(), rows.nbytes // _A_CORES_WORTH))
+    ends = np.linspace(0, len(rows), cores + 1).astype(int).tolist()
+    return [range(lo, hi) for lo, hi in pairwise(ends)]
+
+
+def _by_all_cores(work: Callable[[int, range], None], parts: list[range]) -> None:
+    """Do something with all parts at the same time."""
+    if len(parts) == 1:
+        work(0, parts[0])
+        return
+    from concurrent.futures import ThreadPoolExecutor  # brings logging, which few runs need
+
+    with ThreadPoolExecutor(len(parts) - 1) as threads:
+        others = [threads.submit(work, k, part) for k, part in enumerate(parts) if k > 0]
+        work(0, parts[0])
+        for other in others:
+            other.result()
 
 
 def _check(algorithm: Algorithm, state: State) -> None:
@@ -121,6 +131,6 @@ def products(rows: Rows, weights: np.ndarray) -> np.ndarray:
         found = X @ weights[:, first:].T
         return found + weights[:, 0] if rows.intercept else found
     out, given = np.empty((len(rows), len(weights))), np.ascontiguousarray(weights, float)
-    nothing = {**dict.fromkeys(Examples._fields, 0), "ones": int(rows.intercept)}
-    read_products(Examples(**nothing | addresses(rows)), len(rows), given, out.ctypes.data)
+    place = RowsPlace(rows).alone
+    _by_all_cores(lambda _, part: read_products(place, given, part, out.ctypes.data), _parts(rows))
     return out

@@ -125,8 +125,21 @@ class KernelWorker:
         if not own:
             # An agent sees its example before it predicts, and the copy of all sees it afterwards.
             parts[places.SCORE], parts[places.OBSERVE] = parts[places.SCORE_UNSEEN], 0
-        self._parts[dense] = np.append(parts, self.algorithm.loss.addresses())
+        self._parts[dense] = np.append(parts, (*self.algorithm.loss.addresses(), 0))
         return self._parts[dense]
+
+    @cached_property
+    def _direct(self) -> bool:
+        """Whether the one agent there is learns by whole turns: see `ddol.update.turns`."""
+        update, loops = self.algorithm.update, self.loops
+        alone = self.algorithm.n_agents == 1 and not update.experts
+        return alone and loops.direct and (update.l2 == 0.0 or loops.squares is not None)
+
+    def _prepare(self, dense: bool) -> None:
+        """Compile what only rounds need."""
+        parts, loss = self._compiled(dense), self.algorithm.loss
+        if self._direct and not parts[places.TURN]:
+            parts[places.TURN] = self.loops.turn(dense, loss.value, loss.derivative)
 
     def _worker(self, dense: bool, matrices: Matrices) -> tuple[Entry, bytes]:
         """The kernel for these rows, and its worker."""
@@ -138,7 +151,7 @@ class KernelWorker:
             self.workspace.scratch(),
             self._links(matrices),
         )
-        return kernels.kernel_for(worker, parts), packed(worker)
+        return kernels.kernel_for(worker, self._direct), packed(worker)
 
     def _rules(self, parts: np.ndarray) -> Rules:
         algorithm, update = self.algorithm, self.algorithm.update
@@ -344,6 +357,7 @@ class KernelWorker:
             self._workers.clear()
         if rows.dense not in self._workers or matrices is not self.fixed_matrices:
             self._workers[rows.dense] = self._worker(rows.dense, matrices)
+        self._prepare(rows.dense)
         kernel, worker = self._workers[rows.dense]
         return kernels.play(
             kernel, worker, examples, self._snapshot_places(), before, len(predicted)

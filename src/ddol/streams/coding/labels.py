@@ -264,16 +264,33 @@ def checked_classes(found: Sequence[Label] | None, where: str = "y") -> tuple[La
     return tuple(values)
 
 
-def distinct(y: np.ndarray) -> list[float]:
-    """Different labels; two of them, the usual case, are found without sorting all.
+def distinct(y: np.ndarray) -> np.ndarray:
+    """Different labels in rising order; two numbers, the usual case, are found without sorting all.
 
     Examples
     --------
-    >>> distinct(np.array([1.0, -1.0, 1.0])), distinct(np.array([2.0, 0.0, 1.0]))
-    ([-1.0, 1.0], [0.0, 1.0, 2.0])
+    >>> distinct(np.array([1.0, -1.0, 1.0])), distinct(np.array(["b", "a"]))
+    (array([-1.,  1.]), array(['a', 'b'], dtype='<U1'))
     """
-    if len(y):
+    if y.dtype == np.float64 and len(y):
+        numbers = np.ascontiguousarray(y)
+        other = _other(numbers.ctypes.data, len(numbers))
+        return np.unique(numbers if other < 0 else numbers[[0, other]])
+    if y.dtype.kind in "iu" and len(y):
         low, high = y.min(), y.max()
         if np.count_nonzero(y == low) + np.count_nonzero(y == high) == len(y):
-            return [float(low), float(high)]
-    return np.unique(y).tolist()
+            return np.array([low, high], y.dtype)
+    return np.unique(y)
+
+
+@entry("int64(int64, int64)")
+def _other(labels, n):  # type: ignore[no-untyped-def]
+    """Place of a label that is not the first one, if there is any; -1 where there are more than two."""
+    y = floats(labels)
+    place = 0
+    while place < n - 1 and y[place] == y[0]:
+        place += 1
+    first, second, strange = y[0], y[place], 0
+    for k in range(place, n):
+        strange += y[k] != first and y[k] != second
+    return place if strange == 0 else -1
