@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+
+_SELDOM = 20_000
+"""New objects between two looks of the garbage collector: a command makes few, most of them to stay."""
 
 
 def main() -> None:
     """Run the command line; the exit code is the process's."""
+    gc.set_threshold(_SELDOM)
     try:
         from ddol.cli.app import app  # it takes a while, and Ctrl-C may come meanwhile
 
@@ -21,6 +26,8 @@ def main() -> None:
 
             leave(end.code if isinstance(end.code, int) else int(end.code is not None))
         raise
+    finally:
+        gc.freeze()  # memory goes back with the process, and nobody needs to look for cycles in it
 
 
 if __name__ == "__main__":
