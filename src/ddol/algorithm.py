@@ -8,30 +8,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ddol.communicate.graph import Topology, check_count
 from ddol.communicate.mixing import Changing, Mixing, metropolis, mixing_for, uniform
-from ddol.communicate.talking import (
-    Compression,
-    Partners,
-    Talking,
-    Teaching,
-    compression_of,
-    partners_of,
-    talking_of,
-    teaching_of,
-)
 from ddol.communicate.topologies import complete
-from ddol.update.asking import (
-    Asking,
-    asking_of,
-)
+from ddol.update.asking import Asking, asking_of
 from ddol.update.contract import DUAL, PRIMAL, Update
 from ddol.update.losses import REGRESSION, Loss, hinge
 from ddol.update.rates import PerAgent, Rate, inverse_sqrt
+
+if TYPE_CHECKING:
+    from ddol.communicate.talking import Compression, Partners, Talking, Teaching
+
+_TALKING = ("talk", "compress", "talk_to", "teach")
+"""Rules of who sends what to whom."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +105,15 @@ class Algorithm:
         object.__setattr__(self, "query", asking_of(self.query))
         if self.asking is not None:
             self._check_asking(self.asking)
-        for name, made in _TALKING.items():
-            object.__setattr__(self, name, made(getattr(self, name)))
+        if self.chooses_messages:
+            self._read_rules()
+
+    def _read_rules(self) -> None:
+        """Make values of the rules of talking that are given as text; few algorithms have any."""
+        from ddol.communicate.talking import RULES
+
+        for name in _TALKING:
+            object.__setattr__(self, name, RULES[name](getattr(self, name)))
 
     def _check_asking(self, asking: Asking) -> None:
         """Refuse rules that this algorithm cannot follow."""
@@ -183,11 +183,3 @@ class Algorithm:
         matrix = mixing_for(mixing, graph)
         update = self.update.with_network(matrix.n_agents)
         return replace(self, mixing=matrix, update=update, **changes)
-
-
-_TALKING = {
-    "talk": talking_of,
-    "compress": compression_of,
-    "talk_to": partners_of,
-    "teach": teaching_of,
-}

@@ -7,16 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.engines.state import grow
 from ddol.engines.state_checks import check_number, expected_state
-from ddol.engines.workers.scoring import Scorer, products
 from ddol.presets import made_again
-from ddol.reference import mean_of_copies
 from ddol.storage import Expected, check_arrays, damaged, read_arrays, write_arrays
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.encoding import Encoding
@@ -26,6 +24,9 @@ from ddol.streams.raw import Named, Raw, Table, table_of_frame
 from ddol.streams.rows import Rows
 from ddol.trace import Trace
 from ddol.update.losses import loss_named
+
+if TYPE_CHECKING:
+    from ddol.engines.workers.scoring import Scorer
 
 KIND = "model"
 _MOST_BYTES = 1 << 30
@@ -77,6 +78,8 @@ class Knowledge:
 
     @cached_property
     def _scorer(self) -> Scorer:
+        from ddol.engines.workers.scoring import Scorer
+
         return Scorer(self.algorithm, self.theta, self.scalars)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -167,6 +170,8 @@ class Model:
         known = self.known
         one = copy is None or (known is not None and len(known.theta) == 1)
         if known is None or (one and known.is_linear):
+            from ddol.engines.workers.scoring import products
+
             found = products(rows, self.weights)
         else:
             found = known.scores(rows, None if one else copy)
@@ -381,6 +386,8 @@ def model_of(trace: Trace, encoding: Encoding, settings: dict[str, Any] | None =
 def _affordable(algorithm: Algorithm, theta: np.ndarray, scalars: np.ndarray) -> Knowledge:
     """What all copies know, or their mean where they are too large to be kept one by one."""
     if theta.nbytes > _MOST_BYTES and len(theta) > 1:
+        from ddol.reference import mean_of_copies
+
         theta, scalars = mean_of_copies(algorithm, theta, scalars)
     return Knowledge(algorithm, theta, scalars)
 

@@ -17,7 +17,6 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.update.contract import Update
 from ddol.update.losses import LOSSES, REGRESSION, Loss, hinge, loss_named, perceptron, zero_one
-from ddol.update.majority import Majority
 from ddol.update.rates import PerAgent, Rate, constant, inverse_sqrt
 
 Steps: TypeAlias = float | Rate | Sequence[float]
@@ -387,6 +386,8 @@ def rwma(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
 def _majority(
     name: str, alpha: float, n_classes: int, average: str, randomized: bool, **places: Any
 ) -> Algorithm:
+    from ddol.update.majority import Majority
+
     outputs = 1 if n_classes == 2 else n_classes
     update = Majority(alpha, n_classes, randomized)
     return Algorithm(

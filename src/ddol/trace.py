@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ddol.recording import Curves, Moment, WeightHistory
+if TYPE_CHECKING:
+    from ddol.recording import Curves, Moment, WeightHistory
 
 MOST_EDGES = 1024
 """Edges of which ``--json`` tells, those with the most messages."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 
 from ddol.cli.app import app
@@ -12,7 +13,7 @@ def test_without_a_command_the_help_page_is_shown(ddol):
     result = ddol()
     assert result.exit_code == 2 and result.stderr == ""
     named = [line.split()[0] for line in result.stdout.partition("Commands:\n")[2].splitlines()]
-    assert [name for name in named if name in app.commands] == list(app.commands)
+    assert [name for name in named if name in app.homes] == list(app.homes)
 
 
 def test_version(ddol):
@@ -28,9 +29,11 @@ def test_options_of_train_are_in_panels(ddol):
     assert max(map(len, lines)) <= 80
 
 
-@pytest.mark.parametrize("command", app.commands)
-def test_every_option_is_explained(command):
-    for param in app.commands[command].params:
+@pytest.mark.parametrize("name", app.homes)
+def test_every_option_is_explained(name):
+    command = app.get_command(click.Context(app), name)
+    assert command is not None and command.name == name
+    for param in command.params:
         assert param.param_type_name == "argument" or param.help
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from ddol.communicate.mixing import metropolis
 from ddol.communicate.topologies import complete, grid, ring, star
-from ddol.schedules.clock import SCHEDULES, Clock
+from ddol.schedules.clock import Clock
 from ddol.schedules.conditions import Conditions
 from ddol.schedules.events import (
     ADOPT,
@@ -21,6 +21,7 @@ from ddol.schedules.events import (
 )
 from ddol.schedules.linking import linked
 from ddol.schedules.rounds import RoundPlan
+from ddol.schedules.schedule import SCHEDULES
 from ddol.schedules.wiring import Wiring
 
 ROUGH = Conditions(

@@ -12,9 +12,8 @@ from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
 from ddol.engines.setup import Setup
 from ddol.schedules import clock_memory as words
-from ddol.schedules.clock import SCHEDULES
 from ddol.schedules.conditions import Conditions
-from ddol.schedules.schedule import Schedule
+from ddol.schedules.schedule import SCHEDULES, Schedule
 from ddol.streams.arrays import array_stream
 from ddol.streams.errors import DataError
 

@@ -8,9 +8,8 @@ import ddol
 from ddol.engines.events.scheduled import Scheduled
 from ddol.engines.local import Local
 from ddol.engines.state import start_state
-from ddol.schedules.clock import SCHEDULES
 from ddol.schedules.conditions import Conditions
-from ddol.schedules.schedule import Schedule
+from ddol.schedules.schedule import SCHEDULES, Schedule
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows
 

@@ -1,35 +1,31 @@
-"""The commands and their options; whatever they do is imported only when they run."""
+"""The command line: its commands by name, each of which is imported when somebody asks for it."""
 
 from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
 
 import click
 
 from ddol.cli.errors import Commands
-from ddol.cli.flags import (
-    COUNT,
-    COUNT_FROM_ZERO,
-    NOT_NEGATIVE,
-    as_json,
-    check_bad_line,
-    debug,
-    flag,
-    format_,
-    header,
-    label,
-    missing,
-    on_bad_line,
-    zero_based,
-)
-from ddol.cli.options import DataOptions, LearnOptions, RunOptions, part_of
-from ddol.cli.train_command import train
 from ddol.version import __version__
+
+_OTHERS = (
+    "predict",
+    "evaluate",
+    "inspect",
+    "reproduce",
+    "sweep",
+    "frontier",
+    "bound",
+    "plan",
+    "scale",
+    "launch",
+)
+_HOMES = {"train": "ddol.cli.train_command", **dict.fromkeys(_OTHERS, "ddol.cli.commands")}
+"""Commands, the most used first, and the module of each."""
 
 
 @click.group(
     cls=Commands,
+    homes=_HOMES,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
@@ -40,267 +36,3 @@ def app(ctx: click.Context) -> None:
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
         ctx.exit(2)
-
-
-app.add_command(train)
-
-
-@app.command()
-@click.argument("model")
-@click.argument("data", nargs=-1, required=True)
-@flag("--out FILE", "By default standard output.")
-@flag("--scores", "Scores instead of labels.", is_flag=True)
-@flag(
-    "--proba --probabilities",
-    "The chance of every class, in the order of ddol inspect.",
-    name="proba",
-    is_flag=True,
-)
-@flag("--agent NAME", "Predict as this agent would: its name, or its number.")
-@format_
-@header
-@zero_based
-@on_bad_line
-@debug
-def predict(
-    model: str,
-    out: str | None,
-    scores: bool,
-    proba: bool,
-    agent: str | None,
-    **given: Any,
-) -> None:
-    """Predict with a model: one line for every example of DATA, as it comes.
-
-    MODEL: a file that `ddol train --model` wrote. DATA: files to predict on; - for standard input.
-    Columns are found by their names; a label may be there, and is not looked at.
-    """
-    from ddol.cli.predict import Wanted
-    from ddol.cli.predict import predict as run_prediction
-
-    check_bad_line(given["on_bad_line"])
-    if scores and proba:
-        raise ValueError("--scores does not go with --proba; leave one out")
-    what = "chances" if proba else "scores" if scores else "labels"
-    run_prediction(model, part_of(DataOptions, given), out, Wanted(what, agent))
-
-
-@app.command()
-@click.argument("model")
-@click.argument("data", nargs=-1, required=True)
-@flag("--json OUT", "Figures as JSON; - for standard output.")
-@format_
-@header
-@zero_based
-@on_bad_line
-@debug
-def evaluate(model: str, json: str | None, **given: Any) -> None:
-    """How well a model predicts DATA: accuracy, log loss, AUC, confusion; R², MAE, RMSE.
-
-    MODEL: a file that `ddol train --model` wrote. DATA: files with labels; those that are named like
-    the agents are evaluated one by one, too, each with its agent's own weights.
-    """
-    from ddol.cli.evaluate import evaluate as run_evaluation
-
-    check_bad_line(given["on_bad_line"])
-    run_evaluation(model, part_of(DataOptions, given), json)
-
-
-@app.command()
-@click.argument("model")
-@flag("--top n", "Largest weights to show.", type=COUNT_FROM_ZERO, default=10)
-@as_json
-@debug
-def inspect(model: str, top: int, json: bool) -> None:
-    """Show what a model is, its sizes, how it was trained, and its largest weights.
-
-    MODEL: a file that `ddol train --model` wrote.
-    """
-    from ddol.cli.inspect import inspect as run_inspection
-
-    run_inspection(model, top, json)
-
-
-@app.command()
-@click.argument("figures", metavar="[FIGURE]...", nargs=-1)
-@flag("--data DIR", "Folder of the data sets; else DDOL_DATA, the cache, a download.")
-@flag("--seeds n", "Orders of the examples.", type=COUNT, default=5)
-@flag("--out DIR", "Page, figures and numbers.", default="reproduction")
-@flag("--claims FILE", "The claims as Markdown, too.")
-@flag("--list", "Name the figures and stop.", name="list_", is_flag=True)
-@flag("--quiet -q", "No progress.", is_flag=True)
-@debug
-def reproduce(
-    figures: tuple[str, ...],
-    data: str | None,
-    seeds: int,
-    out: str,
-    claims: str | None,
-    list_: bool,
-    quiet: bool,
-) -> None:
-    """Run the paper's experiments again and test its claims.
-
-    FIGURE: names or numbers (see --list), or .toml files. All if none.
-    """
-    from ddol.cli.reproduce import list_figures
-    from ddol.cli.reproduce import reproduce as run_reproduction
-
-    if list_:
-        list_figures()
-    else:
-        run_reproduction(figures, data, seeds, out, claims, quiet)
-
-
-@app.command()
-@click.argument("file", metavar="FILE.toml")
-@flag("--out TABLE", "The table of runs: .csv or .parquet.")
-@flag("--report OUT.html", "Chart, means and comparisons as one page.")
-@flag("--workers n", "Processes; one for each core if not given.", type=COUNT)
-@flag("--quiet -q", "No progress.", is_flag=True)
-@debug
-def sweep(file: str, out: str | None, report: str | None, workers: int | None, quiet: bool) -> None:
-    """Run all combinations of some settings and seeds, and compare them in pairs.
-
-    Finished runs are kept beside FILE.toml: a sweep that was stopped goes on.
-    """
-    from ddol.cli.sweep import sweep as run_sweep
-
-    run_sweep(file, out, report, workers, quiet)
-
-
-@app.command()
-@click.argument("data", nargs=-1)
-@flag(
-    "--against",
-    "What to save: bytes sent, or answers asked for.",
-    type=click.Choice(("bytes", "labels")),
-    default="bytes",
-)
-@flag("--algorithm NAME", "What agents learn with.", default="adaptive")
-@flag("--loss NAME", "As in ddol train.", show_default="the algorithm's")
-@flag("--rate", "Scale of the steps.", type=float, show_default="the algorithm's")
-@flag("--agents N", "Number of agents.", type=COUNT, show_default="16, or one a file")
-@flag("--topology NAME", "Who talks to whom.", default="ring")
-@flag("--seed", "Of the order, of what is drawn, of random graphs.", type=int, default=0)
-@flag("--shuffle", "Put the examples into another order first.", is_flag=True)
-@flag("--limit n", "Examples to read at most.", type=COUNT)
-@flag("--bits b", "Hash features into 2^b columns.", type=COUNT)
-@format_
-@label
-@missing
-@on_bad_line
-@zero_based
-@flag("--out TABLE.csv", "The table of runs.")
-@flag("--report OUT.html", "Charts and table as one page.")
-@flag("--json OUT", "The runs as JSON; - for standard output.")
-@flag("--quiet -q", "No progress.", is_flag=True)
-@debug
-def frontier(against: str, out: str | None, agents: int | None, **given: Any) -> None:
-    """Error and regret against bytes sent, or answers asked for, over all policies.
-
-    Fixed periods, or asking at random, are the line to beat; of_line is the share of its cost at the same
-    error. DATA: files as for ddol train, which are kept in memory.
-    """
-    from ddol.cli.frontier import frontier as run_frontier
-
-    several = len(given["data"]) > 1
-    given["agents"] = agents or (len(given["data"]) if several else 16)
-
-    data, learn = part_of(DataOptions, given), part_of(LearnOptions, given)
-    run_frontier(data, learn, part_of(RunOptions, given), against, out)
-
-
-@app.command()
-@flag(
-    "--algorithm NAME", "What agents learn with: dwm-i, dwm-a, drwm, dogd, doeg, …", default="dwm-i"
-)
-@flag("--agents N", "Number of agents.", type=COUNT, default=4)
-@flag("--experts P", "Experts.", type=COUNT)
-@flag("--mistakes m", "The best expert's, at all agents.", type=NOT_NEGATIVE)
-@flag("--alpha", "Factor on a wrong expert's weight.", type=float, show_default="0.9")
-@flag("--rounds T", "Rounds.", type=COUNT)
-@flag("--gradient G", "At least the norm of every subgradient.", type=NOT_NEGATIVE)
-@flag("--divergence D", "At least ψ(w*, w) of all w; the domain's if known.", type=NOT_NEGATIVE)
-@flag("--radius", "Radius of the ball that weights stay in.", type=float)
-@flag("--rate", "Scale of the steps.", type=float)
-@flag("--topology NAME", "Who talks to whom.", default="complete")
-@flag("--period n", "Rounds between two exchanges.", type=COUNT, default=1)
-@flag("--query s", "Which answers are asked for: experts, random:0.2.", show_default="all answers")
-@as_json
-@debug
-def bound(json: bool, **given: Any) -> None:
-    """How many mistakes, or how much regret, N agents can have at most."""
-    from ddol.cli.bound import Question
-    from ddol.cli.bound import bound as run_bound
-
-    run_bound(part_of(LearnOptions, given), part_of(Question, given), json)
-
-
-@app.command()
-@flag("--dim D", "Features.", type=COUNT, required=True)
-@flag("--workers n", "Threads or processes.", type=COUNT, required=True)
-@flag("--agents N", "Agents.", type=int, show_default="16 per worker")
-@flag("--batch n", "Examples per agent and round.", type=COUNT, default=1)
-@flag("--period n", "Rounds between two exchanges.", type=COUNT)
-@flag("--nnz n", "Entries of an example.", type=COUNT, show_default="all")
-@flag("--engine threads|mpi|ray", "What is measured.", default="mpi")
-@flag("--latency µs", "Of a message, of your network.", type=NOT_NEGATIVE)
-@flag("--bandwidth GB/s", "Of your network.", type=NOT_NEGATIVE)
-@as_json
-@debug
-def plan(
-    dim: int,
-    workers: int,
-    agents: int | None,
-    batch: int,
-    period: int | None,
-    nnz: int | None,
-    engine: str,
-    latency: float | None,
-    bandwidth: float | None,
-    json: bool,
-) -> None:
-    """How many times faster n workers will be, and at which period."""
-    from ddol.plan import plan as run_plan
-    from ddol.plan import shown
-
-    found = run_plan(
-        dim,
-        workers,
-        period,
-        agents=agents,
-        batch=batch,
-        nnz=nnz,
-        engine=engine,
-        latency=None if latency is None else latency * 1e-6,
-        bandwidth=None if bandwidth is None else bandwidth * 1e9,
-    )
-    click.echo(shown(found, json))
-
-
-@app.command()
-@click.argument("job")
-@click.argument("n", type=COUNT)
-@debug
-def scale(job: str, n: int) -> None:
-    """Give a job that runs on Ray n actors.
-
-    JOB: its name and cluster, as an asynchronous job (`ddol train --engine ray --schedule async`) says at
-    its start. Agents move between two blocks, and no example is lost.
-    """
-    from ddol.engines.ray.wishes import scale as ask
-
-    click.echo(ask(job, n))
-
-
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-@click.pass_context
-@flag("-n n", "Processes.", type=COUNT, default=2)
-@flag("--hostfile FILE", "Hosts, one per line: node1 slots=8.", type=click.Path(path_type=Path))
-@flag("--ft/--no-ft", "Go on when a process is lost.", default=True)
-def launch(ctx: click.Context, n: int, hostfile: Path | None, ft: bool) -> None:
-    """Train in n processes: ddol launch -n 4 train DATA … (extra mpi)."""
-    from ddol.launch import launch as run_job
-
-    ctx.exit(run_job(n, ctx.args, hostfile, ft))

@@ -6,7 +6,6 @@ import shlex
 import sys
 from typing import Any
 
-from ddol.checkpoint import save_checkpoint, take
 from ddol.cli.options import RunOptions
 from ddol.engines.learner import Learner
 from ddol.engines.progress import Progress
@@ -41,6 +40,8 @@ class CheckpointWriter:
         self.kept = progress.examples // self.every
         if self.folder is None:
             return
+        from ddol.checkpoint import save_checkpoint, take
+
         plain, arrays = encoding.to_plain()
         checkpoint = take(learner, copy=False, run=self.identity, facts=plain, arrays=arrays)
         if writes:

@@ -5,23 +5,36 @@ from __future__ import annotations
 import os
 import sys
 import time
-import traceback
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 import click
 
-from ddol.cli.flags import Command
 from ddol.cli.stopping import Signals, StoppedError
 
 
 class Commands(click.Group):
-    """The commands of ddol, with their errors in one line; a traceback with ``--debug`` only."""
+    """The commands of ddol, with their errors in one line; a traceback with ``--debug`` only.
 
-    command_class = Command
+    Parameters
+    ----------
+    homes : dict
+        The module of every command: that of one which nobody asks for is not imported.
+    """
+
+    def __init__(self, *args: Any, homes: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.homes = homes
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of the commands, the most used first."""
-        return list(self.commands)
+        return list(self.homes)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name."""
+        home = self.homes.get(cmd_name)
+        return None if home is None else getattr(import_module(home), cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; a signal ends it at once, unless it knows better."""
@@ -37,6 +50,8 @@ class Commands(click.Group):
         except (Exception, StoppedError) as error:
             _let_the_first_speak()
             if ctx.meta.get("debug"):
+                import traceback
+
                 traceback.print_exc()
             print(f"{_prefix(error)}{_one_line(error)}", file=sys.stderr)
             raise click.exceptions.Exit(_exit_code(error)) from None

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ddol.cli.holdout import HeldOutFigures
 from ddol.cli.options import RunOptions, TrainOptions
 from ddol.cli.pipeline import Prepared
 from ddol.cli.sources import recording_mark
@@ -19,6 +17,9 @@ from ddol.storage import check_writable, write_text
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.stream import Stream, described
 from ddol.trace import Trace
+
+if TYPE_CHECKING:
+    from ddol.cli.holdout import HeldOutFigures
 
 STDOUT = "-"
 
@@ -139,4 +140,6 @@ def _write_report(run: RunOptions, trace: Trace, prepared: Prepared) -> None:
 
 def command() -> str:
     """The command line as it was given."""
+    import shlex  # for reports only
+
     return shlex.join(["ddol", *sys.argv[1:]])

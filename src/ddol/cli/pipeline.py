@@ -5,31 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ddol.algorithm import Algorithm
 from ddol.cli.algorithms import two_classes_only
 from ddol.cli.options import DataOptions
 from ddol.cli.sources import open_sources, own_seed, site_names, spooled
 from ddol.storage import Warn
+from ddol.streams import over
 from ddol.streams.arrays import RowsStream
 from ddol.streams.coding.discovery import Peek, Wishes, doubts, learn_encoding, peek
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.encoding import Encoding
 from ddol.streams.coding.labels import listed
-from ddol.streams.coding.stumps import Stumps, fit_stumps
 from ddol.streams.coding.summary import scan
 from ddol.streams.errors import DataError
-from ddol.streams.over.filling import FilledStream, joint_means
-from ddol.streams.over.holdout import HoldoutStream
-from ddol.streams.over.importance import WeightedStream
-from ddol.streams.over.lateness import DELAY, Delays
-from ddol.streams.over.limited import LimitedStream, ReadAhead
 from ddol.streams.over.parallel import ParallelStream, ParsingPool
-from ddol.streams.over.shuffle import ShuffledStream
 from ddol.streams.store.files import is_remote
 from ddol.streams.stream import Stream
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from ddol.streams.coding.stumps import Stumps
 
 LONG_RUN = 1000
 """Rows of one class at the beginning of a stream that are worth a warning."""
@@ -56,13 +54,15 @@ class Prepared:
     sources: list[Stream]
     streams: list[Stream]
     encoder: Encoder
-    filled: list[FilledStream] = field(default_factory=list)
-    held: list[HoldoutStream] = field(default_factory=list)
+    filled: list[over.FilledStream] = field(default_factory=list)
+    held: list[over.HoldoutStream] = field(default_factory=list)
 
     @property
     def encoding(self) -> Encoding:
         """Names of columns, labels and sites, as far as they are known by now."""
-        means = joint_means([stream.latest for stream in self.filled])
+        if not self.filled:
+            return self.encoder.encoding
+        means = over.joint_means([stream.latest for stream in self.filled])
         return replace(self.encoder.encoding, means=means)
 
     @property
@@ -117,7 +117,7 @@ class Pipeline:
         kinds = None if known is None else known.kinds
         sources = open_sources(options, algorithm.n_agents, regression, self.own, kinds)
         parts = self._limited(sources)
-        parts = [part if part.restartable else ReadAhead(part) for part in parts]
+        parts = [part if part.restartable else over.ReadAhead(part) for part in parts]
         if known is not None:
             self._check_agreement(parts, known)
         encoding = known or self._learned(parts)
@@ -129,11 +129,11 @@ class Pipeline:
             learning=not self.apart,
             skip=options.on_bad_line == "skip",
             warn=self.warn,
-            delays=None if self._late is None else (self._late, Delays()),
+            delays=None if self._late is None else (self._late, over.Delays()),
         )
         streams, held = self._assembled(parts, encoder)
-        filled = [part for part in parts if isinstance(part, FilledStream)]
-        return Prepared(sources, streams, encoder, filled, held)
+        filled = parts if _has_gaps(encoding) else []
+        return Prepared(sources, streams, encoder, cast("list[over.FilledStream]", filled), held)
 
     @property
     def _experts(self) -> bool:
@@ -152,7 +152,7 @@ class Pipeline:
     @property
     def _late(self) -> str | None:
         """Column that says how late answers are."""
-        return DELAY if self.options.answers is not None else self.options.late
+        return over.DELAY if self.options.answers is not None else self.options.late
 
     @property
     def _dropped(self) -> tuple[str, ...]:
@@ -182,7 +182,7 @@ class Pipeline:
         shares = [limit // n + (k < limit % n) for k in range(n)]
         if min(shares) < 1:
             raise DataError(f"--limit: found {limit} for {n} streams, expected one row of each")
-        return [LimitedStream(s, share) for s, share in zip(sources, shares, strict=True)]
+        return [over.LimitedStream(s, share) for s, share in zip(sources, shares, strict=True)]
 
     def _learned(self, parts: Sequence[Stream]) -> Encoding:
         # Experts are fitted to all data, so there every process must have them.
@@ -218,15 +218,15 @@ class Pipeline:
         if encoding.columns is None and path is not None:
             if len(streams) > 1:
                 raise DataError(f"--weight {path}: found {len(streams)} files, expected one")
-            streams = [WeightedStream(streams[0], path)]
-        if encoding.missing != "mean" or not encoding.numbers:
+            streams = [over.WeightedStream(streams[0], path)]
+        if not _has_gaps(encoding):
             return streams
         if self.apart:
             raise DataError(
                 "--missing mean does not go with several processes, which read on their own; use "
                 "--missing zero"
             )
-        return [FilledStream(stream, encoding.numbers) for stream in streams]
+        return [over.FilledStream(stream, encoding.numbers) for stream in streams]
 
     def _finished(self, encoding: Encoding, parts: Sequence[Stream]) -> Encoding:
         """The encoding with what only all the data tell."""
@@ -292,11 +292,13 @@ class Pipeline:
                 f"found {n_features} features, one expert for each is too many; "
                 "say how many with --experts"
             )
+        from ddol.streams.coding.stumps import fit_stumps
+
         return fit_stumps(streams, self.options.experts, self.seed)
 
     def _assembled(
         self, parts: Sequence[Stream], encoder: Encoder
-    ) -> tuple[list[Stream], list[HoldoutStream]]:
+    ) -> tuple[list[Stream], list[over.HoldoutStream]]:
         far = any(map(is_remote, self.options.data))
         pool, n = ParsingPool(self.parsers, abroad=2 if far else 1), len(parts)
         streams, held = [], []
@@ -307,20 +309,24 @@ class Pipeline:
             else:
                 stream = self._parallel(encoder.stream(part), n, pool)
             if self._held_out:
-                stream = HoldoutStream(stream, self._held_out)
+                stream = over.HoldoutStream(stream, self._held_out)
                 held.append(stream)
             if self.options.shuffle:
                 memory = max(1 << 20, _SHUFFLE_BYTES // n)
-                stream = ShuffledStream(stream, own_seed(self.seed, number, n), memory)
+                stream = over.ShuffledStream(stream, own_seed(self.seed, number, n), memory)
             streams.append(stream)
         return streams, held
 
     @property
-    def _held_out(self) -> Fraction:
-        """Share of the examples that is held out."""
+    def _held_out(self) -> Fraction | None:
+        """Share of the examples that is held out, if there is one."""
         share = self.options.holdout
         if share is None:
             share = 0.1 if self.passes > 1 else 0.0
+        if not share:
+            return None
+        from fractions import Fraction
+
         return Fraction(share).limit_denominator(1000)
 
     def _parallel(self, stream: Stream, n_parts: int, pool: ParsingPool) -> Stream:
@@ -328,3 +334,8 @@ class Pipeline:
             return stream
         ahead = _MOST_AHEAD * pool.workers if self.by_turns else None
         return ParallelStream(stream, pool, ahead if n_parts == 1 else 2, self.by_turns)
+
+
+def _has_gaps(encoding: Encoding) -> bool:
+    """Whether numbers may be missing, and are filled with their column's mean."""
+    return encoding.missing == "mean" and bool(encoding.numbers)

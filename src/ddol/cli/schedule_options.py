@@ -7,19 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ddol.cli.flags import COUNT_FROM_ZERO, option
-from ddol.schedules.conditions import Conditions
-from ddol.schedules.recording import load_events, recorded_data, save_events
-from ddol.schedules.schedule import Schedule
-from ddol.storage import check_writable
 from ddol.streams.errors import DataError
-from ddol.trace import Trace
 
-RowDelays: TypeAlias = Callable[[int, int], np.ndarray]
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ddol.schedules.conditions import Conditions
+    from ddol.schedules.schedule import Schedule
+    from ddol.trace import Trace
+
+    RowDelays: TypeAlias = Callable[[int, int], np.ndarray]
 _COLUMN = "column:"
 happening = partial(option, "Schedule (D: a number, a..b, exponential:m or geometric:m)")
 
@@ -99,6 +99,8 @@ class ScheduleOptions:
         delays : function of first row and count, optional
             Where the data say how late answers are.
         """
+        from ddol.schedules.conditions import Conditions
+
         if delays is None and self.delay_column is not None:
             delays = _unread
         return Conditions(
@@ -111,8 +113,12 @@ class ScheduleOptions:
 
     def to_schedule(self, delays: RowDelays | None = None) -> Schedule:
         """The schedule itself, with the recording that is to be played again; see `conditions`."""
+        from ddol.schedules.schedule import Schedule
+
         replay = None
         if self.replay is not None:
+            from ddol.schedules.recording import load_events
+
             try:
                 replay = load_events(self.replay)
             except OSError as error:
@@ -145,11 +151,17 @@ class ScheduleOptions:
                 "use --engine local, or --record to keep what happened"
             )
         if self.record is not None:
+            from ddol.storage import check_writable
+
             check_writable(self.record)
 
     def check_recorded(self, mark: Callable[[], str]) -> None:
         """Refuse a recording of other data, before they are read."""
-        told = "" if self.replay is None else recorded_data(self.replay)
+        if self.replay is None:
+            return
+        from ddol.schedules.recording import recorded_data
+
+        told = recorded_data(self.replay)
         found = mark() if told else ""
         if found and found != told:
             raise DataError(
@@ -160,6 +172,8 @@ class ScheduleOptions:
     def write_recording(self, trace: Trace, mark: Callable[[], str]) -> None:
         """Write the recording, if one is wanted, with what tells its data from others."""
         if self.record is not None and trace.events is not None:
+            from ddol.schedules.recording import save_events
+
             save_events(self.record, trace.events, mark())
 
 
@@ -190,6 +204,8 @@ def _by_link(flag: str, text: str) -> Any:
             raise DataError(f"{flag} {text}: row {k} is {' '.join(map(str, row))}; {expected}")
     if not links:
         raise DataError(f"{flag} {text}: found no numbers; {expected}")
+    import numpy as np
+
     return np.array(links)
 
 

@@ -14,12 +14,12 @@ from pathlib import Path, PurePath
 import numpy as np
 
 from ddol.cli.options import DataOptions
+from ddol.streams import over
 from ddol.streams.arrays import RowsStream, array_stream
 from ddol.streams.dealing import contiguous
 from ddol.streams.errors import DataError
 from ddol.streams.formats import ReadOptions, format_of
 from ddol.streams.open import expand, files_in, open_stream, open_streams, partition_name
-from ddol.streams.over.lateness import AnsweredStream
 from ddol.streams.store.files import STDIN, is_remote, open_bytes, read_once, read_range, size_of
 from ddol.streams.stream import Stream
 
@@ -131,7 +131,7 @@ def _answered(
         )
     assert options.answers is not None
     answers = open_stream(options.answers, replace(read_options(options, kinds), format=None))
-    return AnsweredStream(streams[0], answers, options.id, options.label, n_agents)
+    return over.AnsweredStream(streams[0], answers, options.id, options.label, n_agents)
 
 
 def spooled(options: DataOptions, stack: ExitStack) -> DataOptions:

@@ -8,16 +8,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ddol.algorithm import Algorithm
-from ddol.checkpoint import Checkpoint, load_checkpoint, resume, set_aside
 from ddol.cli.algorithms import build, check_data
 from ddol.cli.checkpoints import CheckpointWriter
-from ddol.cli.first_line import taken_for
-from ddol.cli.holdout import Holdout
-from ddol.cli.initial import algorithm_to_go_on, encoding_to_go_on, state_to_go_on
 from ddol.cli.options import RunOptions, TrainOptions
 from ddol.cli.outputs import check_outputs, write_model, write_outputs
 from ddol.cli.pipeline import Pipeline, Prepared
-from ddol.cli.predictions import PredictionWriter
 from ddol.cli.run_processes import RunProcesses
 from ddol.cli.sources import fingerprint, recording_mark
 from ddol.cli.stopping import Signals, StoppedError
@@ -29,17 +24,18 @@ from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
 from ddol.engines.memory import keep_memory
 from ddol.engines.setup import Setup
-from ddol.folders import folder_at
-from ddol.model import Model, load
 from ddol.storage import check_writable, damaged
-from ddol.streams.coding.encoding import Encoding
 from ddol.streams.errors import DataError
 from ddol.streams.stream import described
 from ddol.trace import Trace
 
 if TYPE_CHECKING:
+    from ddol.checkpoint import Checkpoint
+    from ddol.folders import KeepingPlace
     from ddol.live.watched import WatchedRun
     from ddol.measure.applicable import MistakeBound
+    from ddol.model import Model
+    from ddol.streams.coding.encoding import Encoding
 
 _MOST_ROUNDS = 8192
 _MOST_PLACES = 1 << 18
@@ -71,14 +67,14 @@ def train(options: TrainOptions) -> Trace:
         job.warn("--workers is for --engine threads and ray; the local engine runs in one")
     with ExitStack() as stack:
         if options.run.checkpoint is not None and job.leads:
-            stack.enter_context(folder_at(options.run.checkpoint).locked())
+            stack.enter_context(_folder(options.run.checkpoint).locked())
         saved = _saved(options.run, run, job)
         signals = stack.enter_context(Signals(at_once=True))
-        initial = None if options.run.initial is None else load(options.run.initial)
+        initial = _initial(options.run)
         pipeline = _pipeline(options, algorithm, job)
         prepared = pipeline.prepare(stack, _known(options, saved, initial))
         if job.leads and not options.run.quiet:
-            say(taken_for(prepared.encoding, algorithm.n_agents))
+            _say_what_was_taken(prepared, algorithm)
         n_classes = len(prepared.encoding.classes or (0, 1))
         if n_classes > 2:
             algorithm = build(options.learn, options.run.seed, n_classes)
@@ -93,6 +89,29 @@ def train(options: TrainOptions) -> Trace:
             _show(options.run, watch, feed, stack)
             _write_predictions(options.run, watch, stack)
             return _carry_out(options, watch, feed)
+
+
+def _folder(place: str) -> KeepingPlace:
+    """The folder of checkpoints, which few runs have."""
+    from ddol.folders import folder_at
+
+    return folder_at(place)
+
+
+def _initial(run: RunOptions) -> Model | None:
+    """The model to go on from, if there is one."""
+    if run.initial is None:
+        return None
+    from ddol.model import load
+
+    return load(run.initial)
+
+
+def _say_what_was_taken(prepared: Prepared, algorithm: Algorithm) -> None:
+    """The first line of a run."""
+    from ddol.cli.first_line import taken_for
+
+    say(taken_for(prepared.encoding, algorithm.n_agents))
 
 
 def _pipeline(options: TrainOptions, algorithm: Algorithm, job: RunProcesses) -> Pipeline:
@@ -120,6 +139,8 @@ def _show(run: RunOptions, watch: RunWatch, feed: Feed, stack: ExitStack) -> Non
             feed, learner.position, algorithm, bound, job.screen, bool(prepared.held)
         )
     if prepared.held:
+        from ddol.cli.holdout import Holdout
+
         watch.holdout = Holdout(prepared, job.gather)
     if run.live is not None and job.leads:
         served = _served(run, algorithm, feed, learner.setup, prepared)
@@ -138,10 +159,14 @@ def _known(
 ) -> Encoding | None:
     """The encoding of the data where somebody has learned it before: a checkpoint, or a model."""
     if saved is not None:
+        from ddol.streams.coding.encoding import Encoding
+
         with damaged(str(options.run.checkpoint), "checkpoint"):
             return Encoding.from_plain(saved.facts, saved.arrays)
     if initial is None:
         return None
+    from ddol.cli.initial import encoding_to_go_on
+
     return encoding_to_go_on(initial, options.data, str(options.run.initial))
 
 
@@ -164,11 +189,15 @@ def _learner(
     """Agents at the beginning, or where a model or a checkpoint left them."""
     state = None
     if initial is not None:
+        from ddol.cli.initial import algorithm_to_go_on, state_to_go_on
+
         path = str(options.run.initial)
         state = state_to_go_on(initial, algorithm, setup.seed, path)
         algorithm = algorithm_to_go_on(initial, algorithm)
     learner = Learner(algorithm, setup, state)
     if saved is not None:
+        from ddol.checkpoint import resume
+
         resume(learner, saved, str(options.run.checkpoint))
     return learner
 
@@ -209,7 +238,7 @@ def check(options: TrainOptions, leads: bool = True) -> None:
         return
     check_outputs(run.model, run.json, run.report, run.predictions)
     if run.checkpoint is not None:
-        folder = folder_at(run.checkpoint)
+        folder = _folder(run.checkpoint)
         try:
             folder.make()
         except OSError as error:
@@ -278,6 +307,8 @@ def _saved(run: RunOptions, identity: dict[str, Any], job: RunProcesses) -> Chec
     folder = run.checkpoint
     if folder is None or not run.resume:
         return None
+    from ddol.checkpoint import load_checkpoint
+
     found = job.from_leader(lambda: load_checkpoint(folder, identity, warn))
     if job.leads and not run.quiet:
         examples = "the beginning" if found is None else f"{found.state.examples.sum():,}"
@@ -290,6 +321,8 @@ def _make_room(run: RunOptions, job: RunProcesses) -> None:
     """Set checkpoints of an earlier run aside, once it is sure that this one begins."""
     if run.checkpoint is None or run.resume or not job.leads:
         return
+    from ddol.checkpoint import set_aside
+
     if count := set_aside(run.checkpoint):
         job.warn(
             f"{run.checkpoint}: {count} checkpoints of an earlier run are renamed to *.old; "
@@ -346,6 +379,8 @@ def _model_so_far(options: TrainOptions, watch: RunWatch) -> str:
 def _write_predictions(run: RunOptions, watch: RunWatch, stack: ExitStack) -> None:
     """Have what is predicted written while the run goes on; the file stays if it is stopped."""
     if run.predictions is not None:
+        from ddol.cli.predictions import PredictionWriter
+
         writer = PredictionWriter(run.predictions, watch.prepared.encoding)
         watch.learner.on_predicted = stack.enter_context(writer)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ddol.cli.checkpoints import CheckpointWriter
-from ddol.cli.holdout import Holdout
 from ddol.cli.pipeline import Prepared
 from ddol.cli.run_processes import RunProcesses
 from ddol.cli.stopping import Signals, StoppedError
@@ -17,6 +16,7 @@ from ddol.engines.learner import Learner
 from ddol.engines.progress import Progress
 
 if TYPE_CHECKING:
+    from ddol.cli.holdout import Holdout
     from ddol.live.watched import WatchedRun
 
 

@@ -233,3 +233,12 @@ def _number(name: str, text: str, number: Any) -> float:
             f"`{name}`: found {text!r}, expected a number of at least 0 behind the colon"
         )
     return found
+
+
+RULES = {
+    "talk": talking_of,
+    "compress": compression_of,
+    "talk_to": partners_of,
+    "teach": teaching_of,
+}
+"""How each of an algorithm's rules is read."""

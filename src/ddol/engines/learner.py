@@ -25,11 +25,10 @@ from ddol.engines.memory import check_memory
 from ddol.engines.open_round import OpenRound
 from ddol.engines.pace import Pace
 from ddol.engines.progress import Progress
-from ddol.engines.registry import Engine, engine_named, is_scheduled, open_engine
+from ddol.engines.registry import Engine, engine_named, imported, is_scheduled, open_engine
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state, with_outputs
 from ddol.engines.workers.partition import Snapshots
-from ddol.engines.workers.scoring import Scorer
 from ddol.storage import damaged
 from ddol.streams.errors import DataError
 from ddol.streams.over.shuffle import is_shuffled
@@ -188,7 +187,7 @@ class Learner:
     def processes(self) -> Processes:
         """Who plays together."""
         if self._processes is None:
-            self._processes = engine_named(self.setup.engine).processes()
+            self._processes = imported(engine_named(self.setup.engine).processes)()
         return self._processes
 
     def rounds_at_a_time(self) -> int:
@@ -318,6 +317,8 @@ class Learner:
         engine = self.opened(rows.n_features)
         if isinstance(engine, Local):
             return engine.scores(rows, agent)
+        from ddol.engines.workers.scoring import Scorer
+
         state = engine.state()
         found = Scorer(self.algorithm, state.theta, state.scalars)(rows)
         if agent is None or len(found) == 1:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ddol.engines.workers.partition import Snapshots
-from ddol.recording import Moment
 from ddol.streams.stream import Position
+
+if TYPE_CHECKING:
+    from ddol.recording import Moment
 
 
 @dataclass(frozen=True)

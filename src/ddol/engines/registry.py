@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 import numpy as np
 
@@ -16,15 +16,17 @@ from ddol.engines.setup import Setup
 from ddol.engines.state import State
 from ddol.engines.state_checks import check_start
 from ddol.engines.workers.partition import Snapshots
-from ddol.recording import Moment
-from ddol.schedules.events import Events
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block
 
+if TYPE_CHECKING:
+    from ddol.recording import Moment
+    from ddol.schedules.events import Events
+
 _SCORING = ("local", "threads")
+"""Engines that give the scores of single rows back."""
 _APART = ("mpi", "ray")
 """Engines whose agents are in several processes."""
-"""Engines that give the scores of single rows back."""
 
 
 class Engine(Protocol):
@@ -89,21 +91,22 @@ def is_scheduled(engine: Engine | None) -> TypeGuard[ScheduledEngine]:
 
 
 def engine_named(name: str | EngineKind) -> EngineKind:
-    """Find the classes of an engine.
+    """Find an engine, of which nothing is imported yet.
 
     Examples
     --------
-    >>> engine_named("local").engine.__name__
+    >>> imported(engine_named("local").engine).__name__
     'Local'
     """
     if isinstance(name, EngineKind):
         return name
     if name not in ENGINES:
         raise ValueError(f"unknown engine {name!r}; use one of {', '.join(ENGINES)}")
-    return EngineKind(*(_imported(found) for found in ENGINES[name]))
+    return ENGINES[name]
 
 
-def _imported(found: Any) -> Any:
+def imported(found: Any) -> Any:
+    """A part of an engine, which may be given as ``"module:class"``."""
     if not isinstance(found, str):
         return found
     module, _, attribute = found.partition(":")
@@ -134,13 +137,13 @@ def _opened(algorithm: Algorithm, state: State, setup: Setup, feed: Feed) -> Eng
             raise ValueError(
                 f"the engine {setup.engine_name} keeps no certificate of rounds; use local or threads"
             )
-        opened: Engine = kind.engine.open(algorithm, state, setup)
+        opened: Engine = imported(kind.engine).open(algorithm, state, setup)
         return opened
     if kind.scheduled is None:
         raise ValueError(
             f"the engine {setup.engine_name} plays rounds; schedules and conditions are for "
             "the engines local and threads"
         )
-    scheduled: ScheduledEngine = kind.scheduled.open(algorithm, state, setup)
+    scheduled: ScheduledEngine = imported(kind.scheduled).open(algorithm, state, setup)
     scheduled.begin(feed.passes, feed.n_streams)
     return scheduled

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.graph import Topology
@@ -16,9 +16,7 @@ from ddol.engines.history import WeightRecord
 from ddol.engines.learner import Learner
 from ddol.engines.progress import Progress
 from ddol.engines.setup import Setup
-from ddol.schedules.conditions import Conditions
-from ddol.schedules.events import Events
-from ddol.schedules.schedule import OwnSchedule, Schedule, schedule_of
+from ddol.schedules.schedule import Schedule, schedule_of
 from ddol.streams.arrays import RowsStream
 from ddol.streams.coding.discovery import Wishes, learn_encoding, peek
 from ddol.streams.coding.encoder import Encoder
@@ -29,6 +27,11 @@ from ddol.streams.over.limited import ReadAhead
 from ddol.streams.sources import as_streams
 from ddol.streams.stream import Stream
 from ddol.trace import Trace
+
+if TYPE_CHECKING:
+    from ddol.schedules.conditions import Conditions
+    from ddol.schedules.events import Events
+    from ddol.schedules.schedule import OwnSchedule
 
 
 def run(

@@ -14,16 +14,17 @@ from ddol.schedules.clock_kernel import run_clock
 from ddol.schedules.clock_memory import ClockMemory
 from ddol.schedules.conditions import Conditions, Draw
 from ddol.schedules.events import NONE, STRUCK, Events
+from ddol.schedules.schedule import SCHEDULES
 from ddol.schedules.wiring import Wiring, walk_chances
 
-SCHEDULES = {
+_CODES = {
     "rounds": words.ROUNDS,
     "async": words.ASYNC,
     "push-sum": words.ASYNC,
     "gossip": words.GOSSIP,
     "walk": words.WALK,
 }
-"""Names of schedules; push-sum is asynchronous too, and differs in how messages are averaged."""
+"""Schedules as the kernel knows them; push-sum is asynchronous, too: only messages are averaged differently."""
 
 _ROOM = 1 << 17
 _MOST_WHEEL = 1 << 12
@@ -97,7 +98,7 @@ class Clock:
             raise ValueError(f"unknown schedule {schedule!r}; use one of {', '.join(SCHEDULES)}")
         self.name, self.period = schedule, period
         self.conditions = conditions or Conditions()
-        self.schedule = SCHEDULES[schedule]
+        self.schedule = _CODES[schedule]
         self.wires = Wiring.of(mixing)
         self.n_agents = n = self.wires.n_agents
         self.rng = np.random.default_rng([seed, 17])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ddol.schedules.wiring import Wiring
 from ddol.streams.errors import DataError
+
+if TYPE_CHECKING:
+    from ddol.schedules.wiring import Wiring
 
 CONSTANT, UNIFORM, EXPONENTIAL, GEOMETRIC = range(4)
 _NAMED = {"exponential": EXPONENTIAL, "geometric": GEOMETRIC}

@@ -5,18 +5,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ddol.schedules.clock import SCHEDULES
 from ddol.schedules.conditions import Conditions
-from ddol.schedules.events import Event, Events
 
-OwnSchedule = Callable[[Sequence[np.ndarray], Any, Any], Iterable[Event] | Events]
-"""A schedule of one's own: from the rows of every agent, the mixing and a generator of random numbers."""
+if TYPE_CHECKING:
+    from ddol.schedules.events import Event, Events
+
+    OwnSchedule: TypeAlias = Callable[[Sequence[np.ndarray], Any, Any], Iterable[Event] | Events]
+    """A schedule of one's own: from every agent's rows, the mixing and a generator of random numbers."""
 
 ROUNDS, ASYNC, PUSH_SUM = "rounds", "async", "push-sum"
+SCHEDULES = (ROUNDS, ASYNC, PUSH_SUM, "gossip", "walk")
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,6 @@ from typing import TYPE_CHECKING
 
 from ddol.lazy import home_of, lookup
 
-# At once: later, the module would hide the function of the same name.
-from ddol.streams.over.mapped import MappedStream, mapped, with_intercept
-
 if TYPE_CHECKING:
     from ddol.streams.arrays import RowsStream, array_stream
     from ddol.streams.coding.encoder import Encoder
@@ -28,6 +25,7 @@ if TYPE_CHECKING:
     from ddol.streams.generated import GeneratedStream
     from ddol.streams.open import open_stream, open_streams
     from ddol.streams.over.chained import ChainedStream
+    from ddol.streams.over.mapped import MappedStream, mapped, with_intercept
     from ddol.streams.over.parallel import ParallelStream, ParsingPool
     from ddol.streams.over.shuffle import ShuffledStream
     from ddol.streams.raw import Named, Table, Text
@@ -54,6 +52,7 @@ _HOMES = {
     "ddol.streams.tables.numpy_files": "NpyStream read_npz",
     "ddol.streams.formats": "ReadOptions",
     "ddol.streams.open": "open_stream open_streams",
+    "ddol.streams.over.mapped": "MappedStream mapped with_intercept",
     "ddol.streams.over.parallel": "ParallelStream ParsingPool",
     "ddol.streams.tables.parquet": "ParquetStream",
     "ddol.streams.raw": "Named Table Text",

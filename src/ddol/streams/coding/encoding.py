@@ -12,15 +12,17 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ddol.streams.coding.labels import Label, answers, shown_labels, targets
-from ddol.streams.coding.stumps import Stumps
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Floats
+
+if TYPE_CHECKING:
+    from ddol.streams.coding.stumps import Stumps
 
 NUMBER, TEXT = "number", "text"
 _MOST_BITS, _MOST_COLUMNS = 31, 1 << 32
@@ -239,6 +241,8 @@ class Encoding:
             )
         if len(known["names"]) != plain["names"]:
             raise DataError(f"encoding: found {len(known['names'])} names, not {plain['names']}")
+        from ddol.streams.coding.stumps import Stumps
+
         parts = {name: arrays[name] for name in Stumps.__dataclass_fields__ if name in arrays}
         known["stumps"] = Stumps(**parts) if parts else None
         found = cls(**known)

@@ -1,1 +1,43 @@
 """Streams over other streams: changed, shortened, shuffled, joined, or read by all cores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ddol.lazy import home_of, lookup
+
+if TYPE_CHECKING:
+    from ddol.streams.over.filling import FilledStream, joint_means
+    from ddol.streams.over.holdout import HoldoutStream
+    from ddol.streams.over.importance import WeightedStream
+    from ddol.streams.over.lateness import DELAY, AnsweredStream, Delays
+    from ddol.streams.over.limited import LimitedStream, ReadAhead
+    from ddol.streams.over.shuffle import ShuffledStream
+
+# A run has few of them: each is imported when somebody asks for it.
+__getattr__ = lookup(
+    __name__,
+    home_of(
+        {
+            "ddol.streams.over.filling": "FilledStream joint_means",
+            "ddol.streams.over.holdout": "HoldoutStream",
+            "ddol.streams.over.importance": "WeightedStream",
+            "ddol.streams.over.lateness": "DELAY AnsweredStream Delays",
+            "ddol.streams.over.limited": "LimitedStream ReadAhead",
+            "ddol.streams.over.shuffle": "ShuffledStream",
+        }
+    ),
+)
+
+__all__ = [
+    "DELAY",
+    "AnsweredStream",
+    "Delays",
+    "FilledStream",
+    "HoldoutStream",
+    "LimitedStream",
+    "ReadAhead",
+    "ShuffledStream",
+    "WeightedStream",
+    "joint_means",
+]
