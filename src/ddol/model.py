@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from ddol.streams.raw import Named, Raw, Table, table_of_frame
 from ddol.streams.rows import Rows
 from ddol.trace import Trace
 from ddol.update.losses import loss_named
+from ddol.values import dataclass
 
 if TYPE_CHECKING:
     from ddol.engines.workers.scoring import Scorer

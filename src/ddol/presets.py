@@ -9,7 +9,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +18,7 @@ from ddol.algorithm import Algorithm
 from ddol.update.contract import Update
 from ddol.update.losses import LOSSES, REGRESSION, Loss, hinge, loss_named, perceptron, zero_one
 from ddol.update.rates import PerAgent, Rate, constant, inverse_sqrt
+from ddol.values import dataclass
 
 Steps: TypeAlias = float | Rate | Sequence[float]
 """A rate: a number, one for each agent, or a function of the round."""

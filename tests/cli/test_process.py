@@ -48,16 +48,16 @@ RUNS = {
 KILLED = """
 import os, signal
 from ddol.__main__ import main
-from ddol.cli import checkpoints
+from ddol import checkpoint
 
-save, saved = checkpoints.save_checkpoint, []
+save, saved = checkpoint.save_checkpoint, []
 
 def kept(*given):
     if len(saved) == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     saved.append(save(*given))
 
-checkpoints.save_checkpoint = kept
+checkpoint.save_checkpoint = kept
 main()
 """
 

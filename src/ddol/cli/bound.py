@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from ddol.cli.algorithms import build
@@ -11,6 +10,7 @@ from ddol.cli.options import LearnOptions
 from ddol.measure.applicable import applicable_bound, entry, regret_before
 from ddol.measure.theorems import Bound, find_theorem
 from ddol.streams.errors import DataError
+from ddol.values import dataclass
 
 
 @dataclass(frozen=True)

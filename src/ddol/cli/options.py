@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ddol.cli.schedule_options import ScheduleOptions
 from ddol.streams.store.files import read_once
+from ddol.values import dataclass
 
 
 def part_of(kind: Any, given: Mapping[str, Any]) -> Any:

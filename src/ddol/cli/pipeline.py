@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ddol.algorithm import Algorithm
@@ -23,6 +23,7 @@ from ddol.streams.errors import DataError
 from ddol.streams.over.parallel import ParallelStream, ParsingPool
 from ddol.streams.store.files import is_remote
 from ddol.streams.stream import Stream
+from ddol.values import dataclass
 
 if TYPE_CHECKING:
     from fractions import Fraction

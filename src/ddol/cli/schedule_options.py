@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ddol.cli.flags import COUNT_FROM_ZERO, option
 from ddol.streams.errors import DataError
+from ddol.values import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ddol.values import dataclass
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

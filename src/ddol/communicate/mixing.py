@@ -8,13 +8,14 @@ default, since its columns sum to 1 too, so that no agent's examples count for m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from threading import RLock
 from typing import Any
 
 import numpy as np
 
 from ddol.communicate.graph import FloatArray, IntArray, Topology, check_connected, from_pairs
+from ddol.values import dataclass
 
 ROW_SUM_TOLERANCE = 1e-9
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
 from ddol.engines.kinds import EngineKind
 from ddol.schedules.schedule import Schedule
+from ddol.values import dataclass
 
 
 @dataclass(frozen=True)

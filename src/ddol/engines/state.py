@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from ddol.streams.rows import Block, no_rows
 from ddol.update.asking import HEARD, LABELS, NUMBERS, QUESTIONS, SHOWN
 from ddol.update.contract import ADD, COLLECT, Layout, Loops
 from ddol.update.rates import PerAgent
+from ddol.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from ddol.schedules.events import ANSWER, MIX, NONE, PREDICT, PROJECT, RECEIVE, 
 from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block, Rows
 from ddol.trace import Trace
+from ddol.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.topologies import topology
 from ddol.presets import PRESETS
 from ddol.update.losses import LOSSES, Loss, loss_named, zero_one
+from ddol.values import dataclass
 
 
 class Registered(Set):

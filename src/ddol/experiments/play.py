@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from ddol.streams.rows import Rows
 from ddol.study.study import Study
 from ddol.study.sweep import sweep
 from ddol.trace import Trace
+from ddol.values import dataclass
 
 _WORTH_TIMING = 100_000
 

@@ -24,7 +24,7 @@ _CODES = {
     "gossip": words.GOSSIP,
     "walk": words.WALK,
 }
-"""Schedules as the kernel knows them; push-sum is asynchronous, too: only messages are averaged differently."""
+"""Schedules as the kernel knows them; push-sum is asynchronous, too, with messages averaged differently."""
 
 _ROOM = 1 << 17
 _MOST_WHEEL = 1 << 12

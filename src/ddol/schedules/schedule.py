@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from ddol.schedules.conditions import Conditions
+from ddol.values import dataclass
 
 if TYPE_CHECKING:
     from ddol.schedules.events import Event, Events

@@ -14,7 +14,7 @@ seed = 30                   # a number of seeds: 0, …, 29
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from ddol.streams.rows import Rows, concatenate
 from ddol.study.points import Axis
 from ddol.study.study import AGAINST, SHOWN
 from ddol.update.losses import REGRESSION, loss_named
+from ddol.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from ddol.presets import PRESETS
 from ddol.streams.over.shuffle import ShuffledStream
 from ddol.streams.stream import Stream
 from ddol.trace import Trace
+from ddol.values import dataclass
 
 SEED, DATA = "seed", "data"
 _NETWORK = ("agents", "topology", "mixing")

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ddol.compiled import Signature, compile_part
 from ddol.update import derived, turns
+from ddol.values import dataclass
 
 DUAL, PRIMAL = "dual", "primal"
 LINEAR, LOG, LARGEST, LOCAL = range(4)

@@ -6,7 +6,8 @@ Each mirror map has its own Bregman projection; `ddol.update.mirrors` says which
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from ddol.values import dataclass
 
 EVERYWHERE, L2_BALL, L1_BALL, SIMPLEX, NORM_BALL = (
     "everywhere",

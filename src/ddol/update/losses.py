@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ddol.compiled import call_float, check_arguments, entry, floats, scalar
+from ddol.values import dataclass
 
 BINARY, REGRESSION = "binary", "regression"
 _VALUE, _DERIVATIVE = "value(z, y, p)", "derivative(z, y, p)"

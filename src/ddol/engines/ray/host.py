@@ -12,7 +12,7 @@ import pickle
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -38,6 +38,7 @@ from ddol.engines.state import State, start_state
 from ddol.engines.workers.partition import Snapshots
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position
+from ddol.values import dataclass
 from ddol.version import __version__
 
 SECONDS = 1.0

@@ -10,13 +10,14 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
 from ddol.streams.errors import DataError
 from ddol.streams.over.wrapped import WrappedStream
 from ddol.streams.stream import Parsed, Piece, Position, Stream
+from ddol.values import dataclass
 
 _ENDED = object()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,6 +13,7 @@ from ddol.streams.errors import DataError
 from ddol.streams.raw import MISSING_WORDS, Cells, Table, Text
 from ddol.streams.stream import Position, Stream
 from ddol.streams.tables.aborts import named_at_abort
+from ddol.values import dataclass
 
 
 def import_polars(where: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from ddol.streams.store.room import check_room
 from ddol.streams.stream import Parsed, Piece, Position
 from ddol.streams.tables.frames import is_strange, polars_reading, table_of_frame
 from ddol.streams.tables.parquet_footer import group_rows
+from ddol.values import dataclass
 
 _PIECE_BYTES = 8 << 20
 _KNOWN_TO_POLARS = ("s3", "s3a", "gs", "az", "abfs", "abfss", "http", "https", "file")
