@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import types
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -38,79 +37,85 @@ def digest(function: Any, *more: str) -> str:
     >>> digest(one) == digest(lambda x: x + 1), digest(one) == digest(other)
     (True, False)
     """
-    found = hashlib.blake2b(digest_size=20)
-    seen: dict[int, int] = {}
-    for piece in (*more, *_function(function, seen)):
-        data = piece if isinstance(piece, bytes) else piece.encode()
-        found.update(b"%d:" % len(data))
-        found.update(data)
-    return found.hexdigest()
+    pieces: list[str | bytes] = list(more)
+    _add_function(function, pieces, {})
+    data = [piece if isinstance(piece, bytes) else piece.encode() for piece in pieces]
+    whole = b"".join(b"%d:%b" % (len(piece), piece) for piece in data)
+    return hashlib.blake2b(whole, digest_size=20).hexdigest()
 
 
-def _pieces(value: Any, seen: dict[int, int]) -> Iterator[str | bytes]:
-    """What a value is made of, in an order that is always the same."""
+# Pieces are added to one list: a command takes digests of all that it calls before it begins.
+
+
+def _add(value: Any, pieces: list[str | bytes], seen: dict[int, int]) -> None:
+    """Add what a value is made of, in an order that is always the same."""
     if isinstance(value, _PLAIN):
-        yield f"{type(value).__name__} {value!r}"
+        pieces.append(f"{type(value).__name__} {value!r}")
     elif isinstance(value, tuple | list | frozenset):
         items = sorted(value, key=repr) if isinstance(value, frozenset) else value
-        yield f"{type(value).__name__} of {len(items)}"
+        pieces.append(f"{type(value).__name__} of {len(items)}")
         for item in items:
-            yield from _pieces(item, seen)
+            _add(item, pieces, seen)
     elif isinstance(value, np.ndarray | np.generic):
-        yield f"{value.dtype.str} {value.shape}"
-        yield value.tobytes()
+        pieces += f"{value.dtype.str} {value.shape}", value.tobytes()
     elif isinstance(value, type):
-        yield f"type {value.__module__}.{value.__qualname__} {vars(value).get('__annotations__')}"
+        annotations = vars(value).get("__annotations__")
+        pieces.append(f"type {value.__module__}.{value.__qualname__} {annotations}")
         if hasattr(value, "_fields"):
             # A NamedTuple may hold others, whose fields are places in memory too.
             for _, kind in places_of(value).values():
-                yield from _pieces(kind, seen)
+                _add(kind, pieces, seen)
     elif hasattr(value, "py_func"):  # a user's function under numba.njit
-        yield from _function(value.py_func, seen)
+        _add_function(value.py_func, pieces, seen)
     elif getattr(value, "is_inner", False):
-        yield from _function(value, seen)
+        _add_function(value, pieces, seen)
     elif callable(value) or isinstance(value, types.ModuleType):
         # Not called by compiled code, or the same wherever it has this name.
-        yield f"{type(value).__name__} {getattr(value, '__name__', '')}"
+        pieces.append(f"{type(value).__name__} {getattr(value, '__name__', '')}")
     else:
         raise UnknownError(repr(value))
 
 
-def _function(function: types.FunctionType, seen: dict[int, int]) -> Iterator[str | bytes]:
+def _add_function(
+    function: types.FunctionType, pieces: list[str | bytes], seen: dict[int, int]
+) -> None:
     if id(function) in seen:
-        yield f"function {seen[id(function)]}"
+        pieces.append(f"function {seen[id(function)]}")
         return
     seen[id(function)] = len(seen)
-    yield from _pieces(function.__defaults__, seen)
+    _add(function.__defaults__, pieces, seen)
     for cell in function.__closure__ or ():
-        yield from _pieces(cell.cell_contents, seen)
-    yield from _code(function.__code__, function.__globals__, seen)
+        _add(cell.cell_contents, pieces, seen)
+    _add_code(function.__code__, function.__globals__, pieces, seen)
 
 
-def _code(
-    code: types.CodeType, names: dict[str, Any], seen: dict[int, int]
-) -> Iterator[str | bytes]:
-    yield code.co_code
-    yield " ".join((*code.co_names, "|", *code.co_varnames, "|", *code.co_freevars))
+def _add_code(
+    code: types.CodeType, names: dict[str, Any], pieces: list[str | bytes], seen: dict[int, int]
+) -> None:
+    pieces.append(code.co_code)
+    pieces.append(" ".join((*code.co_names, "|", *code.co_varnames, "|", *code.co_freevars)))
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _code(constant, names, seen)
+            _add_code(constant, names, pieces, seen)
         else:
-            yield from _pieces(constant, seen)
+            _add(constant, pieces, seen)
     for name in code.co_names:
         if name not in names:
             continue  # an attribute, or a builtin
-        yield from _pieces(names[name], seen)
+        _add(names[name], pieces, seen)
         if isinstance(names[name], types.ModuleType):
-            yield from _attributes(names[name], code.co_names, seen)
+            _add_attributes(names[name], code.co_names, pieces, seen)
 
 
-def _attributes(
-    module: types.ModuleType, names: tuple[str, ...], seen: dict[int, int]
-) -> Iterator[str | bytes]:
-    """What a function may take from a module."""
+def _add_attributes(
+    module: types.ModuleType,
+    names: tuple[str, ...],
+    pieces: list[str | bytes],
+    seen: dict[int, int],
+) -> None:
+    """Add what a function may take from a module."""
     if module.__name__.partition(".")[0] in _LIBRARIES:
         return
     for name in names:
         if hasattr(module, name):
-            yield from _pieces(getattr(module, name), seen)
+            _add(getattr(module, name), pieces, seen)
