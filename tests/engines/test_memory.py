@@ -18,7 +18,7 @@ from ddol.streams.store import room
 
 
 def test_a_run_that_does_not_fit_says_how_much_it_needs_and_what_to_do(monkeypatch):
-    monkeypatch.setattr(memory, "bytes_available", lambda: 2**30)
+    monkeypatch.setattr(room, "bytes_available", lambda: 2**30)
     algorithm = ddol.dogd().on(ddol.ring(64))
     with pytest.raises(
         DataError, match=r"64 agents with 1000000 features each need .* GB .*1.1 GB"
@@ -34,12 +34,12 @@ def test_one_shared_copy_needs_as_much_as_one_agent():
 
 
 def test_where_the_system_says_nothing_nothing_is_refused(monkeypatch):
-    monkeypatch.setattr(memory, "bytes_available", lambda: None)
+    monkeypatch.setattr(room, "bytes_available", lambda: None)
     memory.check_memory(ddol.dogd().on(ddol.ring(64)), 10**12)
 
 
 def test_features_that_come_later_are_counted_before_memory_is_taken(monkeypatch):
-    monkeypatch.setattr(memory, "bytes_available", lambda: 2**30)
+    monkeypatch.setattr(room, "bytes_available", lambda: 2**30)
     learner = Learner(ddol.dogd(l2=0.0).on(ddol.ring(64)))
     learner.learn(Rows.from_dense(np.eye(64), np.resize([1.0, -1.0], 64)))
     wide = Rows.from_csr(sp.csr_matrix(([1.0], ([0], [10**7])), shape=(64, 10**7 + 1)), np.ones(64))

@@ -31,7 +31,6 @@ from ddol.engines.state import State, start_state, with_outputs
 from ddol.engines.workers.partition import Snapshots
 from ddol.storage import damaged
 from ddol.streams.errors import DataError
-from ddol.streams.over.shuffle import is_shuffled
 from ddol.streams.rows import Block, Rows
 from ddol.streams.stream import Position
 from ddol.trace import Trace
@@ -150,12 +149,8 @@ class Learner:
         """Deal and play streams to their end, from a position if there is one."""
         # A list says by itself how often a row is seen; it needs every row once.
         given = self.setup.schedule.is_given
-        if self.setup.schedule.record and feed.passes > 1 and any(map(is_shuffled, feed.streams)):
-            raise DataError(
-                "a recording names rows by their number in the data, and a shuffle gives every pass "
-                "another order; record one pass (--passes 1), or shuffle the data beforehand "
-                "and leave --shuffle out"
-            )
+        if self.setup.schedule.record and feed.passes > 1:
+            _check_order(feed)
         self.feed, self.position = replace(feed, passes=1) if given else feed, position
         if self.engine is None and self.setup.in_real_time and self.setup.n_features is None:
             self.setup = replace(self.setup, n_features=feed.counted_features() or None)
@@ -500,6 +495,18 @@ class Learner:
             if self.setup.schedule.plays_events:
                 kept["_under_way"] = self.history.kept(self.engine)
         return kept | dict.fromkeys(("engine", "_processes", "_since", "on_progress"))
+
+
+def _check_order(feed: Feed) -> None:
+    """Refuse to record passes whose orders differ."""
+    from ddol.streams.over.shuffle import is_shuffled
+
+    if any(map(is_shuffled, feed.streams)):
+        raise DataError(
+            "a recording names rows by their number in the data, and a shuffle gives every pass "
+            "another order; record one pass (--passes 1), or shuffle the data beforehand "
+            "and leave --shuffle out"
+        )
 
 
 def _state_of(engine: Engine, copy: bool) -> State:

@@ -11,7 +11,6 @@ from ddol.engines.kernels import COPIES
 from ddol.engines.state import numbers_sent, sharing
 from ddol.engines.state_checks import expected_state
 from ddol.streams.errors import DataError
-from ddol.streams.store.room import bytes_available
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
@@ -66,7 +65,11 @@ def check_memory(
         Bytes of it that are taken already.
     """
     needed = bytes_needed(algorithm, n_features, separate)
-    left = None if needed < _NOTHING else bytes_available()
+    if needed < _NOTHING:
+        return
+    from ddol.streams.store.room import bytes_available
+
+    left = bytes_available()
     if left is None or needed <= left + held:
         return
     n = algorithm.n_agents

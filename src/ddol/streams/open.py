@@ -14,7 +14,6 @@ from ddol.streams.formats import ReadOptions, format_of, opener
 from ddol.streams.store.chunks import share_of_chunks
 from ddol.streams.store.files import STDIN, check_readable, is_remote
 from ddol.streams.stream import Stream
-from ddol.streams.tables.frames import frame_streams, is_frame
 
 
 def open_streams(
@@ -49,8 +48,11 @@ def open_streams(
         source = [source]
     if _is_pair(source):
         return [array_stream(*source)]
-    if is_frame(source):
-        return frame_streams(source, n_agents)
+    if not isinstance(source, list | tuple):
+        from ddol.streams.tables.frames import frame_streams, is_frame
+
+        if is_frame(source):
+            return frame_streams(source, n_agents)
     if hasattr(source, "read"):
         return [source]
     if not all(isinstance(item, (str, Path)) for item in source):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 from ddol.streams.errors import DataError
@@ -108,6 +107,8 @@ def one_of(names: Iterable[str], meant: str) -> str:
     >>> one_of("abcdefghij", "k"), one_of(["age", "town"], "towm")
     ('one of a, b, c, d, e, f, g, h, …', "'town'")
     """
+    import difflib  # for a message only
+
     known = list(names)
     near = difflib.get_close_matches(meant, known, 1)
     return (

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ddol.streams.coding.cells import FILL, checked_weights, is_finite, note, numbers_of, text_of
 from ddol.streams.coding.encoding import NUMBER, TEXT, Encoding
-from ddol.streams.coding.hashing import hash_rows
 from ddol.streams.coding.labels import listed
-from ddol.streams.coding.matching import Where, lost, matched
-from ddol.streams.coding.names import Names, column_of, named_of, rows_of_names
 from ddol.streams.errors import DataError
-from ddol.streams.over.lateness import Delays
 from ddol.streams.over.mapped import mapped
 from ddol.streams.raw import Named, Raw, Table, Text
 from ddol.streams.rows import Floats, Rows
 from ddol.streams.stream import Stream
+
+if TYPE_CHECKING:
+    from ddol.streams.coding.matching import Where
+    from ddol.streams.coding.names import Names
+    from ddol.streams.over.lateness import Delays
 
 _NO_WEIGHT = np.empty(0)
 
@@ -73,16 +75,27 @@ class Encoder:
         self.n_skipped = 0
         self.warn = warn
         self.delays = delays
-        self.names = Names(encoding.numbers, encoding.names, encoding.bits, learning, warn)
         self._told: set[str] = set()
+        if encoding.columns is not None:
+            self.names  # noqa: B018, once, before several threads ask for it
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs: all but who is told here."""
         return vars(self) | {"warn": None}
 
+    @cached_property
+    def names(self) -> Names:
+        """Places of features by name; columns that have numbers need none."""
+        from ddol.streams.coding.names import Names
+
+        known = self.start
+        return Names(known.numbers, known.names, known.bits, self.learning, self.warn)
+
     @property
     def encoding(self) -> Encoding:
         """The encoding with all names seen so far."""
+        if self.start.columns is None:
+            return self.start
         return replace(self.start, names=tuple(self.names.known))
 
     @property
@@ -132,6 +145,8 @@ class Encoder:
         if encoding.columns is not None:
             rows = self._by_position(rows)
         if encoding.bits is not None:
+            from ddol.streams.coding.hashing import hash_rows
+
             rows = hash_rows(rows, encoding.bits)
         elif encoding.n_features is not None or encoding.columns is not None:
             rows = self._in_space(rows, where)
@@ -189,6 +204,9 @@ class Encoder:
     # --- tables -----------------------------------------------------------------------------------
 
     def _of_table(self, table: Table, where: Where) -> Rows:
+        from ddol.streams.coding.matching import matched
+        from ddol.streams.coding.names import named_of, rows_of_names
+
         encoding = self.start
         if encoding.columns is None:
             return self._of_rows(self._numbered(table, where), where)
@@ -326,7 +344,7 @@ class Encoder:
             return _NO_WEIGHT
         cells = table.columns.get(self.start.weight)
         if cells is None:
-            raise DataError(f"{where(0)}: {lost(self.start.weight, table)}")
+            raise _without(self.start.weight, table, where)
         return checked_weights(numbers_of(self.start.weight, cells, bad), bad)
 
     def _turns(self, table: Table, bad: dict[int, str], where: Where) -> Floats:
@@ -336,7 +354,7 @@ class Encoder:
         name = self.delays[0]
         cells = table.columns.get(name)
         if cells is None:
-            raise DataError(f"{where(0)}: {lost(name, table)}")
+            raise _without(name, table, where)
         turns = numbers_of(name, cells, bad)
         with np.errstate(invalid="ignore"):
             strange = ~((turns >= 0.0) & (turns == np.rint(turns)))
@@ -350,6 +368,8 @@ class Encoder:
     # --- features by name -------------------------------------------------------------------------
 
     def _of_names(self, block: Named, where: Where) -> Rows:
+        from ddol.streams.coding.names import column_of, rows_of_names
+
         encoding = self.start
         if encoding.columns is None:
             raise DataError(
@@ -412,6 +432,12 @@ def _refuse_unlabelled(rows: Rows, where: Where) -> None:
     if missing.any():
         place = where(int(missing.argmax()))
         raise DataError(f"{place}: found a missing label, expected one; drop the row")
+
+
+def _without(name: str, table: Table, where: Where) -> DataError:
+    from ddol.streams.coding.matching import lost
+
+    return DataError(f"{where(0)}: {lost(name, table)}")
 
 
 def _row_of(indptr: NDArray[np.int64], entry: int) -> int:
