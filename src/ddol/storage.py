@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -104,7 +103,7 @@ def written_beside(path: str | Path) -> Iterator[Path]:
 
 def _beside(target: Path) -> Path:
     """A name that nobody else has, not even on another host with the same folder."""
-    return target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
+    return target.with_name(f".{target.name}.{os.urandom(8).hex()}.tmp")
 
 
 def write_arrays(
@@ -324,7 +323,7 @@ def _check_store(path: str) -> None:
     """Only writing tells whether a store may be written to."""
     from ddol.streams.store.remote import put_text, remove_remote
 
-    probe = f"{path}.{secrets.token_hex(8)}.tmp"
+    probe = f"{path}.{os.urandom(8).hex()}.tmp"
     try:
         put_text(probe, "")
         remove_remote(probe)

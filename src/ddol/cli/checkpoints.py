@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from typing import Any
 
@@ -51,5 +50,7 @@ class CheckpointWriter:
         """How to go on after a stop."""
         if self.folder is None:
             return ""
+        import shlex
+
         again = [a for a in sys.argv[1:] if a != "--resume"]
         return f"go on with: {shlex.join(['ddol', *again, '--resume'])}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
@@ -120,15 +119,17 @@ def expand(paths: Sequence[str | Path]) -> list[str]:
 
 
 def _matching(path: str) -> list[str]:
-    if path == STDIN or not glob.has_magic(path):
+    if path == STDIN or not any(mark in path for mark in "*?["):
         return []
     if is_remote(path):
         from ddol.streams.store.remote import matches
 
         return matches(path)
-    if path.endswith("/"):
-        return sorted(glob.glob(path))  # noqa: PTH207
-    return [] if Path(path).exists() else sorted(glob.glob(path))  # noqa: PTH207
+    if Path(path).exists() and not path.endswith("/"):
+        return []
+    import glob
+
+    return sorted(glob.glob(path))  # noqa: PTH207
 
 
 def files_in(path: str) -> list[str]:

@@ -32,9 +32,10 @@ _DAY = "|".join(
         rf"\d{{1,2}}[- ]{_MONTH}[- ,]+(\d{{4}}|\d{{2}})|{_MONTH} \d{{1,2}},? \d{{4}}",
     ]
 )
-_DATE = re.compile(rf"({_DAY})([t ,]+{_TIME})?|\d{{1,2}}:\d{{2}}:\d{{2}}([.,]\d+)?", re.IGNORECASE)
+# Compiled where they are used: only tables have text.
+_DATE = rf"(?i)({_DAY})([t ,]+{_TIME})?|\d{{1,2}}:\d{{2}}:\d{{2}}([.,]\d+)?"
 _NEARLY_ALL = 0.9
-_COMMAS = re.compile(r"[-+]?[\d.,]*\d([eE][-+]?\d+)?")
+_COMMAS = r"[-+]?[\d.,]*\d([eE][-+]?\d+)?"
 _FEW = 3
 """As many different numbers with commas are no names of categories."""
 
@@ -281,14 +282,14 @@ def _columns(
 def _refuse_no_words(name: str, cells: Text, where: str) -> None:
     """Refuse dates, and numbers that are written with commas: as text, each would be a feature."""
     values = [value.strip() for value in cells.values]
-    dates = list(filter(_DATE.fullmatch, values))
+    dates = list(filter(re.compile(_DATE).fullmatch, values))
     if dates and len(dates) >= _NEARLY_ALL * len(values):
         raise DataError(
             f"{where}: column {name!r}: found dates such as {dates[0]!r}, expected numbers or "
             f"text; turn them into numbers (days, hour, weekday), or use --drop {name}"
         )
     with_comma = [value for value in values if "," in value]
-    if len(with_comma) >= _FEW and all(map(_COMMAS.fullmatch, values)):
+    if len(with_comma) >= _FEW and all(map(re.compile(_COMMAS).fullmatch, values)):
         raise DataError(
             f"{where}: column {name!r}: found numbers such as {with_comma[0]!r}, expected them with a "
             f"decimal point and without other marks; write them so, or use --drop {name}"

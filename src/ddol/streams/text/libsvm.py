@@ -29,8 +29,8 @@ _FIRST_BYTES, _FIRST_LINES = 1 << 16, 50
 _SAMPLE = 1 << 15
 _FEATURE = re.compile(rb"[^:=\x00-\x1f]+=[^\x00-\x1f]+|[^=\x00-\x1f]+:[-+.0-9eE]+")
 _WORD = re.compile(rb"(?!(?i:nan|inf|infinity)$)[A-Za-z_\x80-\xff][-\w\x80-\xff]*")
+_NOT_FINITE = r"(?i)[+-]?(nan|inf|infinity)$"
 _LABELLED = {None: kernel.PERHAPS, True: kernel.ALWAYS, False: kernel.NEVER}
-_NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -320,7 +320,7 @@ def describe_error(text: NDArray[np.uint8], at: int, kind: int, base: int, limit
             f"found binary data {token!r}, expected lines 'label index:value ...'; "
             "check that the file is LIBSVM text and that its ending names its compression"
         )
-    finite = _NOT_FINITE.match(token)
+    finite = re.match(_NOT_FINITE, token)
     if kind in (kernel.BAD_LABEL, kernel.BAD_VALUE) and finite:
         return f"found {token!r}, expected a finite number; remove or impute missing values"
     if kind == kernel.BAD_LABEL:
