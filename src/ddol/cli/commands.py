@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ddol.cli.blas import without_blas_threads
 from ddol.cli.flags import (
     COUNT,
     COUNT_FROM_ZERO,
@@ -56,6 +57,7 @@ def predict(
     MODEL: a file that `ddol train --model` wrote. DATA: files to predict on; - for standard input.
     Columns are found by their names; a label may be there, and is not looked at.
     """
+    without_blas_threads()
     from ddol.cli.predict import Wanted
     from ddol.cli.predict import predict as run_prediction
 
@@ -81,6 +83,7 @@ def evaluate(model: str, json: str | None, **given: Any) -> None:
     MODEL: a file that `ddol train --model` wrote. DATA: files with labels; those that are named like
     the agents are evaluated one by one, too, each with its agent's own weights.
     """
+    without_blas_threads()
     from ddol.cli.evaluate import evaluate as run_evaluation
 
     check_bad_line(given["on_bad_line"])

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from ddol.cli.blas import without_blas_threads
 from ddol.cli.flags import (
     COUNT,
     COUNT_FROM_ZERO,
@@ -204,6 +205,7 @@ def train(**given: Any) -> None:
         part_of(RunOptions, given),
         schedule,
     )
+    without_blas_threads()
     from ddol.cli.train import train as run_training
 
     run_training(options)
