@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import tempfile
@@ -14,6 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from ddol.blake2 import blake2b
 from ddol.streams.errors import DataError
 from ddol.streams.store.files import is_remote
 
@@ -161,7 +161,7 @@ def _head(arrays: Mapping[str, np.ndarray], text: str, checksum: str) -> bytes:
 
 def _checksum(header: str, arrays: Mapping[str, np.ndarray]) -> str:
     """Of all that a file says: its header, and the name, type, shape and numbers of every array."""
-    found = hashlib.blake2b(header.encode(), digest_size=20)
+    found = blake2b(header.encode(), digest_size=20)
     for name in sorted(arrays):
         array = arrays[name]
         found.update(f"\0{name}\0{array.dtype.str}{array.shape}\0".encode())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls: Any = None, /, **options: Any) -> Any:
-        """`dataclasses.dataclass`, for less where it is called with ``frozen=True`` and without slots.
+        """`dataclasses.dataclass`, for less where it is called with ``frozen=True``.
 
         Examples
         --------
@@ -30,12 +30,15 @@ else:
         Traceback (most recent call last):
         dataclasses.FrozenInstanceError: cannot assign to field 'x'
         """
-        if cls is not None or not options.get("frozen") or options.get("slots"):
+        if cls is not None or not options.get("frozen"):
             return dataclasses.dataclass(cls, **options)
-        shared = {"__setattr__": _set_once, "__delattr__": _keep}
+        slots = bool(
+            options.get("slots")
+        )  # where instances are made often: they keep the quicker way
+        shared = {} if slots else {"__setattr__": _set_once, "__delattr__": _keep}
         shared |= {"__eq__": _equal, "__hash__": _hash} if options.get("eq", True) else {}
         shared |= {"__repr__": _shown} if options.get("repr", True) else {}
-        compiled = options | {"frozen": False, "eq": False, "repr": False}
+        compiled = options | {"frozen": slots, "eq": False, "repr": False}
 
         def made(kind: type) -> type:
             # Where there is an __eq__, Python has noted that there is no __hash__.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
 import zlib
@@ -13,6 +12,7 @@ from pathlib import Path, PurePath
 
 import numpy as np
 
+from ddol.blake2 import blake2b
 from ddol.cli.options import DataOptions
 from ddol.streams import over
 from ddol.streams.arrays import RowsStream, array_stream
@@ -206,9 +206,7 @@ def recording_mark(options: DataOptions, seed: int) -> str:
     if options.from_stdin or any(size_of(file) is None for file in files):
         return ""
     order = [str(seed)] if options.shuffle else []
-    return hashlib.blake2b(
-        "\n".join(fingerprint(options) + order).encode(), digest_size=8
-    ).hexdigest()
+    return blake2b("\n".join(fingerprint(options) + order).encode(), digest_size=8).hexdigest()
 
 
 def _files_of(path: str) -> list[str]:

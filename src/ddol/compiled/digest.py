@@ -6,12 +6,12 @@ of a constant or of another function that it calls gives another digest.
 
 from __future__ import annotations
 
-import hashlib
 import types
 from typing import Any
 
 import numpy as np
 
+from ddol.blake2 import blake2b
 from ddol.compiled.intrinsics import places_of
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
@@ -41,7 +41,7 @@ def digest(function: Any, *more: str) -> str:
     _add_function(function, pieces, {})
     data = [piece if isinstance(piece, bytes) else piece.encode() for piece in pieces]
     whole = b"".join(b"%d:%b" % (len(piece), piece) for piece in data)
-    return hashlib.blake2b(whole, digest_size=20).hexdigest()
+    return blake2b(whole, digest_size=20).hexdigest()
 
 
 # Pieces are added to one list: a command takes digests of all that it calls before it begins.

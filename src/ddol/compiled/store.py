@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import importlib.util
 import itertools
 import os
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple
 import llvmlite
 import llvmlite.binding as llvm
 
+from ddol.blake2 import blake2b
 from ddol.compiled.folder import Folder, UnsafeFolderError
 from ddol.compiled.target import target
 
@@ -80,7 +80,7 @@ def circumstances() -> str:
     room = Path(__file__).parent
     own = b"".join((room / f"{n}.py").read_bytes() for n in ("compiler", "object_code", "lowering"))
     tag = sys.implementation.cache_tag or sys.version
-    return " ".join((tag, *target(), hashlib.blake2b(own, digest_size=16).hexdigest()))
+    return " ".join((tag, *target(), blake2b(own, digest_size=16).hexdigest()))
 
 
 @functools.cache
@@ -95,7 +95,7 @@ def _compiler_version() -> bytes:
 
 
 def _cached_name(name: str) -> str:
-    return hashlib.blake2b(name.encode() + _compiler_version(), digest_size=20).hexdigest()
+    return blake2b(name.encode() + _compiler_version(), digest_size=20).hexdigest()
 
 
 def holds(name: str) -> bool:
@@ -126,7 +126,7 @@ def _loaded(name: str, data: bytes | None) -> Loaded | None:
     if data is None:
         return None
     checksum, rest = data[:_CHECKSUM], data[_CHECKSUM:]
-    if hashlib.blake2b(rest, digest_size=_CHECKSUM).digest() != checksum:
+    if blake2b(rest, digest_size=_CHECKSUM).digest() != checksum:
         return None
     symbol, _, code = rest.partition(b"\n")
     try:
@@ -148,7 +148,7 @@ def put(name: str, symbol: str, code: bytes) -> str:
         return reason
     rest = symbol.encode() + b"\n" + code
     try:
-        data = hashlib.blake2b(rest, digest_size=_CHECKSUM).digest() + rest
+        data = blake2b(rest, digest_size=_CHECKSUM).digest() + rest
         folder.write(_cached_name(name), data)
         _forget_oldest(folder)
     except OSError as error:

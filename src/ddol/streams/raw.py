@@ -7,13 +7,14 @@ and `Named` where every row names its own features. `ddol.streams.coding.encodin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ddol.streams.rows import Floats, Rows
+from ddol.values import dataclass
 
 MISSING_WORDS = ("", "na", "n/a", "nan", "null", "none", "?")
 """Cells that stand for a missing value, in any case."""
@@ -22,7 +23,7 @@ _NO_WEIGHT = np.empty(0)
 _NO_KEYS = np.empty(0, np.uint64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Text:
     """A column of text: which of the distinct values each cell has.
 
@@ -64,7 +65,7 @@ Cells: TypeAlias = Floats | NDArray[np.bool_] | Text
 """A column of a table: numbers (NaN is missing), truth values, or text."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table:
     """Rows that all have the same named columns, label and weight among them.
 
@@ -114,7 +115,7 @@ class Table:
         return Table(cells, self.named)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Named:
     """Rows of features by name, each with those it has.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddol.compiled import entry
 from ddol.streams.errors import DataError
+from ddol.values import dataclass
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import select
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, BinaryIO, TypeAlias, cast
 
@@ -28,6 +28,7 @@ from ddol.streams.store.files import (
     read_range,
     size_of,
 )
+from ddol.values import dataclass
 
 CHUNK_BYTES = 4 << 20
 _LEAST_CHUNK = 64 << 10
@@ -42,7 +43,7 @@ MARGIN = 8
 Bytes: TypeAlias = NDArray[np.uint8]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Chunk:
     """Whole lines of a file.
 

@@ -187,7 +187,7 @@ class _Tally:
                 self._last = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Lines:
     """Rows of some text, where each begins in it, and the (place, kind) of bad lines."""
 

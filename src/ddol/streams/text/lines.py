@@ -56,7 +56,7 @@ class BadLines:
         self.messages.extend(messages[: self.most - len(self.messages)])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lines:
     """What the lines of a chunk are.
 
