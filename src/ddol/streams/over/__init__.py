@@ -15,19 +15,16 @@ if TYPE_CHECKING:
     from ddol.streams.over.shuffle import ShuffledStream
 
 # A run has few of them: each is imported when somebody asks for it.
-__getattr__ = lookup(
-    __name__,
-    home_of(
-        {
-            "ddol.streams.over.filling": "FilledStream joint_means",
-            "ddol.streams.over.holdout": "HoldoutStream",
-            "ddol.streams.over.importance": "WeightedStream",
-            "ddol.streams.over.lateness": "DELAY AnsweredStream Delays",
-            "ddol.streams.over.limited": "LimitedStream ReadAhead",
-            "ddol.streams.over.shuffle": "ShuffledStream",
-        }
-    ),
-)
+_HOMES = {
+    "ddol.streams.over.filling": "FilledStream joint_means",
+    "ddol.streams.over.holdout": "HoldoutStream",
+    "ddol.streams.over.importance": "WeightedStream",
+    "ddol.streams.over.lateness": "DELAY AnsweredStream Delays",
+    "ddol.streams.over.limited": "LimitedStream ReadAhead",
+    "ddol.streams.over.shuffle": "ShuffledStream",
+}
+_HOME_OF = home_of(_HOMES)
+__getattr__ = lookup(__name__, _HOME_OF)
 
 __all__ = [
     "DELAY",
