@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pickle
+import re
 
 import pytest
 
@@ -95,8 +97,36 @@ def test_it_is_copied_and_sent():
     assert copy.copy(named) is not named
 
 
-def test_wrong_arguments_are_refused():
-    with pytest.raises(TypeError, match="missing 1 required positional argument: 'name'"):
-        Named()
-    with pytest.raises(TypeError, match="unexpected keyword argument 'sized'"):
-        Named("a", sized=3)
+@pytest.mark.parametrize(
+    ("args", "given", "message"),
+    [
+        ((), {}, "Named() is missing the argument 'name'"),
+        (("a",), {"sized": 3}, "Named() got an unexpected argument 'sized'"),
+        ((), {"name": "a", "sized": 3}, "Named() got an unexpected argument 'sized'"),
+        ((), {"sized": 3}, "Named() is missing the argument 'name'"),
+        (("a",), {"name": "b"}, "Named() got several values for the argument 'name'"),
+        (("a", 1, 2), {}, "Named() takes 2 arguments, found 3"),
+    ],
+)
+def test_wrong_arguments_are_refused(args, given, message):
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        Named(*args, **given)
+
+
+def test_fields_keep_their_order_and_help_shows_them():
+    assert list(vars(Named(size=2, name="a"))) == ["name", "size"]
+    ours, theirs = (_made(each) for each in (dataclass, dataclasses.dataclass))
+    shown = [
+        [(p.name, p.kind) for p in inspect.signature(kind).parameters.values()]
+        for kind in (ours, theirs)
+    ]
+    assert shown[0] == shown[1]
+    assert str(inspect.signature(Named)) == "(name: 'str', size: 'int' = 1)"
+
+
+def test_what_is_derived_has_all_fields():
+    @dataclass(frozen=True)
+    class Larger(Named):
+        more: int = 0
+
+    assert Larger("a", 2, 3) == Larger(name="a", size=2, more=3) != Named("a", 2)
