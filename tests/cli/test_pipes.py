@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,13 @@ def wait_for_reader(pid: int, pipe: Path) -> None:
         time.sleep(10.0)
         return
     links = Path(f"/proc/{pid}/fd")
-    assert wait_until(lambda: any(link.resolve() == pipe for link in links.iterdir()))
+
+    def reads() -> bool:
+        with suppress(FileNotFoundError):  # another file was closed meanwhile
+            return any(link.resolve() == pipe for link in links.iterdir())
+        return False
+
+    assert wait_until(reads)
     time.sleep(0.5)
 
 
