@@ -4,6 +4,7 @@ What is compiled goes into ``ddol/compiled/shipped``. Where that fails, or ``DDO
 package is as good, and its first run compiles.
 """
 
+import compileall
 import os
 import subprocess
 import sys
@@ -39,8 +40,9 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
-    """Compile, then build a wheel that points to the source."""
+    """Compile, then build a wheel that points to the source, whose modules nobody else compiles."""
     _precompile()
+    compileall.compile_dir(_ROOT / "src", quiet=2)
     return build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
 
 
