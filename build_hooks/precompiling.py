@@ -59,14 +59,13 @@ def _precompile():
         old.unlink()
     if not _wanted():
         return
-    # Behind it, where pip keeps what it has installed for this build alone.
-    path = os.pathsep.join([str(_ROOT / "src"), os.environ.get("PYTHONPATH", "")]).rstrip(
-        os.pathsep
-    )
+    # Python begins with the folder it is called in, whatever pip's own paths take out: an earlier editable
+    # install, for one. Behind it stands what pip has installed for this build alone.
     with tempfile.TemporaryDirectory() as cache:
         done = subprocess.run(
             [sys.executable, "-m", "ddol.precompile", "--ship", str(shipped)],
-            env={**os.environ, "PYTHONPATH": path, "DDOL_CACHE_DIR": cache},
+            cwd=_ROOT / "src",
+            env={**os.environ, "DDOL_CACHE_DIR": cache},
             check=False,
         )
     if done.returncode != 0:

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from importlib import util
 from pathlib import Path
 
 HOOK = Path(__file__).parents[2] / "build_hooks" / "precompiling.py"
 
 
-def test_the_compiler_finds_what_was_installed_for_the_build_alone(tmp_path, monkeypatch):
-    """pip names it by PYTHONPATH: an environment that is new has nothing else."""
+def test_the_compiler_runs_on_the_source_beside_what_was_installed_for_the_build_alone(
+    tmp_path, monkeypatch
+):
+    """pip names that by PYTHONPATH, and takes out what the environment has already: an earlier install."""
     spec = util.spec_from_file_location("precompiling", HOOK)
     hook = util.module_from_spec(spec)
     spec.loader.exec_module(hook)
-    (tmp_path / "src").mkdir()
+    package, isolated = tmp_path / "src" / "ddol", tmp_path / "isolated"
+    package.mkdir(parents=True)
+    isolated.mkdir()
+    (package / "__init__.py").touch()
+    (package / "compiled").mkdir()
+    (package / "precompile.py").write_text(
+        "import pathlib, sys, needed\npathlib.Path(sys.argv[2]).write_text(needed.told)"
+    )
+    (isolated / "needed.py").write_text("told = 'compiled'")
+    source = str(tmp_path / "src")
+    (isolated / "sitecustomize.py").write_text(
+        f"import sys\nsys.path = [p for p in sys.path if p != {source!r}]"
+    )
     monkeypatch.setattr(hook, "_ROOT", tmp_path)
-    monkeypatch.setenv("PYTHONPATH", "isolated")
+    monkeypatch.setenv("PYTHONPATH", str(isolated))
     monkeypatch.delenv("DDOL_PRECOMPILE", raising=False)
-    seen = []
-
-    def run(command, env, check):
-        seen.append((command[0], env["PYTHONPATH"].split(os.pathsep)))
-        return subprocess.CompletedProcess(command, 0)
-
-    monkeypatch.setattr(hook.subprocess, "run", run)
     hook._precompile()
-    assert seen == [(sys.executable, [str(tmp_path / "src"), "isolated"])]
+    assert (package / "compiled" / "shipped").read_text() == "compiled"
