@@ -50,7 +50,7 @@ def test_the_format_can_be_stated(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("1,2\n")
     [(table, _)] = open_stream(path, ReadOptions(format="csv")).read()
-    assert table.matrix.tolist() == [[1, 2]]
+    assert [cells.tolist() for cells in table.columns.values()] == [[1], [2]]
     with pytest.raises(DataError, match="found the format 'xml', expected one of libsvm, named"):
         open_stream(path, ReadOptions(format="xml"))
 

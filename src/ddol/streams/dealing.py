@@ -22,7 +22,7 @@ from ddol.values import dataclass
 
 _MOST_ROUNDS = 1 << 18
 _MOST_TABLE = 1 << 20
-_MOST_BYTES = 16 << 20
+_MOST_BYTES = 8 << 20
 _BEGINNING = {"block": None, "skip": 0, "dealt": 0}
 
 
@@ -329,6 +329,9 @@ class _Piece:
     dealt: int
     before: Position | None
 
+    def __post_init__(self) -> None:
+        self.bytes_a_row = self.rows.nbytes // len(self.rows)
+
     @property
     def left(self) -> int:
         return len(self.rows) - self.dealt
@@ -366,11 +369,15 @@ class _Reader:
                 self.skip -= len(rows)
                 self.before = after
 
+    @functools.cached_property
+    def _whole(self) -> int | None:
+        """Rows of a pass, if that is known, and how many features they have."""
+        return None if self.stream.n_features is None else self.stream.n_examples
+
     @property
     def left(self) -> int | None:
         """Rows that are left of the pass, if that is known, and how many features they have."""
-        n, known = self.stream.n_examples, self.stream.n_features is not None
-        return None if n is None or not known else n - self.dealt
+        return None if self._whole is None else self._whole - self.dealt
 
     @property
     def n_features(self) -> int:
@@ -380,8 +387,8 @@ class _Reader:
 
     def check_length(self) -> None:
         """Refuse a stream that has ended before as many rows as it says it has."""
-        left = self.left
-        if self.ended and left is not None and left > self.available:
+        left = self.left if self.ended else None
+        if left is not None and left > self.available:
             said = self.stream.n_examples or 0
             raise DataError(
                 f"{self.stream.describe()}: found {said - left + self.available} rows, expected {said} as "
@@ -460,17 +467,17 @@ def _one_each(
 
 def _block_of(readers: Mapping[int, _Reader], rounds: int, plan: _Plan) -> Block:
     """So many rounds of the readers' next rows; -1 for those who have none left."""
-    batch = plan.batch
+    room, batch = rounds * plan.batch, plan.batch
+    counts = np.array([min(reader.available, room) for reader in readers.values()])
+    firsts = np.cumsum(counts) - counts
+    # Row k of an agent's own is its example k % batch in round k // batch.
+    own = np.arange(room).reshape(rounds, 1, batch)
     table = np.full((rounds, plan.n_agents, batch), -1, dtype=np.int64)
+    there = own < counts[:, None]
+    table[:, list(readers)] = np.where(there, own + firsts[:, None], -1)
     pieces: list[Rows] = []
-    first = 0
-    for agent, reader in readers.items():
-        n = min(reader.available, rounds * batch)
+    for reader, n in zip(readers.values(), counts.tolist(), strict=True):
         pieces += reader.consume(n)
-        own = np.full(rounds * batch, -1, dtype=np.int64)
-        own[:n] = np.arange(first, first + n)
-        table[:, agent] = own.reshape(rounds, batch)
-        first += n
     return Block(concatenate(pieces) if pieces else no_rows(), table)
 
 
@@ -485,7 +492,7 @@ def _ahead(rounds: int, readers: Iterable[_Reader], size: int) -> Ahead:
 
 def _affordable_rounds(readers: Iterable[_Reader], plan: _Plan) -> int:
     """Most rounds of a block that memory is taken for."""
-    bytes_a_round = sum(_bytes_a_row(r.pieces[0].rows) for r in readers if r.available)
+    bytes_a_round = sum(r.pieces[0].bytes_a_row for r in readers if r.available)
     return max(1, min(plan.rounds(), _MOST_BYTES // max(1, bytes_a_round * plan.batch)))
 
 
@@ -493,10 +500,6 @@ def _common_rounds(readers: Iterable[_Reader], plan: _Plan) -> int:
     """Rounds for which every stream that goes on has examples."""
     going = [reader.available for reader in readers if reader.available]
     return min((max(1, available // plan.batch) for available in going), default=0)
-
-
-def _bytes_a_row(rows: Rows) -> int:
-    return rows.nbytes // len(rows)
 
 
 def _check(streams: Sequence[Stream], n_agents: int, batch: int, passes: int) -> None:

@@ -75,8 +75,6 @@ class Table:
         Cells by name, in the order of the file.
     named
         Whether the file has these names; if not, they are ``column 1``, ``column 2``, …
-    matrix
-        All columns side by side where all are numbers, of which `columns` are views; else None.
 
     Examples
     --------
@@ -87,7 +85,6 @@ class Table:
 
     columns: Mapping[str, Cells]
     named: bool = True
-    matrix: Floats | None = None
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -104,7 +101,7 @@ class Table:
             name: replace(c, codes=c.codes[lo:hi]) if isinstance(c, Text) else c[lo:hi]
             for name, c in self.columns.items()
         }
-        return Table(cells, self.named, None if self.matrix is None else self.matrix[lo:hi])
+        return Table(cells, self.named)
 
     def take(self, rows: NDArray[np.int64]) -> Table:
         """Some rows, copied."""

@@ -159,8 +159,8 @@ class Rows:
             return self
         y, weight = self.y[lo:hi], self.weight[lo:hi]
         if self.dense:
-            data = self.data[lo * self.n_stored : hi * self.n_stored]
-            return replace(self, data=data, y=y, weight=weight)
+            data, d = self.data[lo * self.n_stored : hi * self.n_stored], self.n_features
+            return Rows(data, self.indices, self.indptr, d, y, weight, self.intercept)
         first, last, indptr = self.indptr[lo], self.indptr[hi], self.indptr[lo : hi + 1]
         return replace(
             self,
@@ -361,14 +361,16 @@ def concatenate(pieces: Sequence[Rows]) -> Rows:
     if len(pieces) == 1:
         return pieces[0]
     # Nothing is of any kind: a process whose streams are over does not know what the others read.
-    kind = next((piece.dense for piece in pieces if len(piece)), pieces[0].dense)
-    pieces = [piece for piece in pieces if len(piece) or piece.dense == kind]
-    n_features = max(piece.n_features for piece in pieces)
-    dense = pieces[0].dense
+    dense = next((piece.dense for piece in pieces if len(piece)), pieces[0].dense)
+    pieces = [piece for piece in pieces if len(piece) or piece.dense == dense]
     if any(piece.dense != dense for piece in pieces):
         raise DataError("found dense and sparse rows together; convert all streams to one kind")
-    together = all(piece.intercept for piece in pieces)
-    pieces = [(piece if together else piece.plain()).widen(n_features) for piece in pieces]
+    if len({piece.intercept for piece in pieces}) > 1:
+        pieces = [piece.plain() for piece in pieces]
+    widths = {piece.n_features for piece in pieces}
+    n_features = max(widths)
+    if len(widths) > 1:
+        pieces = [piece.widen(n_features) for piece in pieces]
     return replace(
         pieces[0],
         data=np.concatenate([piece.data for piece in pieces]),

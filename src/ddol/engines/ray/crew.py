@@ -11,7 +11,7 @@ from typing import Any
 
 from ddol.engines.errors import EngineError, RankLostError
 from ddol.engines.ray.cluster import Cluster, lost_errors
-from ddol.engines.ray.host import HostJob, actor_class
+from ddol.engines.ray.host import HostJob, actor_class, modules_in_use
 from ddol.engines.ray.watch import Watch
 from ddol.engines.workers.partition import split
 from ddol.version import __version__
@@ -72,7 +72,7 @@ class Crew:
         """Start actors beyond those there are; they are newcomers until they are taken on."""
         for rank in range(self.size + len(self.newcomers), workers):
             named = {"name": self.name, "namespace": NAMESPACE} if rank == 0 else {}
-            actor = self._kind.options(**named).remote(rank, __version__)
+            actor = self._kind.options(**named).remote(rank, __version__, modules_in_use())
             self.newcomers.append((actor, actor.where.remote()))
 
     def newcomers_answer(self) -> bool:

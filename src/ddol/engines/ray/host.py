@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 import pickle
 import socket
+import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -130,9 +133,11 @@ class Host:
         Which actor this is.
     version : str
         Of the driver's package.
+    modules : names
+        What the driver has loaded; see `modules_in_use`.
     """
 
-    def __init__(self, rank: int, version: str) -> None:
+    def __init__(self, rank: int, version: str, modules: Sequence[str] = ()) -> None:
         if version != __version__:
             raise RuntimeError(
                 f"found ddol {__version__} on {socket.gethostname()} and {version} at the driver, "
@@ -141,6 +146,9 @@ class Host:
         # An actor has one core: more threads would only take turns with those of its neighbours.
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
         keep_memory()
+        for name in modules:
+            with suppress(ImportError):
+                import_module(name)
         self.rank = rank
         self.mailbox = Mailbox()
         self.own: list[HostMoment] = []
@@ -430,6 +438,18 @@ class Host:
 
     def _tell(self, progress: Progress) -> None:
         self._progress = progress
+
+
+def modules_in_use() -> list[str]:
+    """What this process has loaded to read and play: actors load it while they start, not while they learn.
+
+    Examples
+    --------
+    >>> "ddol.streams.rows" in modules_in_use()
+    True
+    """
+    rooms = ("ddol.streams.", "ddol.engines.", "ddol.update.")
+    return [name for name in sys.modules if name == "polars" or name.startswith(rooms)]
 
 
 _LETTERS = ("post",)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ddol.compiled import entry, integers
 from ddol.streams.raw import Text
 from ddol.streams.rows import Floats
 
@@ -19,12 +21,50 @@ def note(bad: dict[int, str], rows: NDArray[np.bool_], message: str) -> None:
         bad.setdefault(row, message)
 
 
-def is_finite(matrix: Floats | None) -> bool:
-    """Whether one look shows that all numbers are finite; their sum may overflow where they are."""
-    if matrix is None:
-        return False
-    with np.errstate(invalid="ignore", over="ignore"):
-        return bool(np.isfinite(matrix.sum()))
+def side_by_side(columns: Sequence[Floats], out: Floats) -> bool:
+    """Write columns next to each other, and tell whether all numbers are finite.
+
+    Parameters
+    ----------
+    columns
+        Of float64, as many and as long as those of `out`; each by itself in memory, or of a matrix, or one
+        number over and over.
+    out
+        A matrix whose rows lie one after the other.
+
+    Examples
+    --------
+    >>> out = np.empty((2, 2))
+    >>> side_by_side([np.array([1.0, 2.0]), np.array([3.0, np.inf])], out), out.tolist()
+    (False, [[1.0, 3.0], [2.0, inf]])
+    """
+    n, m = out.shape
+    addresses = np.array([column.ctypes.data for column in columns], np.int64)
+    steps = np.array([column.strides[0] // 8 for column in columns], np.int64)
+    places = addresses.ctypes.data, steps.ctypes.data, out.ctypes.data
+    return bool(_lay(n, m, *places))
+
+
+_ABREAST = 8
+"""Columns that are read at the same time: their numbers fill a cache line of a row."""
+
+_FRACTION, _EXPONENT = 52, 0x7FF
+"""Bits of a number's fraction, and all of those before it but the sign, which no finite number has."""
+
+
+@entry("int64(int64, int64, int64, int64, int64)")
+def _lay(n, m, columns, steps, out):  # type: ignore[no-untyped-def]
+    """Write columns into rows of `m` numbers, as bits; 1 if all are finite."""
+    columns, steps, out = integers(columns), integers(steps), integers(out)
+    strange = 0
+    for first in range(0, m, _ABREAST):
+        last = min(first + _ABREAST, m)
+        for row in range(n):
+            for k in range(first, last):
+                bits = integers(columns[k])[row * steps[k]]
+                out[row * m + k] = bits
+                strange |= ((bits >> _FRACTION) & _EXPONENT) + 1
+    return 1 if strange <= _EXPONENT else 0
 
 
 def text_of(cells: NDArray[Any]) -> Text:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ddol.streams.coding.cells import FILL, checked_weights, is_finite, note, numbers_of, text_of
+from ddol.streams.coding.cells import FILL, checked_weights, note, numbers_of, side_by_side, text_of
 from ddol.streams.coding.encoding import NUMBER, TEXT, Encoding
 from ddol.streams.coding.labels import listed
 from ddol.streams.errors import DataError
@@ -216,29 +216,30 @@ class Encoder:
                 "that the model was trained on"
             )
         table = matched(table, encoding, where, self._tell)
+        if encoding.bits is None and all(c.kind == NUMBER for c in encoding.columns):
+            return self._of_numbers(table, where)
         table, y, weight, where = self._checked(table, where)
-        plain = encoding.bits is None and all(c.kind == NUMBER for c in encoding.columns)
-        if plain:
-            return Rows.from_dense(self._matrix(table), y, weight if len(weight) else None)
         named = named_of(table, [c.name for c in encoding.columns])
         rows = rows_of_names(named, self.names, encoding.interactions, encoding.intercept)
         return replace(rows, y=y, weight=weight)
 
-    def _matrix(self, table: Table) -> Floats:
-        """The columns of numbers side by side, after the intercept's if there is one."""
-        numbers, first = self.start.numbers, int(self.start.intercept)
-        matrix = np.empty((len(table), first + len(numbers)))
-        matrix[:, :first] = 1.0
-        if table.matrix is None:
-            for k, name in enumerate(numbers, first):
-                matrix[:, k] = np.asarray(table.columns[name])
-            return matrix
-        place = {name: k for k, name in enumerate(table.columns)}
-        places = [place[name] for name in numbers]
-        lo, n = places[0], len(places)
-        in_a_row = places == list(range(lo, lo + n))  # then it is one copy, not two
-        matrix[:, first:] = table.matrix[:, lo : lo + n] if in_a_row else table.matrix[:, places]
-        return matrix
+    def _of_numbers(self, table: Table, where: Where) -> Rows:
+        """Rows of columns of numbers; each is looked at by itself only where something is wrong."""
+        matrix, whole = self._matrix(table)
+        checked, y, weight, where = self._checked(table, where, whole)
+        if checked is not table:
+            matrix, _ = self._matrix(checked)
+        return Rows.from_dense(matrix, y, weight if len(weight) else None)
+
+    def _matrix(self, table: Table) -> tuple[Floats, bool]:
+        """The columns side by side, after the intercept's if there is one, and whether all are finite."""
+        given = [table.columns[name] for name in self.start.numbers]
+        numbers = [c for c in given if not isinstance(c, Text) and c.dtype == np.float64]
+        if len(numbers) < len(given):
+            return np.empty(0), False
+        columns = [np.broadcast_to(1.0, len(table))] * self.start.intercept + numbers
+        matrix = np.empty((len(table), len(columns)))
+        return matrix, side_by_side(columns, matrix)
 
     def _numbered(self, table: Table, where: Where) -> Rows:
         """A table for a model whose columns have numbers: in order, without the label."""
@@ -256,18 +257,21 @@ class Encoder:
         y = table.columns.get("label", np.zeros(len(table)))
         return Rows.from_dense(X, y if not isinstance(y, Text) else np.zeros(len(table)))
 
-    def _checked(self, table: Table, where: Where) -> tuple[Table, Floats, Floats, Where]:
-        """Columns of the right kind without missing values, answers and weights."""
+    def _checked(
+        self, table: Table, where: Where, whole: bool = False
+    ) -> tuple[Table, Floats, Floats, Where]:
+        """Columns of the right kind without missing values, answers and weights.
+
+        The table is the same where there is nothing to do, as with a `whole` one, of finite numbers.
+        """
         encoding = self.start
         bad: dict[int, str] = {}
         cells: dict[str, Any] = {}
-        whole = is_finite(table.matrix)
         for column in encoding.columns or ():
             given = table.columns[column.name]
-            if whole and column.kind == NUMBER:
+            if whole:
                 cells[column.name] = given
-                continue
-            if column.kind == TEXT:
+            elif column.kind == TEXT:
                 cells[column.name] = self._texts(column.name, given, bad)
             else:
                 cells[column.name] = self._numbers(column.name, given, bad)
@@ -275,7 +279,7 @@ class Encoder:
         weight = self._weights(table, bad, where)
         turns = self._turns(table, bad, where)
         changed = any(cells[name] is not table.columns[name] for name in cells)
-        table = replace(table, columns=cells, matrix=None) if changed else table
+        table = replace(table, columns=cells) if changed else table
         if not bad:
             self._keep(turns)
             return table, y, weight, where

@@ -45,7 +45,7 @@ def matched(table: Table, encoding: Encoding, where: Where, tell: Callable[[str]
     if not table.named and len(table.columns) == len(wanted):
         if wanted[-1] not in unnamed(len(known)):
             tell("columns have no names here; they are taken in the order of the model's")
-        return Table(dict(zip(wanted, table.columns.values(), strict=True)), True, table.matrix)
+        return Table(dict(zip(wanted, table.columns.values(), strict=True)))
     if not table.named and len(table.columns) != len(known):
         raise DataError(
             f"{where(0)}: found {len(table.columns)} columns without names, expected the {len(known)} "

@@ -88,7 +88,7 @@ class FilledStream(WrappedStream):
                 cells[name] = np.where(missing, sums / np.maximum(counts, 1.0), values)
             means.sums[k] += known.sum()
             means.counts[k] += np.count_nonzero(~missing)
-        return replace(table, columns=cells, matrix=None)
+        return replace(table, columns=cells)
 
 
 def joint_means(parts: list[RunningMeans]) -> tuple[float, ...]:

@@ -8,6 +8,8 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from typing import Any
 
 _HANDLER = ctypes.CFUNCTYPE(None, ctypes.c_int)
 
@@ -42,10 +44,16 @@ class _Watch:
 
 def _on_abort(handler: int | None) -> int | None:
     """Set what is done at SIGABRT; what was done before. Python's own handlers would come too late."""
-    set_handler = ctypes.CDLL(None).signal
-    set_handler.restype, set_handler.argtypes = ctypes.c_void_p, [ctypes.c_int, ctypes.c_void_p]
-    before: int | None = set_handler(signal.SIGABRT, handler)
+    before: int | None = _c_signal()(signal.SIGABRT, handler)
     return before
+
+
+@cache
+def _c_signal() -> Any:
+    """The C library's `signal`."""
+    found = ctypes.CDLL(None).signal
+    found.restype, found.argtypes = ctypes.c_void_p, [ctypes.c_int, ctypes.c_void_p]
+    return found
 
 
 _watch = _Watch()

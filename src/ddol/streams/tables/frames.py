@@ -62,10 +62,8 @@ def table_of_frame(frame: Any, where: str = "frame") -> Table:
     (array([30., nan]), ('Bern', 'Rome'))
     """
     polars = import_polars(where)
-    if all(kind.is_numeric() for kind in frame.schema.values()) and frame.width:
-        matrix = frame.cast(polars.Float64).to_numpy(order="c")
-        return Table({name: matrix[:, k] for k, name in enumerate(frame.columns)}, True, matrix)
-    return Table({name: _cells(polars, frame[name], where) for name in frame.columns})
+    columns = zip(frame.get_columns(), frame.schema.items(), strict=True)
+    return Table({name: _cells(polars, column, kind, where) for column, (name, kind) in columns})
 
 
 def is_strange(polars: Any, kind: Any) -> bool:
@@ -73,8 +71,9 @@ def is_strange(polars: Any, kind: Any) -> bool:
     return bool(kind.is_nested() or kind in (polars.Binary, polars.Object, polars.Duration))
 
 
-def _cells(polars: Any, column: Any, where: str) -> Cells:
-    kind = column.dtype
+def _cells(polars: Any, column: Any, kind: Any, where: str) -> Cells:
+    if kind is polars.Float64 or kind == polars.Float64:
+        return column.to_numpy()  # a view, unless values are missing
     if kind.is_numeric():
         return column.cast(polars.Float64).to_numpy()
     if kind == polars.Boolean:

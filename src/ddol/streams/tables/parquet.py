@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 from ddol.streams.errors import DataError
@@ -147,10 +147,11 @@ class ParquetStream:
             earlier = sum(sum(self._count(each)) for each in range(file))
             first, last = self.part[0] - earlier, self.part[1] - earlier
         found, before = [], 0
+        scan = cache(partial(self.scan, file))  # which has read the footer, for all groups
         for number, rows in enumerate(self._count(file)):
             own = max(0, first - before), min(rows, last - before)
             if own[0] < own[1]:
-                found.append(_Group(self, file, number, before, *own))
+                found.append(_Group(self, scan, file, number, before, *own))
             before += rows
         return found
 
@@ -166,8 +167,8 @@ class ParquetStream:
         path = self.paths[file]
         with polars_reading(path) as polars:
             frame = polars.scan_parquet(self._source(file))
+            kinds = frame.collect_schema()  # it keeps the footer from now on
             if self.drop or self.known is not None:
-                kinds = frame.collect_schema()
                 unseen = [name for name in kinds if self._is_unseen(polars, name, kinds[name])]
                 frame = frame.with_columns(**dict.fromkeys(unseen, polars.lit(0.0)))
             return frame if self.columns is None else frame.select(list(self.columns))
@@ -196,9 +197,16 @@ class _Group:
     """Rows `first` to `last` (exclusive) of a row group, in memory from the first piece to the last."""
 
     def __init__(
-        self, stream: ParquetStream, file: int, number: int, before: int, first: int, last: int
+        self,
+        stream: ParquetStream,
+        scan: Callable[[], Any],
+        file: int,
+        number: int,
+        before: int,
+        first: int,
+        last: int,
     ) -> None:
-        self.stream, self.file, self.number = stream, file, number
+        self.stream, self.scan, self.file, self.number = stream, scan, file, number
         self.before, self.first, self.last = before, first, last
         self.left = last - first
         self._lock = threading.Lock()
@@ -217,7 +225,7 @@ class _Group:
                 check_room(
                     f"{path}: group {self.number}", least, "write it with smaller row groups"
                 )
-                rows = self.stream.scan(self.file).slice(self.before + self.first, len(self))
+                rows = self.scan().slice(self.before + self.first, len(self))
                 frame = rows.collect()
                 if frame.height != len(self):
                     raise DataError(

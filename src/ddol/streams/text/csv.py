@@ -235,7 +235,7 @@ class _Cells:
             place = int(self.places[number])
             numeric = kind == kernel.NUMBER
             columns[name] = self.numbers[:, place] if numeric else self._text(number, place)
-        return Table(columns, layout.named, None if self.n_texts else self.numbers)
+        return Table(columns, layout.named)
 
     def _text(self, column: int, place: int) -> Text:
         """A column of text, from the numbers of words in all of them."""
