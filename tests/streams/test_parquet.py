@@ -70,6 +70,12 @@ def test_it_equals_the_frame_and_restarts_anywhere(tmp_path, frame):
     assert np.array_equal(matrix(ParallelStream(stream, ParsingPool(3)).read()), matrix(whole))
 
 
+def test_a_name_is_no_pattern(tmp_path, frame):
+    stream = parquet_of(tmp_path, frame, name="a[1].parquet")
+    parquet_of(tmp_path, frame[:7], name="a1.parquet")
+    assert np.array_equal(matrix(stream.read()), frame.to_numpy())
+
+
 def test_parts_are_the_whole(tmp_path, frame):
     for rows in (700, 9000):  # groups are cut where a part ends in them
         stream = parquet_of(tmp_path, frame, rows=rows)

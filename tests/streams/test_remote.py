@@ -1,5 +1,6 @@
 import gzip
 import sys
+import threading
 
 import numpy as np
 import polars as pl
@@ -8,6 +9,7 @@ import pytest
 from ddol.streams.errors import DataError
 from ddol.streams.open import expand, open_stream, open_streams, partition_name
 from ddol.streams.over.parallel import ParallelStream, ParsingPool
+from ddol.streams.store import remote
 
 fsspec = pytest.importorskip("fsspec")
 LINES = "".join(f"{k % 2} 1:{k}\n" for k in range(500))
@@ -120,3 +122,21 @@ def test_a_run_learns_from_a_frame():
     given = given.with_columns(label=pl.col("label").cast(pl.Int8))
     trace = ddol.run(ddol.dogd(), given, ddol.ring(4))
     assert trace.examples == 400 and trace.error < 0.1
+
+
+def test_who_waits_for_a_store_says_so(store, monkeypatch, capfd):
+    store.pipe("/data/a.libsvm", LINES.encode())
+    said = threading.Event()
+    monkeypatch.setattr(remote, "PATIENCE", 0.01)
+    monkeypatch.setattr(
+        remote, "print", lambda *words, **to: (print(*words, **to), said.set()), False
+    )
+
+    def late(*place):
+        assert said.wait(60)
+        raise PermissionError("no key")
+
+    monkeypatch.setattr(type(store), "info", late)
+    with pytest.raises(DataError, match=r"a\.libsvm: cannot be read, no permission \(no key\)"):
+        open_stream("memory://data/a.libsvm")
+    assert "ddol: waiting for memory://data/a.libsvm since " in capfd.readouterr().err

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any
+from urllib.parse import unquote
 
 from ddol.streams.arrays import array_stream
 from ddol.streams.errors import DataError
@@ -158,14 +159,18 @@ def _is_note(below: str) -> bool:
 def partition_name(path: str) -> str:
     """What a file or a folder is called: the value of a partition ``site=bern/``, or its own name.
 
+    Hive writes characters that no folder may have as ``%2F``.
+
     Examples
     --------
     >>> partition_name("s3://events/site=bern/"), partition_name("data/lyon.csv.gz")
     ('bern', 'lyon')
+    >>> partition_name("events/site=north%2Fwest/")
+    'north/west'
     """
     name = PurePath(path).name
     if path.endswith("/"):
-        return name.partition("=")[2] or name
+        return unquote(name.partition("=")[2]) or name
     return name.partition(".")[0]
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import secrets
+import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -12,6 +16,9 @@ from ddol.streams.errors import DataError
 
 _WHOLE = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "r2"}
 """Stores in which an object appears when all of it is there; elsewhere a file is written and then renamed."""
+
+PATIENCE = 10.0
+"""Seconds before waiting for a store is worth a line."""
 
 
 def open_remote(path: str) -> BinaryIO:
@@ -135,9 +142,24 @@ def _protocols(files: Any) -> set[str]:
     return {files.protocol} if isinstance(files.protocol, str) else set(files.protocol)
 
 
+_TALKATIVE = ("adlfs", "aiobotocore", "azure", "botocore", "gcsfs", "google", "s3fs")
+"""Packages of stores that note every failed try at length, besides raising what came of it."""
+
+
+@cache
+def _hush() -> None:
+    """Let these notes go to those who ask for logs, and not to standard error where nobody does."""
+    import logging  # which fsspec has loaded, and most commands have not
+
+    for name in _TALKATIVE:
+        logging.getLogger(name).addHandler(logging.NullHandler())
+
+
 def _store(path: str) -> tuple[Any, str]:
     try:
         import fsspec
+
+        _hush()
     except ImportError:
         raise DataError(
             f"{path}: addresses need the package fsspec; pip install ddol[cloud]"
@@ -145,16 +167,42 @@ def _store(path: str) -> tuple[Any, str]:
     try:
         return fsspec.core.url_to_fs(path)
     except ImportError as error:
-        raise DataError(f"{path}: {error}; pip install what it names, or ddol[cloud]") from None
+        raise DataError(f"{path}: {error}; pip install this store's package") from None
     except ValueError as error:
         raise DataError(f"{path}: {error}; check the beginning of the address") from None
+
+
+@contextmanager
+def waiting_for(path: str) -> Iterator[None]:
+    """While this is entered, say at growing intervals for whom it waits: stores try for minutes to log in.
+
+    Examples
+    --------
+    >>> with waiting_for("memory://a"):
+    ...     pass
+    """
+    ended, since = threading.Event(), time.monotonic()
+
+    def tell() -> None:
+        patience = PATIENCE
+        while not ended.wait(patience):
+            waited = time.monotonic() - since
+            print(f"ddol: waiting for {path} since {waited:.0f} s", file=sys.stderr, flush=True)
+            patience = waited
+
+    threading.Thread(target=tell, name="ddol-waits", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 @contextmanager
 def _naming(path: str, done: str = "read") -> Iterator[None]:
     """Name the address in what goes wrong: stores have errors of many kinds."""
     try:
-        yield
+        with waiting_for(path):
+            yield
     except DataError:
         raise
     except FileNotFoundError:

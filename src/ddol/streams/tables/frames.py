@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from ddol.streams.errors import DataError
 from ddol.streams.raw import MISSING_WORDS, Cells, Table, Text
+from ddol.streams.store.files import is_remote
 from ddol.streams.stream import Position, Stream
 from ddol.streams.tables.aborts import named_at_abort
 from ddol.values import dataclass
@@ -33,7 +34,12 @@ def polars_reading(where: str) -> Iterator[Any]:
     """
     polars = import_polars(where)
     try:
-        with named_at_abort(where):
+        with ExitStack() as stack:
+            stack.enter_context(named_at_abort(where))
+            if is_remote(where):
+                from ddol.streams.store.remote import waiting_for
+
+                stack.enter_context(waiting_for(where))
             yield polars
     except DataError:
         raise

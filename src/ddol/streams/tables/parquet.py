@@ -166,7 +166,7 @@ class ParquetStream:
         """The file as a lazy frame with the columns that are needed."""
         path = self.paths[file]
         with polars_reading(path) as polars:
-            frame = polars.scan_parquet(self._source(file))
+            frame = polars.scan_parquet(self._source(file), glob=False)
             kinds = frame.collect_schema()  # it keeps the footer from now on
             if self.drop or self.known is not None:
                 unseen = [name for name in kinds if self._is_unseen(polars, name, kinds[name])]
