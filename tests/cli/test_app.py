@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+
 import click
 import pytest
 
 from ddol.cli.app import app
+from ddol.cli.stopping import StoppedError
 from ddol.version import __version__
 
 
@@ -62,3 +65,14 @@ def test_launch_passes_on_what_it_does_not_know(ddol, monkeypatch):
     options = ("train", "-", "--agents", 8, "-q", "--C", -1)
     assert ddol("launch", "-n", 4, "--no-ft", *options).exit_code == 3
     assert jobs == [(4, list(map(str, options)), None, False)]
+
+
+def test_a_signal_that_compiled_code_wraps_is_a_signal(monkeypatch, capsys):
+    def wait(*options, **more):
+        raise SystemError("a result with an exception set") from StoppedError(signal.SIGINT)
+
+    monkeypatch.setattr(app, "get_command", lambda *asked: click.Command("wait", callback=wait))
+    with pytest.raises(SystemExit) as end:
+        app(["wait"])
+    assert end.value.code == 130
+    assert capsys.readouterr().err == "stopped by SIGINT\n"

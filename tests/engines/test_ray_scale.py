@@ -60,3 +60,24 @@ def test_agents_move_to_more_and_to_fewer_actors(one_file, staleness, tmp_path, 
     again = ddol.run(algorithm, feed.streams, replay=happened.events, n_features=6)
     assert again.mistakes.tolist() == happened.mistakes.tolist()
     np.testing.assert_array_equal(again.weights, happened.weights)
+
+
+def test_who_is_stopped_leaves_what_was_learned(tmp_path):
+    algorithm = ddol.dogd().on(ddol.ring(4), period=64)
+    rows = partial(rows_until, str(tmp_path / "never"))
+    feed = Feed([SyntheticStream(rows, 10**9, 6, seed=k, block=512) for k in range(4)])
+    learner = Learner(algorithm, Setup("ray", 2, schedule=Schedule("async")))
+    learner.feed = feed
+
+    def stop(progress):
+        if progress.may_stop and progress.agent_examples.all():
+            raise KeyboardInterrupt
+
+    learner.on_progress = stop
+    with pytest.raises(KeyboardInterrupt):
+        learner.follow(feed)
+    trace = learner.trace()
+    learner.close()
+    assert trace.state.examples.all()
+    assert trace.mistakes.sum() < trace.examples / 4
+    assert np.abs(trace.weights).max(axis=(1, 2)).all()

@@ -48,6 +48,8 @@ class Commands(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise click.exceptions.Exit(0) from None
         except (Exception, StoppedError) as error:
+            if isinstance(error.__cause__, StoppedError):  # it came while compiled code was at work
+                error = error.__cause__
             _let_the_first_speak()
             if ctx.meta.get("debug"):
                 import traceback

@@ -52,21 +52,22 @@ class RunWatch:
         differ once one of them was lost; so it is time for all if it is for one.
         """
         table, between_blocks = self.table, progress.position is not None
+        may_stop = between_blocks or progress.may_stop
         if self.page is not None:
             self.page(progress)
-        if table is None and not between_blocks:
+        if table is None and not may_stop:
             return
         shows, keeps, number = self.job.most(
             [
                 int(table is not None and table.due(progress)),
                 int(between_blocks and self.writer.due(progress)),
-                (self.signals.caught or 0) if between_blocks else 0,
+                (self.signals.caught or 0) if may_stop else 0,
             ]
         )
         if table is not None:
             measured = self.holdout.measured(self.learner) if shows and self.holdout else None
             table.show(progress, bool(shows), measured)
-        if keeps or number:
+        if keeps or (number and between_blocks):
             self.writer.save(self.learner, progress, self.prepared.encoding, self.job.leads)
             if self.page is not None and self.writer.folder is not None:
                 self.page.note(f"checkpoint after {progress.examples:,} examples")

@@ -213,7 +213,7 @@ class Learner:
         seen = seen_now(engine)._replace(rounds=np.array([rounds]))
         self.history.keep_now(seen)
         if rounds:
-            self._tell(seen, None)
+            self._tell(seen, None, may_stop=True)
 
     def _pieces(self, before: int, rounds: int) -> Iterator[tuple[int, int]]:
         """Cut rounds so that signals are heard, and where somebody looks at the progress."""
@@ -256,7 +256,7 @@ class Learner:
         self._pace.took(piece.n_rounds, time.perf_counter() - began)
         return self.history.keep(before, seen)
 
-    def _tell(self, seen: Snapshots, position: Position | None) -> None:
+    def _tell(self, seen: Snapshots, position: Position | None, may_stop: bool = False) -> None:
         if self.on_progress is None:
             return
         assert self.engine is not None and self._since is not None
@@ -270,6 +270,7 @@ class Learner:
             position=position,
             edges=self.history.edges(self.engine),
             moments=self.history.moments(self.engine),
+            may_stop=may_stop,
         )
         self.on_progress(progress)
 

@@ -33,6 +33,8 @@ class Progress:
     moments : tuple of Moment
     edges : (edges, 4) or None
         See `ddol.trace.Trace`.
+    may_stop : bool
+        Whether the run may be stopped here, though no block ends: agents play for themselves.
 
     Examples
     --------
@@ -58,6 +60,7 @@ class Progress:
     position: Position | None
     moments: tuple[Moment, ...] = ()
     edges: np.ndarray | None = None
+    may_stop: bool = False
 
     @classmethod
     def of(cls, seen: Snapshots, **known: Any) -> Progress:

@@ -104,9 +104,11 @@ class AsyncRay:
                 workers = self.moving.wanted(bool(self._results))
                 if workers is not None and pending:
                     pending = self._moved(pending, shared, workers)
-        except BaseException:
-            for rank in pending.values():
-                self.actors[rank].stop.remote()
+        except Exception:
+            self._stop(pending)
+            raise
+        except BaseException:  # a signal: what was learned so far may be wanted
+            self._leave_early(pending, shared)
             raise
 
     def _wait(self, pending: dict[Any, int], feed: Any) -> None:
@@ -153,14 +155,17 @@ class AsyncRay:
 
     def _last_copy(self, rank: int) -> TurnsResult:
         """What is left of the agents of a lost actor."""
-        (first, agents), start = self._start.shares[rank], self._start
+        start = self._start
         copies: list[TurnsCopy] = []
         with suppress(ActorsLostError):
             after = (rank + 1) % self.workers
             [held] = self.crew.asked("held_copy", start.generation, ranks=[after])
             copies = [held] if held is not None else []
-        if not copies:
-            copies = [self.ray.get(copy) for _, copy in start.copies]
+        return self._as_left(rank, copies or [self.ray.get(copy) for _, copy in start.copies])
+
+    def _as_left(self, rank: int, copies: Sequence[TurnsCopy]) -> TurnsResult:
+        """The result of agents that play no more, as copies have them, or as they began."""
+        first, agents = self._start.shares[rank]
         part = part_of(each_its_own(self._state, self.algorithm.n_agents), first, agents)
         if copies:
             lo = copies[0].first
@@ -174,16 +179,8 @@ class AsyncRay:
 
     def _moved(self, pending: dict[Any, int], feed: Any, workers: int) -> dict[Any, int]:
         """Let all actors leave at a common place, and as many as are wished for go on from there."""
-        common = self.n_streams == 1 or self.setup.schedule.staleness is not None
-        rounds = self.moving.places_to_leave(common)
-        if rounds is None:  # one of them is through, or lost: as before
+        if not self._all_left(pending, feed):  # one of them is through, or lost: as before
             return pending
-        self._start = replace(self._start, leave_at=max(rounds))
-        for actor, last in zip(self.actors, rounds, strict=True):
-            actor.leave_at.remote(last)
-        while pending:
-            self._wait(pending, feed)
-            self._look()
         left = [self._results[rank] for rank in range(self.workers)]
         # The driver holds them until their new hosts have copies: the old ones, and their nodes, may go.
         copies = [self.ray.put(result.left) for result in left]
@@ -194,6 +191,34 @@ class AsyncRay:
         self._start = TurnsStart(self._start.generation + 1, self.crew.shares, shares)
         self.moving.done()
         return {self._started(rank, feed): rank for rank in range(workers)}
+
+    def _all_left(self, pending: dict[Any, int], feed: Any) -> bool:
+        """Let all actors leave at a common place, if there is one."""
+        common = self.n_streams == 1 or self.setup.schedule.staleness is not None
+        rounds = self.moving.places_to_leave(common)
+        if rounds is None:
+            return False
+        self._start = replace(self._start, leave_at=max(rounds))
+        for actor, last in zip(self.actors, rounds, strict=True):
+            actor.leave_at.remote(last)
+        while pending:
+            self._wait(pending, feed)
+            self._look()
+        return True
+
+    def _stop(self, pending: dict[Any, int]) -> None:
+        """Let actors stop where they are."""
+        for rank in pending.values():
+            self.actors[rank].stop.remote()
+
+    def _leave_early(self, pending: dict[Any, int], feed: Any) -> None:
+        """The run ends before its streams: take what all agents have learned, or what copies know of it."""
+        if not self._all_left(pending, feed):
+            self._stop(pending)
+            self._results |= {rank: self._last_copy(rank) for rank in pending.values()}
+        for rank, result in self._results.items():
+            if result.left is not None:
+                self._results[rank] = self._as_left(rank, [result.left])
 
     def _look(self) -> None:
         """Ask how far everybody is."""
