@@ -286,6 +286,36 @@ def test_who_waits_says_for_whom(capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_who_has_learned_nothing_for_long_is_named_and_may_be_given_up(capsys, monkeypatch):
+    watch, now = Watch([(0, 2), (2, 2)]), [100.0]
+    monkeypatch.setattr("ddol.engines.ray.watch.time.monotonic", lambda: now[0])
+
+    def look(seconds, *examples, silent=()):
+        now[0] += seconds
+        given_up = watch.look_at_turns(dict(enumerate(examples)), silent)
+        return given_up, capsys.readouterr().err
+
+    assert look(0, 0, 0) == ([], "")
+    assert look(0.3, 50, 50) == ([], "")
+    assert look(0.2, 60, 50, silent=[1]) == ([], "")
+    assert look(2, 60, 50, silent=[1]) == ([], "")
+    late = "ddol: waiting for actor 1 (agents 2–3) since 4 s, 10 examples behind\n"
+    assert look(2, 60, 50, silent=[1]) == ([], late)
+    assert look(2, 60, 50, silent=[1]) == ([], "")  # all wait now, and the other is not to blame
+    again = "ddol: waiting for actor 1 (agents 2–3) since 26 s, 10 examples behind\n"
+    assert look(20, 60, 50, silent=[1]) == ([1], again)
+    assert look(1, 60, 50, silent=[1]) == ([], "")  # once is enough
+    assert look(5, 70) == ([], "")
+
+
+def test_who_does_not_answer_may_be_given_up_and_who_is_slow_may_not(capsys):
+    watch = Watch([(0, 2), (2, 2)])
+    waiting, slow = Status(0, None, 0, 1, 11.0, 0.1), Status(1, None, 0, None, 0.0, 0.1)
+    assert watch.look([waiting, slow]) == []
+    assert watch.look([waiting]) == [1]
+    assert watch.look([waiting]) == []
+
+
 def test_the_command_line_leaves_no_cluster_behind(tmp_path: Path):
     X = np.random.default_rng(0).standard_normal((300, 3))
     lines = [f"{1 if x[0] > 0 else -1} 1:{x[0]} 2:{x[1]} 3:{x[2]}" for x in X]

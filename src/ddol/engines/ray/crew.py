@@ -42,7 +42,7 @@ class Crew:
 
     def __init__(self, job: HostJob) -> None:
         began, setup = time.perf_counter(), job.setup
-        self.n_agents = job.algorithm.n_agents
+        self.n_agents, self._on_lost = job.algorithm.n_agents, setup.on_lost
         self.cluster = Cluster(setup.address, setup.workers)
         self.ray = self.cluster.ray
         self.cluster_seconds = time.perf_counter() - began
@@ -159,6 +159,12 @@ class Crew:
             raise error.cause from None
         except self.lost:
             raise ActorsLostError([rank]) from None
+
+    def give_up(self, silent: Sequence[int]) -> None:
+        """End actors that do not answer any more, as ``--on-lost`` wishes: then they are lost like others."""
+        for rank in silent if self._on_lost != "wait" else ():
+            self.watch.say(f"{self.watch.named(rank)} does not answer, and is taken for lost")
+            self.ray.kill(self.actors[rank], no_restart=False)
 
     def say_start(self, seconds: float) -> None:
         """Say how long it took before anybody learned: the rest of a run's time is learning."""

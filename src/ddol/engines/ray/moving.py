@@ -73,8 +73,12 @@ class Moving:
 
     def done(self) -> None:
         """Tell whoever wished for it."""
-        self.crew.watch.say(f"the job goes on with {self.crew.size} actors")
-        self._answer(f"{self.crew.name} has {self.crew.size} actors now")
+        self.crew.watch.say(f"the job goes on with {self._actors}")
+        self._answer(f"{self.crew.name} has {self._actors} now")
+
+    @property
+    def _actors(self) -> str:
+        return "1 actor" if self.crew.size == 1 else f"{self.crew.size} actors"
 
     def _hear(self) -> None:
         """Ask the first actor whether somebody has wished for something."""
@@ -114,7 +118,7 @@ class Moving:
 
     def _give_up(self, reason: str) -> None:
         self.crew.send_newcomers_away()
-        self._answer(f"{self.crew.name} goes on with {self.crew.size} actors: {reason}")
+        self._answer(f"{self.crew.name} goes on with {self._actors}: {reason}")
         self._wish = self.crew.size
 
     def _answer(self, text: str) -> None:

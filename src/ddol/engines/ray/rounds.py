@@ -321,7 +321,7 @@ class Ray:
         return [answers[rank] for rank in sorted(answers)]
 
     def _look(self, look: Callable[[], None] | None) -> None:
-        self.watch.look(self._statuses())
+        self.crew.give_up(self.watch.look(self._statuses()))
         if look is not None:
             self._looking = True
             try:

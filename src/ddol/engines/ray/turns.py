@@ -239,13 +239,13 @@ class AsyncRay:
             self.crew.say_start(max(firsts))
             self._told_start = True
         self._note()
-        self.crew.watch.name_stragglers(
-            {
-                rank: int(self._counters[first : first + agents, 3].sum())
-                for rank, (first, agents) in enumerate(self._start.shares)
-                if rank not in self._results
-            }
-        )
+        going = {
+            rank: int(self._counters[first : first + agents, 3].sum())
+            for rank, (first, agents) in enumerate(self._start.shares)
+            if rank not in self._results
+        }
+        silent = {asked[each] for each in asked if each not in ready}
+        self.crew.give_up(self.crew.watch.look_at_turns(going, silent))
 
     def _note(self) -> None:
         mistakes, loss, _, examples = self._counters.sum(axis=0)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 
 from ddol.engines.news import tell
 from ddol.engines.ray.host import Status
@@ -12,6 +13,9 @@ _LEAST = 3.0
 
 _START = 10.0
 """The same before an actor is there at all."""
+
+_PATIENCE = 10.0
+"""The same before an actor that does not answer may be given up."""
 
 _TIMES = 10.0
 """So many times the longest wait that ended well is worth one, too."""
@@ -33,10 +37,21 @@ class Watch:
         self.shares = shares
         self.deadline = _LEAST
         self.statuses: Sequence[Status] = ()
+        self._rounds: dict[int, int] = {}
+        self._told: set[int] = set()
+        """Who may be given up, and whoever asked knows it."""
+        self._learned: dict[int, tuple[int, float]] = {}
+        """Examples of every actor, and since when."""
         self._next: dict[int, float] = {}
 
-    def look(self, statuses: Sequence[Status]) -> None:
-        """Say for whom others wait longer than they have ever had to, at growing intervals."""
+    def look(self, statuses: Sequence[Status]) -> list[int]:
+        """Say for whom others wait longer than they have ever had to, at growing intervals.
+
+        Returns
+        -------
+        list
+            Those for whom others have waited so long that they may be given up: they do not answer either.
+        """
         self.statuses = statuses
         longest = max((status.longest for status in statuses), default=0.0)
         self.deadline = max(_LEAST, _TIMES * longest)
@@ -46,19 +61,70 @@ class Watch:
             # Who waits is not to blame.
             if status.waits_for is not None and status.waits_for not in waiting:
                 waited[status.waits_for] = max(waited.get(status.waits_for, 0.0), status.waited)
-        rounds = {status.rank: status.rounds for status in statuses}
+        # Who is asked and does not answer is where it was when it did.
+        self._rounds |= {status.rank: status.rounds for status in statuses}
         for rank, seconds in waited.items():
             if seconds > self._next.setdefault(rank, self.deadline):
-                behind = max(rounds.values()) - rounds.get(rank, 0)
+                behind = max(self._rounds.values()) - self._rounds.get(rank, 0)
                 late = f", {behind:,} rounds behind" if behind else ""
                 self.say(f"waiting for {self.named(rank)} since {seconds:.0f} s{late}")
                 self._next[rank] = 2 * seconds
         self._next = {
             rank: then for rank, then in self._next.items() if rank in waited or rank < -1
         }
+        return self._given_up({r: s for r, s in waited.items() if r not in self._answering})
 
-    def name_stragglers(self, examples: Mapping[int, int]) -> None:
-        """Say who is far behind the others where nobody waits, at growing intervals."""
+    @property
+    def _answering(self) -> set[int]:
+        return {status.rank for status in self.statuses}
+
+    def _given_up(self, silent: Mapping[int, float]) -> list[int]:
+        """Of those who have not answered for some seconds each, those with whom patience is over, once."""
+        found = [
+            rank for rank, seconds in silent.items() if seconds > max(_PATIENCE, self.deadline)
+        ]
+        self._told &= silent.keys()
+        new = [rank for rank in found if rank not in self._told]
+        self._told |= set(new)
+        return new
+
+    def look_at_turns(self, examples: Mapping[int, int], silent: Collection[int]) -> list[int]:
+        """Say who is far behind where nobody waits, and who has learned nothing for longer than ever.
+
+        Parameters
+        ----------
+        examples : number of examples of every actor that has not ended
+        silent : ranks of those that did not answer when they were asked
+
+        Returns
+        -------
+        list
+            Those who may be given up; see `look`.
+        """
+        self._name_stragglers(examples)
+        now, most = time.monotonic(), max(examples.values(), default=0)
+        if self._learned.keys() - examples.keys():  # nobody waits for one that is gone
+            self._learned = {}
+        for rank, seen in examples.items():
+            before, since = self._learned.get(rank, (seen, now))
+            if seen > before:
+                self.deadline = max(self.deadline, _TIMES * (now - since))
+                self._next.pop(rank, None)
+            if seen > before or rank not in self._learned:
+                self._learned[rank] = seen, now
+        idle = {rank: now - self._learned[rank][1] for rank in examples}
+        late = {rank for rank, seconds in idle.items() if seconds > self.deadline}
+        if late and len(late) == len(examples):  # all wait, and who waits is not to blame
+            late = late.intersection(silent) or {min(examples, key=examples.__getitem__)}
+        for rank in sorted(late):
+            if idle[rank] > self._next.setdefault(rank, self.deadline):
+                behind = f", {most - examples[rank]:,} examples behind" * (examples[rank] < most)
+                self.say(f"waiting for {self.named(rank)} since {idle[rank]:.0f} s{behind}")
+                self._next[rank] = 2 * idle[rank]
+        return self._given_up({rank: idle[rank] for rank in late if rank in silent})
+
+    def _name_stragglers(self, examples: Mapping[int, int]) -> None:
+        """Say who is far behind the others, at growing intervals."""
         if len(examples) < 2:
             return
         middle = sorted(examples.values())[len(examples) // 2]
