@@ -68,7 +68,7 @@ class Statistics:
             varies = variance > 1e-28 * mean**2
             self.limit[d] = 8.0 * np.sqrt(variance) if varies else np.inf
             dense = share >= 0.5 - 1e-8
-            spread = share * (variance if dense else within + mean**2)
+            spread = share * variance if dense else max(share, 1 / 9) * (within + mean**2)
             self.centre[d] = share * mean if dense else 0.0
             self.inverse[d] = 1.0 / np.sqrt(spread) if varies else 0.0
 

@@ -170,6 +170,15 @@ def test_one_feature_whatever_it_looks_like(change, network):
     assert changed.error <= plain.error + 0.005
 
 
+@pytest.mark.parametrize("name", ["adaptive", "newton", "sketch"])
+def test_the_values_of_rare_features_can_be_told_apart(name):
+    rng = np.random.default_rng(3)
+    X = rng.uniform(4.0, 8.0, (8000, 2)) * (rng.random((8000, 1)) < 0.05)
+    met, larger = X[:, 0] > 0.0, np.where(X[:, 0] > X[:, 1], 1.0, -1.0)
+    model = ddol.run(FREE[name], (csr_matrix(X), larger)).model()
+    assert np.mean((model.decision_function(X[met]) > 0.0) == (larger[met] > 0.0)) > 0.8
+
+
 def test_a_constant_feature_says_nothing_but_the_intercept():
     X, y = blobs()
     more = np.hstack([X, np.full((len(X), 1), 0.1), np.full((len(X), 1), 1e9 / 3.0)])

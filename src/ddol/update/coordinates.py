@@ -11,7 +11,9 @@ then be huge, and huge steps survive neither rare exchanges nor late answers. So
 - its *centre* and *scale*, taken from these anew when the count has grown by a sixteenth. A feature is
   centred where at least half of its values are other than 0, so that a sparse row still costs
   O(non-zeros): there are at most twice as many centred features as an average row has values. A feature
-  that never varies tells nothing, x̃ = 0; an update has an intercept of its own.
+  that never varies tells nothing, x̃ = 0; an update has an intercept of its own. A feature that fewer than
+  a ninth of the examples have is scaled as if a ninth had it: its usual value is x̃ = 3, and what is larger or
+  smaller than usual can be told within the clip.
 - how far a value may be from the reference, eight deviations, before it counts as if it were there: one
   wild value must not blind a feature for ever.
 
@@ -99,6 +101,8 @@ CLIP = 4.0
 GROWTH, DENSE = 1.0625 - 1e-8, 0.5 - 1e-8
 """A little less than what is said, so that the order of a summation does not decide."""
 OUTLYING = 8.0
+RAREST = 1.0 / 9.0
+"""A feature that is rarer is scaled as if it were in so many examples."""
 NEVER = 1e-299
 """`next` up to here: centre and scale have not been taken yet."""
 WEIGHTIEST = 1e60
@@ -280,7 +284,7 @@ def retake(w, s, d, D):
         w[INVERSE * D + d] = 1.0 / math.sqrt(share * variance) if varies else 0.0
     else:
         # Agents that have met one value each, of either sign, may agree on a mean and a variance of 0.
-        size = share * (within + mean * mean)
+        size = max(share, RAREST) * (within + mean * mean)
         w[CENTRE * D + d] = 0.0
         w[INVERSE * D + d] = 1.0 / math.sqrt(size) if size > 0.0 else 0.0
     return (before == 0.0) != (w[CENTRE * D + d] == 0.0)
