@@ -17,11 +17,13 @@ def is_sampled(t: int) -> bool:
 class Statistics:
     """What one agent knows of its features."""
 
-    def __init__(self, n_features: int) -> None:
+    def __init__(self, n_features: int, n_agents: int) -> None:
+        self.alone = n_agents == 1
         self.seen = self.sampled = self.look = self.reach = 0.0
         self.samples = True
         self.filled, self.sum, self.squares = np.zeros((3, n_features))
         self.reference, self.centre, self.next = np.zeros((3, n_features))
+        self.begun, self.before = np.zeros((2, n_features))
         self.inverse = np.full(n_features, 1e300)
         self.limit = np.full(n_features, np.inf)
 
@@ -56,14 +58,25 @@ class Statistics:
 
     def retake(self, due: np.ndarray) -> None:
         for d in np.flatnonzero(due):
-            shift = self.sum[d] / self.filled[d]
+            late, shift = self.filled[d] - self.begun[d], self.sum[d] / self.filled[d]
+            if self.begun[d] > 0.0:
+                about = self.sum[d] ** 2 / max(late, 1.0)
+                rest = max(self.squares[d] - about, 1e-13 * about)
+                self.squares[d] += self.before[d]
+                wild = 1000.0 * rest * self.begun[d] < self.before[d] * late
+                if self.filled[d] >= self.next[d] and wild:
+                    shift, self.squares[d] = self.sum[d] / late, rest * self.filled[d] / late
             if self.next[d] == 0.0:
                 rest = self.squares[d] - shift * self.sum[d]
                 self.squares[d] = rest if rest > 1e-13 * shift * self.sum[d] else 0.0
             self.reference[d] += shift
             self.sum[d], self.next[d] = 0.0, (1.0625 - 1e-8) * self.filled[d]
-            share, mean = self.filled[d] / self.sampled, self.reference[d]
+            self.begun[d] = self.before[d] = 0.0
             within = self.squares[d] / self.filled[d]
+            if self.alone and 6.0 <= self.filled[d] < 24.0:
+                self.begun[d], self.before[d] = self.filled[d], self.squares[d]
+                self.squares[d], self.next[d] = 0.0, 2.0 * self.filled[d]
+            share, mean = self.filled[d] / self.sampled, self.reference[d]
             variance = within + mean**2 * (1.0 - share)
             varies = variance > 1e-28 * mean**2
             self.limit[d] = 8.0 * np.sqrt(variance) if varies else np.inf
@@ -77,7 +90,7 @@ class AdaptiveAgent(Statistics):
     """Adaptive: u, and √P by Heron's steps; the intercept's is exact, and comes last."""
 
     def __init__(self, n_features: int, n_agents: int) -> None:
-        super().__init__(n_features)
+        super().__init__(n_features, n_agents)
         self.u, self.root = np.zeros((2, n_features + 1))
         self.steps = self.norms = self.unit = 0.0
         self.gain, self.most = n_agents**0.25, 2.0 * n_agents
@@ -120,7 +133,7 @@ class CoinAgent(Statistics):
     """Coin: θ, G and R of every feature and, last, of the intercept."""
 
     def __init__(self, n_features: int, n_agents: int) -> None:
-        super().__init__(n_features)
+        super().__init__(n_features, n_agents)
         self.theta, self.sizes, self.reward = np.zeros((3, n_features + 1))
         self.steps = self.norms = self.slopes = 0.0
         self.most = 2.0 * n_agents
@@ -164,7 +177,7 @@ class NewtonAgent(Statistics):
     """Newton with an explicit inverse; the intercept's matrix is a number."""
 
     def __init__(self, n_features: int, n_agents: int) -> None:
-        super().__init__(n_features)
+        super().__init__(n_features, n_agents)
         self.u, self.matrix = np.zeros(n_features), np.eye(n_features)
         self.intercept, self.own = 0.0, 1.0
         self.steps = self.slopes = 0.0

@@ -197,6 +197,19 @@ def test_coin_does_not_diverge_on_late_answers():
         assert np.isfinite(trace.weights).all() and np.abs(trace.weights).max() < 1e4
 
 
+@pytest.mark.parametrize("name", FREE)
+@pytest.mark.parametrize("place", [0, 1, 9, 999])
+def test_a_wild_value_hides_nothing_wherever_it_comes(name, place):
+    X, y = blobs(1_500)
+    plain = ddol.run(FREE[name], (X, y)).error
+    for size in (1e3, 1e6, 1e12):
+        wild = X.copy()
+        wild[place, :-1] = size * (-1.0) ** np.arange(X.shape[1] - 1)
+        dense, rows = (ddol.run(FREE[name], (Z, y)) for Z in (wild, csr_matrix(wild)))
+        assert dense.error < plain + 0.02
+        assert rows.mistakes.tolist() == dense.mistakes.tolist()
+
+
 def test_a_short_memory_follows_features_and_concepts_that_move():
     rng = np.random.default_rng(0)
     n = 8_000

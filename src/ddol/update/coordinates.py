@@ -15,7 +15,10 @@ then be huge, and huge steps survive neither rare exchanges nor late answers. So
   a ninth of the examples have is scaled as if a ninth had it: its usual value is x̃ = 3, and what is larger or
   smaller than usual can be told within the clip.
 - how far a value may be from the reference, eight deviations, before it counts as if it were there: one
-  wild value must not blind a feature for ever.
+  wild value must not blind a feature for ever. A wild first value meets no such limit; so when a feature
+  has had 6 and 12 values, an agent that is alone sums as many again by themselves, and where these vary a
+  thousand times less (in squares) it forgets the values before them: a scale that is too small grows fast,
+  one that is too large would shrink slowly. (Sums of several agents are about several references.)
 
 No value among t others can be farther from their mean than √t deviations, so |x̃| is at most min(4, √t), t
 the examples of earlier rounds. That is what the first value of a feature counts: its scale is not known.
@@ -33,6 +36,7 @@ import math
 
 from ddol.compiled import column, inner, row, sparse
 from ddol.update.answers import (
+    AGENTS,
     ANSWERS,
     HEARD,
     KEEP,
@@ -53,10 +57,8 @@ UNKNOWN = 1e300
 """1/scale of a feature before its first value, which is then as far away as values can be."""
 
 # Rows of D numbers, in front of an update's own.
-FILLED, SUM, SQUARES, REFERENCE, CENTRE, INVERSE, LIMIT, NEXT, CENTRED, DUE, MARK, ABSENT = range(
-    12
-)
-OWN = 12
+FILLED, SUM, SQUARES, REFERENCE, CENTRE, INVERSE, LIMIT, NEXT, BEFORE = range(9)
+CENTRED, DUE, MARK, ABSENT, OWN = range(9, 14)
 ROWS = (
     Field("filled", LOCAL),  # values other than 0
     Field("sum", LOCAL),  # of them, as deviations from the reference
@@ -66,6 +68,7 @@ ROWS = (
     Field("inverse", LOCAL, UNKNOWN),  # 1/scale; 0 where a feature says nothing
     Field("limit", LOCAL, math.inf),
     Field("next", LOCAL, 1e-300),  # count at which centre and scale are taken anew
+    Field("before", LOCAL, -1.0),  # squares of values before those summed now; < 0: all are
     Field("centred", LOCAL),  # list of the features whose centre is not 0
     Field("due", LOCAL),  # list of the features whose count has reached `next`
     Field("mark", LOCAL),  # which features a row has, while those that it lacks are listed
@@ -101,6 +104,9 @@ CLIP = 4.0
 GROWTH, DENSE = 1.0625 - 1e-8, 0.5 - 1e-8
 """A little less than what is said, so that the order of a summation does not decide."""
 OUTLYING = 8.0
+YOUNG, GROWN, DOUBLED, FAR = 6.0 - 1e-8, 24.0 - 1e-8, 2.0 - 1e-8, 1000.0
+"""From and up to which count a feature's next values, as many again, are summed by themselves: where they
+vary so much less (in squares), the values before them are forgotten."""
 RAREST = 1.0 / 9.0
 """A feature that is rarer is scaled as if it were in so many examples."""
 NEVER = 1e-299
@@ -260,21 +266,45 @@ def commit(w, s, delta, index, n, D):
 # --- the end of a round --------------------------------------------------------------------------
 
 
-@inner
-def retake(w, s, d, D):
-    """Take the centre and the scale of one feature from its sums; whether it is centred otherwise now."""
-    filled, shift = w[FILLED * D + d], w[SUM * D + d] / w[FILLED * D + d]
-    if abs(w[NEXT * D + d]) < NEVER:
+@inner(inlined=True)
+def _sum_up(w, d, D):
+    """Put together what was summed of one feature: squares about its mean, which the reference becomes."""
+    filled, due, before = w[FILLED * D + d], abs(w[NEXT * D + d]), w[BEFORE * D + d]
+    count = filled
+    if before >= 0.0:
+        # Of the values since the sums began anew; what cannot be told from rounding is as much as rounding.
+        begun = due / DOUBLED
+        late, about = filled - begun, w[SUM * D + d] * w[SUM * D + d] / max(filled - begun, 1.0)
+        rest = max(w[SQUARES * D + d] - about, _ROUNDING * about)
+        if filled >= due and FAR * rest * begun < before * late:
+            count = late
+            w[SQUARES * D + d] = rest * (filled / late)
+        else:
+            w[SQUARES * D + d] += before
+        w[BEFORE * D + d] = -1.0
+    shift = w[SUM * D + d] / count
+    if due < NEVER:
         # Squares were about 0 until now; what cannot be told from rounding is none.
-        about_zero = shift * w[SUM * D + d]
-        rest = w[SQUARES * D + d] - about_zero
-        w[SQUARES * D + d] = rest if rest > _ROUNDING * about_zero else 0.0
+        about = shift * w[SUM * D + d]
+        rest = w[SQUARES * D + d] - about
+        w[SQUARES * D + d] = rest if rest > _ROUNDING * about else 0.0
     w[REFERENCE * D + d] += shift
     w[SUM * D + d] = 0.0
+
+
+@inner
+def retake(w, s, p, d, D):
+    """Take the centre and the scale of one feature from its sums; whether it is centred otherwise now."""
+    _sum_up(w, d, D)
+    filled = w[FILLED * D + d]
+    within = w[SQUARES * D + d] / filled
     w[NEXT * D + d] = GROWTH * filled
+    if YOUNG <= filled < GROWN and p[AGENTS] == 1.0 and p[KEEP] == 1.0:
+        w[NEXT * D + d] = DOUBLED * filled
+        w[BEFORE * D + d] = w[SQUARES * D + d]
+        w[SQUARES * D + d] = 0.0
     share, mean = filled / (s[SAMPLED] * s[WEIGHT]), w[REFERENCE * D + d]
     share = share if share < _ALL else 1.0
-    within = w[SQUARES * D + d] / filled
     variance = within + mean * mean * (1.0 - share)
     varies = variance > VARIES * mean * mean
     w[LIMIT * D + d] = OUTLYING * math.sqrt(variance) if varies else math.inf
@@ -291,9 +321,9 @@ def retake(w, s, d, D):
 
 
 @inner
-def _retake_listed(w, s, d, D):
+def _retake_listed(w, s, p, d, D):
     """The same, and put the feature on the list of those that are centred, or strike it off."""
-    if not retake(w, s, d, D):
+    if not retake(w, s, p, d, D):
         return
     count = int(s[N_CENTRED])
     if w[CENTRE * D + d] != 0.0:
@@ -328,31 +358,31 @@ def take_anew(w, s, p, D, t):
     if s[STALE] != 0.0:
         _list_anew(w, s, D)
     if s[N_DUE] != 0.0:
-        _retake_due(w, s, D)
+        _retake_due(w, s, p, D)
     sampled = s[SAMPLED] * s[WEIGHT]
     if sampled >= s[LOOK]:
         s[LOOK] = GROWTH * sampled
-        _look_through(w, s, D, DENSE * sampled)
+        _look_through(w, s, p, D, DENSE * sampled)
 
 
 @inner
-def _retake_due(w, s, D):
+def _retake_due(w, s, p, D):
     """Take the coordinates anew that are due."""
     for k in range(int(s[N_DUE])):
         d = int(w[DUE * D + k])
         if w[NEXT * D + d] < 0.0:  # else a message has settled it
-            _retake_listed(w, s, d, D)
+            _retake_listed(w, s, p, d, D)
     s[N_DUE] = 0.0
 
 
 @inner
-def _look_through(w, s, D, least):
+def _look_through(w, s, p, D, least):
     """Take the coordinates anew of centred features that are dense no more."""
     k = 0
     while k < int(s[N_CENTRED]):
         d = int(w[CENTRED * D + k])
         if w[FILLED * D + d] < least:
-            _retake_listed(w, s, d, D)
+            _retake_listed(w, s, p, d, D)
         else:
             k += 1
 
@@ -422,7 +452,7 @@ def from_statistics(w, s, p, index, n, D, averaged):
     if reached > 0:
         for j in range(n):
             d = column(index, j)
-            if filled[d] >= due[d] and retake(w, s, d, D):
+            if filled[d] >= due[d] and retake(w, s, p, d, D):
                 s[STALE] = 1.0
 
 
