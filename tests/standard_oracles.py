@@ -27,6 +27,9 @@ class Statistics:
         self.inverse = np.full(n_features, 1e300)
         self.limit = np.full(n_features, np.inf)
 
+    def wait(self, delay: int) -> None:
+        """Answers come so many rounds late."""
+
     def observe(self, x: np.ndarray) -> None:
         apart = np.where(x != 0.0, np.clip(x - self.reference, -self.limit, self.limit), 0.0)
         self.seen += 1.0
@@ -137,6 +140,9 @@ class CoinAgent(Statistics):
         self.theta, self.sizes, self.reward = np.zeros((3, n_features + 1))
         self.steps = self.norms = self.slopes = 0.0
         self.most = 2.0 * n_agents
+
+    def wait(self, delay: int) -> None:
+        self.most /= np.sqrt(1.0 + delay)
 
     def bets(self, theta, sizes, reward, steps, norms) -> np.ndarray:
         endowment = np.sqrt(steps / norms) if norms > 0.0 else 0.0
@@ -278,6 +284,8 @@ def play(
 ) -> np.ndarray:
     """Scores of all examples, dealt round-robin."""
     n, scores = len(agents), np.empty(len(y))
+    for agent in agents:
+        agent.wait(delay)
     rounds = -(-len(y) // n)
     slopes = np.empty(len(y))
     for t in range(rounds):

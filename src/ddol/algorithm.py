@@ -106,6 +106,7 @@ class Algorithm:
         object.__setattr__(self, "query", asking_of(self.query))
         if self.asking is not None:
             self._check_asking(self.asking)
+        object.__setattr__(self, "update", self.update.with_delay(self.delay))
         if self.chooses_messages:
             self._read_rules()
 

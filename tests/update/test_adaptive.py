@@ -197,6 +197,15 @@ def test_coin_does_not_diverge_on_late_answers():
         assert np.isfinite(trace.weights).all() and np.abs(trace.weights).max() < 1e4
 
 
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_bets_on_answers_that_come_very_late_stay_small(loss):
+    rng = np.random.default_rng(0)
+    X = np.eye(300)[rng.integers(0, 300, 4_000)] + np.eye(300)[rng.integers(0, 10, 4_000)]
+    y = np.where(X @ rng.standard_normal(300) > 0.0, 1.0, -1.0)
+    trace = ddol.run(ddol.coin(loss), (csr_matrix(X), y), delay=1000)
+    assert trace.loss.sum() < 20.0 * len(y)
+
+
 @pytest.mark.parametrize("name", FREE)
 @pytest.mark.parametrize("place", [0, 1, 9, 999])
 def test_a_wild_value_hides_nothing_wherever_it_comes(name, place):

@@ -7,15 +7,18 @@ wins c times that. Neighbours average θ, G and R with the same matrix.
 
 Bets grow exponentially while outcomes agree, and late answers all agree: they are about predictions
 made before the first of them was heard. So where an outcome would change the score of its own example
-by more than 2·N·|ℓ′|/rms(ℓ′), only that part of it counts. A score then grows at most linearly with the
-answers, and finite data cannot make it diverge. The slope of a loss of numbers grows with the score, so
-there all answers that were ever under way together may change it by no more than one.
+by more than 2·N·|ℓ′|/rms(ℓ′)/√(1 + k), k the rounds of delay, only that part of it counts. A score then
+grows at most linearly with the answers, and finite data cannot make it diverge. (With 1 + k instead of its
+root scores stay smaller still, but who hears answers a hundred rounds late learns too slowly.) The slope of
+a loss of numbers grows with the score, so there all answers that were ever under way together may change it
+by no more than one.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from ddol.compiled import column, inner, sparse
 from ddol.update import answers, derived
@@ -210,9 +213,21 @@ LOOPS = standardising_loops(
 
 @dataclass(frozen=True, kw_only=True)
 class Coin(Standardising):
-    """Coin betting per feature on a network; see the module's docstring."""
+    """Coin betting per feature on a network; see the module's docstring.
+
+    Parameters
+    ----------
+    delay : int
+        Set by `Algorithm`.
+    """
+
+    delay: int = 0
 
     family = "coin"
+
+    def with_delay(self, rounds: int) -> Self:
+        """The same update, told how late answers come."""
+        return replace(self, delay=rounds)
 
     def layout(self, space: str, n_features: int) -> Layout:
         """The coins."""
@@ -227,4 +242,5 @@ class Coin(Standardising):
     @property
     def own_parameters(self) -> list[float]:
         """The limit of a step."""
-        return [2.0 * self.n_agents]
+        late = 1.0 if self.regression else math.sqrt(1.0 + self.delay)
+        return [2.0 * self.n_agents / late]

@@ -372,6 +372,10 @@ class Update(ABC):
         """The update for one of so many agents; most do not care."""
         return self
 
+    def with_delay(self, rounds: int) -> Update:
+        """The update whose answers come so many rounds late; most do not care."""
+        return self
+
     def check(self, n_features: int) -> None:
         """Refuse a number of features that this update cannot have."""
         return None
