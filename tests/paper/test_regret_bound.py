@@ -37,7 +37,8 @@ def regrets_and_bounds(rng, mirror, problem, rate, duals):
     norms = np.array([mirror.dual_norm(g) for g in gradients])
     for w_star in comparators(rng, mirror, gradients):
         regret = np.cumsum((losses - problem.value(w_star)).sum(axis=1))
-        far = np.maximum.accumulate([mirror.divergence(w_star, theta) for theta in duals])
+        apart = [max(mirror.divergence(w_star, theta), 0.0) for theta in duals]  # but for rounding
+        far = np.maximum.accumulate(apart)
         total = np.cumsum(rates * norms**2)
         yield regret, on_regret(far, total, rates, n_agents, mirror.convexity)
 

@@ -226,7 +226,7 @@ class PNorm(Mirror):
         """½‖u‖_p² − ½‖v‖_p² − ⟨θ, u − v⟩."""
         v = self.primal(theta)
         half = (np.linalg.norm(u, self.p) ** 2 - np.linalg.norm(v, self.p) ** 2) / 2
-        return float(half - theta[0] @ (u - v))
+        return max(float(half - theta[0] @ (u - v)), 0.0)  # rounding may go below
 
     def layout(self, space: str) -> Layout:
         """See `ddol.update.pnorm`."""
@@ -299,7 +299,7 @@ def _norm_gradient(v: np.ndarray, p: float) -> np.ndarray:
 def _relative_entropy(u: np.ndarray, log_v: np.ndarray) -> float:
     positive = u > 0
     terms = np.where(positive, u * (np.log(np.where(positive, u, 1.0)) - log_v), 0.0)
-    return float(np.sum(terms - u + np.exp(log_v)))
+    return max(float(np.sum(terms - u + np.exp(log_v))), 0.0)  # rounding may go below
 
 
 euclidean = Euclidean()
