@@ -23,6 +23,7 @@ from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows
 from ddol.testing import check_algorithm, examples_for, play_engine, play_reference
 from ddol.update.contract import Vector
+from ddol.update.linear import SQUARES
 from ddol.update.losses import LOSSES, loss_named
 from ddol.update.mirrors import (
     MirrorDescent,
@@ -448,3 +449,16 @@ def test_a_constant_that_is_not_stored_is_a_column_of_ones(dense, agents, batch,
             found.append((engine.weights(), engine.counters().loss, engine.scores(given)))
         for one, other in zip(*found, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("n_features", [600, 1100])
+def test_the_norm_that_is_kept_is_that_of_the_agents_own_weights(n_features):
+    """Averages of many agents are taken up some features at a time; the norm is one of all features."""
+    rng = np.random.default_rng(3)
+    algorithm = ddol.dogd(C=1e3).on(ddol.ring(64))
+    rows = Rows.from_dense(rng.normal(size=(64 * 50, n_features)), rng.choice([-1.0, 1.0], 64 * 50))
+    engine = Local(algorithm, start_state(algorithm, n_features))
+    engine.play(Block(rows, np.arange(64 * 50).reshape(50, 64, 1)))
+    state = engine.state()
+    weights = state.theta[:, 0, 0]
+    assert np.allclose(state.scalars[:, 0, SQUARES], (weights * weights).sum(axis=1), rtol=1e-9)

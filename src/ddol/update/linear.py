@@ -219,7 +219,11 @@ def from_message(w, s, p, index, n, D, averaged):
     inverse, whole = _inverse(s), n & -16
     gained = _replace(w, index, 0, whole, inverse, averaged)
     gained += _replace(w, index, whole, n, inverse, averaged)
-    _keep_norm(w, s, D, gained, n)
+    if n == D:
+        _keep_norm(w, s, D, gained, n)
+    else:  # some features, and w may begin at the first of them: the next step sums all of them anew
+        s[SQUARES] += gained
+        s[TOUCHED] += n
 
 
 def squares(w, s, p, D):
