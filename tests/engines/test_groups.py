@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from mmap import mmap
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,13 +16,17 @@ import pytest
 from tests.ray_streams import rows_of
 
 import ddol
-from ddol.engines import pace
+from ddol.algorithm import Algorithm
+from ddol.engines import learner, pace
 from ddol.engines.errors import RankLostError
 from ddol.engines.feed import Feed
 from ddol.engines.ray import host as hosting
 from ddol.engines.ray.host import Host, HostJob
+from ddol.engines.ray.own_turns import Turns
 from ddol.engines.setup import Setup
+from ddol.engines.state import start_state
 from ddol.engines.workers import partition
+from ddol.schedules.schedule import Schedule
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Rows
 from ddol.streams.synthetic import SyntheticStream
@@ -34,18 +40,29 @@ def any_time(monkeypatch):
     monkeypatch.setattr(hosting, "SECONDS", 1e9)
 
 
-def together(algorithm, streams, workers=2, passes=1):
-    """Hosts that have played streams together, and the trace of each."""
+def handle_of(host):
+    """What other hosts call, as it is."""
+    named = {name: SimpleNamespace(remote=getattr(host, name)) for name in ("post", "post_open")}
+    return SimpleNamespace(**named)
+
+
+def seen_of(host):
+    """How often a host has met others, and the trace that it has of the run."""
+    meetings = host.group.meetings
+    return meetings, host.learner.trace()
+
+
+def together(algorithm, streams, workers=2, passes=1, seen=seen_of):
+    """What is seen of hosts that have played streams together."""
     hosts = [Host(rank, __version__) for rank in range(workers)]
-    handles = [SimpleNamespace(post=SimpleNamespace(remote=host.post)) for host in hosts]
-    job, feed = HostJob(algorithm, None, Setup("ray", workers)), Feed(streams, passes)
+    handles = [handle_of(host) for host in hosts]
+    job, feed = HostJob(algorithm, Setup("ray", workers)), Feed(streams, passes)
 
     def play(host):
         try:
             host.begin(job, 1, handles, 0)
             host.follow(feed, None)
-            meetings = host.group.meetings
-            return meetings, host.learner.trace()
+            return seen(host)
         except Exception as error:
             for other in hosts:  # nobody waits for one that has failed
                 other.end_epoch(1)
@@ -130,3 +147,66 @@ def test_a_stream_that_is_shorter_than_it_says_is_named():
     short = [Short(rows_of, 1000, 6, seed=k, block=100) for k in range(4)]
     with pytest.raises(DataError, match="found 900 rows, expected 1000 as it says"):
         together(ddol.dogd().on(ddol.ring(4), period=8), short)
+
+
+def memory_of(thing, known=None):
+    """Bytes of all arrays that something holds, each once; not those of the network and the data."""
+    known = set() if known is None else known
+    if id(thing) in known or isinstance(thing, str | bytes | Algorithm | Feed | Rows):
+        return 0
+    known.add(id(thing))
+    if isinstance(thing, np.ndarray):
+        return thing.nbytes if thing.base is None else memory_of(thing.base, known)
+    if isinstance(thing, memoryview | mmap):
+        return memory_of(thing.obj, known) if isinstance(thing, memoryview) else len(thing)
+    if isinstance(thing, dict):
+        return sum(memory_of(each, known) for each in thing.values())
+    if isinstance(thing, list | tuple | set):
+        return sum(memory_of(each, known) for each in thing)
+    return memory_of(getattr(thing, "__dict__", {}), known)
+
+
+@pytest.mark.parametrize("preset", [ddol.dogd, ddol.doeg])
+def test_a_host_holds_its_agents_a_copy_one_of_the_host_before_and_messages(preset, monkeypatch):
+    monkeypatch.setattr(hosting, "SECONDS", -1.0)  # a copy after every block
+    algorithm, made = preset().on(ddol.ring(1000)), []
+
+    def made_here(*given):
+        made.append(start_state(*given))
+        return made[-1]
+
+    monkeypatch.setattr(learner, "start_state", made_here)
+    wide = partial(rows_with, 800)
+    streams = [SyntheticStream(wide, 4000, 800, seed=1, block=1000)]
+
+    def seen(host):
+        state = host.part()
+        messages = host.learner.engine.worker.partition.packed.nbytes
+        return host._version, memory_of(host), state.theta.nbytes, messages
+
+    for versions, held, own, messages in together(algorithm, streams, 4, seen=seen):
+        assert versions > 1
+        assert own == made[0].theta.nbytes
+        # The states, what they were at the last common moment, a neighbour's then, and what is sent.
+        assert 3 * own + messages <= held <= 3 * own + messages + own // 2
+    assert [len(state.theta) for state in made] == [250] * 4
+
+
+def rows_with(n_features, rng, first, n):
+    X = rng.standard_normal((n, n_features))
+    return Rows.from_dense(X, np.where(X[:, 0] >= 0, 1.0, -1.0))
+
+
+def test_turns_of_some_agents_take_messages_of_one_agent_and_send_rows_of_the_border():
+    algorithm, shares = ddol.dogd().on(ddol.ring(1000)), [(0, 250), (250, 750)]
+    streams = [SyntheticStream(rows_of, 4000, 6, seed=1, block=1000)]
+    setup, start = Setup("ray", 2, schedule=Schedule("async")), start_state(algorithm, 6, 0, 250)
+    turns = Turns(algorithm, start, setup, Feed(streams), shares, 0)
+    assert turns.play(iter, lambda: None)
+    [seat] = turns.engine.seats
+    assert seat.messages.shape == (1 + 3, 6)
+    now, left = turns.present(), turns.result(ended=True)
+    assert now.part is left.part is seat.worker.state
+    assert np.shares_memory(now.published.rows, turns.engine.published)
+    assert left.published.agents.tolist() == [0, 249]
+    assert left.part.examples.tolist() == [4] * 250

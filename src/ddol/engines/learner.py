@@ -466,7 +466,7 @@ class Learner:
             return self._start
         width = max(self.setup.n_features or 0, n_features, self.feed.n_features)
         self._check_memory(width)
-        return start_state(self.algorithm, width, self.setup.seed)
+        return start_state(self.algorithm, width, self.setup.seed, self.processes.agents)
 
     def _check_memory(self, n_features: int, held: int = 0) -> None:
         check_memory(self.algorithm, n_features, self.setup.schedule.plays_events, held)
@@ -482,7 +482,7 @@ class Learner:
         self, state: State, kept: Mapping[str, np.ndarray], where: str = "the earlier moment"
     ) -> Engine:
         """Another engine, at a state and with what was kept besides."""
-        engine = open_engine(self.algorithm, state, self.setup, self.feed)
+        engine = open_engine(self.algorithm, state, self.setup, self.feed, self.processes.agents)
         if kept:
             with damaged(where, "checkpoint"):
                 self.history.give_back(engine, kept, where)

@@ -14,9 +14,6 @@ from ddol.streams.errors import DataError
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
-_NOTHING = 16 << 20
-"""Bytes that any machine has: nobody asks the system about less."""
-
 
 def keep_memory() -> None:
     """Let the C library use again what was freed, instead of giving it back to the system.
@@ -65,10 +62,10 @@ def check_memory(
         Bytes of it that are taken already.
     """
     needed = bytes_needed(algorithm, n_features, separate)
-    if needed < _NOTHING:
-        return
-    from ddol.streams.store.room import bytes_available
+    from ddol.streams.store.room import NOTHING, bytes_available
 
+    if needed < NOTHING:
+        return
     left = bytes_available()
     if left is None or needed <= left + held:
         return

@@ -113,9 +113,15 @@ def imported(found: Any) -> Any:
     return getattr(import_module(module), attribute)
 
 
-def open_engine(algorithm: Algorithm, state: State, setup: Setup, feed: Feed) -> Engine:
-    """Open the engine that a setup names, at a state, for rounds or for its schedule."""
+def open_engine(
+    algorithm: Algorithm, state: State, setup: Setup, feed: Feed, agents: int | None = None
+) -> Engine:
+    """Open the engine that a setup names, at a state, for rounds or for its schedule.
+
+    The state is that of all agents, or of the `agents` of this process.
+    """
     try:
+        check_start(algorithm, state, setup.schedule.plays_events, agents)
         return _opened(algorithm, state, setup, feed)
     except DataError:
         raise
@@ -125,7 +131,6 @@ def open_engine(algorithm: Algorithm, state: State, setup: Setup, feed: Feed) ->
 
 def _opened(algorithm: Algorithm, state: State, setup: Setup, feed: Feed) -> Engine:
     kind = engine_named(setup.engine)
-    check_start(algorithm, state, setup.schedule.plays_events)
     asking = algorithm.asking
     if asking is not None and asking.neighbours and setup.engine_name in _APART:
         raise ValueError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -99,6 +101,27 @@ _PAGE, _SLAB = 512, 1 << 11
 _LARGE = 1 << 24
 """Numbers of a page of memory, pages that are looked at together, and bytes from which it pays."""
 
+_LENT = 1 << 22
+"""Bytes from which memory is the system's own, and goes back to it as soon as nobody needs it."""
+
+
+def zeros(shape: tuple[int, ...], kind: Any = np.float64) -> np.ndarray:
+    """Zeros for a state: what nobody has written to takes no memory, and what was freed is free.
+
+    The C library is asked to keep what a block leaves behind (`ddol.engines.memory`), and would keep
+    states as well, each as large as many blocks.
+
+    Examples
+    --------
+    >>> zeros((2, 3)).sum(), zeros((1 << 20,), np.int64).dtype
+    (np.float64(0.0), dtype('int64'))
+    """
+    size = int(np.prod(shape)) * np.dtype(kind).itemsize
+    if size < _LENT:
+        return np.zeros(shape, kind)
+    private = {} if os.name == "nt" else {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS}
+    return np.frombuffer(mmap.mmap(-1, size, **private), kind).reshape(shape)
+
 
 def copied(array: np.ndarray, room: np.ndarray | None = None) -> np.ndarray:
     """Copy an array, into `room` for it if that is given, which must be zeros.
@@ -111,12 +134,10 @@ def copied(array: np.ndarray, room: np.ndarray | None = None) -> np.ndarray:
     >>> copied(np.arange(3.0))
     array([0., 1., 2.])
     """
+    room = zeros(array.shape, array.dtype) if room is None else room
     if array.nbytes < _LARGE or array.itemsize != 8 or not array.flags.c_contiguous:
-        if room is None:
-            return array.copy()
         room[...] = array
         return room
-    room = np.zeros(array.shape, array.dtype) if room is None else room
     whole = array.size // _PAGE * _PAGE
     given, kept = (each.reshape(-1).view(np.int64) for each in (array, room))
     kept[whole:] = given[whole:]
@@ -184,8 +205,10 @@ def numbers_seldom_sent(algorithm: Algorithm, n_features: int) -> int:
     return n_states(algorithm) * (rows * n_features + scalars)
 
 
-def start_state(algorithm: Algorithm, n_features: int, seed: int = 0) -> State:
-    """State before round 1.
+def start_state(
+    algorithm: Algorithm, n_features: int, seed: int = 0, agents: int | None = None
+) -> State:
+    """State before round 1, of all agents or of so many of them, who all begin alike.
 
     Examples
     --------
@@ -196,7 +219,8 @@ def start_state(algorithm: Algorithm, n_features: int, seed: int = 0) -> State:
     if n_features < 1:
         raise ValueError(f"examples must have at least 1 feature, they have {n_features}")
     algorithm.update.check(n_features)
-    n, outputs = algorithm.n_agents, n_states(algorithm)
+    n = algorithm.n_agents if agents is None else agents
+    outputs = n_states(algorithm)
     copies = n if sharing(algorithm) == COPIES else 1
     theta, scalars = algorithm.update.start(n_features)
     sums_shape = (copies, outputs, n_features) if algorithm.average_iterates else (0, 0, 0)
@@ -204,7 +228,7 @@ def start_state(algorithm: Algorithm, n_features: int, seed: int = 0) -> State:
         t=1,
         theta=_tiled(theta, copies, outputs),
         scalars=np.tile(scalars, (copies, outputs, 1)),
-        sums=np.zeros(sums_shape),
+        sums=zeros(sums_shape),
         mistakes=np.zeros(n, np.int64),
         loss=np.zeros(n),
         expected=np.zeros(n),
@@ -218,7 +242,7 @@ def start_state(algorithm: Algorithm, n_features: int, seed: int = 0) -> State:
 
 def _tiled(theta: np.ndarray, copies: int, outputs: int) -> np.ndarray:
     """A start for every copy and output; see `copied`."""
-    start = np.zeros((copies, outputs, *theta.shape))
+    start = zeros((copies, outputs, *theta.shape))
     for row, given in enumerate(theta):
         if given.any():
             start[:, :, row] = given

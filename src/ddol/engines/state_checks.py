@@ -20,11 +20,12 @@ _LARGEST = (1 << 63) - 1
 
 
 def expected_state(
-    algorithm: Algorithm, n_features: int, separate: bool = False
+    algorithm: Algorithm, n_features: int, separate: bool = False, agents: int | None = None
 ) -> dict[str, Expected]:
     """Type and shape of every array of a state, without the memory that they take.
 
-    On a schedule (``separate``) every agent has its own copy of the weights.
+    On a schedule (``separate``) every agent has its own copy of the weights. Of some `agents` only it is what
+    one of several processes holds.
 
     Examples
     --------
@@ -32,7 +33,8 @@ def expected_state(
     >>> expected_state(dogd().on(3), 10)["mistakes"]
     Expected(kind='int64', shape=(3,))
     """
-    n, states = algorithm.n_agents, n_states(algorithm)
+    n = algorithm.n_agents if agents is None else agents
+    states = n_states(algorithm)
     copies = n if separate or sharing(algorithm) == COPIES else 1
     layout = layout_of(algorithm, n_features)
     sums = (copies, states, n_features) if algorithm.average_iterates else (0, 0, 0)
@@ -50,7 +52,11 @@ def expected_state(
 
 
 def check_state(
-    algorithm: Algorithm, state: State, where: str = "the state", separate: bool = False
+    algorithm: Algorithm,
+    state: State,
+    where: str = "the state",
+    separate: bool = False,
+    agents: int | None = None,
 ) -> None:
     """Refuse a state that is not one of this algorithm, before an address of it is taken.
 
@@ -64,6 +70,8 @@ def check_state(
         Where it came from, for messages.
     separate : bool
         Of a schedule: every agent has its own copy, and answers under way are not in the state.
+    agents : int, optional
+        How many of the agents it is the state of.
     """
     if not isinstance(state.theta, np.ndarray) or state.theta.ndim != 4 or not state.n_features:
         raise DataError(f"{where}: found no weights, expected (copies, outputs, rows, features)")
@@ -71,7 +79,7 @@ def check_state(
     for name, least in (("t", 1), ("seed", 0)):
         check_number(f"{where}: {name}", arrays.pop(name), least)
     pending = arrays.pop("pending")
-    check_arrays(where, arrays, expected_state(algorithm, state.n_features, separate))
+    check_arrays(where, arrays, expected_state(algorithm, state.n_features, separate, agents))
     for name, array in arrays.items():
         if not array.flags.c_contiguous:
             raise DataError(f"{where}: found `{name}` in pieces, expected contiguous memory")
@@ -87,13 +95,15 @@ def check_state(
         _check_pending(algorithm, pending, state.n_features, where)
 
 
-def check_start(algorithm: Algorithm, state: State, events: bool) -> None:
+def check_start(
+    algorithm: Algorithm, state: State, events: bool, agents: int | None = None
+) -> None:
     """Refuse a state from which rounds, or events, cannot go on.
 
     Events go on from a state of either: one that all agents share is copied for each.
     """
     own = events and state.pending is None and np.shape(state.theta)[:1] == (algorithm.n_agents,)
-    check_state(algorithm, state, separate=own)
+    check_state(algorithm, state, separate=own, agents=agents)
 
 
 def check_number(what: str, value: Any, least: int = 0) -> None:

@@ -148,7 +148,10 @@ def files_in(path: str) -> list[str]:
         found = [str(file) for file in sorted(Path(path).rglob("*")) if file.is_file()]
     files = [file for file in found if not _is_note(file.removeprefix(path))]
     if not files:
-        raise DataError(f"{path}: found no files in it, expected some; check the name")
+        raise DataError(
+            f"{path}: found no files in it, expected some; check the name, remove the folder, or name the "
+            "others"
+        )
     return files
 
 

@@ -177,15 +177,11 @@ class Grouped:
     state : State
         Of all agents, or of this process's; copied.
     group : Group
-    whole : bool
-        Whether `state` is that of all agents.
     """
 
     name = "group"
 
-    def __init__(
-        self, algorithm: Algorithm, state: State, group: Group, whole: bool = True
-    ) -> None:
+    def __init__(self, algorithm: Algorithm, state: State, group: Group) -> None:
         self.algorithm, self.group = algorithm, group
         self.workers = group.size
         self._shared = sharing(algorithm) != COPIES
@@ -195,7 +191,8 @@ class Grouped:
         self._told: list[Snapshots] = []
         self._shares = group.shares(algorithm.n_agents)
         self.share = self._shares[group.rank]
-        self._seat(part_of(state, *self.share) if whole else state.copy())
+        first = self.share[0] if len(state.mistakes) == algorithm.n_agents else 0
+        self._seat(part_of(state, first, self.share[1]))
 
     def _seat(self, part: State) -> None:
         """Work on this part of the state from now on."""

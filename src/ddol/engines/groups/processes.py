@@ -21,6 +21,9 @@ class Processes(Protocol):
     alone: bool
     """Whether there is one only."""
 
+    agents: int | None
+    """How many agents' states this process begins with; None for those of all."""
+
     def follow(self, learner: Learner) -> None:
         """Play the learner's feed to its end, from its position on."""
 
@@ -50,6 +53,7 @@ class SingleProcess:
     """One process, which has nobody to lose."""
 
     alone = True
+    agents: int | None = None
 
     def follow(self, learner: Learner) -> None:
         """Play the feed here."""

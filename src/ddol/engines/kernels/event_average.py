@@ -21,7 +21,7 @@ def _mix_numbers(worker, memory, mode, place, size, lo, hi):
     for d in range(size):
         out[d] = 0.0 if mode == LINEAR else -math.inf
     for wire in range(lo, hi):
-        sent, weight = floats(heard_at(memory, wire, own) + 8 * place), weights[wire]
+        sent, weight = floats(heard_at(memory, wire, lo, own) + 8 * place), weights[wire]
         if weight == 0.0:
             continue
         if mode == LINEAR:
@@ -35,7 +35,7 @@ def _mix_numbers(worker, memory, mode, place, size, lo, hi):
             total = 0.0
             for wire in range(lo, hi):
                 if weights[wire] > 0.0:
-                    sent = floats(heard_at(memory, wire, own) + 8 * place)
+                    sent = floats(heard_at(memory, wire, lo, own) + 8 * place)
                     total += weights[wire] * math.exp(sent[d] - out[d])
             out[d] += math.log(total)
 
@@ -44,7 +44,7 @@ def _mix_numbers(worker, memory, mode, place, size, lo, hi):
 def _average_two(worker, memory, mode, place, size, wire):
     """Some numbers, averaged with one neighbour alone."""
     own = floats(own_at(memory) + 8 * place)
-    sent = floats(heard_at(memory, wire, own_at(memory)) + 8 * place)
+    sent = floats(heard_at(memory, wire, wire, own_at(memory)) + 8 * place)
     out = floats(worker.scratch.mixed + 8 * place)
     for d in range(size):
         if mode == LINEAR:

@@ -92,16 +92,16 @@ def receive(memory, a, wire, slot, place):
 
 @inner
 def listen(memory, a):
-    """Copy what neighbours have published last, numbered by wire; whether there was anything new."""
+    """Copy what neighbours have published last, for this agent alone; whether there was anything new."""
     box, version = integers(memory.box), integers(memory.version)
     versions, words, news = integers(memory.versions), integers(memory.words), False
     for wire in range(integers(memory.starts)[a], integers(memory.starts)[a + 1]):
         i, place = integers(memory.sender)[wire], wire - integers(memory.starts)[0]
         if i != memory.first_agent + a:
             source = memory.published + 8 * i * memory.size
-            target = memory.messages + 8 * place * memory.size
+            target = memory.messages + 8 * (wire - integers(memory.starts)[a]) * memory.size
             known = version[place]
-            version[place] = read_newest(versions, i, source, target, memory.size, known)
+            version[place] = read_newest(versions, i, source, target, memory.size, 0)
             box[place] = place if version[place] > 0 else -1
             news = news or version[place] > known
         if memory.log != 0:
@@ -139,13 +139,15 @@ def let_others_catch_up(memory, a):
 
 
 @inner(inlined=True)
-def heard_at(memory, wire, own):
-    """Address of what comes by a wire: the newest message, or the agent's own where there is none."""
+def heard_at(memory, wire, first, own):
+    """Address of what comes by a wire: the newest message, or the agent's own where there is none.
+
+    Wires of the agent that hears begin with `first`.
+    """
     if memory.live:
-        place = wire - integers(memory.starts)[0]
-        return (
-            memory.messages + 8 * place * memory.size if integers(memory.box)[place] >= 0 else own
-        )
+        if integers(memory.box)[wire - integers(memory.starts)[0]] < 0:
+            return own
+        return memory.messages + 8 * (wire - first) * memory.size
     message = integers(memory.box)[wire]
     if message < 0 or integers(memory.absent)[integers(memory.sender)[wire]] != 0:
         return own

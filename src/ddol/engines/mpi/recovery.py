@@ -116,6 +116,7 @@ class MpiGroup:
     """
 
     alone = False
+    agents: int | None = None
 
     def __init__(self) -> None:
         self.ranks = open_ranks()

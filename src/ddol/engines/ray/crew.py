@@ -6,6 +6,7 @@ import re
 import secrets
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +14,9 @@ from ddol.engines.errors import EngineError, RankLostError
 from ddol.engines.ray.cluster import Cluster, lost_errors
 from ddol.engines.ray.host import HostJob, actor_class, modules_in_use
 from ddol.engines.ray.watch import Watch
+from ddol.engines.state import State
 from ddol.engines.workers.partition import split
+from ddol.engines.workers.shares import part_of
 from ddol.version import __version__
 
 LOOK = 0.25
@@ -38,9 +41,11 @@ class Crew:
     ----------
     job : HostJob
         What all actors are told.
+    state : State or None
+        Of all agents, where they know something already: every actor gets its own part.
     """
 
-    def __init__(self, job: HostJob) -> None:
+    def __init__(self, job: HostJob, state: State | None = None) -> None:
         began, setup = time.perf_counter(), job.setup
         self.n_agents, self._on_lost = job.algorithm.n_agents, setup.on_lost
         self.cluster = Cluster(setup.address, setup.workers)
@@ -49,10 +54,12 @@ class Crew:
         self.name = f"ddol-{secrets.token_hex(3)}"
         self.actors: list[Any] = []
         self.newcomers: list[tuple[Any, Any]] = []
-        self.job = self.ray.put(job)
         self._kind = actor_class(self.ray)
         try:
             self.resize(min(setup.workers or self.cluster.cores, self.n_agents))
+            parts = [] if state is None else [part_of(state, *share) for share in self.shares]
+            known = tuple(self.ray.put(part) for part in parts)
+            self.job = self.ray.put(replace(job, parts=known))
         except BaseException:
             self.close()
             raise

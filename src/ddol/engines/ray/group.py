@@ -73,7 +73,12 @@ class RayGroup:
     def pass_on(self, value: Any) -> Any:
         """Give a value to the next actor, in a circle, and get that of the one before."""
         after, before = (self.rank + 1) % self.size, (self.rank - 1) % self.size
-        return value if self.size == 1 else self._meet({after: value}, [before])[before]
+        if self.size == 1:
+            return value
+        self._calls += 1
+        # Not sealed: what is large is written once, to where the other one reads it.
+        self.actors[after].post_open.remote(self.mailbox.epoch, self._calls, self.rank, value)
+        return self._taken([before])[before]
 
     def check_same(self, facts: Mapping[str, Any]) -> None:
         """Nothing to compare: all actors were started with the same values by one driver."""
@@ -100,6 +105,10 @@ class RayGroup:
             # One argument of plain bytes costs Ray half of what four objects do.
             sealed = pickle.dumps((epoch, self._calls, self.rank, letter), protocol=5)
             self.actors[rank].post.remote(sealed)
+        return self._taken(senders)
+
+    def _taken(self, senders: Sequence[int]) -> dict[int, Any]:
+        """Wait for the letters of this call."""
         with self.watching():
             return {rank: self.mailbox.take(self._calls, rank) for rank in senders}
 

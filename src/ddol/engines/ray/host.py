@@ -25,7 +25,6 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.errors import RankLostError
 from ddol.engines.feed import Feed, Past
-from ddol.engines.groups.dealing import Dealt, deal_shares, of_all
 from ddol.engines.groups.grouped import Grouped
 from ddol.engines.kinds import EngineKind
 from ddol.engines.learner import Learner
@@ -35,7 +34,7 @@ from ddol.engines.ray.cluster import lost_errors
 from ddol.engines.ray.group import RayGroup
 from ddol.engines.ray.mailbox import Mailbox
 from ddol.engines.ray.own_turns import Letter, Poster, Turns, TurnsCopy, TurnsResult
-from ddol.engines.registry import Engine
+from ddol.engines.ray.together import Together
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state
 from ddol.engines.workers.partition import Snapshots
@@ -47,9 +46,6 @@ from ddol.version import __version__
 SECONDS = 1.0
 """Between two copies: what a lost actor costs at most, beside the time to start another one."""
 
-KEPT = 2
-"""Copies that are kept: an actor may be lost while the newest is being made."""
-
 
 @dataclass(frozen=True)
 class HostJob:
@@ -59,17 +55,17 @@ class HostJob:
     ----------
     algorithm : Algorithm
         On its network.
-    state : State or None
-        Of all agents, where they know something already.
     setup : Setup
     n_features : int
-        Where it is known beforehand and `state` is not; else 0.
+        Where it is known beforehand; else 0.
+    parts : references to states
+        Of every actor's agents, where they know something already; an actor takes its own.
     """
 
     algorithm: Algorithm
-    state: State | None
     setup: Setup
     n_features: int = 0
+    parts: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -230,6 +226,7 @@ class Host:
     def hold(self, generation: int, kept: TurnsCopy) -> None:
         """Keep a copy of the agents of the actor before."""
         self.held_turns = generation, kept
+        self.held_turns = generation, kept.apart()  # what is kept must not fill the store of Ray
 
     def held_copy(self, generation: int) -> TurnsCopy | None:
         """The copy of the agents of the actor before, for the one that has taken its place."""
@@ -272,16 +269,30 @@ class Host:
         if self.turns is not None:
             self.turns.gate.leave_at(rounds)
 
+    def post_open(self, epoch: int, call: int, sender: int, letter: Any) -> None:
+        """Take a letter that is large, as it is."""
+        self.mailbox.post(epoch, call, sender, letter)
+
+    def _known(self, job: HostJob) -> State | None:
+        """What the own agents know at the beginning."""
+        if not job.parts:
+            return None
+        import ray
+
+        found: State = ray.get(job.parts[self.rank])
+        return found
+
     # Asynchronous turns, each actor for itself.
 
     def take_turns(
         self, job: HostJob, feed: Feed, actors: Sequence[Any], start: TurnsStart
     ) -> TurnsResult:
         """Play streams to their end, or to where it is to be left, from a copy where there is one."""
-        state = job.state
-        if state is None:
-            state = start_state(job.algorithm, job.n_features, job.setup.seed)
         self.turns = self.poster = None
+        agents = start.shares[self.rank][1]
+        state = None if start.generation else self._known(job)
+        if state is None:
+            state = start_state(job.algorithm, job.n_features, job.setup.seed, agents)
         turns = Turns(job.algorithm, state, job.setup, feed, start.shares, self.rank)
         after = actors[(self.rank + 1) % len(actors)] if len(actors) > 1 else None
         copies = self._copies(turns, after, start)
@@ -318,7 +329,7 @@ class Host:
     def _keep_turns(self, after: Any, start: TurnsStart) -> None:
         """Give a copy of the own agents to the next actor, if the last one is old enough."""
         if after is not None and self.turns and time.monotonic() - self._made > SECONDS:
-            after.hold.remote(start.generation, self.turns.copy())
+            after.hold.remote(start.generation, self.turns.present())  # Ray writes it down at once
             self._made = time.monotonic()
 
     def time_exchanges(self, actors: Sequence[Any], sizes: Sequence[int]) -> list[float]:
@@ -359,20 +370,22 @@ class Host:
         opener = SimpleNamespace(
             name="ray", open=lambda algorithm, state, setup: Grouped(algorithm, state, group)
         )
+        agents = len(group.own(job.algorithm.n_agents))
         unrecorded = replace(
             job.setup.schedule, record=False
         )  # the driver knows all that there is to know
-        kind = EngineKind(opener, partial(Together, self))
+        kind = EngineKind(opener, partial(Together, self, agents))
         setup = replace(job.setup, engine=kind, schedule=unrecorded)
-        learner = self.learner = Learner(job.algorithm, setup, job.state, self._tell)
-        if job.state is not None and not known:
-            learner.opened(0)
+        state = None if known else self._known(job)
+        learner = self.learner = Learner(job.algorithm, setup, state, self._tell)
+        if not known and (state is not None or job.n_features):
+            learner.opened(job.n_features)
         if not known:
             return (None,)
         self._progress = known[0].progress
         learner.position = known[0].past.position
         learner.history.curves.restore(known[0].past.curves)
-        learner.engine = Grouped(job.algorithm, known[0].part, group, whole=False)
+        learner.engine = Grouped(job.algorithm, known[0].part, group)
         return (learner.position,)
 
     def follow(self, feed: Feed, position: Position | None) -> tuple[None, int]:
@@ -405,9 +418,10 @@ class Host:
         """Primal weights of the own copies."""
         return self._engine.worker.weights()
 
-    def counters(self) -> State:
-        """Counters of all agents."""
-        return self._engine.counters()
+    def counters(self) -> tuple[State, tuple[int, ...]]:
+        """Counters of all agents, and the shape of the own weights, which stay here."""
+        found = self._engine.counters()
+        return replace(found, theta=found.theta[:0]), found.theta.shape
 
     @property
     def _begun(self) -> Learner:
@@ -432,8 +446,14 @@ class Host:
         if not self.group.most([int(old)])[0]:
             return
         own = HostMoment(self._version + 1, self.part().copy(), self.past(), self._progress)
-        self.held = [*self.held[1 - KEPT :], self.group.pass_on(own)]
-        self.own = [*self.own[1 - KEPT :], own]
+        given = self.group.pass_on(own)
+        # Letters pass through the store of Ray, and what is kept must not fill it.
+        self.held.append(replace(given, part=given.part.copy()) if given is not own else own)
+        self.own.append(own)
+        del given
+        # Whoever is lost takes all back to what everybody has: the moment before, until they have met again.
+        self.group.most([])
+        self.held, self.own = self.held[-1:], self.own[-1:]
         self._made = time.monotonic()
 
     def _tell(self, progress: Progress) -> None:
@@ -452,52 +472,14 @@ def modules_in_use() -> list[str]:
     return [name for name in sys.modules if name == "polars" or name.startswith(rooms)]
 
 
-_LETTERS = ("post",)
+_LETTERS = ("post", "post_open")
 """What is sent without anybody waiting for its arrival."""
-
-
-class Together:
-    """The actors of a job, which play one run: what `SingleProcess` is to a run in one process."""
-
-    alone = False
-
-    def __init__(self, host: Host) -> None:
-        self.host = host
-
-    def follow(self, learner: Learner) -> None:
-        """Play what this actor's agents see of the feed."""
-        learner.follow_here()
-
-    def blocks(self, learner: Learner) -> Iterator[tuple[Block, Position | None]]:
-        """Deal the examples of this actor's agents."""
-        blocks = deal_shares(self.host.group, Dealt.of(learner), learner.position)
-        return self.host.noting_the_first(blocks)
-
-    def play(self, engine: Engine, block: Block, after: Sequence[int], meets: bool) -> Snapshots:
-        """Play rounds of the own agents."""
-        assert isinstance(engine, Grouped)
-        return engine.play(block, after, meets)
-
-    def position(self, learner: Learner, own: Position) -> Position:
-        """The position of all streams."""
-        return of_all(self.host.group, learner, own)
-
-    def after_block(self, learner: Learner) -> None:
-        """Keep copies of all agents from time to time."""
-        self.host.keep()
-
-    def at_end(self) -> None:
-        """Nothing: the driver asks every actor for its part."""
-
-    def recover(self, learner: Learner) -> None:
-        """Leave that to the driver, who knows who is lost."""
-        raise RankLostError("an actor was lost")
 
 
 def actor_class(ray: Any) -> Any:
     """`Host` as a class of actors: letters and questions are heard while it plays."""
     groups = {
-        "mail": ("post", "hear", "tell_again"),
+        "mail": ("post", "post_open", "hear", "tell_again"),
         "watch": (
             "where",
             "status",

@@ -24,7 +24,7 @@ from ddol.engines.kernels.published import publish_as, read_row
 from ddol.engines.pace import Pace
 from ddol.engines.ray.group import checked
 from ddol.engines.setup import Setup
-from ddol.engines.state import State
+from ddol.engines.state import State, copied
 from ddol.engines.threads.turns import AsyncThreads
 from ddol.engines.workers.shares import joined, part_of
 from ddol.schedules.events import ANSWER
@@ -73,14 +73,19 @@ class TurnsCopy:
         """Whose copy it is."""
         return range(self.first, self.first + len(self.part.mistakes))
 
+    def apart(self) -> TurnsCopy:
+        """The same in memory of its own."""
+        said = replace(self.published, rows=copied(self.published.rows))
+        return replace(self, part=self.part.copy(), slots=self.slots.copy(), published=said)
+
 
 @dataclass(frozen=True)
 class TurnsResult:
     """What an actor leaves: its agents, what was sent, and what was played if that is recorded.
 
-    ``published`` is the last that they have said. Rows of ``played`` are numbered within the stream of their
-    agent. Where the agents move to other actors before the end, ``left`` is what these need, and ``part``
-    and ``weights`` are None.
+    ``published`` is the last that agents of others have heard of them. Rows of ``played`` are numbered within
+    the stream of their agent. Where the agents move to other actors before the end, ``left`` is what these
+    need, and ``part`` is None.
     """
 
     counters: NDArray[np.float64]
@@ -90,7 +95,6 @@ class TurnsResult:
     played: PlayedTurns | None = None
     left: TurnsCopy | None = None
     part: State | None = None
-    weights: NDArray[np.float64] | None = None
 
 
 class Gate:
@@ -153,7 +157,7 @@ class Turns:
     ----------
     algorithm : Algorithm
     state : State
-        Of all agents, before their first turn.
+        Of the own agents, before their first turn.
     setup : Setup
     feed : Feed
     shares : (first, agents) of every actor
@@ -206,6 +210,8 @@ class Turns:
         for agent, times, progress, row in zip(
             letter.agents.tolist(), letter.times.tolist(), letter.progress, letter.rows, strict=True
         ):
+            if not self._heard[agent]:
+                continue
             row = np.ascontiguousarray(row)
             target = engine.published[agent].ctypes.data
             if times:
@@ -257,7 +263,7 @@ class Turns:
             self.gate.dealt(block.n_rounds)
             began = time.perf_counter()
             try:
-                self.engine.play(block)
+                self.engine.play_unseen(block)
             finally:
                 if self.failure is not None:
                     raise self.failure
@@ -270,7 +276,7 @@ class Turns:
         if not self.gate.dealt(None):
             return False
         self.engine.played = []
-        self.engine.end()
+        self.engine.end_unseen()
         self._played += self.engine.played
         self.engine.seats[0].wait_for_nobody()
         return True
@@ -306,15 +312,19 @@ class Turns:
         state = self.engine.counters()
         return np.column_stack([state.mistakes, state.loss, state.expected, state.examples])
 
-    def copy(self) -> TurnsCopy:
-        """A copy of the own agents between two blocks."""
+    def present(self) -> TurnsCopy:
+        """The own agents between two blocks, in the memory that they play in: good until the next one."""
         engine, [seat] = self.engine, self.engine.seats
         plan, own = engine.plan, slice(self._own.start, self._own.stop)
         slots = seat.slopes[:-1].reshape(self.agents, -1, seat.slopes.shape[1])
         counts = np.column_stack([seat.turns, plan.turns[own], plan.answers[own]])
+        said = Letter(
+            np.array(self._own), engine.versions[own, 0] // 2, engine.progress[own, 0].copy(),
+            engine.published[own],
+        )  # fmt: skip
         return TurnsCopy(
-            self.first, seat.worker.state.copy(), self.position, self.gate.rounds, counts,
-            slots.copy(), self._late(), self.newest(np.arange(own.start, own.stop)),
+            self.first, seat.worker.state, self.position, self.gate.rounds, counts, slots,
+            self._late(), said,
         )  # fmt: skip
 
     def _late(self) -> Block:
@@ -375,12 +385,12 @@ class Turns:
 
     def result(self, ended: bool) -> TurnsResult:
         """What is left when all is played, or when the agents move elsewhere."""
-        engine = self.engine
-        said = self.newest(np.array(self._own))
+        heard = sorted({int(agent) for rows in self.rows_to.values() for agent in rows})
+        said = self.newest(np.array(heard, np.int64))
         found = TurnsResult(self.counters(), self.letters, self.bytes_sent, said, self._recorded())
         if not ended:
-            return replace(found, left=self.copy())
-        return replace(found, part=engine.state(), weights=engine.weights())
+            return replace(found, left=self.present())
+        return replace(found, part=self.engine.seats[0].worker.state)
 
     def _recorded(self) -> PlayedTurns | None:
         if not self.engine.schedule.record or not self._played:

@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,7 @@ from ddol.engines.progress import Progress
 from ddol.engines.ray.crew import LOOK, ActorsLostError, Crew
 from ddol.engines.ray.host import HostJob, Status
 from ddol.engines.setup import Setup
-from ddol.engines.state import State, sharing
+from ddol.engines.state import State, is_beginning, sharing
 from ddol.engines.workers.partition import Snapshots
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position
@@ -93,7 +93,10 @@ class Ray:
         self._looking = False
         self.shown = 0
         self.failure: EngineError | None = None
-        self.crew = Crew(HostJob(algorithm, state, setup))
+        known, width = state, 0
+        if state is not None and is_beginning(algorithm, state):
+            known, width = None, state.n_features
+        self.crew = Crew(HostJob(algorithm, setup, width), known)
         self.ray, self.actors, self.watch = self.crew.ray, self.crew.actors, self.crew.watch
         self.workers = self.crew.size
         self._ready, self._told_start = time.perf_counter(), False
@@ -165,11 +168,11 @@ class Ray:
         return joined_parts(parts, self.crew.shares, self._shared)
 
     def counters(self) -> State:
-        """Counters of all agents; the weights are those of the first actor."""
+        """Counters of all agents; in place of weights there are as many zeros as the first actor has."""
         if self._looking:
             return self.state()
-        counters: State = self._asked("counters", ranks=[0])[0]
-        return counters
+        counters, shape = self._asked("counters", ranks=[0])[0]
+        return replace(counters, theta=np.broadcast_to(0.0, shape))
 
     def weights(self) -> np.ndarray:
         """Primal weights of the copies: (copies, outputs, D)."""

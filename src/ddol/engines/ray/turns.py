@@ -50,7 +50,7 @@ class AsyncRay:
     def __init__(self, algorithm: Algorithm, state: State, setup: Setup) -> None:
         self.algorithm, self.setup, self._state = algorithm, setup, state
         known = None if is_beginning(algorithm, state) else state
-        self.crew = Crew(HostJob(algorithm, known, setup, state.n_features))
+        self.crew = Crew(HostJob(algorithm, setup, state.n_features), known)
         self.ray = self.crew.ray
         self.moving = Moving(self.crew, setup.workers)
         self._start = TurnsStart(0, self.crew.shares)
@@ -170,12 +170,11 @@ class AsyncRay:
         if copies:
             lo = copies[0].first
             part = part_of(joined([kept.part for kept in copies], False), first - lo, agents)
-        worker = KernelWorker(self.algorithm, part, Partition(first, agents), separate=True)
         counters = np.column_stack([part.mistakes, part.loss, part.expected, part.examples])
         self._counters[first : first + agents] = counters
         whose, silent = np.arange(first, first + agents), np.zeros(agents, np.int64)
         said = Letter(whose, silent, silent + NOBODY_WAITS, np.zeros((agents, 0)))
-        return TurnsResult(counters, 0, 0, said, part=part, weights=worker.weights())
+        return TurnsResult(counters, 0, 0, said, part=part)
 
     def _moved(self, pending: dict[Any, int], feed: Any, workers: int) -> dict[Any, int]:
         """Let all actors leave at a common place, and as many as are wished for go on from there."""
@@ -268,7 +267,8 @@ class AsyncRay:
             )
         distance = np.nan  # nobody has all weights before the end
         if len(self._results) == self.workers:
-            gaps = self.weights() - self.weights().mean(axis=0)
+            weights = self.weights()
+            gaps = weights - weights.mean(axis=0)
             distance = float(np.sqrt(np.mean(np.sum(gaps * gaps, axis=(1, 2)))))
         return Snapshots(np.array([0]), self._counters[None], np.array([[distance, np.nan]]))
 
@@ -299,8 +299,14 @@ class AsyncRay:
 
     def weights(self) -> np.ndarray:
         """Primal weights of all agents: (N, outputs, D)."""
-        found = [self._results[rank].weights for rank in range(self.workers)]
-        return np.concatenate([weights for weights in found if weights is not None])
+        found = []
+        for rank, (first, agents) in enumerate(self._start.shares):
+            part = self._results[rank].part
+            if part is not None:
+                # The compiled worker writes to no state that it only reads weights from.
+                worker = KernelWorker(self.algorithm, part, Partition(first, agents), separate=True)
+                found.append(worker.weights())
+        return np.concatenate(found)
 
     def sent(self) -> tuple[int, int, int]:
         """Letters between actors, their bytes, and how many were lost."""

@@ -23,7 +23,7 @@ from ddol.engines.kernels.published import STRIDE
 from ddol.engines.kernels.shadow import Shadow
 from ddol.engines.registry import ScheduledEngine
 from ddol.engines.setup import Setup
-from ddol.engines.state import State, grow, numbers_sent
+from ddol.engines.state import State, grow, numbers_sent, zeros
 from ddol.engines.threads.rounds import OthersFailedError, WorkerThreads, checked_workers
 from ddol.engines.workers.inputs import rates_of
 from ddol.engines.workers.partition import Partition, Snapshots, split
@@ -50,6 +50,7 @@ class AsyncThreads:
     ----------
     algorithm : Algorithm
     state : State
+        Of the agents that are played here.
     workers : int or None
     schedule : Schedule
         ``async``, under no other conditions than a delay.
@@ -90,8 +91,8 @@ class AsyncThreads:
         self.passes, self.n_streams = 1, 1
         self._began = time.perf_counter()
         self._crew = WorkerThreads(self.workers)
-        whole = replace(each_its_own(state, algorithm.n_agents), pending=None)
-        self._seat([part_of(whole, *share) for share in self._shares])
+        known = replace(each_its_own(state, agents), pending=None)
+        self._seat([part_of(known, *part) for part in split(agents, self.workers)])
 
     @classmethod
     def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> ScheduledEngine:
@@ -105,7 +106,7 @@ class AsyncThreads:
         n, D = self.algorithm.n_agents, parts[0].n_features
         size = numbers_sent(self.algorithm, D)
         self.talk.prepare(D)
-        self.published = np.zeros((n, size))
+        self.published = zeros((n, size))
         self.versions = np.zeros((n, STRIDE), np.int64)
         self.progress = np.zeros((n, STRIDE), np.int64)
         self.control = np.zeros(STRIDE, np.int64)
@@ -125,22 +126,30 @@ class AsyncThreads:
         """Play the turns of a block; it is looked at when all workers are through with it."""
         before = self._rounds
         if block.n_rounds:
-            self._widen(block.rows.n_features)
-            _, serials = self.pool.add(block, self.plan.under_way())
-            table = serials.reshape(-1, self.algorithm.n_agents)
-            loss = self.counters().loss
-            self._play([self.plan.chunk(table, seat.first, seat.agents) for seat in self.seats])
-            self._follow(table, loss)
+            self.play_unseen(block)
         return self._look(before)
+
+    def play_unseen(self, block: Block) -> None:
+        """Play the turns of a block, at which nobody looks."""
+        self._widen(block.rows.n_features)
+        _, serials = self.pool.add(block, self.plan.under_way())
+        table = serials.reshape(-1, self.algorithm.n_agents)
+        loss = self.counters().loss
+        self._play([self.plan.chunk(table, seat.first, seat.agents) for seat in self.seats])
+        self._follow(table, loss)
 
     def end(self) -> Snapshots:
         """Let the last answers arrive."""
         before = self._rounds
+        self.end_unseen()
+        return self._look(before)
+
+    def end_unseen(self) -> None:
+        """Let the last answers arrive, where nobody looks."""
         if self.algorithm.delay:
             self._play([self.plan.last(seat.first, seat.agents) for seat in self.seats])
         for seat in self.seats:
             seat.end()
-        return self._look(before)
 
     def state(self) -> State:
         """The state of all agents, in memory of its own."""
@@ -256,7 +265,8 @@ class Seat:
         algorithm, wires = engine.algorithm, engine.wires
         self.worker = KernelWorker(algorithm, state, Partition(first, agents), separate=True)
         lo, hi = wires.starts[first], wires.starts[first + agents]
-        self.messages = np.zeros((1 + hi - lo, engine.published.shape[1]))
+        heard = int(np.diff(wires.starts[first : first + agents + 1]).max(initial=0))
+        self.messages = zeros((1 + heard, engine.published.shape[1]))
         self.box, self.version = np.full(hi - lo, -1, np.int64), np.zeros(hi - lo, np.int64)
         self.slopes = np.zeros((agents * (algorithm.delay + 1) + 1, algorithm.outputs))
         self.turns, self.words = np.zeros(agents, np.int64), np.zeros(words.N_WORDS, np.int64)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ddol.engines.state import State, copied
+from ddol.engines.state import State, copied, zeros
 from ddol.streams.rows import Block, Rows, concatenate
 
 # Two lines of x86, one of Apple's: a processor fetches no more than this at once.
@@ -25,7 +25,7 @@ def apart(array: np.ndarray) -> np.ndarray:
     >>> apart(np.arange(3.0))
     array([0., 1., 2.])
     """
-    room = np.zeros(array.nbytes + 2 * _LINE, np.uint8)
+    room = zeros((array.nbytes + 2 * _LINE,), np.uint8)
     start = _LINE + -room.ctypes.data % _LINE
     copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
     return copied(array, copy)

@@ -13,7 +13,7 @@ from ddol.compiled import Entry, packed
 from ddol.engines import kernels
 from ddol.engines.kernels import COPIES, Examples, Links, Memory, Rules, Shape, Worker
 from ddol.engines.kernels import layout as places
-from ddol.engines.state import State, averages_together, layout_of, loops_of, sharing
+from ddol.engines.state import State, averages_together, layout_of, loops_of, sharing, zeros
 from ddol.engines.workers.inputs import (
     RowsPlace,
     factors_of,
@@ -401,7 +401,7 @@ class KernelWorker:
     def weights(self) -> np.ndarray:
         """Primal weights of this worker's copies: (copies, outputs, D)."""
         copies, outputs, _, D = self.state.theta.shape
-        out = np.empty((copies, outputs, D))
+        out = zeros((copies, outputs, D))
         kernels.read_weights(self._any_worker(), out.ctypes.data)
         return out
 
