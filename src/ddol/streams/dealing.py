@@ -193,10 +193,18 @@ def table_round_robin(
     return table_of(_in_order(first, n_rows), n_agents, batch)
 
 
-@functools.lru_cache(maxsize=1)
+_KEPT = 1 << 18
+
+
 def _in_order(first: int, n_rows: int) -> NDArray[np.int64]:
-    """Rows one after the other, to be read only: blocks are mostly as long as the one before."""
-    order = np.arange(first, first + n_rows, dtype=np.int64)
+    """Rows one after the other, to be read only."""
+    return _first_rows(max(first + n_rows, _KEPT))[first : first + n_rows]
+
+
+@functools.lru_cache(maxsize=1)
+def _first_rows(n_rows: int) -> NDArray[np.int64]:
+    """Written once for all blocks that are not longer than most."""
+    order = np.arange(n_rows, dtype=np.int64)
     order.flags.writeable = False
     return order
 

@@ -143,7 +143,7 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
     if answers.teaches_nothing(s, p, g, weight):
         return
     g *= weight
-    lead, absent = g * math.sqrt(s[at.WEIGHT]), at.list_absent(w, s, index, n, D)
+    lead, absent = g * at.root_of_weight(s), at.list_absent(w, s, index, n, D)
     norm, turn, grows = _turn(w, s, x, index, n, D, lead * lead)
     if absent > 0:
         more, further = _turn_absent(w, s, n, absent, D, lead * lead)
@@ -190,7 +190,7 @@ def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     """The step that the agent would take alone, with its own example counted in all sums."""
     if answers.absorbs_nothing(s, p, g, weight):
         return
-    lead, absent = g * math.sqrt(s[at.WEIGHT]), at.list_absent(w, s, index, n, D)
+    lead, absent = g * at.root_of_weight(s), at.list_absent(w, s, index, n, D)
     norm, turn, move = 1.0, 0.0, row(w, MOVE, D)
     for j in range(n):
         d = column(index, j)
@@ -248,7 +248,7 @@ def commit(w, s, p, delta, maxima, index, n, D, eta):
 def to_message(w, s, p, index, n, D, out):
     u, root = row(w, U, D), row(w, ROOT, D)
     duals, roots = row(out, 0, n), row(out, 1, n)
-    factor, share = s[FACTOR], 1.0 / math.sqrt(s[at.WEIGHT])
+    factor, share = s[FACTOR], 1.0 / at.root_of_weight(s)
     for j in range(n):
         d = column(index, j)
         roots[j] = share * root[d]
@@ -258,7 +258,7 @@ def to_message(w, s, p, index, n, D, out):
 def from_message(w, s, p, index, n, D, averaged):
     u, root, rate = row(w, U, D), row(w, ROOT, D), row(w, RATE, D)
     duals, roots = row(averaged, 0, n), row(averaged, 1, n)
-    weight, shrunk = math.sqrt(s[at.WEIGHT]), s[SHRUNK]
+    weight, shrunk = at.root_of_weight(s), s[SHRUNK]
     for j in range(n):
         d = column(index, j)
         root[d] = weight * roots[j]

@@ -122,6 +122,12 @@ def clipped(z, most):
 
 
 @inner(inlined=True)
+def root_of_weight(s):
+    """√WEIGHT; nobody waits for a root where nothing is forgotten."""
+    return 1.0 if s[WEIGHT] == 1.0 else math.sqrt(s[WEIGHT])
+
+
+@inner(inlined=True)
 def standardised(w, s, d, D, x):
     """x̃ of a value; of 0, where a row does not have the feature."""
     return clipped((x - w[CENTRE * D + d]) * w[INVERSE * D + d], s[REACH])

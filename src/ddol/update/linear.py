@@ -34,18 +34,31 @@ def _dot(w, x, index, start, stop):
 
 @inner
 def _short_dot(w, x, index, start, stop):
-    """The same of few numbers, four at a time: one sum would wait for itself at every number."""
-    a, b, c, d, rest, j = 0.0, 0.0, 0.0, 0.0, 0.0, start
-    while j + 4 <= stop:
+    """The same of few numbers, eight sums: one would wait for itself at every number."""
+    a, b, c, d, e, f, g, h, j = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, start
+    if j + 8 <= stop:
+        a = w[column(index, j)] * x[j]
+        b = w[column(index, j + 1)] * x[j + 1]
+        c = w[column(index, j + 2)] * x[j + 2]
+        d = w[column(index, j + 3)] * x[j + 3]
+        e = w[column(index, j + 4)] * x[j + 4]
+        f = w[column(index, j + 5)] * x[j + 5]
+        g = w[column(index, j + 6)] * x[j + 6]
+        h = w[column(index, j + 7)] * x[j + 7]
+        j += 8
+    if j + 4 <= stop:
         a += w[column(index, j)] * x[j]
         b += w[column(index, j + 1)] * x[j + 1]
         c += w[column(index, j + 2)] * x[j + 2]
         d += w[column(index, j + 3)] * x[j + 3]
         j += 4
-    while j < stop:
-        rest += w[column(index, j)] * x[j]
-        j += 1
-    return ((a + b) + (c + d)) + rest
+    if j + 2 <= stop:
+        e += w[column(index, j)] * x[j]
+        f += w[column(index, j + 1)] * x[j + 1]
+        j += 2
+    if j < stop:
+        g += w[column(index, j)] * x[j]
+    return ((a + b) + (c + d)) + ((e + f) + (g + h))
 
 
 @inner

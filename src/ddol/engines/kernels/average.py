@@ -17,7 +17,6 @@ from ddol.engines.kernels.layout import (
     FROM_MESSAGE_ALL,
     FROM_STATISTICS,
     FROM_STATISTICS_ALL,
-    LARGEST,
     LINEAR,
     LOG,
     TO_MESSAGE,
@@ -61,15 +60,24 @@ def left_out(worker, exchange):
 
 
 @inner
-def _write_rows(worker, w, s, index, n, row, out):
-    """Rows of a message from `row` on, of n features: those listed at `index`, or the first."""
+def _copy_numbers(source, target, n):
+    for i in range(n):
+        floats(target)[i] = floats(source)[i]
+
+
+@inner
+def _write_vector(worker, w, s, index, n, row, scalar, out):
+    """A message from a row and a scalar on, of n features: those listed at `index`, or the first."""
     shape, p = worker.shape, worker.rules.p
     if row < shape.statistics:
         to = TO_STATISTICS if index != 0 else TO_STATISTICS_ALL
         call_void(part(worker, to), (w, s, p, index, n, shape.D, out))
         out += 8 * shape.statistics * n
+        row = shape.statistics
     to = TO_MESSAGE if index != 0 else TO_MESSAGE_ALL
     call_void(part(worker, to), (w, s, p, index, n, shape.D, out))
+    out += 8 * (shape.message_rows - row) * n
+    _copy_numbers(s + 8 * scalar, out, _sent_scalars(worker) - scalar)
 
 
 @inner
@@ -86,24 +94,32 @@ def _take_rows(worker, w, s, index, n, row, averaged):
 
 
 @inner
-def _copy_numbers(source, target, n):
-    for i in range(n):
-        floats(target)[i] = floats(source)[i]
+def _take_scalars(worker, s, n, row, scalar, averaged):
+    """Take averaged scalars, which stand behind rows of n features."""
+    place = averaged + 8 * (worker.shape.message_rows - row) * n
+    _copy_numbers(place, s + 8 * scalar, _sent_scalars(worker) - scalar)
 
 
 @inner
-def _add_weighted(first, stride, columns, weights, count, n, out):
-    """Add rows, each times its weight: three at a time where there are, so that sums wait in registers."""
+def _sum_weighted(first, stride, columns, weights, count, n, out):
+    """The sum of rows, each times its weight: three at a time, so that sums wait in registers."""
     mixed, j = floats(out), 0
     while j < count:
         a, sent = floats(weights)[j], floats(first + integers(columns)[j] * stride)
         if j + 2 < count and a != 0.0 and floats(weights)[j + 1] * floats(weights)[j + 2] != 0.0:
             b, second = floats(weights)[j + 1], floats(first + integers(columns)[j + 1] * stride)
             c, third = floats(weights)[j + 2], floats(first + integers(columns)[j + 2] * stride)
-            for d in range(n):
-                mixed[d] = mixed[d] + a * sent[d] + b * second[d] + c * third[d]
+            if j == 0:
+                for d in range(n):
+                    mixed[d] = 0.0 + a * sent[d] + b * second[d] + c * third[d]
+            else:
+                for d in range(n):
+                    mixed[d] = mixed[d] + a * sent[d] + b * second[d] + c * third[d]
             j += 3
             continue
+        if j == 0:
+            for d in range(n):
+                mixed[d] = 0.0
         if a != 0.0:
             for d in range(n):
                 mixed[d] += a * sent[d]
@@ -114,11 +130,11 @@ def _add_weighted(first, stride, columns, weights, count, n, out):
 def mix_numbers(first, stride, columns, weights, count, mode, n, out):
     """The average of n numbers over `count` senders: row columns[j] stands at first + columns[j]·stride."""
     mixed = floats(out)
-    for d in range(n):
-        mixed[d] = 0.0 if mode == LINEAR else -math.inf
     if mode == LINEAR:
-        _add_weighted(first, stride, columns, weights, count, n, out)
+        _sum_weighted(first, stride, columns, weights, count, n, out)
         return
+    for d in range(n):
+        mixed[d] = -math.inf
     for j in range(count):
         sent, weight = floats(first + integers(columns)[j] * stride), floats(weights)[j]
         if weight == 0.0:
@@ -137,122 +153,102 @@ def mix_numbers(first, stride, columns, weights, count, mode, n, out):
         mixed[d] += math.log(total)
 
 
+@inner(inlined=True)
+def alike(worker, i, n, scalar):
+    """Neighbouring rows of n features, then scalars, that are averaged in the same way are one longer row.
+
+    Its first is the i-th of them; returns how many numbers it has, and which comes after it. The first
+    scalars are left out.
+    """
+    modes, rows, size = integers(worker.links.modes), worker.shape.message_rows, 0
+    mode, kinds = modes[i], rows + _sent_scalars(worker)
+    while i < kinds and modes[i] == mode:
+        size += n if i < rows else 1
+        i += 1
+        if i == rows:
+            i += scalar
+    return size, i
+
+
 @inner
-def mix_message(worker, first, stride, columns, weights, count, n, row):
-    """Rows of a message from `row` on, n numbers each, averaged over senders into `mixed`."""
-    modes, i, place = integers(worker.links.modes), row, 0
-    while i < worker.shape.message_rows:
-        # Neighbouring rows that are averaged in the same way are one longer row.
-        mode, size = modes[i], 0
-        while i < worker.shape.message_rows and modes[i] == mode:
-            size += n
-            i += 1
+def mix_message(worker, first, stride, columns, weights, count, n, row, scalar):
+    """A message from a row and a scalar on, n features each, averaged over senders into `mixed`."""
+    shape, i, place = worker.shape, row, 0
+    if worker.links.linear:
+        size = (shape.message_rows - row) * n + _sent_scalars(worker) - scalar
+        mix_numbers(first, stride, columns, weights, count, LINEAR, size, worker.scratch.mixed)
+        return
+    while i < shape.message_rows + _sent_scalars(worker):
+        mode = integers(worker.links.modes)[i]
+        size, i = alike(worker, i, n, scalar)
         out = worker.scratch.mixed + 8 * place
         mix_numbers(first + 8 * place, stride, columns, weights, count, mode, size, out)
         place += size
-
-
-@inner
-def mix_scalars(worker, first, stride, columns, weights, count, scalar, out):
-    """Scalars of a message from one on, which is first, averaged over senders: sums, then maxima."""
-    shape, out = worker.shape, out + 8 * scalar
-    sums = shape.linear_scalars - scalar
-    mix_numbers(first, stride, columns, weights, count, LINEAR, sums, out)
-    if shape.largest_scalars > 0:
-        place, more = first + 8 * sums, shape.largest_scalars
-        mix_numbers(place, stride, columns, weights, count, LARGEST, more, out + 8 * sums)
 
 
 # --- within one worker ---------------------------------------------------------------------------
 
 
 @inner
-def _mean_here(worker, copies, size, n, row):
+def _mean_here(worker, stride, n, row, scalar):
     """Complete graph, equal weights: the mean, or maximum, of all copies in `mixed`."""
-    mixed, modes = floats(worker.scratch.mixed), integers(worker.links.modes)
+    mixed, i, place = floats(worker.scratch.mixed), row, 0
+    copies, kinds = worker.shape.copies, worker.shape.message_rows + _sent_scalars(worker)
     weight = 1.0 / copies
-    for i in range(worker.shape.message_rows - row):
-        linear = modes[row + i] == LINEAR
-        for d in range(i * n, (i + 1) * n):
+    while i < kinds:
+        linear = integers(worker.links.modes)[i] == LINEAR
+        size, i = alike(worker, i, n, scalar)
+        for d in range(place, place + size):
             mixed[d] = 0.0 if linear else -math.inf
         for copy in range(copies):
-            sent = floats(worker.links.packed + 8 * copy * size)
+            sent = floats(worker.links.packed + copy * stride)
             if linear:
-                for d in range(i * n, (i + 1) * n):
+                for d in range(place, place + size):
                     mixed[d] += weight * sent[d]
             else:
-                for d in range(i * n, (i + 1) * n):
+                for d in range(place, place + size):
                     mixed[d] = max(mixed[d], sent[d])
+        place += size
 
 
 @inner
-def _exchange_features(worker, k, r, index, lo, n, row):
-    """Average n features of every copy's k-th weight vector: those listed at `index`, or from lo on."""
-    shape, links = worker.shape, worker.links
-    shift, size = 0 if index != 0 else 8 * lo, (shape.message_rows - row) * n
+def _exchange_features(worker, k, r, index, lo, n, row, scalar):
+    """Average n features of every copy's k-th weight vector: those listed at `index`, or from lo on.
+
+    Scalars from one on are averaged with them.
+    """
+    shape, links, mixed = worker.shape, worker.links, worker.scratch.mixed
+    shift, rows = 0 if index != 0 else 8 * lo, (shape.message_rows - row) * n
+    stride = 8 * (rows + _sent_scalars(worker) - scalar)
     for copy in range(shape.copies):
         w, s = vector_at(worker, copy, k)
-        _write_rows(worker, w + shift, s, index, n, row, links.packed + 8 * copy * size)
+        _write_vector(worker, w + shift, s, index, n, row, scalar, links.packed + copy * stride)
     if links.complete:
-        _mean_here(worker, shape.copies, size, n, row)
+        _mean_here(worker, stride, n, row, scalar)
     starts = integers(links.starts + 8 * (r if links.matrices > 1 else 0) * (shape.agents + 1))
     for copy in range(shape.copies):
         w, s = vector_at(worker, copy, k)
         if not links.complete:
             first, count = starts[copy], starts[copy + 1] - starts[copy]
             columns, weights = links.columns + 8 * first, links.weights + 8 * first
-            mix_message(worker, links.packed, 8 * size, columns, weights, count, n, row)
-        _take_rows(worker, w + shift, s, index, n, row, worker.scratch.mixed)
-
-
-@inner
-def _mean_scalars(worker, k, count, scalar):
-    """Complete graph, equal weights: the mean, or maximum, of all copies' scalars."""
-    modes, copies = integers(worker.links.modes), worker.shape.copies
-    weight = 1.0 / copies
-    for i in range(scalar, count):
-        linear = modes[worker.shape.message_rows + i] == LINEAR
-        total = 0.0 if linear else -math.inf
-        for copy in range(copies):
-            sent = floats(worker.links.sent_scalars)[copy * count + i]
-            total = total + weight * sent if linear else max(total, sent)
-        for copy in range(copies):
-            floats(vector_at(worker, copy, k)[1])[i] = total
-
-
-@inner
-def _exchange_scalars(worker, k, r, scalar):
-    """Average the scalars of every copy's k-th weight vector from one on."""
-    shape, links, count = worker.shape, worker.links, _sent_scalars(worker)
-    if count == 0:
-        return
-    for copy in range(shape.copies):
-        _copy_numbers(vector_at(worker, copy, k)[1], links.sent_scalars + 8 * copy * count, count)
-    if links.complete:
-        _mean_scalars(worker, k, count, scalar)
-        return
-    starts = integers(links.starts + 8 * (r if links.matrices > 1 else 0) * (shape.agents + 1))
-    for copy in range(shape.copies):
-        first, out = starts[copy], vector_at(worker, copy, k)[1]
-        columns, weights = links.columns + 8 * first, links.weights + 8 * first
-        among, sent = starts[copy + 1] - first, links.sent_scalars + 8 * scalar
-        mix_scalars(worker, sent, 8 * count, columns, weights, among, scalar, out)
+            mix_message(worker, links.packed, stride, columns, weights, count, n, row, scalar)
+        _take_scalars(worker, s, n, row, scalar, mixed)
+        _take_rows(worker, w + shift, s, index, n, row, mixed)
 
 
 @inner
 def _exchange_here(worker, exchange, r):
-    """Average all that agents of one worker send."""
+    """Average all that agents of one worker send; scalars go with the first features."""
     shape, scratch, block = worker.shape, worker.scratch, worker.links.block
-    row, scalar = left_out(worker, exchange)
+    row, first = left_out(worker, exchange)
     features = integers(scratch.n_touched)[0] if scratch.touched != 0 else shape.D
     for k in range(shape.states):
-        _exchange_scalars(worker, k, r, scalar)
-        lo = 0
-        while lo < features:
+        lo, scalar = 0, first
+        while lo < features or lo == 0:
             n = min(block, features - lo)
             index = scratch.touched + 4 * lo if scratch.touched != 0 else 0
-            _exchange_features(worker, k, r, index, lo, n, row)
-            lo += n
+            _exchange_features(worker, k, r, index, lo, n, row, scalar)
+            lo, scalar = lo + max(n, 1), _sent_scalars(worker)
 
 
 # --- between workers -----------------------------------------------------------------------------
@@ -271,9 +267,7 @@ def _write_from(worker, copy, row, scalar, out):
     for k in range(shape.states):
         w, s = vector_at(worker, copy, k)
         place = out + 8 * k * _unit_from(worker, row, scalar)
-        _write_rows(worker, w, s, 0, shape.D, row, place)
-        place += 8 * (shape.message_rows - row) * shape.D
-        _copy_numbers(s + 8 * scalar, place, _sent_scalars(worker) - scalar)
+        _write_vector(worker, w, s, 0, shape.D, row, scalar, place)
 
 
 @inner
@@ -363,9 +357,8 @@ def mix_copy(worker, copy, packed, columns, weights, count, row, scalar):
     for k in range(shape.states):
         w, s = vector_at(worker, copy, k)
         first = packed + 8 * k * unit
-        mix_message(worker, first, stride, columns, weights, count, shape.D, row)
-        there = first + 8 * (shape.message_rows - row) * shape.D
-        mix_scalars(worker, there, stride, columns, weights, count, scalar, s)
+        mix_message(worker, first, stride, columns, weights, count, shape.D, row, scalar)
+        _take_scalars(worker, s, shape.D, row, scalar, worker.scratch.mixed)
         _adopt_rows(worker, w, s, row, worker.scratch.mixed)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from ddol.compiled import floats, inner, integers
-from ddol.engines.kernels.average import adopt_message, left_out, unit_of, write_message
+from ddol.engines.kernels.average import adopt_message, alike, left_out, unit_of, write_message
 from ddol.engines.kernels.layout import LINEAR, LOG
 from ddol.engines.kernels.messages import heard_at, own_at
 
@@ -66,11 +66,8 @@ def _average(worker, memory, a, wire):
     for k in range(worker.shape.states):
         place, i = k * unit_of(worker), 0
         while i < kinds:
-            # Neighbouring rows that are averaged in the same way are one longer row.
-            mode, size = modes[i], 0
-            while i < kinds and modes[i] == mode:
-                size += worker.shape.D if i < rows else 1
-                i += 1
+            mode = modes[i]
+            size, i = alike(worker, i, worker.shape.D, 0)
             if wire >= 0:
                 _average_two(worker, memory, mode, place, size, wire)
             else:

@@ -167,8 +167,6 @@ class Links(NamedTuple):
     """Features that are exchanged at a time, within one worker."""
     packed: int
     """float64 (buffers, buffer_rows, …): what agents send."""
-    sent_scalars: int
-    """float64 (copies, linear_scalars + largest_scalars)"""
     buffers: int
     buffer_rows: int
     own: int
@@ -183,6 +181,8 @@ class Links(NamedTuple):
     """float64: weights of those rows"""
     modes: int
     """int64 (message_rows + linear_scalars + largest_scalars,): LINEAR, LOG or LARGEST"""
+    linear: bool
+    """All of them are LINEAR."""
     reduce: int
     reduce_max: int
     exchange: int

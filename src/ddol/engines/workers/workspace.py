@@ -103,18 +103,16 @@ class Workspace:
         self.merged = apart(np.zeros((2, D if merges else 0)))
         self.merged_index = np.empty(D if merges else 0, np.uint32)
         self.mean = apart(np.empty((outputs if exchanges else 0, D)))
-        rows = len(layout.message_rows)
+        rows, scalars = len(layout.message_rows), layout.linear_scalars + layout.largest_scalars
         cached = max(64, _CACHED // max(algorithm.n_agents * rows, 1))
         self.block = D if layout.whole else min(D, cached)
-        here = rows * (D if algorithm.update.experts else self.block if exchanges else 0)
+        here = rows * (D if algorithm.update.experts else self.block if exchanges else 0) + scalars
         across = numbers_sent(algorithm, D) if whole and exchanges else 0
         self.mixed = apart(np.empty(max(D, here, across + rows * self.block)))
         maxima = across and averages_together(algorithm) and LARGEST in layout.modes
         self.largest = apart(np.empty(across if maxima else 0))
         here_too = exchanges and not whole
-        self.packed = np.empty(agents * rows * self.block if here_too else 0)
-        scalars = layout.linear_scalars + layout.largest_scalars
-        self.sent_scalars = np.empty((agents if here_too else 0, scalars))
+        self.packed = apart(np.empty(agents * (rows * self.block + scalars) if here_too else 0))
         self.lists = here_too and D >= _LISTED and algorithm.update.grows and not layout.whole
         self.met: Met | None = None
         self.begun = BegunRows.of(0)
