@@ -1,9 +1,9 @@
 """Progressive error of the algorithms that need no tuning, at their defaults.
 
 ``python -m benchmarks.accuracy`` prints Markdown tables: the paper's data sets on one agent, on networks,
-with rare exchanges and late answers, beside Vowpal Wabbit and river on one agent; the same with every
-feature in a random unit and at a random offset; data of scikit-learn; what delayed answers cost. One
-pass, one seeded shuffle, a constant feature as intercept, no option but the loss.
+with rare exchanges and late answers, beside Vowpal Wabbit, scikit-learn and river on one agent; the same
+with every feature in a random unit and at a random offset; data of scikit-learn; what delayed answers
+cost. One pass, one seeded shuffle, a constant feature as intercept, no option but the loss.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn import datasets
+from sklearn import datasets, linear_model, preprocessing
 
 import ddol
 from benchmarks.data import Arrays, arrays, standardised
+from benchmarks.peers.sklearn import progressive_error
 from ddol.algorithm import Algorithm
 from ddol.measure.regret import regret
 
@@ -117,6 +119,9 @@ def networks(data: list[Arrays]) -> Iterator[list[str]]:
         for option in VW_OPTIONS:
             for loss in LOSSES:
                 yield [one.name, f"VW {option}".strip(), loss, vw_percent(one, option, loss), *rest]
+        for name, scaled in (("scikit-learn SGD", False), ("… standardised", True)):
+            for loss in LOSSES:
+                yield [one.name, name, loss, sklearn_percent(one, loss, scaled), *rest]
         if len(one.y) <= RIVER_MOST:
             yield [one.name, "river, standardised", "logistic", river_percent(one), *rest]
 
@@ -136,11 +141,35 @@ def vw_percent(data: Arrays, option: str, loss: str) -> str:
     return f"{100 * float(found.group(1)):.2f}" if found else "–"
 
 
+class _Standardised:
+    """scikit-learn's SGD behind its scaler: both learn from a block, one after the other."""
+
+    def __init__(self, loss: str) -> None:
+        self.scaler = preprocessing.StandardScaler()
+        self.model = linear_model.SGDClassifier(loss=loss, shuffle=False)
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return self.model.predict(self.scaler.transform(X))
+
+    def partial_fit(self, X: np.ndarray, y: np.ndarray, classes: np.ndarray) -> None:
+        scaled = self.scaler.partial_fit(X).transform(X)
+        self.model.partial_fit(scaled, y, classes=classes)
+
+
+def sklearn_percent(data: Arrays, loss: str, scaled: bool) -> str:
+    """Progressive error of scikit-learn's SGD at its defaults, behind its standard scaler if asked for."""
+    name = {"logistic": "log_loss"}.get(loss, loss)
+    plain = partial(linear_model.SGDClassifier, loss=name, shuffle=False)
+    new = partial(_Standardised, name) if scaled else plain
+    return f"{100 * progressive_error(new, data):.2f}"
+
+
 def river_percent(data: Arrays) -> str:
     """Progressive error of river's logistic regression behind its standard scaler."""
-    from river import linear_model, preprocessing
+    from river import linear_model as linear
+    from river.preprocessing import StandardScaler
 
-    model = preprocessing.StandardScaler() | linear_model.LogisticRegression()
+    model = StandardScaler() | linear.LogisticRegression()
     wrong = 0
     for x, y in zip(data.X.tolist(), data.y > 0, strict=True):
         features = dict(enumerate(x))

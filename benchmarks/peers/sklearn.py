@@ -61,7 +61,7 @@ def _fitted(data: Arrays, name: str, **choices: Any) -> Contestant:
     return Contestant(name, settings, run, lambda: progressive_error(new, data))
 
 
-def progressive_error(new: Callable[[], SGDClassifier], data: Arrays) -> float:
+def progressive_error(new: Callable[[], Any], data: Arrays) -> float:
     """Error of predictions on short blocks, each before it is learned.
 
     A block is at most 1,024 examples, and at most a sixteenth of what was seen before it: predicting
