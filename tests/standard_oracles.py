@@ -96,7 +96,7 @@ class AdaptiveAgent(Statistics):
         super().__init__(n_features, n_agents)
         self.u, self.root = np.zeros((2, n_features + 1))
         self.steps = self.norms = self.unit = 0.0
-        self.gain, self.most, self.begin = n_agents**0.25, 3.0 * n_agents, 3.0 / n_agents
+        self.gain, self.most, self.begin = n_agents**0.25, 2.0 + n_agents, 3.0 / n_agents
 
     def score(self, x: np.ndarray) -> float:
         return float(self.u @ np.append(self.place(x), 1.0))

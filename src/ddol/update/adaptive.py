@@ -1,7 +1,7 @@
 """Adaptive: mirror descent that learns each feature's centre, scale and slope. No rate to choose.
 
 In the coordinates x̃ of `ddol.update.coordinates` the distance-generating function is ψ(z, u) = ½ Σ_d
-√P_d·(z_d − u_d)², P_d = 3·ℓ′² + Σ g_d² with g = ℓ′·x̃ (AdaGrad, Duchi, Hazan and Singer), where the ℓ′ in
+√P_d·(z_d − u_d)², P_d = 3·ℓ′²/N + Σ g_d² with g = ℓ′·x̃ (AdaGrad, Duchi, Hazan and Singer), where the ℓ′ in
 front is that of the feature's first gradient: one example alone is little to go by. An agent steps
 u_d ← u_d − η·N^¼·√(steps/Σ‖x̃‖²)·g_d/√P_d: one step changes a score by as much in any dimension.
 Neighbours average the duals √P·u and the √P with the same matrix and divide, which is the paper's
@@ -9,7 +9,7 @@ argmin for this ψ. The mean over N agents is less noisy than one gradient, when
 trial. Where a gradient adds less than a sixteenth to P, its step goes by the √P before it, which then grows
 by one step of Heron's, ½(√P + P/√P): hardly a step waits for a root and a quotient.
 
-No step may change the score of its own example by more than 3·N·|ℓ′|/rms(ℓ′): on rows with many rare
+No step may change the score of its own example by more than (2 + N)·|ℓ′|/rms(ℓ′): on rows with many rare
 features one answer would otherwise decide for all of them.
 
 *Penalties* act on the weights of x̃, decoupled from the gradient. With h = η·N^¼·√(steps/Σ‖x̃‖²)/√t in
@@ -401,4 +401,4 @@ class Adaptive(Standardising):
     def own_parameters(self) -> list[float]:
         """The size of steps and their limit, what P begins with, the penalties."""
         gain = (0.25 if self.regression else 1.0) * self.n_agents**0.25
-        return [gain, 3.0 * self.n_agents, 3.0 / self.n_agents, self.l1, self.shrink]
+        return [gain, 2.0 + self.n_agents, 3.0 / self.n_agents, self.l1, self.shrink]
