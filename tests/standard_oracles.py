@@ -96,7 +96,7 @@ class AdaptiveAgent(Statistics):
         super().__init__(n_features, n_agents)
         self.u, self.root = np.zeros((2, n_features + 1))
         self.steps = self.norms = self.unit = 0.0
-        self.gain, self.most = n_agents**0.25, 2.0 * n_agents
+        self.gain, self.most, self.begin = n_agents**0.25, 2.0 + n_agents, 3.0 / n_agents
 
     def score(self, x: np.ndarray) -> float:
         return float(self.u @ np.append(self.place(x), 1.0))
@@ -104,6 +104,9 @@ class AdaptiveAgent(Statistics):
     def step(self, x: np.ndarray, slope: float) -> None:
         z = np.append(self.place(x), 1.0)
         power = self.root**2 + (slope * z) ** 2
+        first = (self.root == 0.0) & (z != 0.0)
+        first[-1] = False
+        power = power + np.where(first, self.begin * slope**2, 0.0)
         large = (z != 0.0) & (power >= (1.0625 - 1e-8) * self.root**2)
         large[-1] = True
         self.root = np.where(large, np.sqrt(power), self.root)

@@ -179,6 +179,30 @@ def test_the_values_of_rare_features_can_be_told_apart(name):
     assert np.mean((model.decision_function(X[met]) > 0.0) == (larger[met] > 0.0)) > 0.8
 
 
+def documents(n, n_words, length, seed):
+    """Which words a document has: by Zipf's law, half of them more often in one class."""
+    rng = np.random.default_rng(seed)
+    y, side = rng.choice([-1.0, 1.0], n), rng.choice([-1.0, 1.0], n_words)
+    X = np.zeros((n, n_words))
+    for words, label in zip(X, y, strict=True):
+        often = (1.0 + 0.3 * side * label) / np.arange(1, n_words + 1)
+        words[rng.choice(n_words, length, p=often / often.sum())] = 1.0
+    return csr_matrix(X), y
+
+
+def test_words_that_come_once_do_not_decide_for_those_that_come_often():
+    runs = [ddol.run(ddol.adaptive(), documents(400, 20_000, 400, seed), 1) for seed in range(6)]
+    assert np.mean([trace.error for trace in runs]) < 0.058
+
+
+@pytest.mark.parametrize("network", [1, 4, ddol.ring(4)], ids=lambda n: str(getattr(n, "name", n)))
+def test_the_size_of_slopes_changes_nothing(network):
+    """What P begins with is in squares of slopes, as what is added to it."""
+    X, y = blobs(300)
+    plain, steep = (ddol.run(ddol.adaptive(C=C), (X, y), network) for C in (1.0, 100.0))
+    np.testing.assert_allclose(steep.weights, plain.weights, rtol=1e-6, atol=1e-12)
+
+
 def test_a_constant_feature_says_nothing_but_the_intercept():
     X, y = blobs()
     more = np.hstack([X, np.full((len(X), 1), 0.1), np.full((len(X), 1), 1e9 / 3.0)])

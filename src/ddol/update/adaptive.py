@@ -1,14 +1,15 @@
 """Adaptive: mirror descent that learns each feature's centre, scale and slope. No rate to choose.
 
 In the coordinates x̃ of `ddol.update.coordinates` the distance-generating function is ψ(z, u) = ½ Σ_d
-√P_d·(z_d − u_d)², P_d = Σ g_d² with g = ℓ′·x̃ (AdaGrad, Duchi, Hazan and Singer), and an agent steps
+√P_d·(z_d − u_d)², P_d = 3·ℓ′²/N + Σ g_d² with g = ℓ′·x̃ (AdaGrad, Duchi, Hazan and Singer), where the ℓ′ in
+front is that of the feature's first gradient: one example alone is little to go by. An agent steps
 u_d ← u_d − η·N^¼·√(steps/Σ‖x̃‖²)·g_d/√P_d: one step changes a score by as much in any dimension.
 Neighbours average the duals √P·u and the √P with the same matrix and divide, which is the paper's
 argmin for this ψ. The mean over N agents is less noisy than one gradient, whence N^¼; it was found by
 trial. Where a gradient adds less than a sixteenth to P, its step goes by the √P before it, which then grows
 by one step of Heron's, ½(√P + P/√P): hardly a step waits for a root and a quotient.
 
-No step may change the score of its own example by more than 2·N·|ℓ′|/rms(ℓ′): on rows with many rare
+No step may change the score of its own example by more than (2 + N)·|ℓ′|/rms(ℓ′): on rows with many rare
 features one answer would otherwise decide for all of them.
 
 *Penalties* act on the weights of x̃, decoupled from the gradient. With h = η·N^¼·√(steps/Σ‖x̃‖²)/√t in
@@ -35,11 +36,13 @@ STEPS, NORMS, DUAL0, ROOT0 = range(answers.OWN_SUMS, answers.OWN_SUMS + 4)
 FACTOR, SHRUNK, UNIT = range(at.NOTES, at.NOTES + 3)
 """All weights are this times what is kept: L2 shrinking costs one multiplication. And 1/FACTOR. And
 √(steps/Σ‖x̃‖²) as it was when statistics were taken last: no step waits for a root and a quotient."""
-GAIN, MOST, L1, L2 = range(answers.OWN_PARAMETERS, answers.OWN_PARAMETERS + 4)
+GAIN, MOST, FIRST, L1, L2 = range(answers.OWN_PARAMETERS, answers.OWN_PARAMETERS + 5)
 
 LARGE = at.GROWTH - 1.0
 TINY = 1e-100
 """√P before any gradient: 0/√P is 0 without a branch."""
+UNTOUCHED = 1e3 * TINY
+"""√P up to here: there was none yet, though messages were averaged."""
 _DUALS, _ROOTS, _SUMS = range(3, 6)
 """Rows of what agents collect for a shared copy, behind the statistics."""
 
@@ -69,7 +72,7 @@ def _stride(s, p, eta, g, steps, norms, pull):
 
 
 @inner
-def _turn(w, s, x, index, n, D, squared):
+def _turn(w, s, p, x, index, n, D, squared):
     """Note x̃/√P of a row in MOVE: (Σx̃², Σx̃²/√P, whether the step may come before √P grows)."""
     centre, inverse, rate = row(w, CENTRE, D), row(w, INVERSE, D), row(w, RATE, D)
     move, norm, turn, large, most = row(w, MOVE, D), 0.0, 0.0, 0, s[at.REACH]
@@ -84,7 +87,7 @@ def _turn(w, s, x, index, n, D, squared):
     if large > 0:
         turn = 0.0
         for j in range(n):
-            turn += _grow_first(w, column(index, j), j, D, squared)
+            turn += _grow_first(w, p, column(index, j), j, D, squared)
     return norm, turn, large == 0
 
 
@@ -99,21 +102,29 @@ def _grow(w, d, D, added):
 
 
 @inner(inlined=True)
-def _grow_first(w, d, j, D, squared):
+def _much_grown(p, root, z, squared, added):
+    """√P behind a gradient that adds much to P, perhaps a feature's first."""
+    if root < UNTOUCHED:
+        return math.sqrt(squared * (p[FIRST] + z * z))
+    return root * math.sqrt(1.0 + added)
+
+
+@inner(inlined=True)
+def _grow_first(w, p, d, j, D, squared):
     """The same before a step, which goes by √P as it then is where a gradient adds much to P; its x̃²/√P."""
     move, along = row(w, MOVE, D), w[MOVE * D + j]
     z, added = along * w[ROOT * D + d], squared * along * along
     if added < LARGE:
         _grow(w, d, D, added)
         return z * along
-    w[ROOT * D + d] *= math.sqrt(1.0 + added)
+    w[ROOT * D + d] = _much_grown(p, w[ROOT * D + d], z, squared, added)
     w[RATE * D + d] = 1.0 / w[ROOT * D + d]
     move[j] = z * w[RATE * D + d]
     return z * move[j]
 
 
 @inner
-def _turn_absent(w, s, n, absent, D, squared):
+def _turn_absent(w, s, p, n, absent, D, squared):
     """The same for the centred features that a sparse row lacks, which stand behind it in MOVE."""
     norm, turn, move = 0.0, 0.0, row(w, MOVE, D)
     for j in range(n, n + absent):
@@ -121,7 +132,7 @@ def _turn_absent(w, s, n, absent, D, squared):
         z = at.standardised(w, s, d, D, 0.0)
         move[j] = z * w[RATE * D + d]
         norm += z * z
-        turn += _grow_first(w, d, j, D, squared)
+        turn += _grow_first(w, p, d, j, D, squared)
     return norm, turn
 
 
@@ -144,9 +155,9 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
         return
     g *= weight
     lead, absent = g * at.root_of_weight(s), at.list_absent(w, s, index, n, D)
-    norm, turn, grows = _turn(w, s, x, index, n, D, lead * lead)
+    norm, turn, grows = _turn(w, s, p, x, index, n, D, lead * lead)
     if absent > 0:
-        more, further = _turn_absent(w, s, n, absent, D, lead * lead)
+        more, further = _turn_absent(w, s, p, n, absent, D, lead * lead)
         norm += more
         turn += further
     intercept = _intercept(s)
@@ -170,7 +181,7 @@ def notice(w, s, p, delta, maxima, x, index, n, D, y, weight):
 
 
 @inner(inlined=True)
-def _collect(w, delta, d, D, z, squared, weight):
+def _collect(w, p, delta, d, D, z, squared, weight):
     """What an agent's gradient adds to √P·u and √P of one feature, but for the step; its x̃²/√P.
 
     The step it takes along x̃/√P reaches √P·u with the √P of its message: their quotient times x̃ is noted.
@@ -179,7 +190,7 @@ def _collect(w, delta, d, D, z, squared, weight):
     added = squared * (z * rate) * (z * rate)
     sent = root * (1.0 + 0.5 * added)
     if added >= LARGE:
-        sent = root * math.sqrt(1.0 + added)
+        sent = _much_grown(p, root, z, squared, added)
         rate = 1.0 / sent
     delta[_ROOTS * D + d] += weight * (sent - root)
     delta[_DUALS * D + d] += weight * (sent - root) * w[U * D + d]
@@ -195,13 +206,13 @@ def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     for j in range(n):
         d = column(index, j)
         z = at.standardised(w, s, d, D, x[j])
-        along, move[j] = _collect(w, delta, d, D, z, lead * lead, weight)
+        along, move[j] = _collect(w, p, delta, d, D, z, lead * lead, weight)
         norm += z * z
         turn += z * along
     for k in range(absent):
         d = int(w[at.ABSENT * D + k])
         z = at.standardised(w, s, d, D, 0.0)
-        along, move[n + k] = _collect(w, delta, d, D, z, lead * lead, weight)
+        along, move[n + k] = _collect(w, p, delta, d, D, z, lead * lead, weight)
         norm += z * z
         turn += z * along
     root = math.sqrt(s[ROOT0] * s[ROOT0] + g * g)
@@ -388,6 +399,6 @@ class Adaptive(Standardising):
 
     @property
     def own_parameters(self) -> list[float]:
-        """The size of steps and their limit, the penalties."""
+        """The size of steps and their limit, what P begins with, the penalties."""
         gain = (0.25 if self.regression else 1.0) * self.n_agents**0.25
-        return [gain, 2.0 * self.n_agents, self.l1, self.shrink]
+        return [gain, 2.0 + self.n_agents, 3.0 / self.n_agents, self.l1, self.shrink]
