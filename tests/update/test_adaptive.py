@@ -304,6 +304,19 @@ def test_the_offset_of_answers_changes_nothing_in_batches(preset, network):
         np.testing.assert_allclose(far.weights, plain.weights, rtol=1e-5)
 
 
+@pytest.mark.parametrize("preset", [ddol.adaptive, ddol.coin, ddol.newton])
+@pytest.mark.parametrize("network", [1, 4, ddol.ring(4)], ids=lambda n: str(getattr(n, "name", n)))
+@pytest.mark.parametrize(("loss", "most"), [("absolute", 0.15), ("squared", 1.0)])
+def test_one_wild_answer_does_not_change_what_weights_mean(preset, network, loss, most):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2_000, 3))
+    y = X @ [1.0, -2.0, 0.5] + 0.1 * rng.standard_normal(2_000)
+    for place in (1_000, 1_990):
+        wild = np.where(np.arange(len(y)) == place, 1e6, y)
+        trace = ddol.run(preset(loss), (X, wild), network)
+        assert np.abs(trace.model().predict(X) - y).mean() < most
+
+
 @pytest.mark.parametrize("delay", [10, 100, 1000])
 def test_bets_on_late_numbers_do_not_run_away(delay):
     X = np.random.default_rng(0).standard_normal((4_000, 5))

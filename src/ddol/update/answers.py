@@ -1,6 +1,7 @@
 """Answers that are numbers, centred and scaled while they are learned, as features are.
 
-A score is in deviations of the answers from their mean; a prediction is in their own units.
+A score is in deviations of the answers from their mean; a prediction is in their own units. One wild answer
+must not change what all weights mean: beyond eight deviations it counts as if it were there.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ SAMPLED, SEEN, HEARD, ANSWERS, VARIATION, OWN_SUMS = range(6)
 # Its parameters.
 KEEP, REGRESSION, AGENTS, OWN_PARAMETERS = range(4)
 
+OUTLYING = 8.0
+"""Deviations from the mean up to which a value counts as it is."""
 VARIES = 1e-28
 """Less than this, in squares of the mean, is rounding."""
 
@@ -33,6 +36,16 @@ def scale_of_answers(s):
 
 
 @inner(inlined=True)
+def limited(s, y):
+    """An answer as statistics take it: one that is farther away than `OUTLYING` as if it were there."""
+    most = OUTLYING * scale_of_answers(s)
+    if most == 0.0:
+        return y
+    mean = mean_answer(s)
+    return mean + min(max(y - mean, -most), most)
+
+
+@inner(inlined=True)
 def variation(s, y):
     """What an answer adds to the squares about the mean: its distances before and after it counts."""
     before = s[ANSWERS] / s[HEARD] if s[HEARD] > 0.0 else y
@@ -40,6 +53,7 @@ def variation(s, y):
 
 
 def hear(w, s, p, x, index, n, D, y):
+    y = limited(s, y)
     s[VARIATION] += variation(s, y)
     s[ANSWERS] += y
     s[HEARD] += 1.0

@@ -40,6 +40,7 @@ from ddol.update.answers import (
     ANSWERS,
     HEARD,
     KEEP,
+    OUTLYING,
     OWN_SUMS,
     REGRESSION,
     SAMPLED,
@@ -47,6 +48,7 @@ from ddol.update.answers import (
     VARIATION,
     VARIES,
     in_units_of_answers,
+    limited,
     scale_of_answers,
     variation,
 )
@@ -103,7 +105,6 @@ COUNTED = (len(STATISTICS), 1)
 CLIP = 4.0
 GROWTH, DENSE = 1.0625 - 1e-8, 0.5 - 1e-8
 """A little less than what is said, so that the order of a summation does not decide."""
-OUTLYING = 8.0
 YOUNG, GROWN, DOUBLED, FAR = 6.0 - 1e-8, 24.0 - 1e-8, 2.0 - 1e-8, 1000.0
 """From and up to which count a feature's next values, as many again, are summed by themselves: where they
 vary so much less (in squares), the values before them are forgotten."""
@@ -244,6 +245,7 @@ def notice(w, s, p, delta, x, index, n, D, y, weight, sums):
         delta[sums + SAMPLED] += weight
     delta[sums + SEEN] += weight
     if p[REGRESSION] != 0.0:
+        y = limited(s, y)
         delta[sums + HEARD] += weight
         delta[sums + ANSWERS] += weight * y
         delta[sums + VARIATION] += weight * variation(s, y)
