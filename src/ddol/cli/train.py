@@ -64,7 +64,9 @@ def train(options: TrainOptions) -> Trace:
     if options.run.engine == "ray":
         _check_ray(options.run)
     if options.run.engine == "local" and (options.run.workers or 1) > 1:
-        job.warn("--workers is for --engine threads and ray; the local engine runs in one")
+        job.warn(
+            "the local engine reads with so many --workers, and learns in one; use --engine threads"
+        )
     with ExitStack() as stack:
         if options.run.checkpoint is not None and job.leads:
             stack.enter_context(_folder(options.run.checkpoint).locked())

@@ -147,7 +147,12 @@ _QUIET = "quiet"
 @running("--passes n", "Times that the data are read.", type=COUNT, default=1)
 @running("--seed n", "Of everything random.", type=COUNT_FROM_ZERO, default=0)
 @running("--engine NAME", "{names}.", default="local", names="ddol.cli.registries:engines")
-@running("--workers n", "Threads, or actors of Ray.", type=COUNT, show_default="one per core")
+@running(
+    "--workers n",
+    "Threads that read and play, or Ray actors.",
+    type=COUNT,
+    show_default="one per core",
+)
 @running(
     "--address A",
     "Ray cluster; auto for the one of this machine, local for one of this run.",
