@@ -167,8 +167,8 @@ class Recorder:
     @property
     def last(self) -> int:
         """The last round that was recorded, 0 for none."""
-        known = [piece["rounds"][-1] for piece in self.pieces if len(piece["rounds"])]
-        return int(known[-1]) if known else 0
+        known = (piece["rounds"][-1] for piece in reversed(self.pieces) if len(piece["rounds"]))
+        return int(next(known, 0))
 
     def next_round(self, rounds: int) -> int:
         """First round after ``rounds`` that is to be recorded."""

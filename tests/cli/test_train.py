@@ -242,6 +242,22 @@ def test_the_threads_engine_makes_the_same_mistakes(ddol, examples):
     assert np.allclose(threads["loss"], local["loss"])
 
 
+def test_half_of_the_threads_read_text_unless_workers_are_asked_for(ddol, examples, monkeypatch):
+    from ddol.engines.threads import rounds
+
+    monkeypatch.setattr(rounds, "usable_cores", lambda: 4)
+    monkeypatch.setattr(rounds, "_told", set())
+    options = ("--algorithm", "dogd", "--agents", 16, "--period", 4096, "--json", "-")
+    threads = (*options, "--engine", "threads")
+    local, half = figures(ddol("train", examples, *options)), ddol("train", examples, *threads)
+    assert figures(half)["workers"] == 2 and "2 threads for reading meanwhile" in half.stderr
+    assert figures(half)["mistakes"] == local["mistakes"]
+    assert figures(ddol("train", examples, *threads, "--workers", 4))["workers"] == 4
+    assert figures(ddol("train", *threads))["workers"] == 4  # there is nothing to read
+    in_real_time = figures(ddol("train", examples, *threads, "--schedule", "async"))
+    assert in_real_time["workers"] == 4
+
+
 def test_a_report_is_written(ddol, examples, tmp_path):
     pytest.importorskip("ddol.measure.report")
     assert ddol("train", examples, "-q", "--report", tmp_path / "r.html").exit_code == 0

@@ -13,7 +13,7 @@ from ddol import presets
 from ddol.compiled import INTERPRETED
 from ddol.engines.local import Local
 from ddol.engines.state import start_state
-from ddol.engines.threads.rounds import Threads, checked_workers
+from ddol.engines.threads.rounds import Threads, checked_workers, readers_beside
 from ddol.engines.workers import partition
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows
@@ -198,3 +198,19 @@ def test_workers_that_would_be_slower_are_not_started(monkeypatch, capsys):
     engine = Threads(few, start_state(few, 54), workers=2)
     assert engine.workers == 2 and not capsys.readouterr().err
     engine.close()
+
+
+def test_half_of_the_threads_read_where_learning_takes_no_longer(monkeypatch, capsys):
+    from ddol.engines.threads import rounds as threads
+
+    monkeypatch.setattr(threads, "usable_cores", lambda: 4)
+    monkeypatch.setattr(threads, "_told", set())
+    seldom = ddol.dogd(l2=0.0).on(ddol.ring(64), period=16)
+    by_turns = ddol.dogd(l2=0.0).on(ddol.ring(64)), ddol.dogd(outputs=3).on(64, period=16)
+    assert [readers_beside(each) for each in by_turns] == [0, 0]
+    assert readers_beside(seldom) == readers_beside(ddol.dogd().on(64)) == 2
+    engine = Threads(seldom, start_state(seldom, 54), readers=2)
+    assert engine.workers == 2
+    assert "2 threads for learning, and 2 threads for reading" in capsys.readouterr().err
+    engine.close()
+    assert readers_beside(ddol.dogd(outputs=3).on(1)) == 2

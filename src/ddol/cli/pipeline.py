@@ -67,6 +67,11 @@ class Prepared:
         return replace(self.encoder.encoding, means=means)
 
     @property
+    def in_memory(self) -> bool:
+        """Whether there is nothing to read."""
+        return all(isinstance(source, RowsStream) for source in self.sources)
+
+    @property
     def n_weights(self) -> int | None:
         """Weights per output, where they are known beforehand."""
         return None if self.encoder.start.grows else self.encoder.start.width
@@ -86,7 +91,7 @@ class Pipeline:
     own : agents whose streams this process reads, where there is one for each; None for all
     gather : function that joins the lists of all processes
     parsers : threads that parse, the one that learns included; None for one per core
-    by_turns : whether all of them learn as well, and nobody parses meanwhile
+    by_turns : function of the number of outputs: whether all of them learn as well, and none parses meanwhile
     apart : whether processes read on their own, so that names must have their places beforehand
     """
 
@@ -98,7 +103,7 @@ class Pipeline:
     own: Sequence[int] | None = None
     gather: Callable[[list[Any]], list[Any]] = list
     parsers: int | None = None
-    by_turns: bool = False
+    by_turns: Callable[[int], bool] = lambda outputs: False
     apart: bool = False
 
     def prepare(self, stack: ExitStack, known: Encoding | None = None) -> Prepared:
@@ -302,13 +307,14 @@ class Pipeline:
     ) -> tuple[list[Stream], list[over.HoldoutStream]]:
         far = any(map(is_remote, self.options.data))
         pool, n = ParsingPool(self.parsers, abroad=2 if far else 1), len(parts)
+        turns = self.by_turns(encoder.start.n_outputs)
         streams, held = [], []
         for number, part in enumerate(parts):
             # Pieces are encoded where they are parsed, unless names get their places as they come.
             if encoder.in_order:
-                stream = encoder.stream(self._parallel(part, n, pool))
+                stream = encoder.stream(_parallel(part, n, pool, turns))
             else:
-                stream = self._parallel(encoder.stream(part), n, pool)
+                stream = _parallel(encoder.stream(part), n, pool, turns)
             if self._held_out:
                 stream = over.HoldoutStream(stream, self._held_out)
                 held.append(stream)
@@ -330,11 +336,12 @@ class Pipeline:
 
         return Fraction(share).limit_denominator(1000)
 
-    def _parallel(self, stream: Stream, n_parts: int, pool: ParsingPool) -> Stream:
-        if isinstance(stream, RowsStream):
-            return stream
-        ahead = _MOST_AHEAD * pool.workers if self.by_turns else None
-        return ParallelStream(stream, pool, ahead if n_parts == 1 else 2, self.by_turns)
+
+def _parallel(stream: Stream, n_parts: int, pool: ParsingPool, by_turns: bool) -> Stream:
+    if isinstance(stream, RowsStream):
+        return stream
+    ahead = _MOST_AHEAD * pool.workers if by_turns else None
+    return ParallelStream(stream, pool, ahead if n_parts == 1 else 2, by_turns)
 
 
 def _has_gaps(encoding: Encoding) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ddol.algorithm import Algorithm
@@ -80,7 +81,7 @@ def train(options: TrainOptions) -> Trace:
         n_classes = len(prepared.encoding.classes or (0, 1))
         if n_classes > 2:
             algorithm = build(options.learn, options.run.seed, n_classes)
-        setup = _setup(options, prepared)
+        setup = _setup(options, prepared, algorithm)
         learner = _learner(options, algorithm, setup, saved, initial)
         stack.callback(learner.close, keep=False)
         _make_room(options.run, job)
@@ -126,7 +127,7 @@ def _pipeline(options: TrainOptions, algorithm: Algorithm, job: RunProcesses) ->
         job.own(algorithm.n_agents),
         job.gather,
         _parsers(options.run),
-        options.run.engine == "threads",
+        lambda outputs: _by_turns(options, replace(algorithm, outputs=outputs)),
         options.run.engine in ("mpi", "ray"),
     )
 
@@ -172,12 +173,20 @@ def _known(
     return encoding_to_go_on(initial, options.data, str(options.run.initial))
 
 
-def _setup(options: TrainOptions, prepared: Prepared) -> Setup:
+def _setup(options: TrainOptions, prepared: Prepared, algorithm: Algorithm) -> Setup:
     run = options.run
+    readers = 0 if prepared.in_memory else _readers(options, algorithm)
     kept = prepared.encoder.delays
     schedule = options.schedule.to_schedule(None if kept is None else kept[1])
     return Setup(
-        run.engine, run.workers, run.seed, prepared.n_weights, run.address, run.on_lost, schedule
+        run.engine,
+        run.workers,
+        run.seed,
+        prepared.n_weights,
+        run.address,
+        run.on_lost,
+        schedule,
+        readers,
     )
 
 
@@ -302,6 +311,21 @@ def _parsers(run: RunOptions) -> int | None:
     from ddol.engines.threads.rounds import checked_workers
 
     return checked_workers(run.workers)
+
+
+def _by_turns(options: TrainOptions, algorithm: Algorithm) -> bool:
+    """Whether all threads read some text, and then learn from it."""
+    return options.run.engine == "threads" and not _readers(options, algorithm)
+
+
+def _readers(options: TrainOptions, algorithm: Algorithm) -> int:
+    """Threads that read while others learn; who says how many threads there are means that all learn."""
+    run, in_rounds = options.run, not options.schedule.to_schedule().plays_events
+    if run.engine != "threads" or run.workers is not None or options.learn.talks or not in_rounds:
+        return 0
+    from ddol.engines.threads.rounds import readers_beside
+
+    return readers_beside(algorithm)
 
 
 def _saved(run: RunOptions, identity: dict[str, Any], job: RunProcesses) -> Checkpoint | None:

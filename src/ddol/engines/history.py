@@ -48,6 +48,7 @@ class History:
         keeps = schedule.certificate and not schedule.plays_events
         self.shadow = _shadow_of(algorithm) if keeps else None
         self._changing = isinstance(algorithm.mixing, Changing)
+        self._message: tuple[tuple[int, int], int, int] = ((0, 0), 0, 0)
 
     def keep(self, before: int, seen: Snapshots) -> Snapshots:
         """Keep the snapshots that are points of the curves, and number all of them from the run's start."""
@@ -83,11 +84,19 @@ class History:
             messages, sent, lost = engine.sent()
             return messages + questions, sent + shown, lost
         messages = self.traffic.messages(rounds)
-        sent = messages * numbers_sent(algorithm, state.n_features)
-        seldom = numbers_seldom_sent(algorithm, state.n_features)
+        numbers, seldom = self._in_message(algorithm, state.n_features)
+        sent = messages * numbers
         if seldom and messages:  # counting sampled rounds takes as long as a few of them
             sent -= (messages - self.traffic.with_statistics(rounds)) * seldom
         return messages + questions, 8 * sent + shown, 0
+
+    def _in_message(self, algorithm: Algorithm, n_features: int) -> tuple[int, int]:
+        """Numbers of a message, and those that are seldom sent, for whoever asks after every piece."""
+        size = algorithm.outputs, n_features
+        if self._message[0] != size:
+            numbers = numbers_sent(algorithm, n_features)
+            self._message = size, numbers, numbers_seldom_sent(algorithm, n_features)
+        return self._message[1:]
 
     def events(self, engine: Engine, feed: Feed) -> Events | None:
         """What happened, if it was recorded."""

@@ -32,6 +32,8 @@ class Setup:
         without its agents.
     schedule : Schedule
         What happens when, where that is not rounds, and whether it is recorded.
+    readers : int
+        Threads, of one per core, that read while the others learn.
     """
 
     engine: str | EngineKind = "local"
@@ -41,6 +43,7 @@ class Setup:
     address: str | None = None
     on_lost: str = "wait"
     schedule: Schedule = field(default_factory=Schedule)
+    readers: int = 0
 
     def playing(self, algorithm: Algorithm) -> Setup:
         """The same for an algorithm, which may ask for events where everybody else plays rounds."""

@@ -46,6 +46,8 @@ class Threads:
     workers : int, optional
         Threads, at most one per agent. By default one per core, or fewer where meeting in every exchange
         would take longer than they save.
+    readers : int
+        Cores that are left to threads which read meanwhile.
 
     Examples
     --------
@@ -63,12 +65,17 @@ class Threads:
 
     name = "threads"
 
-    def __init__(self, algorithm: Algorithm, state: State, workers: int | None = None) -> None:
+    def __init__(
+        self, algorithm: Algorithm, state: State, workers: int | None = None, readers: int = 0
+    ) -> None:
         self.algorithm = algorithm
-        asked = worth(algorithm, state.n_features) if workers is None else checked_workers(workers)
+        most = max(1, checked_workers(workers) - readers)
+        asked = worth(algorithm, state.n_features, most) if workers is None else most
         self.workers = min(asked, algorithm.n_agents)
-        if workers is None and self.workers < min(checked_workers(None), algorithm.n_agents):
-            _say(algorithm, self.workers)
+        if workers is None and self.workers < min(most, algorithm.n_agents):
+            _tell_once(_why_fewer(algorithm, self.workers))
+        elif workers is None and readers:
+            _tell_once(_who_reads(self.workers, readers))
         self._shared = sharing(algorithm) != COPIES
         shares = split(algorithm.n_agents, self.workers)
         self._seat([part_of(state, first, agents) for first, agents in shares])
@@ -78,7 +85,7 @@ class Threads:
     @classmethod
     def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> Threads:
         """As many threads as are wished for."""
-        return cls(algorithm, state, setup.workers)
+        return cls(algorithm, state, setup.workers, setup.readers)
 
     def _seat(self, parts: list[State]) -> None:
         """Give every worker its part of the state, and all of them memory to meet in."""
@@ -225,11 +232,14 @@ def _dismiss(orders: list[SimpleQueue]) -> None:
 _A_NUMBER, _A_MEETING = 0.6e-9, 0.8e-6
 """Seconds that a worker takes for one feature of an example, and that workers take to meet."""
 
+_SELDOM = 16
+"""Rounds from one exchange to the next with which learning takes about as long as reading."""
+
 _told: set[str] = set()
 
 
-def worth(algorithm: Algorithm, n_features: int) -> int:
-    """Number of workers, at most one per core, with which a run is fastest.
+def worth(algorithm: Algorithm, n_features: int, most: int | None = None) -> int:
+    """Number of workers, of at most so many or one per core, with which a run is fastest.
 
     Between two exchanges every worker plays the rounds of its own agents; in an exchange all wait for the
     last one and add up what they have.
@@ -248,18 +258,51 @@ def worth(algorithm: Algorithm, n_features: int) -> int:
         meeting = _A_MEETING + 2 * workers * n_features * _A_NUMBER
         return alone / workers + (meeting if workers > 1 else 0.0)
 
-    best = min(range(1, checked_workers(None) + 1), key=together)
+    best = min(range(1, checked_workers(most) + 1), key=together)
     return best if alone > 1.1 * together(best) else 1
 
 
-def _say(algorithm: Algorithm, workers: int) -> None:
-    """Tell once, on standard error, why there are fewer workers than cores."""
-    many = "1 thread" if workers == 1 else f"{workers} threads"
-    text = (
-        f"{many}: with {algorithm.n_agents} agents that meet after every "
+def readers_beside(algorithm: Algorithm) -> int:
+    """Threads, of one per core, that read text while the others learn; 0 where all do both by turns.
+
+    To read a number takes about as long as to learn from it, for one output of agents that share a copy of
+    the weights or seldom meet. Then half of the threads read, and no core waits for another. Where learning
+    takes longer, all of them read some text, and then learn from it.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from ddol.presets import dogd
+    >>> readers_beside(replace(dogd().on(8), outputs=7))
+    0
+    """
+    seldom = sharing(algorithm) != COPIES or algorithm.period >= _SELDOM
+    together = algorithm.n_agents > 1 and (algorithm.outputs > 1 or not seldom)
+    return 0 if together else checked_workers(None) // 2
+
+
+def _why_fewer(algorithm: Algorithm, workers: int) -> str:
+    """Why there are fewer workers than cores."""
+    return (
+        f"{_threads(workers)}: with {algorithm.n_agents} agents that meet after every "
         f"{'round' if algorithm.period == 1 else f'{algorithm.period} rounds'} more would be slower; "
         "raise the period, or set the number of workers"
     )
+
+
+def _who_reads(workers: int, readers: int) -> str:
+    """Why some of the cores have no worker."""
+    return (
+        f"{_threads(workers)} for learning, and {_threads(readers)} for reading meanwhile; set the number of "
+        "workers if all are to learn"
+    )
+
+
+def _threads(n: int) -> str:
+    return "1 thread" if n == 1 else f"{n} threads"
+
+
+def _tell_once(text: str) -> None:
     if text not in _told:
         _told.add(text)
         tell(text)
