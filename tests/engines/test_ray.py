@@ -21,6 +21,7 @@ from ddol.engines.learner import Learner
 from ddol.engines.ray import cluster as ray_cluster
 from ddol.engines.ray import crew
 from ddol.engines.ray.host import Host, Status
+from ddol.engines.ray.host_cores import seats
 from ddol.engines.ray.mailbox import Mailbox, StaleError
 from ddol.engines.ray.rounds import Ray
 from ddol.engines.ray.watch import Watch
@@ -193,6 +194,13 @@ def test_a_bad_example_is_named():
 def test_what_cannot_be_is_refused_in_one_line(options, message):
     with pytest.raises(EngineError, match=message):
         ddol.run(ddol.dogd(), STREAM, ddol.ring(4), engine="ray", **options)
+
+
+def test_actors_hear_which_of_those_on_their_node_they_are(monkeypatch):
+    heard = []
+    monkeypatch.setattr(crew, "seats", lambda nodes: heard.append(nodes) or seats(nodes))
+    ddol.run(ddol.dogd(), STREAM, ddol.ring(4), engine="ray", workers=2)
+    assert heard == [[ray.get_runtime_context().get_node_id()] * 2]
 
 
 def test_another_version_at_an_actor_is_refused():

@@ -192,3 +192,22 @@ def test_a_group_that_is_more_than_the_memory_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(room, "NOTHING", 1)
     with pytest.raises(DataError, match=r"a.parquet: group 0: found 0.0 GB .*smaller row groups"):
         next(ParquetStream((str(path),)).read())
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores are chosen in Linux only")
+def test_the_only_thread_that_decodes_is_where_the_one_is_that_waits(tmp_path, frame):
+    code = """
+import os, sys
+from ddol.streams.tables import one_core
+from ddol.streams.tables.parquet import ParquetStream
+stream, cores = ParquetStream((sys.argv[1],)), os.sched_getaffinity(0)
+rows = sum(len(table) for table, _ in stream.read())
+bound = {len(os.sched_getaffinity(thread)) for thread in one_core._decoders}
+print(rows, bound, os.sched_getaffinity(0) == cores)
+"""
+    [path] = parquet_of(tmp_path, frame).paths
+    alone = {**os.environ, "POLARS_MAX_THREADS": "1"}
+    for environment, bound in ((alone, "{1}"), ({**alone, "POLARS_MAX_THREADS": "2"}, "set()")):
+        call = [sys.executable, "-c", code, path]
+        done = subprocess.run(call, env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == f"5000 {bound} True"

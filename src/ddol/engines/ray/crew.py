@@ -13,6 +13,7 @@ from typing import Any
 from ddol.engines.errors import EngineError, RankLostError
 from ddol.engines.ray.cluster import Cluster, lost_errors
 from ddol.engines.ray.host import HostJob, actor_class, modules_in_use
+from ddol.engines.ray.host_cores import seats
 from ddol.engines.ray.watch import Watch
 from ddol.engines.state import State
 from ddol.engines.workers.partition import split
@@ -54,6 +55,7 @@ class Crew:
         self.name = f"ddol-{secrets.token_hex(3)}"
         self.actors: list[Any] = []
         self.newcomers: list[tuple[Any, Any]] = []
+        self._nodes: dict[int, str] = {}
         self._kind = actor_class(self.ray)
         try:
             self.resize(min(setup.workers or self.cluster.cores, self.n_agents))
@@ -86,7 +88,7 @@ class Crew:
         """Whether all newcomers are there."""
         asked = [future for _, future in self.newcomers]
         ready, _ = self.ray.wait(asked, num_returns=len(asked), timeout=0) if asked else ([], [])
-        return len(ready) == len(asked) and all(self._answers(each) for each in ready)
+        return len(ready) == len(asked) and all(map(self._node, ready))
 
     def send_newcomers_away(self) -> None:
         """End those who are not needed after all."""
@@ -119,23 +121,27 @@ class Crew:
             asked = {self.actors[rank].where.remote(): rank for rank in missing}
             ready, _ = self.ray.wait(list(asked), num_returns=len(asked), timeout=1.0)
             for each in ready:
-                if self._answers(each):
+                node = self._node(each)
+                if node is not None:
+                    self._nodes[asked[each]] = node
                     missing.remove(asked[each])
             if missing:
                 self.watch.waits_for_start(missing, time.monotonic() - since)
                 time.sleep(LOOK if ready else 0.0)
+        for rank, (number, here) in seats([self._nodes[rank] for rank in range(self.size)]):
+            self.actors[rank].sit.remote(number, here)
 
-    def _answers(self, future: Any) -> bool:
-        """Whether an actor is there; False where it may be started again."""
+    def _node(self, future: Any) -> str | None:
+        """The node of an actor that is there; None where it may be started again."""
         try:
-            self.ray.get(future)
+            node, _ = self.ray.get(future)
         except self.ray.exceptions.RayTaskError as error:
             raise _not_started(str(error)) from error
         except self.lost as error:
             if getattr(error, "_actor_init_failed", False):
                 raise _not_started(str(error)) from error
-            return False
-        return True
+            return None
+        return str(node)
 
     @cached_property
     def lost(self) -> tuple[type[Exception], ...]:

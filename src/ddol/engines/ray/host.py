@@ -32,6 +32,7 @@ from ddol.engines.memory import keep_memory
 from ddol.engines.progress import Progress
 from ddol.engines.ray.cluster import lost_errors
 from ddol.engines.ray.group import RayGroup
+from ddol.engines.ray.host_cores import HostCores
 from ddol.engines.ray.mailbox import Mailbox
 from ddol.engines.ray.own_turns import Letter, Poster, Turns, TurnsCopy, TurnsResult
 from ddol.engines.ray.together import Together
@@ -142,6 +143,7 @@ class Host:
         # An actor has one core: more threads would only take turns with those of its neighbours.
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
         keep_memory()
+        self.cores = HostCores()
         for name in modules:
             with suppress(ImportError):
                 import_module(name)
@@ -163,8 +165,14 @@ class Host:
     # At any time.
 
     def where(self) -> tuple[str, int]:
-        """Name of the host, and number of the process."""
-        return socket.gethostname(), os.getpid()
+        """The cluster's node, and the number of the process."""
+        import ray
+
+        return ray.get_runtime_context().get_node_id(), os.getpid()
+
+    def sit(self, number: int, here: int) -> None:
+        """Take a core: this is actor `number`, from 0, of so many that the job has on this node."""
+        self.cores.take(number, here)
 
     def post(self, sealed: bytes) -> None:
         """Take a letter of another actor: epoch, call, sender and what it says, pickled."""
@@ -472,7 +480,7 @@ def modules_in_use() -> list[str]:
     return [name for name in sys.modules if name == "polars" or name.startswith(rooms)]
 
 
-_LETTERS = ("post", "post_open")
+_LETTERS = ("post", "post_open", "sit")
 """What is sent without anybody waiting for its arrival."""
 
 
@@ -482,6 +490,7 @@ def actor_class(ray: Any) -> Any:
         "mail": ("post", "post_open", "hear", "tell_again"),
         "watch": (
             "where",
+            "sit",
             "status",
             "end_epoch",
             "versions",

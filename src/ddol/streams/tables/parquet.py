@@ -16,6 +16,7 @@ from ddol.streams.store.files import check_readable, describe_paths, is_remote, 
 from ddol.streams.store.room import check_room
 from ddol.streams.stream import Parsed, Piece, Position
 from ddol.streams.tables.frames import is_strange, polars_reading, table_of_frame
+from ddol.streams.tables.one_core import on_one_core
 from ddol.streams.tables.parquet_footer import group_rows
 from ddol.values import dataclass
 
@@ -218,7 +219,7 @@ class _Group:
     def piece(self, lo: int, hi: int) -> Parsed:
         """Rows `lo` to `hi` (exclusive) of the group."""
         path = self.stream.paths[self.file]
-        with polars_reading(path), self._lock:
+        with polars_reading(path) as polars, self._lock:
             if self._frame is None:
                 # A value takes a byte or more, whatever it takes in the file.
                 least = len(self) * self.stream._width
@@ -226,7 +227,8 @@ class _Group:
                     f"{path}: group {self.number}", least, "write it with smaller row groups"
                 )
                 rows = self.scan().slice(self.before + self.first, len(self))
-                frame = rows.collect()
+                with on_one_core(polars):
+                    frame = rows.collect()
                 if frame.height != len(self):
                     raise DataError(
                         f"{path}: found {frame.height} rows in group {self.number}, expected {len(self)} "
