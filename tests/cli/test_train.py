@@ -242,18 +242,25 @@ def test_the_threads_engine_makes_the_same_mistakes(ddol, examples):
     assert np.allclose(threads["loss"], local["loss"])
 
 
-def test_half_of_the_threads_read_text_unless_workers_are_asked_for(ddol, examples, monkeypatch):
+def test_half_of_the_threads_read_text_while_the_others_learn(ddol, examples, monkeypatch):
     from ddol.engines.threads import rounds
 
+    learners = []
+    seat = rounds.Threads._seat
     monkeypatch.setattr(rounds, "usable_cores", lambda: 4)
-    monkeypatch.setattr(rounds, "_told", set())
+    monkeypatch.setattr(
+        rounds.Threads,
+        "_seat",
+        lambda self, parts: learners.append(len(parts)) or seat(self, parts),
+    )
     options = ("--algorithm", "dogd", "--agents", 16, "--period", 4096, "--json", "-")
     threads = (*options, "--engine", "threads")
-    local, half = figures(ddol("train", examples, *options)), ddol("train", examples, *threads)
-    assert figures(half)["workers"] == 2 and "2 threads for reading meanwhile" in half.stderr
-    assert figures(half)["mistakes"] == local["mistakes"]
-    assert figures(ddol("train", examples, *threads, "--workers", 4))["workers"] == 4
+    local, half = (figures(ddol("train", examples, *each)) for each in (options, threads))
+    assert learners.pop() == 2 and half["workers"] == 4 and half["mistakes"] == local["mistakes"]
+    assert figures(ddol("train", examples, *threads, "--workers", 3))["workers"] == 3
+    assert learners.pop() == 2
     assert figures(ddol("train", *threads))["workers"] == 4  # there is nothing to read
+    assert learners.pop() == 4
     in_real_time = figures(ddol("train", examples, *threads, "--schedule", "async"))
     assert in_real_time["workers"] == 4
 

@@ -319,13 +319,13 @@ def _by_turns(options: TrainOptions, algorithm: Algorithm) -> bool:
 
 
 def _readers(options: TrainOptions, algorithm: Algorithm) -> int:
-    """Threads that read while others learn; who says how many threads there are means that all learn."""
+    """Threads that read while others learn."""
     run, in_rounds = options.run, not options.schedule.to_schedule().plays_events
-    if run.engine != "threads" or run.workers is not None or options.learn.talks or not in_rounds:
+    if run.engine != "threads" or options.learn.talks or not in_rounds:
         return 0
     from ddol.engines.threads.rounds import readers_beside
 
-    return readers_beside(algorithm)
+    return readers_beside(algorithm, run.workers)
 
 
 def _saved(run: RunOptions, identity: dict[str, Any], job: RunProcesses) -> Checkpoint | None:

@@ -381,7 +381,7 @@ class Learner:
         return Trace(
             algorithm=replace(self.algorithm, mixing=self._mixing),
             engine=self.setup.engine_name,
-            workers=1 if self.engine is None else self.engine.workers,
+            workers=1 if self.engine is None else self.engine.workers + self.setup.readers,
             examples=int(state.examples.sum()),
             rounds=counters.rounds,
             mistakes=state.mistakes,

@@ -33,7 +33,7 @@ class Setup:
     schedule : Schedule
         What happens when, where that is not rounds, and whether it is recorded.
     readers : int
-        Threads, of one per core, that read while the others learn.
+        How many of the threads read while the others learn.
     """
 
     engine: str | EngineKind = "local"

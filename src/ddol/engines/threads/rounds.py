@@ -47,7 +47,7 @@ class Threads:
         Threads, at most one per agent. By default one per core, or fewer where meeting in every exchange
         would take longer than they save.
     readers : int
-        Cores that are left to threads which read meanwhile.
+        How many of them read meanwhile, and do not learn.
 
     Examples
     --------
@@ -73,9 +73,7 @@ class Threads:
         asked = worth(algorithm, state.n_features, most) if workers is None else most
         self.workers = min(asked, algorithm.n_agents)
         if workers is None and self.workers < min(most, algorithm.n_agents):
-            _tell_once(_why_fewer(algorithm, self.workers))
-        elif workers is None and readers:
-            _tell_once(_who_reads(self.workers, readers))
+            _say(algorithm, self.workers)
         self._shared = sharing(algorithm) != COPIES
         shares = split(algorithm.n_agents, self.workers)
         self._seat([part_of(state, first, agents) for first, agents in shares])
@@ -262,8 +260,8 @@ def worth(algorithm: Algorithm, n_features: int, most: int | None = None) -> int
     return best if alone > 1.1 * together(best) else 1
 
 
-def readers_beside(algorithm: Algorithm) -> int:
-    """Threads, of one per core, that read text while the others learn; 0 where all do both by turns.
+def readers_beside(algorithm: Algorithm, workers: int | None = None) -> int:
+    """Threads, of so many or one per core, that read while the others learn; 0 where all do both by turns.
 
     To read a number takes about as long as to learn from it, for one output of agents that share a copy of
     the weights or seldom meet. Then half of the threads read, and no core waits for another. Where learning
@@ -273,36 +271,22 @@ def readers_beside(algorithm: Algorithm) -> int:
     --------
     >>> from dataclasses import replace
     >>> from ddol.presets import dogd
-    >>> readers_beside(replace(dogd().on(8), outputs=7))
-    0
+    >>> readers_beside(dogd().on(8), 4), readers_beside(replace(dogd().on(8), outputs=7), 4)
+    (2, 0)
     """
     seldom = sharing(algorithm) != COPIES or algorithm.period >= _SELDOM
-    together = algorithm.n_agents > 1 and (algorithm.outputs > 1 or not seldom)
-    return 0 if together else checked_workers(None) // 2
+    by_turns = algorithm.n_agents > 1 and (algorithm.outputs > 1 or not seldom)
+    return 0 if by_turns else checked_workers(workers) // 2
 
 
-def _why_fewer(algorithm: Algorithm, workers: int) -> str:
-    """Why there are fewer workers than cores."""
-    return (
-        f"{_threads(workers)}: with {algorithm.n_agents} agents that meet after every "
+def _say(algorithm: Algorithm, workers: int) -> None:
+    """Tell once, on standard error, why there are fewer workers than cores."""
+    many = "1 thread" if workers == 1 else f"{workers} threads"
+    text = (
+        f"{many}: with {algorithm.n_agents} agents that meet after every "
         f"{'round' if algorithm.period == 1 else f'{algorithm.period} rounds'} more would be slower; "
         "raise the period, or set the number of workers"
     )
-
-
-def _who_reads(workers: int, readers: int) -> str:
-    """Why some of the cores have no worker."""
-    return (
-        f"{_threads(workers)} for learning, and {_threads(readers)} for reading meanwhile; set the number of "
-        "workers if all are to learn"
-    )
-
-
-def _threads(n: int) -> str:
-    return "1 thread" if n == 1 else f"{n} threads"
-
-
-def _tell_once(text: str) -> None:
     if text not in _told:
         _told.add(text)
         tell(text)
