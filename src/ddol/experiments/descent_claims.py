@@ -235,8 +235,8 @@ def faster_at_same_error(results: Results) -> Claim | None:
         "until the average objective of one agent over all of covtype is reached, one agent's rounds "
         f"÷ N agents', {sizes(gained)}: {listed(gained, '.1f')}"
         + (f"; never reached by N = {', '.join(map(str, never))}" if never else "")
-        + f". In time, one agent on one core ({one:.2f} s) ÷ N agents on all {os.cpu_count()} cores of "
-        "the machine, busy or not"
+        + f". In time, one agent on one core ({one:.2f} s) ÷ N agents on as many of {os.cpu_count()} "
+        "cores as pay, busy or not"
         + (f", {sizes(in_time)}: {listed(in_time, '.2f')}" if in_time else ": not timed")
     )
     rounds = not never and all(ratio >= 0.9 * n for n, ratio in gained.items())

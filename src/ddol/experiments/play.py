@@ -175,11 +175,11 @@ class Laboratory:
         return _Data(_advice(rows, key.experts), key)
 
     def _time(self, keys: Sequence[Key], data: _Data) -> None:
-        """Seconds with the agents spread over all cores, which one agent cannot be."""
+        """Seconds with the agents spread over as many cores as pay, which one agent cannot be."""
         cores = os.cpu_count() or 1
         several = [key for key in keys if key.agents >= cores > 1]
         if several and len(data.rows) >= _WORTH_TIMING:
-            axes = {**axes_of(several, [0]), "engine": "threads", "workers": cores}
+            axes = {**axes_of(several, [0]), "engine": "threads"}
             rows = sweep(axes, data.of, workers=1).rows
             self.speeds |= {key: row["seconds"] for key, row in zip(several, rows, strict=True)}
 

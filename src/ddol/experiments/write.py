@@ -228,7 +228,7 @@ def _speed_section(speeds: Sequence[dict[str, Any]]) -> list[str]:
     )
     words = (
         "DOEG on covtype. The goal is the average objective of one agent over the whole data; the "
-        "speed-up is one agent’s ÷ N agents’, in rounds and, with the agents spread over all cores of "
-        "this machine, in seconds. A dash: not reached, or not timed."
+        "speed-up is one agent’s ÷ N agents’, in rounds and, with the agents spread over as many cores "
+        "of this machine as pay, in seconds. A dash: not reached, or not timed."
     )
     return [heading("Speed-up"), paragraph(words), table(header, rows)]

@@ -2,7 +2,8 @@
 
 One side (w > 0) has rows θ and v; two sides (w = w⁺ − w⁻) have θ⁺, θ⁻, v⁺, v⁻. The log-weight of a
 feature is θ + shift; v = exp(θ − ref) is kept so that a score needs no exponential, and the sum of
-all v so that a projection is O(1): it only moves the shift. A sparse row thus costs O(nnz).
+all v so that a projection is O(1): it only moves the shift. A sparse row thus costs O(nnz). Agents that share
+a copy collect their gradients, so that a feature which several of them have costs one exponential a round.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ import math
 from dataclasses import replace
 
 from ddol.compiled import column, inner
-from ddol.update.contract import ADD, LINEAR, LOCAL, LOG, Field, Layout, Loops
+from ddol.update.contract import COLLECT, LINEAR, LOCAL, LOG, Field, Layout, Loops
 
-SHIFT, REF, TOTAL, PEAK, TOUCHED = 0, 1, 2, 3, 4
+SHIFT, REF, TOTAL, PEAK, TOUCHED, UNIT = range(6)
+"""UNIT is what v is multiplied by to be a weight, exp(ref + shift)."""
 L2, KIND, RADIUS, SIDES = 0, 1, 2, 3
 KINDS = {"everywhere": 0.0, "l1_ball": 1.0, "simplex": 2.0}
 LEAST = -690.0
 """Smallest logarithm whose exponential has all its digits."""
 # Beyond this the exponential of a difference would leave the range of numbers.
 _FAR = 300.0
+_ROOM = 1.0 - 1e-9
 
 
 def layout(sides: int, logarithmic: bool) -> Layout:
@@ -27,7 +30,9 @@ def layout(sides: int, logarithmic: bool) -> Layout:
     names = ("theta", "v") if sides == 1 else ("theta+", "theta-", "v+", "v-")
     return Layout(
         rows=tuple(Field(name, LOCAL) for name in names),
-        scalars=tuple(Field(name, LOCAL) for name in ("shift", "ref", "total", "peak", "touched")),
+        scalars=tuple(
+            Field(name, LOCAL) for name in ("shift", "ref", "total", "peak", "touched", "unit")
+        ),
         message=(LOG if logarithmic else LINEAR,) * sides,
         collected=1,
     )
@@ -42,8 +47,14 @@ def score(w, s, p, x, index, n, D, which):
         for j in range(n):
             d = column(index, j)
             total += (w[2 * D + d] - w[3 * D + d]) * x[j]
-    # Weights may be smaller than any number; the sign of the score, the prediction, must not be lost.
-    return total * math.exp(max(s[REF] + s[SHIFT], LEAST))
+    return total * s[UNIT]
+
+
+@inner
+def _shift_to(s, shift):
+    s[SHIFT] = shift
+    # Weights may be smaller than any number; the sign of a score, the prediction, must not be lost.
+    s[UNIT] = math.exp(max(s[REF] + shift, LEAST))
 
 
 @inner
@@ -99,7 +110,7 @@ def _recentre(w, s, p, D):
         w[d] += s[SHIFT]
         total += w[n + d]
     s[REF] = largest + s[SHIFT]
-    s[SHIFT] = 0.0
+    _shift_to(s, 0.0)
     s[TOTAL] = total
     s[PEAK] = total
     s[TOUCHED] = 0.0
@@ -139,11 +150,12 @@ def finish(w, s, p, D, t, eta):
     # A sum that was much larger before has lost the digits of what is left.
     if s[TOUCHED] > 16.0 * D or not s[TOTAL] > 1e-3 * s[PEAK]:
         _recentre(w, s, p, D)
-    if p[KIND] == 0.0:
+    # Logarithms only near the radius: mostly there is room left.
+    if p[KIND] == 0.0 or (p[KIND] == 1.0 and s[TOTAL] * s[UNIT] < _ROOM * p[RADIUS]):
         return
     room = math.log(p[RADIUS]) - s[REF] - math.log(s[TOTAL])
     if room < s[SHIFT] or p[KIND] == 2.0:
-        s[SHIFT] = room
+        _shift_to(s, room)
 
 
 def to_message(w, s, p, index, n, D, out):
@@ -170,5 +182,5 @@ def weights(w, s, p, index, n, D, out):
 
 
 _OWN = score, step, begin, finish, commit, to_message, from_message, weights
-DUAL_LOOPS = Loops.of(*_OWN, additive=True, shared=ADD)
+DUAL_LOOPS = Loops.of(*_OWN, additive=True, shared=COLLECT)
 PRIMAL_LOOPS = replace(DUAL_LOOPS, shared=None)

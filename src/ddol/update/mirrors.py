@@ -165,7 +165,9 @@ class Entropy(Mirror):
         largest = float(theta.max())
         relative = np.exp(theta - largest)
         total = float(relative.sum())
-        scalars = np.array([0.0, largest, total, total, 0.0])
+        with np.errstate(over="ignore"):
+            unit = float(np.exp(max(largest, entropy_loops.LEAST)))
+        scalars = np.array([0.0, largest, total, total, 0.0, unit])
         return Vector(np.concatenate([theta, relative]), scalars)
 
 
