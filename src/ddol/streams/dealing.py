@@ -193,18 +193,15 @@ def table_round_robin(
     return table_of(_in_order(first, n_rows), n_agents, batch)
 
 
-_KEPT = 1 << 18
-
-
 def _in_order(first: int, n_rows: int) -> NDArray[np.int64]:
     """Rows one after the other, to be read only."""
-    return _first_rows(max(first + n_rows, _KEPT))[first : first + n_rows]
+    return _first_rows((first + n_rows).bit_length())[first : first + n_rows]
 
 
-@functools.lru_cache(maxsize=1)
-def _first_rows(n_rows: int) -> NDArray[np.int64]:
-    """Written once for all blocks that are not longer than most."""
-    order = np.arange(n_rows, dtype=np.int64)
+@functools.lru_cache(maxsize=2)
+def _first_rows(bits: int) -> NDArray[np.int64]:
+    """Written once for blocks of about the same length, and for a shorter last one."""
+    order = np.arange(1 << bits, dtype=np.int64)
     order.flags.writeable = False
     return order
 
