@@ -102,11 +102,9 @@ def _grow(w, d, D, added):
 
 
 @inner(inlined=True)
-def _much_grown(p, root, z, squared, added):
-    """√P behind a gradient that adds much to P, perhaps a feature's first."""
-    if root < UNTOUCHED:
-        return math.sqrt(squared * (p[FIRST] + z * z))
-    return root * math.sqrt(1.0 + added)
+def _much_grown(first, root, z, squared):
+    """√P behind a gradient that adds much to P; of a feature's first one, with what P begins with."""
+    return math.sqrt(root * root + squared * ((first if root < UNTOUCHED else 0.0) + z * z))
 
 
 @inner(inlined=True)
@@ -117,7 +115,7 @@ def _grow_first(w, p, d, j, D, squared):
     if added < LARGE:
         _grow(w, d, D, added)
         return z * along
-    w[ROOT * D + d] = _much_grown(p, w[ROOT * D + d], z, squared, added)
+    w[ROOT * D + d] = _much_grown(p[FIRST], w[ROOT * D + d], z, squared)
     w[RATE * D + d] = 1.0 / w[ROOT * D + d]
     move[j] = z * w[RATE * D + d]
     return z * move[j]
@@ -181,7 +179,7 @@ def notice(w, s, p, delta, maxima, x, index, n, D, y, weight):
 
 
 @inner(inlined=True)
-def _collect(w, p, delta, d, D, z, squared, weight):
+def _collect(w, delta, d, D, z, first, squared, weight):
     """What an agent's gradient adds to √P·u and √P of one feature, but for the step; its x̃²/√P.
 
     The step it takes along x̃/√P reaches √P·u with the √P of its message: their quotient times x̃ is noted.
@@ -190,7 +188,7 @@ def _collect(w, p, delta, d, D, z, squared, weight):
     added = squared * (z * rate) * (z * rate)
     sent = root * (1.0 + 0.5 * added)
     if added >= LARGE:
-        sent = _much_grown(p, root, z, squared, added)
+        sent = _much_grown(first, root, z, squared)
         rate = 1.0 / sent
     delta[_ROOTS * D + d] += weight * (sent - root)
     delta[_DUALS * D + d] += weight * (sent - root) * w[U * D + d]
@@ -202,17 +200,17 @@ def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     if answers.absorbs_nothing(s, p, g, weight):
         return
     lead, absent = g * at.root_of_weight(s), at.list_absent(w, s, index, n, D)
-    norm, turn, move = 1.0, 0.0, row(w, MOVE, D)
+    norm, turn, move, first = 1.0, 0.0, row(w, MOVE, D), p[FIRST]
     for j in range(n):
         d = column(index, j)
         z = at.standardised(w, s, d, D, x[j])
-        along, move[j] = _collect(w, p, delta, d, D, z, lead * lead, weight)
+        along, move[j] = _collect(w, delta, d, D, z, first, lead * lead, weight)
         norm += z * z
         turn += z * along
     for k in range(absent):
         d = int(w[at.ABSENT * D + k])
         z = at.standardised(w, s, d, D, 0.0)
-        along, move[n + k] = _collect(w, p, delta, d, D, z, lead * lead, weight)
+        along, move[n + k] = _collect(w, delta, d, D, z, first, lead * lead, weight)
         norm += z * z
         turn += z * along
     root = math.sqrt(s[ROOT0] * s[ROOT0] + g * g)
