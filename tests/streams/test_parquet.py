@@ -211,3 +211,18 @@ print(rows, bound, os.sched_getaffinity(0) == cores)
         call = [sys.executable, "-c", code, path]
         done = subprocess.run(call, env=environment, capture_output=True, text=True, check=True)
         assert done.stdout.strip() == f"5000 {bound} True"
+
+
+def test_a_table_is_read_where_threads_may_not_be_moved(monkeypatch):
+    from ddol.streams.tables import one_core
+
+    class OneThread:
+        thread_pool_size = staticmethod(lambda: 1)
+
+    def refused(thread, cores):
+        raise PermissionError
+
+    monkeypatch.setattr(one_core.os, "sched_setaffinity", refused, raising=False)
+    monkeypatch.setattr(one_core, "_decoding", lambda: [0])
+    with one_core.on_one_core(OneThread):
+        pass

@@ -34,7 +34,7 @@ class HostCores:
         """Put all threads there are on the core; those that they start are where they are."""
         core = self.core(number, here)
         for thread in _threads() if self.allowed else ():
-            with suppress(ProcessLookupError):  # it has ended
+            with suppress(OSError):  # it has ended, or may not be moved
                 os.sched_setaffinity(thread, self.allowed if core is None else {core})
 
 

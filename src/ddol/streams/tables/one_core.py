@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,16 @@ def on_one_core(polars: Any) -> Iterator[None]:
     allowed, here = os.sched_getaffinity(0), {_c_library().sched_getcpu()}
     try:
         for thread in (0, *_decoding()):
-            os.sched_setaffinity(thread, here)
+            _keep(thread, here)
         yield
     finally:
-        os.sched_setaffinity(0, allowed)
+        _keep(0, allowed)
+
+
+def _keep(thread: int, cores: set[int]) -> None:
+    """Keep a thread on some cores, where that is allowed: it is faster there, and right anywhere."""
+    with suppress(OSError):
+        os.sched_setaffinity(thread, cores)
 
 
 def _decoding() -> list[int]:
