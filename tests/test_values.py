@@ -10,6 +10,7 @@ import re
 
 import pytest
 
+import ddol
 from ddol.values import dataclass
 
 
@@ -122,6 +123,11 @@ def test_fields_keep_their_order_and_help_shows_them():
     ]
     assert shown[0] == shown[1]
     assert str(inspect.signature(Named)) == "(name: 'str', size: 'int' = 1)"
+    ours, theirs = (_made(each) for each in (dataclass, dataclasses.dataclass))
+    assert str(inspect.signature(ours)) == str(inspect.signature(theirs)).removesuffix(" -> None")
+    for name in ddol.__all__:
+        if inspect.isclass(getattr(ddol, name)):
+            assert inspect.signature(getattr(ddol, name))
 
 
 def test_what_is_derived_has_all_fields():

@@ -104,12 +104,25 @@ class _Signature:
                 Parameter(
                     f.name,
                     Parameter.KEYWORD_ONLY if f.kw_only else Parameter.POSITIONAL_OR_KEYWORD,
-                    default=Parameter.empty if f.default is _MISSING else f.default,
+                    default=_default_of(f, Parameter.empty),
                     annotation=f.type,
                 )
                 for f in sorted(dataclasses.fields(kind), key=lambda f: bool(f.kw_only))
             ]
         )
+
+
+class _Factory:
+    """Stands for a default that is made anew for each instance."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+def _default_of(field: Any, none: Any) -> Any:
+    if field.default_factory is not _MISSING:
+        return _Factory()
+    return none if field.default is _MISSING else field.default
 
 
 def _fixed(self: Any, name: str, given: Any) -> None:
