@@ -113,8 +113,8 @@ def zeros(shape: tuple[int, ...], kind: Any = np.float64) -> np.ndarray:
 
     Examples
     --------
-    >>> zeros((2, 3)).sum(), zeros((1 << 20,), np.int64).dtype
-    (np.float64(0.0), dtype('int64'))
+    >>> zeros((2, 3)).tolist(), zeros((1 << 20,), np.int64).dtype
+    ([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]], dtype('int64'))
     """
     size = int(np.prod(shape)) * np.dtype(kind).itemsize
     if size < _LENT:
