@@ -243,10 +243,14 @@ def test_the_threads_engine_makes_the_same_mistakes(ddol, examples):
 
 
 def test_half_of_the_threads_read_text_while_the_others_learn(ddol, examples, monkeypatch):
+    from ddol.cli import pipeline
     from ddol.engines.threads import rounds
 
-    learners = []
-    seat = rounds.Threads._seat
+    learners, parsers = [], []
+    seat, pool = rounds.Threads._seat, pipeline.ParsingPool
+    monkeypatch.setattr(
+        pipeline, "ParsingPool", lambda n, **more: parsers.append(n) or pool(n, **more)
+    )
     monkeypatch.setattr(rounds, "usable_cores", lambda: 4)
     monkeypatch.setattr(
         rounds.Threads,
@@ -257,6 +261,7 @@ def test_half_of_the_threads_read_text_while_the_others_learn(ddol, examples, mo
     threads = (*options, "--engine", "threads")
     local, half = (figures(ddol("train", examples, *each)) for each in (options, threads))
     assert learners.pop() == 2 and half["workers"] == 4 and half["mistakes"] == local["mistakes"]
+    assert parsers.pop() == 3  # one of them learns, and parses while it waits
     assert figures(ddol("train", examples, *threads, "--workers", 3))["workers"] == 3
     assert learners.pop() == 2
     assert figures(ddol("train", *threads))["workers"] == 4  # there is nothing to read

@@ -91,7 +91,8 @@ class Pipeline:
     own : agents whose streams this process reads, where there is one for each; None for all
     gather : function that joins the lists of all processes
     parsers : threads that parse, the one that learns included; None for one per core
-    by_turns : function of the number of outputs: whether all of them learn as well, and none parses meanwhile
+    readers : function of the number of outputs: how many threads parse while others learn, or 0, where all of
+        them parse, then learn, by turns; None where one thread learns
     apart : whether processes read on their own, so that names must have their places beforehand
     """
 
@@ -103,7 +104,7 @@ class Pipeline:
     own: Sequence[int] | None = None
     gather: Callable[[list[Any]], list[Any]] = list
     parsers: int | None = None
-    by_turns: Callable[[int], bool] = lambda outputs: False
+    readers: Callable[[int], int] | None = None
     apart: bool = False
 
     def prepare(self, stack: ExitStack, known: Encoding | None = None) -> Prepared:
@@ -306,8 +307,10 @@ class Pipeline:
         self, parts: Sequence[Stream], encoder: Encoder
     ) -> tuple[list[Stream], list[over.HoldoutStream]]:
         far = any(map(is_remote, self.options.data))
-        pool, n = ParsingPool(self.parsers, abroad=2 if far else 1), len(parts)
-        turns = self.by_turns(encoder.start.n_outputs)
+        readers = None if self.readers is None else self.readers(encoder.start.n_outputs)
+        # Whoever waits for a piece parses as well: one of those who learn.
+        parsers = readers + 1 if readers else self.parsers
+        pool, n, turns = ParsingPool(parsers, abroad=2 if far else 1), len(parts), readers == 0
         streams, held = [], []
         for number, part in enumerate(parts):
             # Pieces are encoded where they are parsed, unless names get their places as they come.

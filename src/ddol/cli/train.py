@@ -127,7 +127,9 @@ def _pipeline(options: TrainOptions, algorithm: Algorithm, job: RunProcesses) ->
         job.own(algorithm.n_agents),
         job.gather,
         _parsers(options.run),
-        lambda outputs: _by_turns(options, replace(algorithm, outputs=outputs)),
+        (lambda outputs: _readers(options, replace(algorithm, outputs=outputs)))
+        if options.run.engine == "threads"
+        else None,
         options.run.engine in ("mpi", "ray"),
     )
 
@@ -311,11 +313,6 @@ def _parsers(run: RunOptions) -> int | None:
     from ddol.engines.threads.rounds import checked_workers
 
     return checked_workers(run.workers)
-
-
-def _by_turns(options: TrainOptions, algorithm: Algorithm) -> bool:
-    """Whether all threads read some text, and then learn from it."""
-    return options.run.engine == "threads" and not _readers(options, algorithm)
 
 
 def _readers(options: TrainOptions, algorithm: Algorithm) -> int:
