@@ -95,11 +95,12 @@ class AdaptiveAgent(Statistics):
     def __init__(self, n_features: int, n_agents: int) -> None:
         super().__init__(n_features, n_agents)
         self.u, self.root = np.zeros((2, n_features + 1))
-        self.steps = self.norms = self.unit = 0.0
-        self.gain, self.most, self.begin = n_agents**0.25, 2.0 + n_agents, 3.0 / n_agents
+        self.steps = self.norms = 0.0
+        self.mean = self.scale = 1.0
+        self.gain, self.begin = n_agents**0.25, 3.0 / n_agents
 
     def score(self, x: np.ndarray) -> float:
-        return float(self.u @ np.append(self.place(x), 1.0))
+        return self.scale * float(self.u @ np.append(self.place(x), 1.0))
 
     def step(self, x: np.ndarray, slope: float) -> None:
         z = np.append(self.place(x), 1.0)
@@ -113,25 +114,29 @@ class AdaptiveAgent(Statistics):
         move = np.divide(slope * z, self.root, out=np.zeros_like(z), where=self.root > 0.0)
         self.steps += 1.0
         self.norms += z @ z
-        unit = np.sqrt(self.steps / self.norms) if self.samples else self.unit
-        stride = self.gain * unit
-        changes, rms = abs(stride * move @ z), self.root[-1] / np.sqrt(self.steps)
-        self.u = self.u - stride * move * min(1.0, self.most * abs(slope) / rms / changes)
+        eager = 1.0 + np.minimum(self.mean * self.u**2 / 20.0, 8.0)
+        eager[-1] = 1.0
+        mean = self.norms / self.steps if self.samples else self.mean
+        stride = 3.0 * self.gain * np.sqrt(mean) / (2.0 * mean + z @ z)
+        steeper = slope * np.sqrt(self.steps) / self.root[-1]
+        power_of_scale = -0.02 * np.clip(steeper * self.score(x), -1.0, 8.0)
+        self.scale *= 1.0 + power_of_scale + power_of_scale**2 / 2.0
+        self.u = self.u - stride * (z @ z) / (z @ (eager * z)) * eager * move
         heron = np.divide(power, self.root, out=np.zeros_like(z), where=self.root > 0.0)
         self.root = np.where(large, self.root, (self.root + heron) / 2.0)
 
     def finish(self, t: int) -> None:
-        if self.samples:
-            self.unit = np.sqrt(self.steps / self.norms) if self.steps else 0.0
+        if self.samples and self.steps:
+            self.mean = self.norms / self.steps
         super().finish(t)
 
     def message(self) -> list[np.ndarray]:
-        sums = np.array([self.seen, self.steps, self.norms])
+        sums = np.array([self.seen, self.steps, self.norms, self.scale])
         return [self.root * self.u, self.root, sums]
 
     def receive(self, averaged: list[np.ndarray]) -> None:
         dual, self.root, sums = averaged
-        self.seen, self.steps, self.norms = sums
+        self.seen, self.steps, self.norms, self.scale = sums
         self.u = np.divide(dual, self.root, out=np.zeros_like(dual), where=self.root > 0.0)
 
 

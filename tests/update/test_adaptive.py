@@ -195,6 +195,24 @@ def test_words_that_come_once_do_not_decide_for_those_that_come_often():
     assert np.mean([trace.error for trace in runs]) < 0.058
 
 
+def test_few_features_that_matter_are_found_among_many():
+    errors = []
+    for seed in range(3):
+        X = np.random.default_rng(seed).standard_normal((1_000, 300))
+        errors.append(ddol.run(ddol.adaptive(), (X, np.sign(X[:, :3].sum(axis=1)))).error)
+    assert np.mean(errors) < 0.2
+
+
+def test_steps_mean_less_where_labels_are_noise_and_more_where_there_is_none():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 30))
+    y = np.sign(X.sum(axis=1))
+    noisy = np.where(rng.random(len(y)) < 0.4, -y, y)
+    clean, noise = (ddol.run(ddol.adaptive(), (X, labels)) for labels in (y, noisy))
+    assert clean.error < 0.0245 and noise.error < 0.43
+    assert np.linalg.norm(clean.weights) > 20.0 * np.linalg.norm(noise.weights)
+
+
 @pytest.mark.parametrize("network", [1, 4, ddol.ring(4)], ids=lambda n: str(getattr(n, "name", n)))
 def test_the_size_of_slopes_changes_nothing(network):
     """What P begins with is in squares of slopes, as what is added to it."""
@@ -334,11 +352,11 @@ def test_newton_is_refused_above_its_size():
 
 def test_newton_learns_correlated_features_that_adaptive_cannot_in_time():
     rng = np.random.default_rng(0)
-    hidden = rng.standard_normal((3_000, 4))
-    X = np.hstack([hidden @ rng.standard_normal((4, 8)) + 5.0, np.ones((3_000, 1))])
-    y = np.where(hidden[:, 0] > 0, 1.0, -1.0)
+    hidden = rng.standard_normal((3_000, 20))
+    turned, _ = np.linalg.qr(rng.standard_normal((20, 20)))
+    X, y = (hidden / np.arange(1, 21)) @ turned, np.where(hidden.sum(axis=1) > 0, 1.0, -1.0)
     second, first = (ddol.run(a, (X, y)).error for a in (ddol.newton(), ddol.adaptive()))
-    assert second < first
+    assert second < 0.5 * first
 
 
 def test_l1_gives_exact_zeros_and_counts_the_rest():

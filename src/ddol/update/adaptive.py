@@ -2,18 +2,26 @@
 
 In the coordinates x̃ of `ddol.update.coordinates` the distance-generating function is ψ(z, u) = ½ Σ_d
 √P_d·(z_d − u_d)², P_d = 3·ℓ′²/N + Σ g_d² with g = ℓ′·x̃ (AdaGrad, Duchi, Hazan and Singer), where the ℓ′ in
-front is that of the feature's first gradient: one example alone is little to go by. An agent steps
-u_d ← u_d − η·N^¼·√(steps/Σ‖x̃‖²)·g_d/√P_d: one step changes a score by as much in any dimension.
+front is that of the feature's first gradient: one example alone is little to go by. With A = 1 + ‖x̃‖² and
+M its mean over the steps so far, an agent steps
+
+    u_d ← u_d − η·N^¼·3√M/(2M + A)·k_d·g_d/√P_d,   k_d ∝ 1 + min(M·u_d²/20, 8),   Σ k_d·x̃_d² = Σ x̃_d²
+
+so one step changes a score by as much in any dimension, a long row takes smaller steps than a short one, and
+features whose gradients have agreed so far take larger ones than the others of their row: a few that
+matter among many are found sooner. The score is s·(u₀ + Σ u_d·x̃_d), where s follows the slope of the loss:
+
+    s ← s·exp(−0.02·h),   h = ℓ′/rms(ℓ′)·score, between −1 and 8
+
+Where scores are large and wrong, s falls, more examples lie within the margin, and a step means less; where
+all are right and small it rises. This is what a rate would be chosen for.
+
 Neighbours average the duals √P·u and the √P with the same matrix and divide, which is the paper's
-argmin for this ψ. The mean over N agents is less noisy than one gradient, whence N^¼; it was found by
-trial. Where a gradient adds less than a sixteenth to P, its step goes by the √P before it, which then grows
-by one step of Heron's, ½(√P + P/√P): hardly a step waits for a root and a quotient.
+argmin for this ψ; s is averaged as it is. The mean over N agents is less noisy than one gradient, whence N^¼;
+it was found by trial. Where a gradient adds less than a sixteenth to P, its step goes by the √P before it,
+which then grows by one step of Heron's, ½(√P + P/√P): hardly a step waits for a root and a quotient.
 
-No step may change the score of its own example by more than (2 + N)·|ℓ′|/rms(ℓ′): on rows with many rare
-features one answer would otherwise decide for all of them.
-
-*Penalties* act on the weights of x̃, decoupled from the gradient. With h = η·N^¼·√(steps/Σ‖x̃‖²)/√t in
-round t, L2 multiplies all weights by exp(−α₂·h), which is one factor, and L1 reads them with the soft
+*Penalties* act on the weights of x̃, decoupled from the gradient; s is 1 then. With h = η·N^¼/√(M·t) in round t, L2 multiplies all weights by exp(−α₂·h), which is one factor, and L1 reads them with the soft
 threshold α₁·Σh (dual averaging's: a feature stays 0 while its mean gradient is too small). Rows stay
 O(non-zeros).
 """
@@ -31,12 +39,17 @@ from ddol.update.coordinates import CENTRE, INVERSE
 from ddol.update.standardising import Standardising, standardising_loops
 
 U, ROOT, RATE, MOVE = range(at.OWN, at.OWN + 4)
-STEPS, NORMS, DUAL0, ROOT0 = range(answers.OWN_SUMS, answers.OWN_SUMS + 4)
-"""Examples learned from, their Σ‖x̃‖², and the intercept: √P·u and √P."""
-FACTOR, SHRUNK, UNIT = range(at.NOTES, at.NOTES + 3)
-"""All weights are this times what is kept: L2 shrinking costs one multiplication. And 1/FACTOR. And
-√(steps/Σ‖x̃‖²) as it was when statistics were taken last: no step waits for a root and a quotient."""
-GAIN, MOST, FIRST, L1, L2 = range(answers.OWN_PARAMETERS, answers.OWN_PARAMETERS + 5)
+STEPS, NORMS, DUAL0, ROOT0, ABOVE = range(answers.OWN_SUMS, answers.OWN_SUMS + 5)
+"""Examples learned from, the sum of their 1 + ‖x̃‖², the intercept's √P·u and √P, and s − 1."""
+FACTOR, SHRUNK, MEAN = range(at.NOTES, at.NOTES + 3)
+"""All u are this times what is kept: L2 shrinking costs one multiplication. And 1/FACTOR. And the mean of
+1 + ‖x̃‖² as it was when statistics were taken last."""
+GAIN, PACE, FIRST, L1, L2 = range(answers.OWN_PARAMETERS, answers.OWN_PARAMETERS + 5)
+
+AGREED, EAGER = 1.0 / 20.0, 8.0
+"""How much larger steps are per M·u², and at most: where a weight is large, its feature's gradients have agreed."""
+RIGHT, WRONG = 1.0, 8.0
+"""How far a score counts that is right, or wrong, when its scale is learned."""
 
 LARGE = at.GROWTH - 1.0
 TINY = 1e-100
@@ -53,42 +66,60 @@ def _intercept(s):
 
 
 @inner(inlined=True)
-def _unit(steps, norms):
-    """√(steps/Σ‖x̃‖²): makes one step change a score by as much in any dimension."""
-    return math.sqrt(steps / norms) if norms > 0.0 else 0.0
+def _scale(s):
+    return 1.0 + s[ABOVE]
 
 
 def score(w, s, p, x, index, n, D, which):
     total = _intercept(s) + s[FACTOR] * at.dot(w, s, x, index, n, D)
-    return answers.in_units_of_answers(s, p, total)
+    return answers.in_units_of_answers(s, p, _scale(s) * total)
 
 
 @inner(inlined=True)
-def _stride(s, p, eta, g, steps, norms, pull):
-    """How far to go along g̃/√P, which moves its own score by `pull` over the intercept's √P."""
-    unit = s[UNIT] if s[at.SAMPLES] == 0.0 else _unit(steps, norms)
-    stride, most = eta * p[GAIN] * unit, p[MOST] * abs(g) * math.sqrt(steps)
-    return stride if stride * pull <= most else most / pull
+def _agreed(s):
+    """How much larger a step is per u², as it is kept, and the u² from which on it is no larger."""
+    agreed = AGREED * s[MEAN] * s[FACTOR] * s[FACTOR]
+    return agreed, EAGER / agreed
+
+
+@inner(inlined=True)
+def _stride(s, p, eta, steps, norms, norm, further):
+    """How far to go along g/√P where a weight is 0; `further` is Σx̃² times how much farther others go."""
+    mean = s[MEAN] if s[at.SAMPLES] == 0.0 else norms / steps
+    stride = 3.0 * eta * p[GAIN] * math.sqrt(mean)
+    return stride * norm / ((2.0 * mean + norm) * (norm + further))
+
+
+@inner(inlined=True)
+def _rescaled(s, p, g, root, steps, total):
+    """By how much s changes after a slope at the score s·total."""
+    if p[PACE] == 0.0:
+        return 0.0
+    scale = _scale(s)
+    h = g * math.sqrt(steps) / root * scale * total
+    power = -p[PACE] * min(max(h, -RIGHT), WRONG)
+    return scale * power * (1.0 + 0.5 * power)  # exp(power) − 1, to four digits
 
 
 @inner
-def _turn(w, s, p, x, index, n, D, squared):
-    """Note x̃/√P of a row in MOVE: (Σx̃², Σx̃²/√P, whether the step may come before √P grows)."""
+def _turn(w, s, p, x, index, n, D, squared, limit):
+    """Note x̃/√P of a row in MOVE: Σx̃², Σu·x̃, Σu²·x̃² up to a limit, and if steps come before √P grows."""
     centre, inverse, rate = row(w, CENTRE, D), row(w, INVERSE, D), row(w, RATE, D)
-    move, norm, turn, large, most = row(w, MOVE, D), 0.0, 0.0, 0, s[at.REACH]
+    u, move, most, large = row(w, U, D), row(w, MOVE, D), s[at.REACH], 0
+    norm, total, further = 0.0, 0.0, 0.0
     for j in range(n):
         d = column(index, j)
         z = at.clipped((x[j] - centre[d]) * inverse[d], most)
         along = z * rate[d]
         move[j] = along
         norm += z * z
-        turn += z * along
+        total += z * u[d]
+        further += z * z * min(u[d] * u[d], limit)
         large += squared * along * along >= LARGE
     if large > 0:
-        turn = 0.0
         for j in range(n):
-            turn += _grow_first(w, p, column(index, j), j, D, squared)
-    return norm, turn, large == 0
+            _grow_first(w, p, column(index, j), j, D, squared)
+    return norm, total, further, large == 0
 
 
 @inner(inlined=True)
@@ -109,42 +140,44 @@ def _much_grown(first, root, z, squared):
 
 @inner(inlined=True)
 def _grow_first(w, p, d, j, D, squared):
-    """The same before a step, which goes by √P as it then is where a gradient adds much to P; its x̃²/√P."""
+    """The same before a step, which goes by √P as it then is where a gradient adds much to P."""
     move, along = row(w, MOVE, D), w[MOVE * D + j]
     z, added = along * w[ROOT * D + d], squared * along * along
     if added < LARGE:
         _grow(w, d, D, added)
-        return z * along
+        return
     w[ROOT * D + d] = _much_grown(p[FIRST], w[ROOT * D + d], z, squared)
     w[RATE * D + d] = 1.0 / w[ROOT * D + d]
     move[j] = z * w[RATE * D + d]
-    return z * move[j]
 
 
 @inner
-def _turn_absent(w, s, p, n, absent, D, squared):
+def _turn_absent(w, s, p, n, absent, D, squared, limit):
     """The same for the centred features that a sparse row lacks, which stand behind it in MOVE."""
-    norm, turn, move = 0.0, 0.0, row(w, MOVE, D)
+    norm, total, further, move = 0.0, 0.0, 0.0, row(w, MOVE, D)
     for j in range(n, n + absent):
         d = int(w[at.ABSENT * D + j - n])
         z = at.standardised(w, s, d, D, 0.0)
         move[j] = z * w[RATE * D + d]
         norm += z * z
-        turn += _grow_first(w, p, d, j, D, squared)
-    return norm, turn
+        total += z * w[U * D + d]
+        further += z * z * min(w[U * D + d] * w[U * D + d], limit)
+        _grow_first(w, p, d, j, D, squared)
+    return norm, total, further
 
 
 @inner
-def _go(w, index, n, D, along, squared, grows):
+def _go(w, index, n, D, along, more, limit, squared, grows):
     """Step along a row, and let √P grow."""
     u, move = row(w, U, D), row(w, MOVE, D)
     if not grows:
         for j in range(n):
-            u[column(index, j)] -= along * move[j]
+            d = column(index, j)
+            u[d] -= (along + more * min(u[d] * u[d], limit)) * move[j]
         return
     for j in range(n):
         d = column(index, j)
-        u[d] -= along * move[j]
+        u[d] -= (along + more * min(u[d] * u[d], limit)) * move[j]
         _grow(w, d, D, squared * move[j] * move[j])
 
 
@@ -153,22 +186,25 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
         return
     g *= weight
     lead, absent = g * at.root_of_weight(s), at.list_absent(w, s, index, n, D)
-    norm, turn, grows = _turn(w, s, p, x, index, n, D, lead * lead)
+    agreed, limit = _agreed(s)
+    norm, total, further, grows = _turn(w, s, p, x, index, n, D, lead * lead, limit)
     if absent > 0:
-        more, further = _turn_absent(w, s, p, n, absent, D, lead * lead)
-        norm += more
-        turn += further
+        more = _turn_absent(w, s, p, n, absent, D, lead * lead, limit)
+        norm, total, further = norm + more[0], total + more[1], further + more[2]
     intercept = _intercept(s)
     root = math.sqrt(s[ROOT0] * s[ROOT0] + g * g)
     s[STEPS] += 1.0
     s[NORMS] += 1.0 + norm
-    stride = _stride(s, p, eta, g, s[STEPS], s[NORMS], abs(lead * turn * root + g))
+    stride = _stride(s, p, eta, s[STEPS], s[NORMS], 1.0 + norm, agreed * further)
+    s[ABOVE] += _rescaled(s, p, g, root, s[STEPS], intercept + s[FACTOR] * total)
     s[ROOT0] = root
     s[DUAL0] = root * intercept - stride * g
     along = stride * lead * s[SHRUNK]
-    _go(w, index, n, D, along, lead * lead, grows)
+    _go(w, index, n, D, along, along * agreed, limit, lead * lead, grows)
     for k in range(absent):
-        w[U * D + int(w[at.ABSENT * D + k])] -= along * w[MOVE * D + n + k]
+        d = int(w[at.ABSENT * D + k])
+        eager = 1.0 + agreed * min(w[U * D + d] * w[U * D + d], limit)
+        w[U * D + d] -= along * eager * w[MOVE * D + n + k]
 
 
 # --- one copy for all agents -------------------------------------------------------------------------
@@ -180,9 +216,9 @@ def notice(w, s, p, delta, maxima, x, index, n, D, y, weight):
 
 @inner(inlined=True)
 def _collect(w, delta, d, D, z, first, squared, weight):
-    """What an agent's gradient adds to √P·u and √P of one feature, but for the step; its x̃²/√P.
+    """What an agent's gradient adds to √P·u and √P of one feature, but for the step.
 
-    The step it takes along x̃/√P reaches √P·u with the √P of its message: their quotient times x̃ is noted.
+    The step it takes along x̃/√P reaches √P·u with the √P of its message: their quotient times x̃ is returned.
     """
     root, rate = w[ROOT * D + d], w[RATE * D + d]
     added = squared * (z * rate) * (z * rate)
@@ -192,7 +228,7 @@ def _collect(w, delta, d, D, z, first, squared, weight):
         rate = 1.0 / sent
     delta[_ROOTS * D + d] += weight * (sent - root)
     delta[_DUALS * D + d] += weight * (sent - root) * w[U * D + d]
-    return z * rate, z * rate * sent
+    return z * rate * sent
 
 
 def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
@@ -200,32 +236,29 @@ def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     if answers.absorbs_nothing(s, p, g, weight):
         return
     lead, absent = g * at.root_of_weight(s), at.list_absent(w, s, index, n, D)
-    norm, turn, move, first = 1.0, 0.0, row(w, MOVE, D), p[FIRST]
-    for j in range(n):
-        d = column(index, j)
-        z = at.standardised(w, s, d, D, x[j])
-        along, move[j] = _collect(w, delta, d, D, z, first, lead * lead, weight)
+    move, norm, total, further = row(w, MOVE, D), 1.0, 0.0, 0.0
+    agreed, limit = _agreed(s)
+    for j in range(n + absent):
+        d = column(index, j) if j < n else int(w[at.ABSENT * D + j - n])
+        z = at.standardised(w, s, d, D, x[j] if j < n else 0.0)
+        move[j] = _collect(w, delta, d, D, z, p[FIRST], lead * lead, weight)
         norm += z * z
-        turn += z * along
-    for k in range(absent):
-        d = int(w[at.ABSENT * D + k])
-        z = at.standardised(w, s, d, D, 0.0)
-        along, move[n + k] = _collect(w, delta, d, D, z, first, lead * lead, weight)
-        norm += z * z
-        turn += z * along
-    root = math.sqrt(s[ROOT0] * s[ROOT0] + g * g)
-    pull = abs(lead * turn * root + g)
-    stride = _stride(s, p, eta, g, s[STEPS] + 1.0, s[NORMS] + norm, pull)
-    sums = _SUMS * D
+        total += z * w[U * D + d]
+        further += z * z * min(w[U * D + d] * w[U * D + d], limit)
+    root, intercept, sums = math.sqrt(s[ROOT0] * s[ROOT0] + g * g), _intercept(s), _SUMS * D
+    steps, norms = s[STEPS] + 1.0, s[NORMS] + norm
+    stride = _stride(s, p, eta, steps, norms, norm, agreed * further)
+    changed = _rescaled(s, p, g, root, steps, intercept + s[FACTOR] * total)
     delta[sums + STEPS] += weight
     delta[sums + NORMS] += weight * norm
+    delta[sums + ABOVE] += weight * changed
     delta[sums + ROOT0] += weight * (root - s[ROOT0])
-    delta[sums + DUAL0] += weight * ((root - s[ROOT0]) * _intercept(s) - stride * g)
+    delta[sums + DUAL0] += weight * ((root - s[ROOT0]) * intercept - stride * g)
     duals, along = row(delta, _DUALS, D), weight * stride * lead * s[SHRUNK]
-    for j in range(n):
-        duals[column(index, j)] -= along * move[j]
-    for k in range(absent):
-        duals[int(w[at.ABSENT * D + k])] -= along * move[n + k]
+    for j in range(n + absent):
+        d = column(index, j) if j < n else int(w[at.ABSENT * D + j - n])
+        eager = 1.0 + agreed * min(w[U * D + d] * w[U * D + d], limit)
+        duals[d] -= along * eager * move[j]
 
 
 @inner(inlined=True)
@@ -287,11 +320,11 @@ def _penalise(w, s, p, D, passed):
 
 
 def finish(w, s, p, D, t, eta):
-    if s[at.SAMPLES] != 0.0:
-        s[UNIT] = _unit(s[STEPS], s[NORMS])
+    if s[at.SAMPLES] != 0.0 and s[STEPS] > 0.0:
+        s[MEAN] = s[NORMS] / s[STEPS]
     at.take_anew(w, s, p, D, t)
     if p[L1] + p[L2] > 0.0:
-        _penalise(w, s, p, D, eta * p[GAIN] * _unit(s[STEPS], s[NORMS]) / math.sqrt(t))
+        _penalise(w, s, p, D, eta * p[GAIN] / math.sqrt(s[MEAN] * t))
     if p[answers.KEEP] == 1.0:
         return
     left = at.age(s, p, t)
@@ -308,8 +341,8 @@ def finish(w, s, p, D, t, eta):
 
 def weights(w, s, p, index, n, D, out):
     for d in range(D):
-        w[MOVE * D + d] = s[FACTOR] * w[U * D + d]
-    at.raw_weights(w, s, p, index, n, D, out, MOVE, _intercept(s))
+        w[MOVE * D + d] = _scale(s) * s[FACTOR] * w[U * D + d]
+    at.raw_weights(w, s, p, index, n, D, out, MOVE, _scale(s) * _intercept(s))
     for d in range(D):
         w[MOVE * D + d] = 0.0
 
@@ -397,6 +430,7 @@ class Adaptive(Standardising):
 
     @property
     def own_parameters(self) -> list[float]:
-        """The size of steps and their limit, what P begins with, the penalties."""
+        """The size of steps, how fast s is learned, what P begins with, the penalties."""
         gain = (0.25 if self.regression else 1.0) * self.n_agents**0.25
-        return [gain, 2.0 + self.n_agents, 3.0 / self.n_agents, self.l1, self.shrink]
+        pace = 0.0 if self.regression or self.l1 + self.shrink > 0.0 else 0.02
+        return [gain, pace, 3.0 / self.n_agents, self.l1, self.shrink]
