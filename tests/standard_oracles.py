@@ -119,7 +119,7 @@ class AdaptiveAgent(Statistics):
         mean = self.norms / self.steps if self.samples else self.mean
         stride = 3.0 * self.gain * np.sqrt(mean) / (2.0 * mean + z @ z)
         steeper = slope * np.sqrt(self.steps) / self.root[-1]
-        power_of_scale = -0.02 * np.clip(steeper * self.score(x), -1.0, 8.0)
+        power_of_scale = -0.02 * np.clip(steeper * self.score(x), -1.0, 32.0)
         self.scale *= 1.0 + power_of_scale + power_of_scale**2 / 2.0
         self.u = self.u - stride * (z @ z) / (z @ (eager * z)) * eager * move
         heron = np.divide(power, self.root, out=np.zeros_like(z), where=self.root > 0.0)

@@ -11,17 +11,18 @@ so one step changes a score by as much in any dimension, a long row takes smalle
 features whose gradients have agreed so far take larger ones than the others of their row: a few that
 matter among many are found sooner. The score is s·(u₀ + Σ u_d·x̃_d), where s follows the slope of the loss:
 
-    s ← s·exp(−0.02·h),   h = ℓ′/rms(ℓ′)·score, between −1 and 8
+    s ← s·(1 + e + e²/2),   e = −0.02·ℓ′/rms(ℓ′)·score, between −0.64 and 0.02
 
 Where scores are large and wrong, s falls, more examples lie within the margin, and a step means less; where
-all are right and small it rises. This is what a rate would be chosen for.
+they are right and small it rises. This is what a rate would be chosen for. Where answers are numbers s is 1.
 
 Neighbours average the duals √P·u and the √P with the same matrix and divide, which is the paper's
 argmin for this ψ; s is averaged as it is. The mean over N agents is less noisy than one gradient, whence N^¼;
 it was found by trial. Where a gradient adds less than a sixteenth to P, its step goes by the √P before it,
 which then grows by one step of Heron's, ½(√P + P/√P): hardly a step waits for a root and a quotient.
 
-*Penalties* act on the weights of x̃, decoupled from the gradient; s is 1 then. With h = η·N^¼/√(M·t) in round t, L2 multiplies all weights by exp(−α₂·h), which is one factor, and L1 reads them with the soft
+*Penalties* act on the weights of x̃, decoupled from the gradient; s is 1 then. With h = η·N^¼/√(M·t) in
+round t, L2 multiplies all weights by exp(−α₂·h), which is one factor, and L1 reads them with the soft
 threshold α₁·Σh (dual averaging's: a feature stays 0 while its mean gradient is too small). Rows stay
 O(non-zeros).
 """
@@ -47,9 +48,9 @@ FACTOR, SHRUNK, MEAN = range(at.NOTES, at.NOTES + 3)
 GAIN, PACE, FIRST, L1, L2 = range(answers.OWN_PARAMETERS, answers.OWN_PARAMETERS + 5)
 
 AGREED, EAGER = 1.0 / 20.0, 8.0
-"""How much larger steps are per M·u², and at most: where a weight is large, its feature's gradients have agreed."""
-RIGHT, WRONG = 1.0, 8.0
-"""How far a score counts that is right, or wrong, when its scale is learned."""
+"""How much larger steps are per M·u², and at most: a weight is large where gradients have agreed."""
+RIGHT, WRONG = 1.0, 32.0
+"""How far a score counts that is right, or wrong, when s is learned."""
 
 LARGE = at.GROWTH - 1.0
 TINY = 1e-100
@@ -77,7 +78,7 @@ def score(w, s, p, x, index, n, D, which):
 
 @inner(inlined=True)
 def _agreed(s):
-    """How much larger a step is per u², as it is kept, and the u² from which on it is no larger."""
+    """By how much larger a step is per u², as it is kept, and the u² from which on it is no larger."""
     agreed = AGREED * s[MEAN] * s[FACTOR] * s[FACTOR]
     return agreed, EAGER / agreed
 
@@ -93,12 +94,9 @@ def _stride(s, p, eta, steps, norms, norm, further):
 @inner(inlined=True)
 def _rescaled(s, p, g, root, steps, total):
     """By how much s changes after a slope at the score s·total."""
-    if p[PACE] == 0.0:
-        return 0.0
     scale = _scale(s)
-    h = g * math.sqrt(steps) / root * scale * total
-    power = -p[PACE] * min(max(h, -RIGHT), WRONG)
-    return scale * power * (1.0 + 0.5 * power)  # exp(power) − 1, to four digits
+    power = -p[PACE] * min(max(g * math.sqrt(steps) / root * scale * total, -RIGHT), WRONG)
+    return scale * power * (1.0 + 0.5 * power)
 
 
 @inner
