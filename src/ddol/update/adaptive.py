@@ -229,20 +229,37 @@ def _collect(w, delta, d, D, z, first, squared, weight):
     return z * rate * sent
 
 
+@inner
+def _collect_absent(w, s, p, delta, n, absent, D, squared, weight, limit):
+    """The same for the centred features that a sparse row lacks: what `_turn_absent` sums."""
+    norm, total, further = 0.0, 0.0, 0.0
+    for k in range(absent):
+        d = int(w[at.ABSENT * D + k])
+        z = at.standardised(w, s, d, D, 0.0)
+        w[MOVE * D + n + k] = _collect(w, delta, d, D, z, p[FIRST], squared, weight)
+        norm += z * z
+        total += z * w[U * D + d]
+        further += z * z * min(w[U * D + d] * w[U * D + d], limit)
+    return norm, total, further
+
+
 def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     """The step that the agent would take alone, with its own example counted in all sums."""
     if answers.absorbs_nothing(s, p, g, weight):
         return
     lead, absent = g * at.root_of_weight(s), at.list_absent(w, s, index, n, D)
-    move, norm, total, further = row(w, MOVE, D), 1.0, 0.0, 0.0
-    agreed, limit = _agreed(s)
-    for j in range(n + absent):
-        d = column(index, j) if j < n else int(w[at.ABSENT * D + j - n])
-        z = at.standardised(w, s, d, D, x[j] if j < n else 0.0)
-        move[j] = _collect(w, delta, d, D, z, p[FIRST], lead * lead, weight)
+    u, move, norm, total, further = row(w, U, D), row(w, MOVE, D), 1.0, 0.0, 0.0
+    (agreed, limit), first = _agreed(s), p[FIRST]
+    for j in range(n):
+        d = column(index, j)
+        z = at.standardised(w, s, d, D, x[j])
+        move[j] = _collect(w, delta, d, D, z, first, lead * lead, weight)
         norm += z * z
-        total += z * w[U * D + d]
-        further += z * z * min(w[U * D + d] * w[U * D + d], limit)
+        total += z * u[d]
+        further += z * z * min(u[d] * u[d], limit)
+    if absent > 0:
+        more = _collect_absent(w, s, p, delta, n, absent, D, lead * lead, weight, limit)
+        norm, total, further = norm + more[0], total + more[1], further + more[2]
     root, intercept, sums = math.sqrt(s[ROOT0] * s[ROOT0] + g * g), _intercept(s), _SUMS * D
     steps, norms = s[STEPS] + 1.0, s[NORMS] + norm
     stride = _stride(s, p, eta, steps, norms, norm, agreed * further)
@@ -253,10 +270,12 @@ def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     delta[sums + ROOT0] += weight * (root - s[ROOT0])
     delta[sums + DUAL0] += weight * ((root - s[ROOT0]) * intercept - stride * g)
     duals, along = row(delta, _DUALS, D), weight * stride * lead * s[SHRUNK]
-    for j in range(n + absent):
-        d = column(index, j) if j < n else int(w[at.ABSENT * D + j - n])
-        eager = 1.0 + agreed * min(w[U * D + d] * w[U * D + d], limit)
-        duals[d] -= along * eager * move[j]
+    for j in range(n):
+        d = column(index, j)
+        duals[d] -= along * (1.0 + agreed * min(u[d] * u[d], limit)) * move[j]
+    for k in range(absent):
+        d = int(w[at.ABSENT * D + k])
+        duals[d] -= along * (1.0 + agreed * min(u[d] * u[d], limit)) * move[n + k]
 
 
 @inner(inlined=True)
