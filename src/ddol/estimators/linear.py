@@ -119,11 +119,20 @@ class LinearAgents(AgentsEstimator):
         return self._agents.known
 
     def _scores(self, X: Any, agents: Any = None) -> np.ndarray:
-        """Scores (n, outputs), of all agents together or of the agent that each row names."""
+        """Scores (n, outputs), of all agents together or of the agent that each row names.
+
+        Where scores tell of values that are not finite, nobody looks at all of them before.
+        """
         check_is_fitted(self, "coef_")
-        X = validate_data(self, X, accept_sparse="csr", reset=False)
-        if agents is None:
-            return self._scores_of(X)
+        told = self._agents.tells_of_nan
+        X = validate_data(self, X, accept_sparse="csr", reset=False, ensure_all_finite=not told)
+        found = self._scores_of(X) if agents is None else self._scores_by(X, agents)
+        if told and not np.isfinite(found).all():
+            self._check_finite(X)
+        return found
+
+    def _scores_by(self, X: Any, agents: Any) -> np.ndarray:
+        """Scores (n, outputs) of the agent that each row names."""
         numbers = self._agents.ids.known_numbers(agents, self._agents.algorithm.n_agents)
         if numbers.shape != (X.shape[0],):
             raise ValueError(
