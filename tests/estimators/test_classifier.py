@@ -269,7 +269,7 @@ def test_verbose_says_how_passes_went(capsys):
 
 
 def test_weights_out_of_range_are_an_error_that_says_what_to_do():
-    with pytest.raises(ValueError, match="left the range of numbers; scale the features"):
+    with pytest.raises(ValueError, match="left the range of numbers; lower the rate, scale"):
         DDOLClassifier("dogd", loss="squared_hinge", alpha=0.0).fit(X * 1e120, Y)
 
 

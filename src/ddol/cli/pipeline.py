@@ -260,8 +260,9 @@ class Pipeline:
         least = n_agents if len(parts) == 1 else 1
         found = [peek(part, wishes, least) for part in parts]
         if found[0].rows < least:
+            noun = "example" if found[0].rows == 1 else "examples"
             raise DataError(
-                f"{found[0].name}: found {found[0].rows} examples for {n_agents} agents, "
+                f"{found[0].name}: found {found[0].rows} {noun} for {n_agents} agents, "
                 f"expected at least one for each; use --agents {max(1, found[0].rows)}"
             )
         return found

@@ -52,6 +52,7 @@ def run(
     conditions: Conditions | None = None,
     record: bool = False,
     replay: Events | None = None,
+    certificate: bool = False,
     record_weights: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     live: bool | int = False,
@@ -94,6 +95,8 @@ def run(
         Keep the list of events in ``trace.events``.
     replay : Events, optional
         Play what happened in another run, over the same data.
+    certificate : bool
+        Keep the regret certificate of rounds, too, in ``trace.certificate``; events always have one.
     record_weights : int, optional
         Keep the weights of every so many rounds in ``trace.weight_history``; at most 512 times.
     on_progress : function of Progress, optional
@@ -123,7 +126,7 @@ def run(
     # that are not finite, nobody looks before. Processes must agree beforehand.
     told = algorithm.update.loops(algorithm.average).propagates_nan and engine != "mpi"
     found, encoder = encoded(algorithm, streams, classes, checked=not told)
-    plan = schedule_of(schedule, conditions, record, replay)
+    plan = schedule_of(schedule, conditions, record, replay, certificate)
     setup = Setup(engine, workers, seed, n_features, address, on_lost, plan)
     feed = Feed(found, passes)
     with ExitStack() as stack:

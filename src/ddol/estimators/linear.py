@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ddol.algorithm import Algorithm
+from ddol.engines.faults import out_of_range
 from ddol.estimators.agents import COUNT, AgentsEstimator, LearningAgents, exchanges_of
 from ddol.estimators.placing import (
     LINEAR_PRESETS,
@@ -291,10 +292,7 @@ class LinearAgents(AgentsEstimator):
         own = agents.learner.weights()
         weights = own.mean(axis=0)
         if not np.all(np.isfinite(weights)):
-            raise ValueError(
-                f"the weights of {agents.algorithm.name} left the range of numbers; scale the "
-                "features, give a radius, lower the rate, or use algorithm='adaptive'"
-            )
+            raise ValueError(out_of_range(agents.algorithm))
         self._agents, self._own_weights = agents, own
         width = len(weights[0]) - self.fit_intercept
         encoding = Encoding(n_features=width, intercept=self.fit_intercept)

@@ -93,6 +93,7 @@ def schedule_of(
     conditions: Conditions | None = None,
     record: bool = False,
     replay: Events | None = None,
+    certificate: bool = False,
 ) -> Schedule:
     """The schedule that a call asks for by name, by function, or as a whole.
 
@@ -106,9 +107,10 @@ def schedule_of(
             "conditions": conditions,
             "record": record or None,
             "replay": replay,
+            "certificate": certificate or None,
         }
         return dataclasses.replace(schedule, **{k: v for k, v in changes.items() if v is not None})
-    more: dict[str, Any] = {"record": record, "replay": replay}
+    more: dict[str, Any] = {"record": record, "replay": replay, "certificate": certificate}
     if conditions is not None:
         more["conditions"] = conditions
     if callable(schedule):
