@@ -28,8 +28,8 @@ def main() -> None:
         if "ddol.engines.mpi.ranks" in sys.modules:
             from ddol.engines.mpi.ranks import leave
 
-            leave(code)
-        if not isinstance(end.code, str):
+            leave(code)  # MPI ends with the interpreter
+        elif not isinstance(end.code, str):
             _leave_at_once(code)
         raise
     finally:
