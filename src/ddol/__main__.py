@@ -41,7 +41,7 @@ def _leave_at_once(code: int) -> None:
 
     To take the interpreter and the compiler's libraries apart takes as long as many thousand examples.
     """
-    if any(not thread.daemon for thread in threading.enumerate()[1:]):
+    if sum(not thread.daemon for thread in threading.enumerate()) > 1:  # others than this one
         return
     atexit._run_exitfuncs()
     try:
