@@ -28,7 +28,6 @@ from ddol.engines.feed import Feed, Past
 from ddol.engines.groups.grouped import Grouped
 from ddol.engines.kinds import EngineKind
 from ddol.engines.learner import Learner
-from ddol.engines.memory import keep_memory
 from ddol.engines.progress import Progress
 from ddol.engines.ray.cluster import lost_errors
 from ddol.engines.ray.group import RayGroup
@@ -40,6 +39,7 @@ from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state
 from ddol.engines.workers.partition import Snapshots
 from ddol.streams.rows import Block
+from ddol.streams.store.room import keep_memory
 from ddol.streams.stream import Position
 from ddol.values import dataclass
 from ddol.version import __version__
