@@ -36,6 +36,7 @@ from ddol.engines.ray.host_cores import HostCores
 from ddol.engines.ray.mailbox import Mailbox
 from ddol.engines.ray.own_turns import Letter, Poster, Turns, TurnsCopy, TurnsResult
 from ddol.engines.ray.together import Together
+from ddol.engines.ray.wire import Wire
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state
 from ddol.engines.workers.partition import Snapshots
@@ -149,6 +150,7 @@ class Host:
                 import_module(name)
         self.rank = rank
         self.mailbox = Mailbox()
+        self.wire = Wire(self.post)
         self.own: list[HostMoment] = []
         self.held: list[HostMoment] = []
         self.shown: HostMoment | None = None
@@ -174,8 +176,8 @@ class Host:
         """Take a core: this is actor `number`, from 0, of so many that the job has on this node."""
         self.cores.take(number, here)
 
-    def post(self, sealed: bytes) -> None:
-        """Take a letter of another actor: epoch, call, sender and what it says, pickled."""
+    def post(self, sealed: bytes | memoryview) -> None:
+        """Take a letter of another actor: epoch, call, sender, what it says, and its door, pickled."""
         self.mailbox.post(*pickle.loads(sealed))
 
     def status(self) -> Status:
@@ -342,7 +344,7 @@ class Host:
 
     def time_exchanges(self, actors: Sequence[Any], sizes: Sequence[int]) -> list[float]:
         """Seconds in which all actors give each other so many numbers, of some sizes."""
-        group, found = RayGroup(self.rank, actors, self.mailbox), []
+        group, found = RayGroup(self.rank, actors, self.mailbox, self.wire), []
         for numbers in sizes:
             values, times = np.zeros(numbers), max(16, min(256, (1 << 20) // numbers))
             group.gather(values)  # so that all of them are there
@@ -364,7 +366,7 @@ class Host:
         tuple
             The position of the streams then.
         """
-        group = RayGroup(self.rank, actors, self.mailbox)
+        group = RayGroup(self.rank, actors, self.mailbox, self.wire)
         group.begin(epoch)
         self.group = group
         known = [moment for moment in self.own if moment.version == version]
