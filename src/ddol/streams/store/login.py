@@ -48,10 +48,8 @@ def _credentials(files: Any) -> tuple[dict[str, str], int | None]:
 
 async def _found(files: Any) -> tuple[tuple[str, ...], int | None]:
     """Keys from the environment, from files or from the machine's role."""
-    from botocore.exceptions import NoCredentialsError
-
     found = await files.session.get_credentials()
     if found is None:
-        raise NoCredentialsError
+        raise PermissionError("no keys for S3 in the environment or ~/.aws")
     keys, until = await found.get_frozen_credentials(), getattr(found, "_expiry_time", None)
     return (keys.access_key, keys.secret_key, keys.token), until and int(until.timestamp())
