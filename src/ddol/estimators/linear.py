@@ -28,6 +28,7 @@ from ddol.estimators.training_rows import TrainingRows, rows_of
 from ddol.presets import PRESETS
 from ddol.streams.coding.encoding import Encoding
 from ddol.streams.rows import Rows
+from ddol.streams.tables.frames import in_memory, with_answers
 from ddol.trace import Trace
 from ddol.update.losses import Loss
 
@@ -121,7 +122,7 @@ class LinearAgents(AgentsEstimator):
     def _scores(self, X: Any, agents: Any = None) -> np.ndarray:
         """Scores (n, outputs), of all agents together or of the agent that each row names."""
         check_is_fitted(self, "coef_")
-        X = validate_data(self, X, accept_sparse="csr", reset=False)
+        X = validate_data(self, in_memory(X), accept_sparse="csr", reset=False)
         if agents is None:
             return self._scores_of(X)
         numbers = self._agents.ids.known_numbers(agents, self._agents.algorithm.n_agents)
@@ -160,6 +161,7 @@ class LinearAgents(AgentsEstimator):
     # Learning.
 
     def _checked(self, X: Any, y: Any, reset: bool, **options: Any) -> tuple[Any, np.ndarray]:
+        X, y = with_answers(X, y)
         return validate_data(
             self,
             X,
