@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -40,6 +40,7 @@ from ddol.engines.ray.wire import Wire
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state
 from ddol.engines.workers.partition import Snapshots
+from ddol.streams.errors import DataError
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position
 from ddol.values import dataclass
@@ -316,7 +317,8 @@ class Host:
         for other in turns.rows_from:  # what they have said before nobody was here to hear
             actors[other].tell_again.remote(self.rank)
         try:
-            ended = turns.play(self.noting_the_first, lambda: self._keep_turns(after, start))
+            with _naming_the_node():
+                ended = turns.play(self.noting_the_first, lambda: self._keep_turns(after, start))
         finally:
             self.poster.end()
         return turns.result(ended)
@@ -400,7 +402,8 @@ class Host:
 
     def follow(self, feed: Feed, position: Position | None) -> tuple[None, int]:
         """Play streams to their end; what `play` returns."""
-        self._begun.follow(feed, position)
+        with _naming_the_node():
+            self._begun.follow(feed, position)
         return None, self._version
 
     def play(self, block: Block, after: Sequence[int]) -> tuple[Snapshots, int]:
@@ -480,6 +483,17 @@ def modules_in_use() -> list[str]:
     """
     rooms = ("ddol.streams.", "ddol.engines.", "ddol.update.")
     return [name for name in sys.modules if name == "polars" or name.startswith(rooms)]
+
+
+@contextmanager
+def _naming_the_node() -> Iterator[None]:
+    """Say where a package is missing: the driver has it as a rule."""
+    try:
+        yield
+    except DataError as error:
+        if not isinstance(error.__context__, ImportError):
+            raise
+        raise DataError(f"{error} on every node: {socket.gethostname()} has it not") from None
 
 
 _LETTERS = ("post", "post_open", "sit")
