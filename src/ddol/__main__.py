@@ -47,12 +47,8 @@ def _leave_at_once(code: int) -> None:
     try:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
-    except (
-        AttributeError,
-        OSError,
-        ValueError,
-    ):  # closed, or there is none: Python knows what to say
-        return
+    except (AttributeError, OSError, ValueError):
+        return  # closed, or there is none: Python knows what to say
     os._exit(code)
 
 

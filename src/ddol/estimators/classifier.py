@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 
 from ddol.estimators.agents import QUERY
+from ddol.estimators.frames import TakesFrames
 from ddol.estimators.linear import LinearAgents
 from ddol.estimators.placing import losses_for
 from ddol.streams.coding.labels import answers, class_numbers, distinct
@@ -21,7 +22,7 @@ from ddol.update.losses import BINARY, Loss
 
 
 @dataclass(eq=False, repr=False)
-class DDOLClassifier(ClassifierMixin, LinearAgents):
+class DDOLClassifier(TakesFrames, ClassifierMixin, LinearAgents):
     """Linear classifier learned by N agents on a graph, each from its own examples.
 
     In every round each agent predicts its own example, learns from the answer and averages with its
@@ -146,7 +147,7 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         Parameters
         ----------
         X : array, sparse matrix or data frame (n, n_features)
-        y : (n,) of labels
+        y : (n,) of labels, or the name of a column of X
         sample_weight : (n,), optional
         agents : (n,) of ids, optional
             The agent that each row belongs to: agents are the distinct ids, in rising order (see

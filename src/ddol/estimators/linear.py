@@ -29,6 +29,7 @@ from ddol.estimators.training_rows import TrainingRows, rows_of
 from ddol.presets import PRESETS
 from ddol.streams.coding.encoding import Encoding
 from ddol.streams.rows import Rows
+from ddol.streams.tables.frames import in_memory, with_answers
 from ddol.trace import Trace
 from ddol.update.losses import Loss
 
@@ -126,7 +127,9 @@ class LinearAgents(AgentsEstimator):
         """
         check_is_fitted(self, "coef_")
         told = self._agents.tells_of_nan
-        X = validate_data(self, X, accept_sparse="csr", reset=False, ensure_all_finite=not told)
+        X = validate_data(
+            self, in_memory(X), accept_sparse="csr", reset=False, ensure_all_finite=not told
+        )
         found = self._scores_of(X) if agents is None else self._scores_by(X, agents)
         if told and not np.isfinite(found).all():
             self._check_finite(X)
@@ -170,6 +173,7 @@ class LinearAgents(AgentsEstimator):
     # Learning.
 
     def _checked(self, X: Any, y: Any, reset: bool, **options: Any) -> tuple[Any, np.ndarray]:
+        X, y = with_answers(X, y)
         return validate_data(
             self,
             X,

@@ -8,7 +8,7 @@ from typing import Any
 from ddol.streams.arrays import array_stream
 from ddol.streams.generated import GeneratedStream
 from ddol.streams.stream import Stream
-from ddol.streams.tables.frames import frame_streams, is_frame
+from ddol.streams.tables.frames import frame_streams, is_frame, with_answers
 
 
 def as_streams(streams: Any, checked: bool = True, n_agents: int = 1) -> list[Stream]:
@@ -23,12 +23,13 @@ def as_streams(streams: Any, checked: bool = True, n_agents: int = 1) -> list[St
     if is_frame(streams):
         return frame_streams(streams, n_agents)
     if isinstance(streams, tuple) and len(streams) in (2, 3) and not _is_stream(streams[0]):
-        X, y, weight = (*streams, None)[:3]
+        given, answers, weight = (*streams, None)[:3]
+        X, y = with_answers(given, answers)
         return [array_stream(X, y, weight, checked=checked)]
     if not isinstance(streams, list | tuple) or not streams:
         raise TypeError(
-            f"found {type(streams).__name__} as `streams`, expected (X, y), a stream, a "
-            "generator, or a list of these, one for each agent"
+            f"found {type(streams).__name__} as `streams`, expected (X, y), a data frame, "
+            "a stream, a generator, or a list of these, one for each agent"
         )
     return [as_streams(one, checked)[0] for one in streams]
 
