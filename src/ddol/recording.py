@@ -161,8 +161,8 @@ class Recorder:
     """Collects curves, at the rounds that `spacing` gives."""
 
     def __init__(self, n_agents: int) -> None:
-        self.detailed = n_agents <= MOST_AGENT_CURVES
-        self.pieces = [self._piece([], np.empty((0, n_agents, 4)), [], [])]
+        self.n_agents, self.detailed = n_agents, n_agents <= MOST_AGENT_CURVES
+        self.pieces: list[dict[str, np.ndarray]] = []
 
     @property
     def last(self) -> int:
@@ -237,8 +237,9 @@ class Recorder:
 
     def to_dict(self) -> dict[str, np.ndarray]:
         """Everything, as arrays by name: for checkpoints."""
+        pieces = self.pieces or [self._piece([], np.empty((0, self.n_agents, 4)), [], [])]
         names = Curves.__dataclass_fields__
-        return {name: np.concatenate([piece[name] for piece in self.pieces]) for name in names}
+        return {name: np.concatenate([piece[name] for piece in pieces]) for name in names}
 
     def restore(self, saved: Mapping[str, np.ndarray]) -> None:
         """Go on from what `to_dict` gave."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -242,15 +243,42 @@ def test_the_threads_engine_makes_the_same_mistakes(ddol, examples):
     assert np.allclose(threads["loss"], local["loss"])
 
 
+@pytest.mark.parametrize("more", [(), ("--algorithm", "rwma"), ("--passes", 2), ("--limit", 90)])
+def test_reading_that_begins_early_changes_nothing(ddol, tmp_path, text_of, monkeypatch, more):
+    from ddol.cli import beginning, sources
+
+    path = tmp_path / "pieces.libsvm"
+    path.write_text(text_of(400))
+    small = partial(sources.ReadOptions, chunk_bytes=1 << 10)
+    monkeypatch.setattr(sources, "ReadOptions", small)
+    begun = []
+    monkeypatch.setattr(beginning, "begin_reading", _noted(beginning.begin_reading, begun))
+    found = [figures(ddol("train", path, "--workers", n, "--json", "-", *more)) for n in (1, 2, 3)]
+    for name in ("mistakes", "loss", "examples", "rounds"):
+        assert found[0][name] == found[1][name] == found[2][name]
+    assert begun[0] is None and (begun[1] is None) == ("--limit" in more)
+    assert "--limit" in more or len(list(begun[1].pieces())) > 8
+
+
+def _noted(function, results):
+    """The function, whose results are kept."""
+    return lambda *given: results.append(function(*given)) or results[-1]
+
+
+def test_a_file_that_is_not_there_is_told_of_once(ddol):
+    result = ddol("train", "there is no such file.libsvm", "--workers", 2)
+    assert (
+        result.exit_code == 2 and result.stderr.count("no such file") == 2
+    )  # its name says so, too
+
+
 def test_half_of_the_threads_read_text_while_the_others_learn(ddol, examples, monkeypatch):
-    from ddol.cli import pipeline
     from ddol.engines.threads import rounds
+    from ddol.streams.over.parallel import ParsingPool
 
     learners, parsers = [], []
-    seat, pool = rounds.Threads._seat, pipeline.ParsingPool
-    monkeypatch.setattr(
-        pipeline, "ParsingPool", lambda n, **more: parsers.append(n) or pool(n, **more)
-    )
+    seat, allow = rounds.Threads._seat, ParsingPool.allow
+    monkeypatch.setattr(ParsingPool, "allow", lambda self, n: parsers.append(n) or allow(self, n))
     monkeypatch.setattr(rounds, "usable_cores", lambda: 4)
     monkeypatch.setattr(
         rounds.Threads,

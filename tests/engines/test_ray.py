@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,6 +28,7 @@ from ddol.engines.ray.rounds import Ray
 from ddol.engines.ray.watch import Watch
 from ddol.engines.setup import Setup
 from ddol.schedules.schedule import Schedule
+from ddol.streams.errors import DataError
 from ddol.streams.open import open_stream
 from ddol.streams.rows import Block, no_rows
 from ddol.streams.synthetic import SyntheticStream
@@ -120,6 +122,11 @@ def test_partitions_of_frames_are_streams():
     trace = ddol.run(ddol.dogd(l2=0.0), from_pandas(halves), ddol.complete(2))
     assert trace.state.examples.tolist() == [200, 200]
     assert trace.error < 0.1
+    few = from_pandas(halves).filter(lambda row: row["b"] > 0)
+    for given in (from_pandas(halves), few):  # fewer partitions than agents are dealt
+        network, options = ddol.ring(4), {"engine": "ray", "workers": 4, "period": 8}
+        alone = ddol.run(ddol.dogd(), given, network, period=8)
+        same(ddol.run(ddol.dogd(), given, network, **options), alone)
 
 
 @pytest.mark.parametrize(("rank", "early"), [(0, True), (1, False)])
@@ -239,6 +246,32 @@ def test_a_cluster_that_has_died_without_a_word_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(services, "get_ray_address_from_environment", lambda *_: "127.0.0.1:1")
     with pytest.raises(EngineError, match=r"no Ray cluster answers at '127.0.0.1:1' \("):
         ray_cluster.join(SimpleNamespace(init=None), "auto")
+
+
+def test_what_else_listens_at_an_address_is_no_cluster():
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(EngineError, match="something else listens there; the head's port"):
+            ray_cluster.check_address(f"127.0.0.1:{server.server_address[1]}")
+        server.shutdown()
+    ray_cluster.check_address(ray.get_runtime_context().gcs_address)
+
+
+@pytest.mark.parametrize("schedule", ["rounds", "async"])
+def test_a_package_that_an_actor_has_not_is_named_with_its_node(tmp_path, monkeypatch, schedule):
+    (tmp_path / "polars.py").write_text("raise ImportError('not here')")
+    kind = crew.actor_class(ray)
+    elsewhere = kind.options(runtime_env={"env_vars": {"PYTHONPATH": str(tmp_path)}})
+    monkeypatch.setattr(crew, "actor_class", lambda _: _Kind(elsewhere))
+    polars = pytest.importorskip("polars")
+    polars.DataFrame({"y": [0, 1, 0], "a": [1.0, 2.0, 3.0]}).write_parquet(tmp_path / "a.parquet")
+    stream = open_stream(tmp_path / "a.parquet")
+    said = rf"needs polars; pip install ddol\[tables\] on every node: {os.uname().nodename} has"
+    with pytest.raises(DataError, match=said):
+        ddol.run(
+            ddol.dogd(), stream, ddol.ring(4), engine="ray", workers=1, n_features=1,
+            schedule=Schedule(schedule),
+        )  # fmt: skip
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):

@@ -231,6 +231,30 @@ def test_unknown_labels_are_refused_in_partial_fit():
         model.partial_fit(X[:2], [0, 7])
 
 
+def test_quantities_in_the_place_of_labels_are_refused_in_partial_fit():
+    with pytest.raises(ValueError, match="Unknown label type"):
+        DDOLClassifier().partial_fit(X, np.linspace(0.0, 1.0, len(X)), classes=[0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    "algorithm", ["adaptive", "coin", "newton", "dogd", "doeg", "dual_averaging"]
+)
+@pytest.mark.parametrize("made", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("found", [np.nan, np.inf, -np.inf])
+def test_a_value_that_is_not_finite_is_refused_wherever_weights_are_zero(algorithm, made, found):
+    silent = X.copy()
+    silent[:, 2] = 0.0
+    model = DDOLClassifier(algorithm, passes=1).fit(silent, Y)
+    assert model.coef_[0, 2] == pytest.approx(0.0)
+    for column in (2, 5):
+        spoiled = silent.copy()
+        spoiled[-1, column] = found
+        with pytest.raises(ValueError, match="contains"):
+            model.predict(made(spoiled))
+        with pytest.raises(ValueError, match="contains"):
+            model.decision_function(made(spoiled), agents=np.zeros(len(X), int))
+
+
 def test_early_stopping_ends_before_all_passes_are_made():
     model = DDOLClassifier(passes=200, early_stopping=True, n_iter_no_change=2, random_state=0)
     assert 3 <= model.fit(X, Y).n_iter_ < 200
@@ -245,7 +269,7 @@ def test_verbose_says_how_passes_went(capsys):
 
 
 def test_weights_out_of_range_are_an_error_that_says_what_to_do():
-    with pytest.raises(ValueError, match="left the range of numbers; scale the features"):
+    with pytest.raises(ValueError, match="left the range of numbers; lower the rate, scale"):
         DDOLClassifier("dogd", loss="squared_hinge", alpha=0.0).fit(X * 1e120, Y)
 
 

@@ -1,4 +1,4 @@
-"""Data frames of pandas and polars."""
+"""Data frames of pandas, polars, Dask and Ray."""
 
 import numpy as np
 import pandas as pd
@@ -9,8 +9,9 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.ray_streams import or_skipped, small_cluster
 
-from ddol import DDOLClassifier, WeightedMajorityClassifier
+from ddol import DDOLClassifier, DDOLRegressor, WeightedMajorityClassifier
 
 X, Y = load_breast_cancer(return_X_y=True)
 NAMES = [f"f{k}" for k in range(X.shape[1])]
@@ -67,3 +68,48 @@ def test_advice_may_be_words_in_named_columns(frame):
     model = WeightedMajorityClassifier("advice").fit(said, ["yes", "no", "no", "yes"])
     assert model.report().heaviest == ["anna"]
     assert model.predict(said).tolist() == ["yes", "no", "no", "yes"]
+
+
+def spread_over(kind, frame):
+    """The same frame, lazy or in partitions."""
+    if kind == "dask":
+        return pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3)
+    if kind == "ray":
+        return pytest.importorskip("ray.data").from_pandas([frame[:200], frame[200:]])
+    return {"pandas": lambda: frame, "lazy": pl.from_pandas(frame).lazy}[kind]()
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    pytest.importorskip("ray")
+    with or_skipped(small_cluster()):
+        yield
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")
+@pytest.mark.parametrize("kind", ["pandas", "lazy", "dask", "ray"])
+def test_frames_that_are_elsewhere_are_brought_here(kind, request):
+    if kind == "ray":
+        request.getfixturevalue("cluster")
+    whole = spread_over(kind, FRAMES["pandas"].assign(ill=Y))
+    rows = spread_over(kind, FRAMES["pandas"])
+    answers = pl.Series(Y) if kind == "lazy" else spread_over(kind, pd.DataFrame({"ill": Y}))
+    answers = answers["ill"] if kind in ("pandas", "dask") else answers
+    for one in (
+        DDOLClassifier(n_agents=2, random_state=0),
+        DDOLRegressor(n_agents=2, random_state=0),
+    ):
+        coef = one.fit(X, Y).coef_.copy()
+        np.testing.assert_array_equal(one.fit(rows, answers).coef_, coef)
+        assert one.feature_names_in_.tolist() == NAMES
+        np.testing.assert_array_equal(one.fit(whole, "ill").coef_, coef)
+        np.testing.assert_array_equal(one.predict(rows), one.predict(FRAMES["pandas"]))
+        assert one.score(whole, "ill") == one.score(rows, answers) == one.score(FRAMES["pandas"], Y)
+    voters = WeightedMajorityClassifier([LogisticRegression(max_iter=5000)], random_state=0)
+    assert voters.fit(whole, "ill").score(rows, answers) > 0.9
+
+
+@pytest.mark.parametrize("given", [X, FRAMES["polars"]], ids=["an array", "other columns"])
+def test_a_column_of_answers_that_is_not_there_is_named(given):
+    with pytest.raises(ValueError, match="found 'ill' as y and no such column in X"):
+        DDOLClassifier().fit(given, "ill")

@@ -157,10 +157,9 @@ def test_rounds_have_the_certificate_of_their_events(algorithm, topology):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((203, 4))
     y = np.sign(X[:, 0]) if algorithm.outputs == 1 else rng.integers(0, 3, 203).astype(float)
-    asked = Schedule(certificate=True)
     events = ddol.run(algorithm, (X, y), topology, conditions=Conditions(latency=1))
     for engine in ("local", "threads"):
-        rounds = ddol.run(algorithm, (X, y), topology, schedule=asked, engine=engine, workers=2)
+        rounds = ddol.run(algorithm, (X, y), topology, certificate=True, engine=engine, workers=2)
         assert rounds.certificate.drift == pytest.approx(
             events.certificate.drift, rel=1e-9, abs=1e-9
         )
@@ -168,7 +167,7 @@ def test_rounds_have_the_certificate_of_their_events(algorithm, topology):
         assert certificate_curve(rounds.moments)["examples"][-1] == 203
     plain = ddol.run(algorithm, (X, y), topology)
     assert np.array_equal(plain.weights, rounds.weights) or engine == "threads"
-    batches = ddol.run(algorithm, (X, y), topology, schedule=asked, batch=3)
+    batches = ddol.run(algorithm, (X, y), topology, schedule=Schedule(), certificate=True, batch=3)
     assert batches.moments[-1].shadow.plays == 203
 
 

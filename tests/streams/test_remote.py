@@ -120,8 +120,11 @@ def test_a_run_learns_from_a_frame():
     a = rng.standard_normal(400)
     given = pl.DataFrame({"a": a, "town": np.where(a > 0, "Rome", "Bern"), "label": a > 0})
     given = given.with_columns(label=pl.col("label").cast(pl.Int8))
-    trace = ddol.run(ddol.dogd(), given, ddol.ring(4))
-    assert trace.examples == 400 and trace.error < 0.1
+    for frame in (given, given.lazy(), given.to_pandas()):
+        trace = ddol.run(ddol.dogd(), frame, ddol.ring(4))
+        assert trace.examples == 400 and trace.error < 0.1
+    for pair in ((given[["a"]].lazy(), given["label"]), (given[["a", "label"]], "label")):
+        assert ddol.run(ddol.dogd(), pair, ddol.ring(4)).examples == 400
 
 
 def test_who_waits_for_a_store_says_so(store, monkeypatch, capfd):

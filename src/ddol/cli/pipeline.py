@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -20,7 +20,7 @@ from ddol.streams.coding.encoding import Encoding
 from ddol.streams.coding.labels import listed
 from ddol.streams.coding.summary import scan
 from ddol.streams.errors import DataError
-from ddol.streams.over.parallel import ParallelStream, ParsingPool
+from ddol.streams.over.parallel import BegunStream, ParallelStream, ParsingPool
 from ddol.streams.store.files import is_remote
 from ddol.streams.stream import Stream
 from ddol.values import dataclass
@@ -94,6 +94,7 @@ class Pipeline:
     readers : function of the number of outputs: how many threads parse while others learn, or 0, where all of
         them parse, then learn, by turns; None where one thread learns
     apart : whether processes read on their own, so that names must have their places beforehand
+    begun : the one source, where it is opened, and being parsed, already
     """
 
     options: DataOptions
@@ -106,6 +107,7 @@ class Pipeline:
     parsers: int | None = None
     readers: Callable[[int], int] | None = None
     apart: bool = False
+    begun: BegunStream | None = None
 
     def prepare(self, stack: ExitStack, known: Encoding | None = None) -> Prepared:
         """Open the data, learn their encoding, and put the streams together.
@@ -117,12 +119,10 @@ class Pipeline:
         known : Encoding, optional
             Of a checkpoint, so that nothing is looked at twice.
         """
-        options, algorithm = self.options, self.algorithm
+        options = self.options
         if options.from_stdin and self._looks_twice:
             options = spooled(options, stack)
-        regression = not algorithm.classification
-        kinds = None if known is None else known.kinds
-        sources = open_sources(options, algorithm.n_agents, regression, self.own, kinds)
+        sources = self._sources(options, None if known is None else known.kinds)
         parts = self._limited(sources)
         parts = [part if part.restartable else over.ReadAhead(part) for part in parts]
         if known is not None:
@@ -141,6 +141,16 @@ class Pipeline:
         streams, held = self._assembled(parts, encoder)
         filled = parts if _has_gaps(encoding) else []
         return Prepared(sources, streams, encoder, cast("list[over.FilledStream]", filled), held)
+
+    def _sources(self, options: DataOptions, kinds: Mapping[str, str] | None) -> list[Stream]:
+        if self.begun is not None:
+            return [self.begun.stream]
+        regression = not self.algorithm.classification
+        return open_sources(options, self.algorithm.n_agents, regression, self.own, kinds)
+
+    def _perhaps_begun(self, part: Stream) -> Stream:
+        """A part as it is, or as it is being parsed, if nothing was changed about it."""
+        return self.begun if self.begun is not None and part is self.begun.stream else part
 
     @property
     def _experts(self) -> bool:
@@ -258,10 +268,11 @@ class Pipeline:
     def _peeks(self, parts: Sequence[Stream], wishes: Wishes) -> list[Peek]:
         n_agents = self.algorithm.n_agents
         least = n_agents if len(parts) == 1 else 1
-        found = [peek(part, wishes, least) for part in parts]
+        found = [peek(self._perhaps_begun(part), wishes, least) for part in parts]
         if found[0].rows < least:
+            noun = "example" if found[0].rows == 1 else "examples"
             raise DataError(
-                f"{found[0].name}: found {found[0].rows} examples for {n_agents} agents, "
+                f"{found[0].name}: found {found[0].rows} {noun} for {n_agents} agents, "
                 f"expected at least one for each; use --agents {max(1, found[0].rows)}"
             )
         return found
@@ -310,9 +321,13 @@ class Pipeline:
         readers = None if self.readers is None else self.readers(encoder.start.n_outputs)
         # Whoever waits for a piece parses as well: one of those who learn.
         parsers = readers + 1 if readers else self.parsers
-        pool, n, turns = ParsingPool(parsers, abroad=2 if far else 1), len(parts), readers == 0
+        pool = (
+            ParsingPool(parsers, abroad=2 if far else 1) if self.begun is None else self.begun.pool
+        )
+        pool.allow(parsers)
+        n, turns = len(parts), readers == 0
         streams, held = [], []
-        for number, part in enumerate(parts):
+        for number, part in enumerate(map(self._perhaps_begun, parts)):
             # Pieces are encoded where they are parsed, unless names get their places as they come.
             if encoder.in_order:
                 stream = encoder.stream(_parallel(part, n, pool, turns))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
@@ -19,11 +18,9 @@ from ddol.cli.sources import fingerprint, recording_mark
 from ddol.cli.stopping import Signals, StoppedError
 from ddol.cli.table import ProgressTable, say, warn
 from ddol.cli.watching import RunWatch
-from ddol.compiled import on_compiling
 from ddol.engines.errors import EngineError, SetupError
 from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
-from ddol.engines.memory import keep_memory
 from ddol.engines.setup import Setup
 from ddol.storage import check_writable, damaged
 from ddol.streams.errors import DataError
@@ -37,6 +34,7 @@ if TYPE_CHECKING:
     from ddol.measure.applicable import MistakeBound
     from ddol.model import Model
     from ddol.streams.coding.encoding import Encoding
+    from ddol.streams.over.parallel import BegunStream
 
 _MOST_ROUNDS = 8192
 _MOST_PLACES = 1 << 18
@@ -46,16 +44,15 @@ class RunError(Exception):
     """The run could not be finished, for a reason that is not the input's."""
 
 
-def train(options: TrainOptions) -> Trace:
+def train(options: TrainOptions, begun: BegunStream | None = None) -> Trace:
     """Learn from data, show how it goes, and write what was asked for.
 
     Parameters
     ----------
     options : TrainOptions
+    begun : BegunStream, optional
+        The data, where somebody reads them already.
     """
-    keep_memory()
-    if options.run.quiet or os.environ.get("OMPI_COMM_WORLD_RANK", "0") != "0":
-        on_compiling(lambda text: None)
     job = RunProcesses(options.run)
     job.check_same(options.identity() | options.progress())
     check(options, job.leads)
@@ -74,7 +71,7 @@ def train(options: TrainOptions) -> Trace:
         saved = _saved(options.run, run, job)
         signals = stack.enter_context(Signals(at_once=True))
         initial = _initial(options.run)
-        pipeline = _pipeline(options, algorithm, job)
+        pipeline = _pipeline(options, algorithm, job, begun)
         prepared = pipeline.prepare(stack, _known(options, saved, initial))
         if job.leads and not options.run.quiet:
             _say_what_was_taken(prepared, algorithm)
@@ -117,7 +114,9 @@ def _say_what_was_taken(prepared: Prepared, algorithm: Algorithm) -> None:
     say(taken_for(prepared.encoding, algorithm.n_agents))
 
 
-def _pipeline(options: TrainOptions, algorithm: Algorithm, job: RunProcesses) -> Pipeline:
+def _pipeline(
+    options: TrainOptions, algorithm: Algorithm, job: RunProcesses, begun: BegunStream | None
+) -> Pipeline:
     return Pipeline(
         options.data,
         algorithm,
@@ -131,6 +130,7 @@ def _pipeline(options: TrainOptions, algorithm: Algorithm, job: RunProcesses) ->
         if options.run.engine == "threads"
         else None,
         options.run.engine in ("mpi", "ray"),
+        begun,
     )
 
 

@@ -211,9 +211,12 @@ def train(**given: Any) -> None:
         schedule,
     )
     without_blas_threads()
-    from ddol.cli.train import train as run_training
+    from ddol.cli.beginning import begin_reading
 
-    run_training(options)
+    begun = begin_reading(options)
+    from ddol.cli.train import train as run_training  # the larger part of what is imported
+
+    run_training(options, begun)
 
 
 def _labels(text: str | None) -> tuple[float | str, ...] | None:

@@ -26,10 +26,23 @@ def check_numbers(
     for stream in streams:
         if isinstance(stream, RowsStream):
             stream.rows.check_finite(stream.describe())
-    raise FloatingPointError(
-        f"the weights of {algorithm.name} left the range of numbers; lower the rate, "
-        "scale the features, give a radius, or use the algorithm adaptive"
-    )
+    raise FloatingPointError(out_of_range(algorithm))
+
+
+def out_of_range(algorithm: Algorithm) -> str:
+    """What to do about weights that are no numbers any more.
+
+    Examples
+    --------
+    >>> from ddol.presets import adaptive
+    >>> out_of_range(adaptive())
+    'the weights of adaptive left the range of numbers; lower the rate or scale the features'
+    """
+    if algorithm.name == "adaptive":
+        ways = "lower the rate or scale the features"
+    else:
+        ways = "lower the rate, scale the features, give a radius, or use the algorithm adaptive"
+    return f"the weights of {algorithm.name} left the range of numbers; {ways}"
 
 
 def check_advice(algorithm: Algorithm, streams: Sequence[Stream]) -> None:

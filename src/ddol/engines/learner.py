@@ -36,6 +36,9 @@ from ddol.streams.stream import Position
 from ddol.trace import Trace
 from ddol.version import __version__
 
+_ROWS_DEALT = 1 << 20
+"""Rows of a block whose table takes little memory."""
+
 
 class Learner:
     """N agents that learn: the object behind `ddol.run`, the command line, the estimators and river.
@@ -186,8 +189,14 @@ class Learner:
         return self._processes
 
     def rounds_at_a_time(self) -> int:
-        """Rounds that the next block should have at most."""
-        return min(self.rounds_to_stop(), self._pace.rounds)
+        """Rounds that the next block should have at most.
+
+        Blocks are dealt where rows lie, and played in pieces: where nobody looks, short ones gain nothing.
+        """
+        rounds = self._pace.rounds
+        if self.on_progress is None:
+            rounds = max(rounds, _ROWS_DEALT // (self.algorithm.n_agents * self.algorithm.batch))
+        return min(self.rounds_to_stop(), rounds)
 
     def rounds_to_stop(self) -> int:
         """Rounds after which somebody looks at the progress, or weights are kept; blocks end there."""
@@ -379,7 +388,7 @@ class Learner:
         messages, sent, dropped = self.history.sent(self.algorithm, engine, counters.rounds)
         recorded = self.history.weights
         return Trace(
-            algorithm=replace(self.algorithm, mixing=self._mixing),
+            algorithm=self._as_given(),
             engine=self.setup.engine_name,
             workers=1 if self.engine is None else self.engine.workers + self.setup.readers,
             examples=int(state.examples.sum()),
@@ -402,6 +411,11 @@ class Learner:
             moments=self.history.moments(engine),
             events=self.history.events(engine, self.feed),
         )
+
+    def _as_given(self) -> Algorithm:
+        """The algorithm, with the mixing matrix that it came with."""
+        same = self.algorithm.mixing is self._mixing
+        return self.algorithm if same else replace(self.algorithm, mixing=self._mixing)
 
     # Going on.
 
@@ -474,15 +488,21 @@ class Learner:
     def opened(self, n_features: int) -> Engine:
         """The engine, opened for at least so many features where there is none yet."""
         if self.engine is None:
-            self.engine = self._opened_at(self.first_state(n_features), self._under_way)
+            first, made_here = self.first_state(n_features), self._start is None
+            self.engine = self._opened_at(first, self._under_way, trusted=made_here)
             self._pace = Pace.of(self.engine.counters().theta.size)
         return self.engine
 
     def _opened_at(
-        self, state: State, kept: Mapping[str, np.ndarray], where: str = "the earlier moment"
+        self,
+        state: State,
+        kept: Mapping[str, np.ndarray],
+        where: str = "the earlier moment",
+        trusted: bool = False,
     ) -> Engine:
         """Another engine, at a state and with what was kept besides."""
-        engine = open_engine(self.algorithm, state, self.setup, self.feed, self.processes.agents)
+        given = self.algorithm, state, self.setup, self.feed, self.processes.agents
+        engine = open_engine(*given, trusted)
         if kept:
             with damaged(where, "checkpoint"):
                 self.history.give_back(engine, kept, where)

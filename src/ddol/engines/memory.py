@@ -1,9 +1,7 @@
-"""The memory that a run needs, said before it is taken, and kept once it is."""
+"""The memory that a run needs, said before it is taken."""
 
 from __future__ import annotations
 
-import ctypes
-import os
 from math import prod
 
 from ddol.algorithm import Algorithm
@@ -11,20 +9,6 @@ from ddol.engines.kernels import COPIES
 from ddol.engines.state import numbers_sent, sharing
 from ddol.engines.state_checks import expected_state
 from ddol.streams.errors import DataError
-
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
-
-
-def keep_memory() -> None:
-    """Let the C library use again what was freed, instead of giving it back to the system.
-
-    Block after block needs as much as the one before, and pages that come anew must be cleared: a
-    tenth of the time from text to model.
-    """
-    tune = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
-    if tune is not None:
-        tune(_MMAP_THRESHOLD, 64 << 20)
-        tune(_TRIM_THRESHOLD, 256 << 20)
 
 
 def bytes_needed(algorithm: Algorithm, n_features: int, separate: bool = False) -> int:

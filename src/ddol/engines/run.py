@@ -52,6 +52,7 @@ def run(
     conditions: Conditions | None = None,
     record: bool = False,
     replay: Events | None = None,
+    certificate: bool = False,
     record_weights: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     live: bool | int = False,
@@ -94,6 +95,8 @@ def run(
         Keep the list of events in ``trace.events``.
     replay : Events, optional
         Play what happened in another run, over the same data.
+    certificate : bool
+        Keep the regret certificate of rounds, too, in ``trace.certificate``; events always have one.
     record_weights : int, optional
         Keep the weights of every so many rounds in ``trace.weight_history``; at most 512 times.
     on_progress : function of Progress, optional
@@ -123,7 +126,7 @@ def run(
     # that are not finite, nobody looks before. Processes must agree beforehand.
     told = algorithm.update.loops(algorithm.average).propagates_nan and engine != "mpi"
     found, encoder = encoded(algorithm, streams, classes, checked=not told)
-    plan = schedule_of(schedule, conditions, record, replay)
+    plan = schedule_of(schedule, conditions, record, replay, certificate)
     setup = Setup(engine, workers, seed, n_features, address, on_lost, plan)
     feed = Feed(found, passes)
     with ExitStack() as stack:
@@ -173,7 +176,7 @@ def encoded(
     """
     found = as_streams(streams, checked and not algorithm.update.experts, algorithm.n_agents)
     widths = sorted({s.n_features for s in found if s.n_features is not None})
-    if len(widths) > 1 and all(isinstance(s, RowsStream) for s in found):
+    if len(widths) > 1 and _in_memory(found):
         raise DataError(
             f"found streams with {widths[0]} and {widths[-1]} features, expected the same number; "
             "give every agent the same columns"
@@ -182,6 +185,8 @@ def encoded(
         check_dense(algorithm, found)
     parts = [s if s.restartable else ReadAhead(s) for s in found]
     encoder = Encoder(_encoding(algorithm, parts, classes))
+    if classes is None and encoder.start == _AS_LEARNED and _in_memory(parts):
+        return parts, encoder  # all labels were looked at, and are the numbers to learn from
     return [encoder.stream(part) for part in parts], encoder
 
 
@@ -190,7 +195,7 @@ def _encoding(
 ) -> Encoding:
     """Labels of arrays as they are; of files, what their beginnings show."""
     numbered = algorithm.outputs > 1
-    if all(isinstance(stream, RowsStream) for stream in streams):
+    if _in_memory(streams):
         if not algorithm.classification:
             return Encoding()
         if classes is None:
@@ -204,6 +209,14 @@ def _encoding(
         return encoding
     known = check_classes(algorithm, encoding.classes)
     return replace(encoding, classes=known, numbered=numbered)
+
+
+_AS_LEARNED = Encoding(classes=(-1.0, 1.0))
+"""Columns and labels stay as they are."""
+
+
+def _in_memory(streams: list[Stream]) -> bool:
+    return all(isinstance(stream, RowsStream) for stream in streams)
 
 
 def check_classes(algorithm: Algorithm, classes: Sequence[Label]) -> tuple[Label, ...]:

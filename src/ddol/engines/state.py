@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 from dataclasses import replace
@@ -116,7 +117,7 @@ def zeros(shape: tuple[int, ...], kind: Any = np.float64) -> np.ndarray:
     >>> zeros((2, 3)).tolist(), zeros((1 << 20,), np.int64).dtype
     ([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]], dtype('int64'))
     """
-    size = int(np.prod(shape)) * np.dtype(kind).itemsize
+    size = math.prod(shape) * np.dtype(kind).itemsize
     if size < _LENT:
         return np.zeros(shape, kind)
     private = {} if os.name == "nt" else {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS}

@@ -13,14 +13,16 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 
 from ddol.estimators.agents import QUERY
+from ddol.estimators.frames import TakesFrames
 from ddol.estimators.linear import LinearAgents
 from ddol.estimators.placing import losses_for
 from ddol.streams.coding.labels import answers, class_numbers, distinct
+from ddol.streams.errors import DataError
 from ddol.update.losses import BINARY, Loss
 
 
 @dataclass(eq=False, repr=False)
-class DDOLClassifier(ClassifierMixin, LinearAgents):
+class DDOLClassifier(TakesFrames, ClassifierMixin, LinearAgents):
     """Linear classifier learned by N agents on a graph, each from its own examples.
 
     In every round each agent predicts its own example, learns from the answer and averages with its
@@ -145,7 +147,7 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         Parameters
         ----------
         X : array, sparse matrix or data frame (n, n_features)
-        y : (n,) of labels
+        y : (n,) of labels, or the name of a column of X
         sample_weight : (n,), optional
         agents : (n,) of ids, optional
             The agent that each row belongs to: agents are the distinct ids, in rising order (see
@@ -177,10 +179,7 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
             As in `fit`, but numbered as they come. A row joins the present round unless its agent has its
             examples already.
         """
-        first = not hasattr(self, "_agents")
-        X, y = self._checked(X, y, reset=first)
-        if first:
-            check_classification_targets(distinct(y))
+        X, y = self._checked(X, y, reset=not hasattr(self, "_agents"))
         _check_partial_fit_first_call(self, classes)
         if self.class_weight == "balanced":
             raise ValueError(
@@ -249,7 +248,13 @@ class DDOLClassifier(ClassifierMixin, LinearAgents):
         return of_class[places] if weight is None else weight * of_class[places]
 
     def _answers(self, y: np.ndarray) -> np.ndarray:
-        return answers(self.classes_.tolist(), y)
+        try:
+            return answers(self.classes_.tolist(), y)
+        except DataError:
+            check_classification_targets(
+                distinct(y)
+            )  # if these are no labels at all, that is the matter
+            raise
 
     def _n_outputs(self) -> int:
         return 1 if len(self.classes_) == 2 else len(self.classes_)

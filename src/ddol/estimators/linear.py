@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ddol.algorithm import Algorithm
+from ddol.engines.faults import out_of_range
 from ddol.estimators.agents import COUNT, AgentsEstimator, LearningAgents, exchanges_of
 from ddol.estimators.placing import (
     LINEAR_PRESETS,
@@ -28,6 +29,7 @@ from ddol.estimators.training_rows import TrainingRows, rows_of
 from ddol.presets import PRESETS
 from ddol.streams.coding.encoding import Encoding
 from ddol.streams.rows import Rows
+from ddol.streams.tables.frames import in_memory, with_answers
 from ddol.trace import Trace
 from ddol.update.losses import Loss
 
@@ -119,11 +121,22 @@ class LinearAgents(AgentsEstimator):
         return self._agents.known
 
     def _scores(self, X: Any, agents: Any = None) -> np.ndarray:
-        """Scores (n, outputs), of all agents together or of the agent that each row names."""
+        """Scores (n, outputs), of all agents together or of the agent that each row names.
+
+        Where scores tell of values that are not finite, nobody looks at all of them before.
+        """
         check_is_fitted(self, "coef_")
-        X = validate_data(self, X, accept_sparse="csr", reset=False)
-        if agents is None:
-            return self._scores_of(X)
+        told = self._agents.tells_of_nan
+        X = validate_data(
+            self, in_memory(X), accept_sparse="csr", reset=False, ensure_all_finite=not told
+        )
+        found = self._scores_of(X) if agents is None else self._scores_by(X, agents)
+        if told and not np.isfinite(found).all():
+            self._check_finite(X)
+        return found
+
+    def _scores_by(self, X: Any, agents: Any) -> np.ndarray:
+        """Scores (n, outputs) of the agent that each row names."""
         numbers = self._agents.ids.known_numbers(agents, self._agents.algorithm.n_agents)
         if numbers.shape != (X.shape[0],):
             raise ValueError(
@@ -160,6 +173,7 @@ class LinearAgents(AgentsEstimator):
     # Learning.
 
     def _checked(self, X: Any, y: Any, reset: bool, **options: Any) -> tuple[Any, np.ndarray]:
+        X, y = with_answers(X, y)
         return validate_data(
             self,
             X,
@@ -282,10 +296,7 @@ class LinearAgents(AgentsEstimator):
         own = agents.learner.weights()
         weights = own.mean(axis=0)
         if not np.all(np.isfinite(weights)):
-            raise ValueError(
-                f"the weights of {agents.algorithm.name} left the range of numbers; scale the "
-                "features, give a radius, lower the rate, or use algorithm='adaptive'"
-            )
+            raise ValueError(out_of_range(agents.algorithm))
         self._agents, self._own_weights = agents, own
         width = len(weights[0]) - self.fit_intercept
         encoding = Encoding(n_features=width, intercept=self.fit_intercept)

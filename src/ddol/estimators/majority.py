@@ -28,16 +28,18 @@ from ddol.estimators.expert_pool import (
     default_experts,
 )
 from ddol.estimators.experts import taken
+from ddol.estimators.frames import TakesFrames
 from ddol.estimators.report import WeightReport
 from ddol.estimators.training_rows import TrainingRows, rows_of
 from ddol.presets import drwm, dwm_a, dwm_i
 from ddol.streams.coding.encoding import Encoding
 from ddol.streams.coding.labels import answers, class_numbers
+from ddol.streams.tables.frames import in_memory, with_answers
 from ddol.trace import Trace
 
 
 @dataclass(eq=False, repr=False)
-class WeightedMajorityClassifier(ClassifierMixin, AgentsEstimator):
+class WeightedMajorityClassifier(TakesFrames, ClassifierMixin, AgentsEstimator):
     """Weighted majority of experts, learned by N agents on a graph (the paper's DWM-I and DWM-A).
 
     Every agent keeps a weight for every expert, follows the weighted majority, multiplies the weights
@@ -134,7 +136,7 @@ class WeightedMajorityClassifier(ClassifierMixin, AgentsEstimator):
         ----------
         X : array, sparse matrix or data frame (n, n_features)
             Data frames are given to the experts as they are.
-        y : (n,) of labels
+        y : (n,) of labels, or the name of a column of X
         agents : (n,) of int or of names, optional
             The agent that each row belongs to; rows are dealt to all agents in turn by default.
         """
@@ -220,6 +222,7 @@ class WeightedMajorityClassifier(ClassifierMixin, AgentsEstimator):
         return isinstance(self.experts, Integral)
 
     def _checked(self, X: Any, y: Any, reset: bool) -> tuple[Any, np.ndarray]:
+        X, y = with_answers(X, y)
         X = self._checked_rows(X, reset)
         y = _check_y(y, estimator=self)
         check_consistent_length(X, y)
@@ -227,6 +230,7 @@ class WeightedMajorityClassifier(ClassifierMixin, AgentsEstimator):
         return X, y
 
     def _checked_rows(self, X: Any, reset: bool = False) -> Any:
+        X = in_memory(X)
         if hasattr(X, "columns") and not isinstance(self.experts, str | Integral):
             # Pipelines may choose columns by name: data frames go through as they are.
             validate_data(self, X, skip_check_array=True, reset=reset)

@@ -9,12 +9,13 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import StrOptions
 
+from ddol.estimators.frames import TakesFrames
 from ddol.estimators.linear import LinearAgents
 from ddol.estimators.placing import losses_for
 from ddol.update.losses import REGRESSION, Loss
 
 
-class DDOLRegressor(RegressorMixin, LinearAgents):
+class DDOLRegressor(TakesFrames, RegressorMixin, LinearAgents):
     """Linear regression learned by N agents on a graph, each from its own examples.
 
     Parameters

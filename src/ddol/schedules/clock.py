@@ -12,7 +12,7 @@ from ddol.compiled import packed
 from ddol.schedules import clock_memory as words
 from ddol.schedules.clock_kernel import run_clock
 from ddol.schedules.clock_memory import ClockMemory
-from ddol.schedules.conditions import Conditions, Draw
+from ddol.schedules.conditions import CALM, Conditions, Draw
 from ddol.schedules.events import NONE, STRUCK, Events
 from ddol.schedules.schedule import SCHEDULES
 from ddol.schedules.wiring import Wiring, walk_chances
@@ -97,7 +97,7 @@ class Clock:
         if schedule not in SCHEDULES:
             raise ValueError(f"unknown schedule {schedule!r}; use one of {', '.join(SCHEDULES)}")
         self.name, self.period = schedule, period
-        self.conditions = conditions or Conditions()
+        self.conditions = conditions or CALM
         self.schedule = _CODES[schedule]
         self.wires = Wiring.of(mixing)
         self.n_agents = n = self.wires.n_agents

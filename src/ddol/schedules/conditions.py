@@ -290,3 +290,7 @@ def _sized(array: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarray:
         found = " × ".join(map(str, array.shape))
         raise DataError(f"`{name}` is given for {found} agents, the network has {shape[0]}")
     return array
+
+
+CALM = Conditions()
+"""Everybody is there, and hears everything at once."""

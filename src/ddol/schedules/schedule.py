@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ddol.schedules.conditions import Conditions
+from ddol.schedules.conditions import CALM, Conditions
 from ddol.values import dataclass
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Schedule:
     """
 
     name: str = ROUNDS
-    conditions: Conditions = field(default_factory=Conditions)
+    conditions: Conditions = CALM
     own: OwnSchedule | None = None
     replay: Events | None = None
     staleness: int | None = None
@@ -81,7 +81,7 @@ class Schedule:
         """Whether there is a list, or something that yields one, in the place of a clock."""
         return self.own is not None or self.replay is not None
 
-    @property
+    @cached_property
     def plays_events(self) -> bool:
         """Whether a run needs more than rounds."""
         special = self.name != ROUNDS or not self.conditions.is_calm
@@ -93,6 +93,7 @@ def schedule_of(
     conditions: Conditions | None = None,
     record: bool = False,
     replay: Events | None = None,
+    certificate: bool = False,
 ) -> Schedule:
     """The schedule that a call asks for by name, by function, or as a whole.
 
@@ -106,9 +107,10 @@ def schedule_of(
             "conditions": conditions,
             "record": record or None,
             "replay": replay,
+            "certificate": certificate or None,
         }
         return dataclasses.replace(schedule, **{k: v for k, v in changes.items() if v is not None})
-    more: dict[str, Any] = {"record": record, "replay": replay}
+    more: dict[str, Any] = {"record": record, "replay": replay, "certificate": certificate}
     if conditions is not None:
         more["conditions"] = conditions
     if callable(schedule):

@@ -195,12 +195,13 @@ def table_round_robin(
 
 def _in_order(first: int, n_rows: int) -> NDArray[np.int64]:
     """Rows one after the other, to be read only."""
-    return _first_rows((first + n_rows).bit_length())[first : first + n_rows]
+    last = first + n_rows
+    return _first_rows(max(last - 1, 0).bit_length())[first:last]
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=4)
 def _first_rows(bits: int) -> NDArray[np.int64]:
-    """Written once for blocks of about the same length, and for a shorter last one."""
+    """Written once for blocks of about the same length: the first, which are shorter, and the last."""
     order = np.arange(1 << bits, dtype=np.int64)
     order.flags.writeable = False
     return order

@@ -28,7 +28,7 @@ def open_streams(
     ----------
     source
         A file name or pattern, several of them, ``-`` for standard input, a pair ``(X, y)``
-        of arrays, a data frame of polars or Dask, a ``ray.data.Dataset``, a stream, or a sequence of
+        of arrays, a data frame of polars, pandas or Dask, a ``ray.data.Dataset``, a stream, or a sequence of
         pairs or streams. As many files (or partitions of a frame) as agents are one stream each;
         otherwise they are read one after the other, as one stream.
     n_agents

@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import fields, replace
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -270,29 +271,29 @@ class Layout:
     def _scalars(self) -> tuple[Field, ...]:
         return self.scalars  # type: ignore[return-value]
 
-    @property
+    @cached_property
     def sent(self) -> tuple[int, ...]:
         """The rows that are sent, where the layout says it all."""
         return tuple(k for k, field in enumerate(self._rows) if field.average != LOCAL)
 
-    @property
+    @cached_property
     def message_rows(self) -> tuple[int, ...]:
         """How each row of D numbers of a message is averaged."""
         if self.message is not None:
             return self.message
         return tuple(self._rows[k].average for k in self.sent)
 
-    @property
+    @cached_property
     def linear_scalars(self) -> int:
         """The first so many scalars are sums over agents: collected, and averaged, with the rows."""
         return sum(field.average == LINEAR for field in self._scalars)
 
-    @property
+    @cached_property
     def largest_scalars(self) -> int:
         """The next so many scalars are maxima over agents."""
         return sum(field.average == LARGEST for field in self._scalars)
 
-    @property
+    @cached_property
     def modes(self) -> tuple[int, ...]:
         """How everything that neighbours average is averaged: rows, then scalars."""
         scalars = (LINEAR,) * self.linear_scalars + (LARGEST,) * self.largest_scalars

@@ -167,12 +167,13 @@ def list_absent(w, s, index, n, D):
 def dot(w, s, x, index, n, D):
     """Weights, an update's first row, times x̃; NaN where a value is not finite."""
     u, centre, inverse = row(w, OWN, D), row(w, CENTRE, D), row(w, INVERSE, D)
-    total, doubt, most = 0.0, 0.0, s[REACH]
+    total, doubt, most, present = 0.0, 0.0, s[REACH], 0
     for j in range(n):
         d = column(index, j)
         total += u[d] * clipped((x[j] - centre[d]) * inverse[d], most)
         doubt += 0.0 * x[j]
-    if lacks(w, s, index, n, D):
+        present += centre[d] != 0.0
+    if sparse(index) and present < s[N_CENTRED]:
         total += _dot_of_absent(w, s, index, n, D)
     return total + doubt
 

@@ -24,6 +24,7 @@ from ddol.engines.kernels.layout import (
     TO_STATISTICS,
     TO_STATISTICS_ALL,
     WEIGHTS_ALL,
+    in_lines,
     part,
     vector_at,
 )
@@ -219,7 +220,7 @@ def _exchange_features(worker, k, r, index, lo, n, row, scalar):
     """
     shape, links, mixed = worker.shape, worker.links, worker.scratch.mixed
     shift, rows = 0 if index != 0 else 8 * lo, (shape.message_rows - row) * n
-    stride = 8 * (rows + _sent_scalars(worker) - scalar)
+    stride = 8 * in_lines(rows + _sent_scalars(worker) - scalar)
     for copy in range(shape.copies):
         w, s = vector_at(worker, copy, k)
         _write_vector(worker, w + shift, s, index, n, row, scalar, links.packed + copy * stride)

@@ -248,6 +248,12 @@ class SnapshotPlaces(NamedTuple):
 
 
 @inner(inlined=True)
+def in_lines(numbers):
+    """So many numbers, and what fills their last cache line: vectors of the next message cross none."""
+    return (numbers + 7) & -8
+
+
+@inner(inlined=True)
 def part(worker, place):
     """Address of a compiled part; 0 where there is none."""
     return integers(worker.rules.parts)[place]

@@ -12,7 +12,7 @@ from ddol.engines.kernels.layout import (
     part,
     vector_at,
 )
-from ddol.engines.kernels.reading import forget_rows, row_at
+from ddol.engines.kernels.reading import begin_row, forget_rows, row_in
 from ddol.update.linear import dot
 
 
@@ -21,8 +21,13 @@ def _scores(worker, examples, copy, lo, hi, out):
     worker, examples = unpacked(Worker, worker), unpacked(Examples, examples)
     shape, scores = worker.shape, floats(out)
     forget_rows(worker, examples)
+    begun = lo
     for i in range(lo, hi):
-        x, index, size = row_at(worker, examples, i)
+        # Rows are copied two ahead of the one that is read: what is written last is slow to read.
+        while examples.ones != 0 and begun < min(i + 3, hi):
+            begin_row(worker, examples, begun, begun & 3)
+            begun += 1
+        x, index, size = row_in(worker, examples, i, i & 3)
         for k in range(shape.outputs):
             w, s = vector_at(worker, copy, 0 if shape.states == 1 else k)
             arguments = (w, s, worker.rules.p, x, index, size, shape.D, np.float64(k))

@@ -21,6 +21,11 @@ _QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False
 _ANSWER = 5.0
 """Seconds that a cluster's head has to answer."""
 
+_SETTINGS = b"\x04"
+"""Kind of the frame that both sides of HTTP/2 begin with, after its length."""
+
+_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + _SETTINGS + b"\0" * 5
+
 
 def load(joins: bool = False) -> Any:
     """Import Ray, or say what to install.
@@ -153,7 +158,7 @@ def meant(address: str | None) -> str | None:
 
 
 def check_address(address: str | None) -> None:
-    """Refuse an address where nobody listens; Ray would try for minutes.
+    """Refuse an address where no cluster listens; Ray would try for minutes.
 
     Examples
     --------
@@ -170,9 +175,19 @@ def check_address(address: str | None) -> None:
             f"found {address!r} as --address, expected auto, local, or host:port of the head"
         )
     try:
-        socket.create_connection((host, int(port)), timeout=_ANSWER).close()
+        with socket.create_connection((host, int(port)), timeout=_ANSWER) as head:
+            if os.environ.get("RAY_USE_TLS") != "1":
+                _greet(head)
     except (OSError, OverflowError) as error:
         raise _no_cluster(str(address), error) from None
+
+
+def _greet(head: socket.socket) -> None:
+    """Refuse whoever does not speak HTTP/2, as all of Ray but its dashboard does."""
+    head.sendall(_HELLO)
+    found = head.recv(9)
+    if found[3:4] != _SETTINGS:
+        raise OSError("something else listens there; the head's port is 6379 as a rule")
 
 
 def _found_here() -> str:

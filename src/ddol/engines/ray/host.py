@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -28,7 +28,6 @@ from ddol.engines.feed import Feed, Past
 from ddol.engines.groups.grouped import Grouped
 from ddol.engines.kinds import EngineKind
 from ddol.engines.learner import Learner
-from ddol.engines.memory import keep_memory
 from ddol.engines.progress import Progress
 from ddol.engines.ray.cluster import lost_errors
 from ddol.engines.ray.group import RayGroup
@@ -36,10 +35,13 @@ from ddol.engines.ray.host_cores import HostCores
 from ddol.engines.ray.mailbox import Mailbox
 from ddol.engines.ray.own_turns import Letter, Poster, Turns, TurnsCopy, TurnsResult
 from ddol.engines.ray.together import Together
+from ddol.engines.ray.wire import Wire
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state
 from ddol.engines.workers.partition import Snapshots
+from ddol.streams.errors import DataError
 from ddol.streams.rows import Block
+from ddol.streams.store.room import keep_memory
 from ddol.streams.stream import Position
 from ddol.values import dataclass
 from ddol.version import __version__
@@ -149,6 +151,7 @@ class Host:
                 import_module(name)
         self.rank = rank
         self.mailbox = Mailbox()
+        self.wire = Wire(self.post)
         self.own: list[HostMoment] = []
         self.held: list[HostMoment] = []
         self.shown: HostMoment | None = None
@@ -174,8 +177,8 @@ class Host:
         """Take a core: this is actor `number`, from 0, of so many that the job has on this node."""
         self.cores.take(number, here)
 
-    def post(self, sealed: bytes) -> None:
-        """Take a letter of another actor: epoch, call, sender and what it says, pickled."""
+    def post(self, sealed: bytes | memoryview) -> None:
+        """Take a letter of another actor: epoch, call, sender, what it says, and its door, pickled."""
         self.mailbox.post(*pickle.loads(sealed))
 
     def status(self) -> Status:
@@ -314,7 +317,8 @@ class Host:
         for other in turns.rows_from:  # what they have said before nobody was here to hear
             actors[other].tell_again.remote(self.rank)
         try:
-            ended = turns.play(self.noting_the_first, lambda: self._keep_turns(after, start))
+            with _naming_the_node():
+                ended = turns.play(self.noting_the_first, lambda: self._keep_turns(after, start))
         finally:
             self.poster.end()
         return turns.result(ended)
@@ -342,7 +346,7 @@ class Host:
 
     def time_exchanges(self, actors: Sequence[Any], sizes: Sequence[int]) -> list[float]:
         """Seconds in which all actors give each other so many numbers, of some sizes."""
-        group, found = RayGroup(self.rank, actors, self.mailbox), []
+        group, found = RayGroup(self.rank, actors, self.mailbox, self.wire), []
         for numbers in sizes:
             values, times = np.zeros(numbers), max(16, min(256, (1 << 20) // numbers))
             group.gather(values)  # so that all of them are there
@@ -364,7 +368,7 @@ class Host:
         tuple
             The position of the streams then.
         """
-        group = RayGroup(self.rank, actors, self.mailbox)
+        group = RayGroup(self.rank, actors, self.mailbox, self.wire)
         group.begin(epoch)
         self.group = group
         known = [moment for moment in self.own if moment.version == version]
@@ -398,7 +402,8 @@ class Host:
 
     def follow(self, feed: Feed, position: Position | None) -> tuple[None, int]:
         """Play streams to their end; what `play` returns."""
-        self._begun.follow(feed, position)
+        with _naming_the_node():
+            self._begun.follow(feed, position)
         return None, self._version
 
     def play(self, block: Block, after: Sequence[int]) -> tuple[Snapshots, int]:
@@ -478,6 +483,17 @@ def modules_in_use() -> list[str]:
     """
     rooms = ("ddol.streams.", "ddol.engines.", "ddol.update.")
     return [name for name in sys.modules if name == "polars" or name.startswith(rooms)]
+
+
+@contextmanager
+def _naming_the_node() -> Iterator[None]:
+    """Say where a package is missing: the driver has it as a rule."""
+    try:
+        yield
+    except DataError as error:
+        if not isinstance(error.__context__, ImportError):
+            raise
+        raise DataError(f"{error} on every node: {socket.gethostname()} has it not") from None
 
 
 _LETTERS = ("post", "post_open", "sit")

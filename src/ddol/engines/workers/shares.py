@@ -25,6 +25,8 @@ def apart(array: np.ndarray) -> np.ndarray:
     >>> apart(np.arange(3.0))
     array([0., 1., 2.])
     """
+    if not array.size:
+        return array.copy()
     room = zeros((array.nbytes + 2 * _LINE,), np.uint8)
     start = _LINE + -room.ctypes.data % _LINE
     copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.engines.kernels import COPIES, SLOTS, Scratch
+from ddol.engines.kernels.layout import in_lines
 from ddol.engines.state import (
     State,
     averages_together,
@@ -112,7 +113,9 @@ class Workspace:
         maxima = across and averages_together(algorithm) and LARGEST in layout.modes
         self.largest = apart(np.empty(across if maxima else 0))
         here_too = exchanges and not whole
-        self.packed = apart(np.empty(agents * (rows * self.block + scalars) if here_too else 0))
+        self.packed = apart(
+            np.empty(agents * in_lines(rows * self.block + scalars) if here_too else 0)
+        )
         self.lists = here_too and D >= _LISTED and algorithm.update.grows and not layout.whole
         self.met: Met | None = None
         self.begun = BegunRows.of(0)

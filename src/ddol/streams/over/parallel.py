@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import field
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from ddol.streams.errors import DataError
@@ -20,6 +21,9 @@ from ddol.streams.stream import Parsed, Piece, Position, Stream
 from ddol.values import dataclass
 
 _ENDED = object()
+
+AHEAD = 6
+"""Pieces that are ready beside those that workers are at: with fewer one waits for another now and then."""
 
 
 def usable_cores() -> int:
@@ -79,7 +83,7 @@ class ParallelStream(WrappedStream):
     pool
         Who parses; streams that are read at the same time share one.
     ahead
-        Pieces that are parsed before they are asked for; None for two more than there are workers.
+        Pieces that are parsed before they are asked for; None for `AHEAD` more than there are workers.
     by_turns
         Parse only while somebody waits for it, and then all of `ahead`: for those who need all
         cores when they learn.
@@ -103,9 +107,68 @@ class ParallelStream(WrappedStream):
         pieces = pieces_of(self.stream, position, pass_number)
         if self.pool.workers == 1:
             return in_order((piece() for piece in pieces), position)
-        ahead = self.pool.workers + 2 if self.ahead is None else self.ahead
+        ahead = self.pool.workers + AHEAD if self.ahead is None else self.ahead
         parsed = _Ahead(pieces, self.pool, ahead, self.by_turns, self.restartable)
         return in_order(parsed.results(), position)
+
+
+@dataclass(frozen=True)
+class BegunStream(WrappedStream):
+    """Another stream, whose first pieces are parsed before anybody reads it.
+
+    `read` leaves them for others, so that whoever wants to see the beginning need not parse it; `pieces`
+    hands them on, once.
+
+    Parameters
+    ----------
+    stream
+        Where the pieces come from; advancing them must be cheap.
+    pool
+        Who parses, and will parse the rest.
+    jobs
+        The first pieces.
+
+    Examples
+    --------
+    >>> from ddol.streams.arrays import array_stream
+    >>> stream = BegunStream.of(array_stream([[1.0]], [1]), ParsingPool(2), most=4)
+    >>> [len(rows) for _ in range(2) for rows, _ in stream.read()], len(list(stream.pieces()))
+    ([1, 1], 1)
+    """
+
+    pool: ParsingPool
+    jobs: list[_Job]
+
+    @classmethod
+    def of(cls, stream: Stream, pool: ParsingPool, most: int) -> BegunStream:
+        """Begin to parse so many pieces."""
+        jobs = [_Job(piece) for piece in islice(pieces_of(stream), most)]
+        with pool.changed:
+            for job in jobs:
+                pool.submit(job)
+        return cls(stream, pool, jobs)
+
+    def read(
+        self, position: Position | None = None, pass_number: int = 0
+    ) -> Iterator[tuple[Any, Position]]:
+        """Yield blocks in the order of the stream."""
+        pieces = self._pieces(list(self.jobs), position, pass_number)
+        return in_order((piece() for piece in pieces), position)
+
+    def pieces(self, position: Position | None = None, pass_number: int = 0) -> Iterator[Piece]:
+        """Yield pieces, of which the first may be parsed already."""
+        jobs = list(self.jobs)
+        self.jobs.clear()
+        return self._pieces(jobs, position, pass_number)
+
+    def _pieces(
+        self, jobs: list[_Job], position: Position | None, pass_number: int
+    ) -> Iterator[Piece]:
+        pieces = pieces_of(self.stream, position, pass_number)
+        if position is None and pass_number == 0:
+            for _ in islice(pieces, len(jobs)):
+                yield partial(self.pool.result, jobs.pop(0))
+        yield from pieces
 
 
 @dataclass(eq=False)
@@ -133,7 +196,7 @@ class ParsingPool:
     """
 
     def __init__(self, workers: int | None = None, abroad: int = 1) -> None:
-        self.workers = usable_cores() if workers is None else max(1, workers)
+        self.allow(workers)
         self.abroad = abroad
         self.changed = threading.Condition()
         self._jobs: deque[_Job] = deque()
@@ -143,6 +206,10 @@ class ParsingPool:
     def __reduce__(self) -> tuple[Any, ...]:
         """Threads stay where they are: another process shares its cores with more."""
         return ParsingPool, (self.abroad,)
+
+    def allow(self, workers: int | None) -> None:
+        """Let so many work from now on, and no fewer than before."""
+        self.workers = usable_cores() if workers is None else max(1, workers)
 
     def submit(self, job: _Job) -> None:
         """Let a job be done; the caller holds `changed`."""
@@ -171,6 +238,13 @@ class ParsingPool:
                 self._do(mine)
                 if mine.error is not None and not isinstance(mine.error, DataError):
                     raise mine.error  # a signal, perhaps: it is not to wait for the job's turn
+
+    def result(self, job: _Job) -> Any:
+        """What comes of a job, once it is done."""
+        self.wait(job)
+        if job.error is not None:
+            raise job.error
+        return job.result
 
     def _take(self, wanted: _Job | None = None) -> _Job | None:
         if wanted is not None and not wanted.taken:

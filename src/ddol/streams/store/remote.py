@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -20,29 +22,59 @@ _WHOLE = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "r2"}
 PATIENCE = 10.0
 """Seconds before waiting for a store is worth a line."""
 
+ANSWER = 60.0
+"""Seconds in which a store has to answer for the first time; their packages try for a quarter of an hour."""
+
+_met: set[str] = set()
+"""Stores that have answered, as addresses begin."""
+
 
 def open_remote(path: str) -> BinaryIO:
     """Open an address for reading."""
     with _naming(path):
-        files, key = _store(path)
+        files, key = _store(in_parts(path))
         return cast(BinaryIO, files.open(key, "rb"))
 
 
 def read_remote(path: str, first: int, last: int) -> bytes:
     """Bytes `first` to `last` (exclusive), in one request."""
     with _naming(path):
-        files, key = _store(path)
+        files, key = _store(in_parts(path))
         return bytes(files.cat_file(key, start=first, end=last))
 
 
 def remote_size(path: str) -> int | None:
     """Bytes that are there; None where the store does not tell."""
     with _naming(path):
-        files, key = _store(path)
+        files, key = _store(in_parts(path))
         details = files.info(key)
     if details.get("type") == "directory":
         raise DataError(f"{path}: found a directory, expected a file; name the files in it")
     return cast("int | None", details.get("size"))
+
+
+@cache
+def in_parts(path: str) -> str:
+    """The address, or the name of a copy on disk where a server gives out files only as a whole."""
+    with _naming(path):
+        files, key = _store(path)
+        if "http" not in _protocols(files):
+            return path
+        try:
+            with files.open(key, "rb", block_size=1, cache_type="none") as file:
+                file.seek(1)
+                file.read(1)
+            return path
+        except ValueError:
+            copy = Path(_copies().name, secrets.token_hex(8))
+            files.get_file(key, str(copy))
+            return str(copy)
+
+
+@cache
+def _copies() -> tempfile.TemporaryDirectory[str]:
+    """A folder that goes with the process."""
+    return tempfile.TemporaryDirectory(prefix="ddol-", ignore_cleanup_errors=True)
 
 
 def matches(pattern: str) -> list[str]:
@@ -165,11 +197,32 @@ def _store(path: str) -> tuple[Any, str]:
             f"{path}: addresses need the package fsspec; pip install ddol[cloud]"
         ) from None
     try:
-        return fsspec.core.url_to_fs(path)
+        files, key = fsspec.core.url_to_fs(path)
     except ImportError as error:
         raise DataError(f"{path}: {error}; pip install this store's package") from None
     except ValueError as error:
         raise DataError(f"{path}: {error}; check the beginning of the address") from None
+    _meet(path, files, key)
+    return files, key
+
+
+def _meet(path: str, files: Any, key: str) -> None:
+    """Ask a store something small once, to know whether anybody is there."""
+    place = "/".join(path.split("/", 3)[:3])
+    if place in _met or not files.async_impl:
+        return
+    from fsspec.exceptions import FSTimeoutError
+
+    try:
+        files.info(re.split(r"[*?[]", key)[0], timeout=ANSWER)
+    except FSTimeoutError:
+        raise DataError(
+            f"{path}: {place} has not answered for {ANSWER:.0f} s; check the address, the network and the "
+            "store's endpoint"
+        ) from None
+    except (FileNotFoundError, PermissionError, ValueError, NotImplementedError):
+        pass  # it has answered, and may say more to another question
+    _met.add(place)
 
 
 @contextmanager
@@ -205,10 +258,18 @@ def _naming(path: str, done: str = "read") -> Iterator[None]:
             yield
     except DataError:
         raise
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        # Of web servers that refuse, or are not there, fsspec says the same; what happened comes with it.
+        why = error.__cause__
+        if type(why).__module__.startswith("aiohttp") and getattr(why, "status", 0) != 404:
+            raise _unknown(path, done, why) from error
         raise DataError(f"{path}: nothing is there; check the address") from None
     except PermissionError as error:
         raise DataError(f"{path}: cannot be {done}, no permission ({error}); log in") from None
     except Exception as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise DataError(f"{path}: cannot be {done} ({reason}); check address and login") from error
+        raise _unknown(path, done, error) from error
+
+
+def _unknown(path: str, done: str, error: BaseException | None) -> DataError:
+    reason = (str(error) or type(error).__name__).splitlines()[0]
+    return DataError(f"{path}: cannot be {done} ({reason}); check address and login")

@@ -1,8 +1,10 @@
-"""The memory that this process can still have: what a file asks for is compared with it."""
+"""The memory that this process has, and can still have: what a file asks for is compared with it."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +12,22 @@ from ddol.streams.errors import DataError
 
 _GROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
 NOTHING = 16 << 20
 """Bytes that any machine has: nobody asks the system about less."""
+
+
+def keep_memory() -> None:
+    """Let the C library use again what was freed, instead of giving it back to the system.
+
+    Block after block needs as much as the one before, and pages that come anew must be cleared: a
+    tenth of the time from text to model.
+    """
+    tune = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
+    if tune is not None:
+        tune(_MMAP_THRESHOLD, 64 << 20)
+        tune(_TRIM_THRESHOLD, 256 << 20)
 
 
 def check_room(where: str, needed: int, advice: str) -> None:

@@ -1,4 +1,4 @@
-"""Data frames as tables: those of polars, and by partitions those of Dask and Ray."""
+"""Data frames as tables: those of polars and pandas, and by partitions those of Dask and Ray."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class FrameStream:
 
 
 def is_frame(source: Any) -> bool:
-    """Whether this is a data frame of polars, Dask or Ray; none of them is imported to find out.
+    """Whether this is a data frame of polars, pandas, Dask or Ray; none is imported to find out.
 
     Examples
     --------
@@ -202,6 +202,10 @@ def _of_polars(source: Any, n_agents: int) -> list[Callable[[], Any]]:
     return [source.collect if hasattr(source, "collect") else lambda: source]
 
 
+def _of_pandas(source: Any, n_agents: int) -> list[Callable[[], Any]]:
+    return [lambda: import_polars("pandas frame").from_pandas(source)]
+
+
 def _of_dask(source: Any, n_agents: int) -> list[Callable[[], Any]]:
     def partition(number: int) -> Any:
         return import_polars("dask frame").from_pandas(source.get_partition(number).compute())
@@ -210,17 +214,65 @@ def _of_dask(source: Any, n_agents: int) -> list[Callable[[], Any]]:
 
 
 def _of_ray(source: Any, n_agents: int) -> list[Callable[[], Any]]:
-    def rows(part: Any) -> Any:
-        polars = import_polars("ray frame")
-        batches = part.iter_batches(batch_size=None, batch_format="pyarrow")
-        return polars.concat([polars.from_arrow(batch) for batch in batches])
+    # Now, since actors may take all cores that its steps need.
+    source = source.materialize()
+    spread = source.num_blocks() >= n_agents > 1
+    return [
+        partial(_rows_of_ray, part) for part in (source.split(n_agents) if spread else [source])
+    ]
 
-    parts = source.split(n_agents) if n_agents > 1 else [source]
-    return [partial(rows, part) for part in parts]
+
+def _rows_of_ray(source: Any) -> Any:
+    polars = import_polars("ray frame")
+    batches = list(source.iter_batches(batch_size=None, batch_format="pyarrow"))
+    if not batches:  # all rows were filtered out
+        batches = [source.schema().base_schema.empty_table()]
+    return polars.concat([polars.from_arrow(batch) for batch in batches])
+
+
+def in_memory(source: Any) -> Any:
+    """A frame, a column or an array as it stands in memory: lazy and spread ones are brought there.
+
+    Examples
+    --------
+    >>> import polars
+    >>> in_memory(polars.LazyFrame({"a": [1, 2]})).shape, in_memory([1, 2])
+    ((2, 1), [1, 2])
+    """
+    owner = type(source).__module__.partition(".")[0]
+    if owner == "polars" and hasattr(source, "collect"):
+        return source.collect()
+    if owner == "dask" and hasattr(source, "compute"):
+        return source.compute()
+    return _rows_of_ray(source) if owner == "ray" and is_frame(source) else source
+
+
+def with_answers(X: Any, y: Any) -> tuple[Any, Any]:
+    """Rows and answers in memory; `y` may be the name of a column of `X`, which is then no feature.
+
+    Examples
+    --------
+    >>> import polars
+    >>> X, y = with_answers(polars.LazyFrame({"a": [0.5, 0.25], "ill": [True, False]}), "ill")
+    >>> X.columns, y.to_list()
+    (['a'], [True, False])
+    """
+    X, y = in_memory(X), in_memory(y)
+    if isinstance(y, str):
+        if y not in getattr(X, "columns", ()):
+            raise DataError(
+                f"found {y!r} as y and no such column in X, expected the name of a column of a data frame, "
+                "or one answer for each row"
+            )
+        return X[[name for name in X.columns if name != y]], X[y]
+    if type(y).__module__.startswith("polars") and getattr(y, "shape", ())[1:] == (1,):
+        y = y.to_series()  # a frame with nothing but the answers
+    return X, y
 
 
 _PARTITIONS: dict[str, Callable[[Any, int], list[Callable[[], Any]]]] = {
     "polars": _of_polars,
+    "pandas": _of_pandas,
     "dask": _of_dask,
     "ray": _of_ray,
 }

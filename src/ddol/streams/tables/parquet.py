@@ -13,6 +13,7 @@ from ddol.streams.formats import ReadOptions
 from ddol.streams.over.parallel import in_order
 from ddol.streams.raw import Table
 from ddol.streams.store.files import check_readable, describe_paths, is_remote, read_range, size_of
+from ddol.streams.store.login import login_of
 from ddol.streams.store.room import check_room
 from ddol.streams.stream import Parsed, Piece, Position
 from ddol.streams.tables.frames import is_strange, polars_reading, table_of_frame
@@ -167,7 +168,7 @@ class ParquetStream:
         """The file as a lazy frame with the columns that are needed."""
         path = self.paths[file]
         with polars_reading(path) as polars:
-            frame = polars.scan_parquet(self._source(file), glob=False)
+            frame = polars.scan_parquet(self._source(file), glob=False, **login_of(path))
             kinds = frame.collect_schema()  # it keeps the footer from now on
             if self.drop or self.known is not None:
                 unseen = [name for name in kinds if self._is_unseen(polars, name, kinds[name])]
@@ -181,8 +182,12 @@ class ParquetStream:
 
     def _source(self, file: int) -> str | bytes:
         path = self.paths[file]
-        if not is_remote(path) or path.partition("://")[0] in _KNOWN_TO_POLARS:
+        if not is_remote(path):
             return path
+        if path.partition("://")[0] in _KNOWN_TO_POLARS:
+            from ddol.streams.store.remote import in_parts
+
+            return in_parts(path)
         if file not in self._kept:
             self._kept.clear()
             self._kept[file] = read_range(path, 0, size_of(path) or 0)
