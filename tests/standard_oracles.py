@@ -120,7 +120,7 @@ class AdaptiveAgent(Statistics):
         stride = 3.0 * self.gain * np.sqrt(mean) / (2.0 * mean + z @ z)
         steeper = slope * np.sqrt(self.steps) / self.root[-1]
         power_of_scale = -0.02 * np.clip(steeper * self.score(x), -1.0, 32.0)
-        self.scale *= 1.0 + power_of_scale + power_of_scale**2 / 2.0
+        self.scale = max(self.scale * (1.0 + power_of_scale + power_of_scale**2 / 2.0), 0.7)
         self.u = self.u - stride * (z @ z) / (z @ (eager * z)) * eager * move
         heron = np.divide(power, self.root, out=np.zeros_like(z), where=self.root > 0.0)
         self.root = np.where(large, self.root, (self.root + heron) / 2.0)

@@ -11,7 +11,7 @@ so one step changes a score by as much in any dimension, a long row takes smalle
 features whose gradients have agreed so far take larger ones than the others of their row: a few that
 matter among many are found sooner. The score is s·(u₀ + Σ u_d·x̃_d), where s follows the slope of the loss:
 
-    s ← s·(1 + e + e²/2),   e = −0.02·ℓ′/rms(ℓ′)·score, between −0.64 and 0.02
+    s ← max(s·(1 + e + e²/2), 0.7),   e = −0.02·ℓ′/rms(ℓ′)·score, between −0.64 and 0.02
 
 Where scores are large and wrong, s falls, more examples lie within the margin, and a step means less; where
 they are right and small it rises. This is what a rate would be chosen for. Where answers are numbers s is 1.
@@ -51,6 +51,8 @@ AGREED, EAGER = 1.0 / 20.0, 8.0
 """How much larger steps are per M·u², and at most: a weight is large where gradients have agreed."""
 RIGHT, WRONG = 1.0, 32.0
 """How far a score counts that is right, or wrong, when s is learned."""
+LEAST = 0.7
+"""s: where classes overlap, the least hinge loss may be that of a constant, and s must not find it."""
 
 LARGE = at.GROWTH - 1.0
 TINY = 1e-100
@@ -96,7 +98,7 @@ def _rescaled(s, p, g, root, steps, total):
     """By how much s changes after a slope at the score s·total."""
     scale = _scale(s)
     power = -p[PACE] * min(max(g * math.sqrt(steps) / root * scale * total, -RIGHT), WRONG)
-    return scale * power * (1.0 + 0.5 * power)
+    return max(scale * (1.0 + power * (1.0 + 0.5 * power)), LEAST) - scale
 
 
 @inner
