@@ -218,7 +218,9 @@ class KernelWorker:
         )
 
     def _links(self, matrices: Matrices) -> Links:
-        partition, there = self.partition, self.partition.packed
+        # Whoever hosts all agents writes their messages to memory of its own, which is cut otherwise.
+        partition = self.partition
+        there = partition.packed if partition.workers > 1 else None
         sent = self.workspace.packed if there is None else there
         return Links(
             workers=partition.workers,
