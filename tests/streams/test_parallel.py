@@ -151,7 +151,7 @@ def test_a_stream_is_parsed_before_anybody_reads_it():
     begun = BegunStream.of(stream, pool, most=5)
     for job in begun.jobs:
         pool.wait(job, helping=False)
-    assert stream.parsed == [0, 1, 2, 3, 4]
+    assert sorted(stream.parsed) == [0, 1, 2, 3, 4]  # two threads take them in turn
     assert labels(begun.read()) == list(range(50))
     before = len(stream.parsed)
     assert labels(ParallelStream(begun, pool).read()) == list(range(50))
