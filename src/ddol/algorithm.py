@@ -106,7 +106,8 @@ class Algorithm:
         object.__setattr__(self, "query", asking_of(self.query))
         if self.asking is not None:
             self._check_asking(self.asking)
-        object.__setattr__(self, "update", self.update.with_delay(self.delay))
+        told = self.update.with_delay(self.delay).with_outputs(self.outputs)
+        object.__setattr__(self, "update", told)
         if self.chooses_messages:
             self._read_rules()
 

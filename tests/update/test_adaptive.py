@@ -16,6 +16,7 @@ import ddol
 import standard_oracles
 from ddol.streams.open import open_stream
 from ddol.streams.rows import concatenate
+from ddol.update.adaptive import ABOVE
 
 DATA = Path(os.environ.get("DDOL_DATA", Path(__file__).parents[3] / "shared" / "data"))
 FILES = {
@@ -211,6 +212,14 @@ def test_steps_mean_less_where_labels_are_noise_and_more_where_there_is_none():
     clean, noise = (ddol.run(ddol.adaptive(), (X, labels)) for labels in (y, noisy))
     assert clean.error < 0.0245 and noise.error < 0.432
     assert np.linalg.norm(clean.weights) > 20.0 * np.linalg.norm(noise.weights)
+
+
+def test_scores_of_several_classes_have_one_scale():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((2_000, 5)), rng.integers(0, 3, 2_000).astype(float)
+    trace = ddol.run(ddol.adaptive(outputs=3), (X, y))
+    assert np.all(trace.state.scalars[..., ABOVE] == 0.0)
+    assert np.all(ddol.run(ddol.adaptive(), (X, np.sign(X[:, 0]))).state.scalars[..., ABOVE] != 0.0)
 
 
 def test_classes_that_overlap_are_told_apart_though_a_constant_has_less_hinge_loss():

@@ -14,7 +14,8 @@ matter among many are found sooner. The score is s·(u₀ + Σ u_d·x̃_d), wher
     s ← max(s·(1 + e + e²/2), 0.7),   e = −0.02·ℓ′/rms(ℓ′)·score, between −0.64 and 0.02
 
 Where scores are large and wrong, s falls, more examples lie within the margin, and a step means less; where
-they are right and small it rises. This is what a rate would be chosen for. Where answers are numbers s is 1.
+they are right and small it rises. This is what a rate would be chosen for. s is 1 where answers are numbers,
+or more than two classes.
 
 Neighbours average the duals √P·u and the √P with the same matrix and divide, which is the paper's
 argmin for this ψ; s is averaged as it is. The mean over N agents is less noisy than one gradient, whence N^¼;
@@ -417,11 +418,14 @@ class Adaptive(Standardising):
         Rounds after which an example counts 1/e; infinite for all alike.
     l1, shrink : float
         α₁ and α₂ of the penalties; `shrink` is not the `l2` of an objective.
+    outputs : int
+        Set by `Algorithm`.
     """
 
     memory: float = math.inf  # type: ignore[misc]  # here it may be chosen
     l1: float = 0.0
     shrink: float = 0.0
+    outputs: int = 1
 
     family = "adaptive"
 
@@ -431,6 +435,10 @@ class Adaptive(Standardising):
         for name in ("l1", "shrink"):
             if not 0.0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"`{name}` must be at least 0, it is {getattr(self, name)}")
+
+    def with_outputs(self, outputs: int) -> Adaptive:
+        """The same update, told how many outputs there are."""
+        return self if outputs == self.outputs else replace(self, outputs=outputs)
 
     def layout(self, space: str, n_features: int) -> Layout:
         """Weights, √P, and room for a step."""
@@ -451,5 +459,7 @@ class Adaptive(Standardising):
     def own_parameters(self) -> list[float]:
         """The size of steps, how fast s is learned, what P begins with, the penalties."""
         gain = (0.25 if self.regression else 1.0) * self.n_agents**0.25
-        pace = 0.0 if self.regression or self.l1 + self.shrink > 0.0 else 0.02
+        # Scores of several classes are compared, so that none may have a scale of its own.
+        plain = self.regression or self.outputs > 1 or self.l1 + self.shrink > 0.0
+        pace = 0.0 if plain else 0.02
         return [gain, pace, 3.0 / self.n_agents, self.l1, self.shrink]

@@ -377,6 +377,10 @@ class Update(ABC):
         """The update whose answers come so many rounds late; most do not care."""
         return self
 
+    def with_outputs(self, outputs: int) -> Update:
+        """The update for one of so many outputs, whose scores are compared; most do not care."""
+        return self
+
     def check(self, n_features: int) -> None:
         """Refuse a number of features that this update cannot have."""
         return None
