@@ -459,7 +459,8 @@ class Adaptive(Standardising):
     def own_parameters(self) -> list[float]:
         """The size of steps, how fast s is learned, what P begins with, the penalties."""
         gain = (0.25 if self.regression else 1.0) * self.n_agents**0.25
-        # Scores of several classes are compared, so that none may have a scale of its own.
-        plain = self.regression or self.outputs > 1 or self.l1 + self.shrink > 0.0
+        # Scores of several classes are compared, so that none may have a scale of its own; of two they mirror
+        # each other.
+        plain = self.regression or self.outputs > 2 or self.l1 + self.shrink > 0.0
         pace = 0.0 if plain else 0.02
         return [gain, pace, 3.0 / self.n_agents, self.l1, self.shrink]
