@@ -14,8 +14,9 @@ from scipy.sparse import csr_matrix
 
 import ddol
 import standard_oracles
+from ddol.engines.learner import Learner
 from ddol.streams.open import open_stream
-from ddol.streams.rows import concatenate
+from ddol.streams.rows import Rows, concatenate
 from ddol.update.adaptive import ABOVE
 
 DATA = Path(os.environ.get("DDOL_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -220,6 +221,17 @@ def test_scores_of_several_classes_have_one_scale():
     trace = ddol.run(ddol.adaptive(outputs=3), (X, y))
     assert np.all(trace.state.scalars[..., ABOVE] == 0.0)
     assert np.all(ddol.run(ddol.adaptive(), (X, np.sign(X[:, 0]))).state.scalars[..., ABOVE] != 0.0)
+
+
+def test_who_goes_on_with_a_penalty_goes_on_with_the_same_scores():
+    X, y = blobs()
+    rows = Rows.from_dense(X, y)
+    before = Learner(ddol.adaptive())
+    before.learn(rows)
+    assert before.state().scalars[0, 0, ABOVE] != 0.0
+    after = Learner(ddol.adaptive(l1=1e-12), state=before.state())
+    np.testing.assert_allclose(after.scores(rows), before.scores(rows), rtol=1e-9)
+    np.testing.assert_allclose(after.weights(), before.weights(), rtol=1e-9)
 
 
 def test_classes_that_overlap_are_told_apart_though_a_constant_has_less_hinge_loss():

@@ -394,13 +394,13 @@ def score_left(w, s, p, x, index, n, D, which):
             d = int(w[at.CENTRED * D + k])
             z = at.standardised(w, s, d, D, 0.0)
             total += _left(s[FACTOR] * w[U * D + d], threshold) * z
-    return answers.in_units_of_answers(s, p, _intercept(s) + total)
+    return answers.in_units_of_answers(s, p, _scale(s) * (_intercept(s) + total))
 
 
 def weights_left(w, s, p, index, n, D, out):
     for d in range(D):
-        w[MOVE * D + d] = _left(s[FACTOR] * w[U * D + d], p[L1] * s[at.CLOCK])
-    at.raw_weights(w, s, p, index, n, D, out, MOVE, _intercept(s))
+        w[MOVE * D + d] = _scale(s) * _left(s[FACTOR] * w[U * D + d], p[L1] * s[at.CLOCK])
+    at.raw_weights(w, s, p, index, n, D, out, MOVE, _scale(s) * _intercept(s))
     for d in range(D):
         w[MOVE * D + d] = 0.0
 
