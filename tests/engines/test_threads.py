@@ -213,3 +213,16 @@ def test_half_of_the_threads_read_where_learning_takes_no_longer(monkeypatch):
     assert engine.workers == 2
     engine.close()
     assert readers_beside(ddol.dogd(outputs=3).on(1)) == 2
+
+
+def test_one_thread_alone_writes_messages_to_memory_of_its_own():
+    """What threads meet in has no room for messages that begin with a cache line."""
+    algorithm = ddol.adaptive().on(ddol.ring(5))
+    engine = Threads(algorithm, start_state(algorithm, 3), 1)
+    meeting = engine.kernel_workers[0].partition.packed
+    meeting[:] = np.nan
+    rng = np.random.default_rng(0)
+    rows = Rows.from_dense(rng.standard_normal((40, 3)), rng.choice([-1.0, 1.0], 40))
+    engine.play(Block(rows, np.arange(40).reshape(8, 5, 1)))
+    engine.close()
+    assert meeting.size and np.isnan(meeting).all()
