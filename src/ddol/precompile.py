@@ -19,6 +19,7 @@ import numpy as np
 
 import ddol
 from ddol.compiled import Entry, loaded_names, on_compiling, store
+from ddol.engines.learner import Learner
 from ddol.streams.rows import Rows
 
 _FIRST = ("rounds", "events", "libsvm", "clock", "csv", "vw")
@@ -69,7 +70,9 @@ def compile_loss(name: str) -> set[str]:
 
     on_compiling(lambda text: None)
     for l2 in (0.0, 1.0):
-        _run(ddol.dogd(LOSSES[name](), l2=l2), 1)
+        algorithm = ddol.dogd(LOSSES[name](), l2=l2)
+        _run(algorithm, 1)
+        _run_behind_ones(algorithm)
     return loaded_names()
 
 
@@ -79,6 +82,13 @@ def _run(algorithm: ddol.Algorithm, agents: int | ddol.Topology) -> None:
     ddol.run(algorithm, (X, X[:, 0]), agents)
     if not algorithm.update.experts:
         ddol.run(algorithm, (Rows.from_dense(X, X[:, 0]).to_scipy(), X[:, 0]), agents)
+
+
+def _run_behind_ones(algorithm: ddol.Algorithm) -> None:
+    """The same on rows in front of which a 1 stands that is not stored, as estimators have them."""
+    learner, dense = Learner(algorithm), Rows.from_dense(np.eye(3), np.ones(3))
+    for rows in (dense, Rows.from_csr(dense.to_scipy(), dense.y)):
+        learner.learn(rows.with_intercept(stored=False))
 
 
 def precompile(ship: Path | None = None, workers: int | None = None) -> int:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 
 import ddol
 from ddol.engines.learner import Learner
@@ -119,3 +120,22 @@ def test_slow_rounds_are_played_a_few_at_a_time_so_that_signals_are_heard(monkey
     # A second for every look at the clock: no piece is longer than one round once that is known.
     assert len(seen) >= 18 and all(p.position is not None for p in seen[-10:])
     np.testing.assert_array_equal(slow.weights(), learned(PLACED["ring"]).weights())
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("width", [3, 20, 200])
+@pytest.mark.parametrize("algorithm", [ddol.dogd(l2=0.0), ddol.dogd(l2=0.3), ddol.dual_averaging()])
+def test_a_one_in_front_of_rows_need_not_be_stored(algorithm, width, sparse):
+    """One agent alone need not see it in the row; the objective has the norm of all weights."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, width)) * (rng.random((300, width)) < 0.6)
+    y = np.sign(X[:, 0] + rng.standard_normal(300))
+    rows = Rows.from_csr(csr_matrix(X), y) if sparse else Rows.from_dense(X, y)
+    learners = [Learner(algorithm) for _ in range(2)]
+    for learner, stored in zip(learners, (True, False), strict=True):
+        for part in (rows.slice(0, 7), rows.slice(7, 300)):
+            learner.learn(part.with_intercept(stored=stored))
+    with_it, without = (learner.trace() for learner in learners)
+    assert np.allclose(without.weights, with_it.weights, rtol=1e-10, atol=1e-12)
+    assert without.weights[0, 0, 0] != 0.0
+    assert without.loss == pytest.approx(with_it.loss, rel=1e-10)

@@ -447,8 +447,9 @@ def test_a_constant_that_is_not_stored_is_a_column_of_ones(dense, agents, batch,
             for part in np.array_split(table.reshape(-1, agents, batch), 2):
                 engine.play(Block(given, part))
             found.append((engine.weights(), engine.counters().loss, engine.scores(given)))
+        # One agent alone does not put the ones in front of its rows, and sums in another order.
         for one, other in zip(*found, strict=True):
-            np.testing.assert_array_equal(one, other)
+            np.testing.assert_allclose(one, other, rtol=1e-11 if agents == 1 else 0.0)
 
 
 @pytest.mark.parametrize("n_features", [600, 1100])

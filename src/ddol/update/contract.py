@@ -122,8 +122,12 @@ class Loops:
     the state's own rows.
     """
     step_and_score: Callable | None = None
-    """``(w, s, p, x, index, n, D, g, eta, weight, following, next_index, next_n) -> float``: `step`, and the
-    score of the row that comes next, where both together cost less than one after the other."""
+    """``(w, s, p, x, index, n, D, z, g, eta, weight, ones, following, next_index, next_n) -> float``.
+
+    `step` along a row whose score was z, and the score of the row that comes next, where both together cost
+    less than one after the other. Where ``ones`` is 1, rows lack the 1 that is feature 0: the features that
+    they have come behind it.
+    """
     branchless_step: bool = False
     """A step along a short row costs less than a wrong guess whether there is a slope."""
     propagates_nan: bool = False
@@ -166,7 +170,7 @@ class Loops:
         others = self.observe, self.hear, self.finish
         return all(loop is None for loop in others)
 
-    def turn(self, dense: bool, value: Callable, derivative: Callable) -> int:
+    def turn(self, dense: bool, ones: int, value: Callable, derivative: Callable) -> int:
         """Address of all that an agent alone does with an answer to such a loss; see `ddol.update.turns`."""
         kinds = dict.fromkeys(turns.NUMBERS, "double") | dict.fromkeys(turns.COUNTS, "int64")
         kinds |= dict.fromkeys(("index", "next_index"), _DENSE if dense else _SPARSE)
@@ -174,7 +178,7 @@ class Loops:
         parts = turns.Parts(
             self.score, self.step, self.begin, self.squares, self.step_and_score, value, derivative
         )
-        made = turns.turn(parts, self.branchless_step)
+        made = turns.turn(parts, self.branchless_step, ones)
         return compile_part(made, Signature("double", tuple(passed)), f"turn({turns.ARGUMENTS})")
 
     def addresses(

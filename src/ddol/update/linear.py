@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ddol.compiled import column, inner, sparse
+from ddol.compiled import address_of, column, floats, inner, sparse
 from ddol.update.contract import ADD, LOCAL, Field, Layout, Loops
 from ddol.update.turns import SHORT
 
@@ -280,16 +280,51 @@ def _move_on_shortly(w, x, following, start, stop, move):
     return squares, even + odd
 
 
-def step_and_score(w, s, p, x, index, n, D, g, eta, weight, following, next_index, next_n):
+@inner
+def _move_along(w, x, index, n, move):
+    """Add to the weights; ‖x‖²."""
+    if not sparse(index):
+        for j in range(n):
+            w[j] += move * x[j]
+        return dot(x, x, index, n)
+    even, odd, j = 0.0, 0.0, 0
+    while j + 2 <= n:  # one sum would wait for itself at every number
+        w[column(index, j)] += move * x[j]
+        w[column(index, j + 1)] += move * x[j + 1]
+        even += x[j] * x[j]
+        odd += x[j + 1] * x[j + 1]
+        j += 2
+    if j < n:
+        w[column(index, j)] += move * x[j]
+        even += x[j] * x[j]
+    return even + odd
+
+
+@inner
+def _constant(w, ones, move):
+    """Add to the weight of the 1 in front of a row, if there is one: what it gives the next score."""
+    if ones == 0:
+        return 0.0
+    w[0] += move
+    return w[0]
+
+
+def step_and_score(w, s, p, x, index, n, D, z, g, eta, weight, ones, following, next_index, next_n):
+    move, v = _per_slope(s, eta, weight) * g, floats(address_of(w, ones))
     if sparse(index) or n >= SHORT:
+        constant = _constant(w, ones, move)
         if n < SHORT or g != 0.0:
-            step(w, s, p, x, index, n, D, g, eta, weight)
-        return score(w, s, p, following, next_index, next_n, D, 0.0)
-    move, whole = _per_slope(s, eta, weight) * g, n & -16
-    squares, total = _move_on(w, x, following, 0, whole, move)
-    more, rest = _move_on_shortly(w, x, following, whole, n, move)
-    s[SQUARES] = squares + more
-    return s[SCALE] * (total + rest)
+            # ‖w + move·x‖², with the ⟨w, x⟩ of which z was made; w has shrunk since.
+            product = z * (1.0 - eta * p[L2]) * _inverse(s)
+            length = _move_along(v, x, index, n, move)
+            _keep_norm(w, s, D, move * (2.0 * product + move * (ones + length)), n)
+        return s[SCALE] * (constant + dot(v, following, next_index, next_n))
+    whole = n & -16
+    squares, total = _move_on(v, x, following, 0, whole, move)
+    more, rest = _move_on_shortly(v, x, following, whole, n, move)
+    constant = _constant(w, ones, move)
+    s[SQUARES] = constant * constant + squares + more
+    return s[SCALE] * (constant + total + rest)
 
 
 # --- without an L2 term and a domain ---------------------------------------------------------------
@@ -306,15 +341,19 @@ def free_step(w, s, p, x, index, n, D, g, eta, weight):
         w[column(index, j)] += move * x[j]
 
 
-def free_step_and_score(w, s, p, x, index, n, D, g, eta, weight, following, next_index, next_n):
+def free_step_and_score(
+    w, s, p, x, index, n, D, z, g, eta, weight, ones, following, next_index, next_n
+):
+    move, v = -eta * weight * g, floats(address_of(w, ones))
+    constant = _constant(w, ones, move)
     if sparse(index) or n >= SHORT:
         if n < SHORT or g != 0.0:
-            free_step(w, s, p, x, index, n, D, g, eta, weight)
-        return dot(w, following, next_index, next_n)
-    move, whole = -eta * weight * g, n & -16
-    _, total = _move_on(w, x, following, 0, whole, move)
-    _, rest = _move_on_shortly(w, x, following, whole, n, move)
-    return total + rest
+            free_step(v, s, p, x, index, n, D, g, eta, weight)
+        return constant + dot(v, following, next_index, next_n)
+    whole = n & -16
+    _, total = _move_on(v, x, following, 0, whole, move)
+    _, rest = _move_on_shortly(v, x, following, whole, n, move)
+    return constant + total + rest
 
 
 for _loop in (score, step, free_step):

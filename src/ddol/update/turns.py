@@ -36,11 +36,12 @@ class Parts(NamedTuple):
 
 
 @functools.cache
-def turn(parts: Parts, branchless: bool) -> Callable:
+def turn(parts: Parts, branchless: bool, ones: int) -> Callable:
     """Learn from the answer y to a row whose score was z, and score the row that follows.
 
     The objective of the round is added to ``total``. Where nothing is to be learned, the importance is 0, and
-    the state stays as it is.
+    the state stays as it is. In front of every row is a 1 that is not stored, where `ones` is 1: only a
+    `step_and_score` that is written knows about it.
     """
     begin, squares, value, derivative, go_on = (
         inner(part, inlined=True)
@@ -76,8 +77,8 @@ def turn(parts: Parts, branchless: bool) -> Callable:
         if learns:
             total[0] += 0.5 * l2 * squares(w, s, p, D) + importance * value(z, y, q)
             begin(w, s, p, D, eta, 1.0)
-        g = derivative(z, y, q)
-        return go_on(w, s, p, x, index, n, D, g, eta, importance, following, next_index, next_n)
+        g, there = derivative(z, y, q), (w, s, p, x, index, n, D)
+        return go_on(*there, z, g, eta, importance, ones, following, next_index, next_n)
 
     return turn
 
@@ -86,7 +87,9 @@ def turn(parts: Parts, branchless: bool) -> Callable:
 def _one_by_one(score: Callable, step: Callable, branchless: bool) -> Callable:
     scored, stepped = inner(score), inner(step)
 
-    def step_and_score(w, s, p, x, index, n, D, g, eta, weight, following, next_index, next_n):
+    def step_and_score(
+        w, s, p, x, index, n, D, z, g, eta, weight, ones, following, next_index, next_n
+    ):
         g *= weight
         if (branchless and n < SHORT) or g != 0.0:
             stepped(w, s, p, x, index, n, D, g, eta, 1.0)

@@ -42,6 +42,8 @@ class Rules(NamedTuple):
     additive: bool
     experts: bool
     branchless_step: bool
+    adds_ones: bool
+    """Turns of one agent alone take rows without the 1 in front of them."""
     randomized: bool
     tie: float
     period: int

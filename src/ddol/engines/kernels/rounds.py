@@ -54,6 +54,7 @@ from ddol.engines.kernels.reading import (
     fetch_place,
     forget_rows,
     row_in,
+    stored_at,
     wants_fetching,
 )
 from ddol.engines.kernels.update import absorb_agent, collects, finish, update_copy, update_shared
@@ -111,9 +112,18 @@ def _fetch_later(worker, examples, r, i):
 
 @inner(inlined=True)
 def _begin_at(worker, examples, r, hi):
-    """Copy the row of a round behind its 1, if there is such a round and ones are not stored."""
-    if examples.ones != 0 and r < hi:
+    """Copy the row of a round behind its 1, if there is such a round, and somebody needs it there."""
+    if examples.ones != 0 and not worker.rules.adds_ones and r < hi:
         begin_row(worker, examples, integers(examples.predicted)[r], r & 3)
+
+
+@inner(inlined=True)
+def _row_of(worker, examples, r):
+    """Addresses and length of the row of a round, as a turn takes it."""
+    i = integers(examples.predicted)[r]
+    if worker.rules.adds_ones:
+        return stored_at(worker, examples, i)
+    return row_in(worker, examples, i, r & 3)
 
 
 @inner(inlined=True)
@@ -121,11 +131,11 @@ def _turn(worker, examples, r, after, z, eta, learns):
     """Learn from the answer to the example of a round, whose score was z; the score of the one after."""
     memory, rules, D = worker.memory, worker.rules, worker.shape.D
     i = integers(examples.predicted)[r]
-    x, index, n = row_in(worker, examples, i, r & 3)
-    following = row_in(worker, examples, integers(examples.predicted)[after], after & 3)
+    x, index, n = _row_of(worker, examples, r)
     state, y = (memory.theta, memory.scalars, rules.p), floats(examples.y)[i]
     importance = _importance(worker, examples, i) if learns else 0.0
     given = (z, y, rules.q, importance, eta, rules.l2, learns, memory.loss)
+    following = _row_of(worker, examples, after)
     return call_float(part(worker, TURN), (*state, x, index, n, D, *given, *following))
 
 

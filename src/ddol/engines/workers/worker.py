@@ -63,6 +63,7 @@ class KernelWorker:
                 f"one has {partition.agents}: use the local engine"
             )
         self._parts: dict[bool, np.ndarray] = {}
+        self._turns: dict[tuple[bool, int], int] = {}
         self._workers: dict[bool, tuple[Entry, bytes]] = {}
         self._places: dict[int, RowsPlace] = {}
         self.adopt(state)
@@ -135,11 +136,20 @@ class KernelWorker:
         alone = self.algorithm.n_agents == 1 and not update.experts
         return alone and loops.direct and (update.l2 == 0.0 or loops.squares is not None)
 
-    def _prepare(self, dense: bool) -> None:
+    @property
+    def _adds_ones(self) -> bool:
+        """Whether turns take rows without the 1 in front of them."""
+        return self._direct and self.loops.step_and_score is not None
+
+    def _prepare(self, rows: Rows) -> None:
         """Compile what only rounds need."""
-        parts, loss = self._compiled(dense), self.algorithm.loss
-        if self._direct and not parts[places.TURN]:
-            parts[places.TURN] = self.loops.turn(dense, loss.value, loss.derivative)
+        if not self._direct:
+            return
+        kind = rows.dense, int(rows.intercept and self._adds_ones)
+        if kind not in self._turns:
+            loss = self.algorithm.loss
+            self._turns[kind] = self.loops.turn(*kind, loss.value, loss.derivative)
+        self._compiled(rows.dense)[places.TURN] = self._turns[kind]
 
     def _worker(self, dense: bool, matrices: Matrices) -> tuple[Entry, bytes]:
         """The kernel for these rows, and its worker."""
@@ -163,6 +173,7 @@ class KernelWorker:
             additive=self.loops.additive,
             experts=bool(update.experts),
             branchless_step=self.loops.branchless_step,
+            adds_ones=self._adds_ones,
             randomized=bool(update.randomized),
             tie=float(update.tie),
             period=int(algorithm.period),
@@ -359,7 +370,7 @@ class KernelWorker:
             self._workers.clear()
         if rows.dense not in self._workers or matrices is not self.fixed_matrices:
             self._workers[rows.dense] = self._worker(rows.dense, matrices)
-        self._prepare(rows.dense)
+        self._prepare(rows)
         kernel, worker = self._workers[rows.dense]
         return kernels.play(
             kernel, worker, examples, self._snapshot_places(), before, len(predicted)
