@@ -5,7 +5,7 @@ from __future__ import annotations
 SECONDS = 0.25
 """What one piece should take at most."""
 
-_FIRST = 1 << 22
+_FIRST = 1 << 24
 
 
 class Pace:
@@ -31,12 +31,12 @@ class Pace:
 
     @classmethod
     def of(cls, numbers: int) -> Pace:
-        """Begin with rounds that go through four million numbers, of so many that agents hold.
+        """Begin with rounds that go through sixteen million numbers, of so many that agents hold.
 
         Examples
         --------
         >>> Pace.of(55).rounds, Pace.of(8 << 20).rounds
-        (65536, 1)
+        (262144, 2)
         """
         return cls(1 << max(0, (_FIRST // max(numbers, 1)).bit_length() - 1))
 

@@ -101,8 +101,7 @@ def deal(
     >>> stream = array_stream(np.eye(5), np.arange(5))
     >>> for block, position in deal(stream, n_agents=2):
     ...     print(block.rows.y, block.table[:, :, 0].tolist())
-    [0. 1. 2. 3.] [[0, 1], [2, 3]]
-    [4.] [[0, -1]]
+    [0. 1. 2. 3. 4.] [[0, 1], [2, 3], [4, -1]]
     """
     streams = list(streams) if isinstance(streams, Sequence) else [streams]
     _check(streams, n_agents, batch, passes)
@@ -429,9 +428,10 @@ def _round_robin(reader: _Reader, plan: _Plan, team: Team) -> Iterator[tuple[Blo
     size, agreed = plan.round_size, 0
     while True:
         reader.fill(size)
-        # Whole rounds of the first piece are dealt where they lie; only a round that spans
-        # two pieces is copied together.
-        whole = reader.pieces[0].left // size * size if reader.available else 0
+        # Whole rounds of the first piece are dealt where they lie, and the last one, which may be short; only
+        # a round that spans two pieces is copied together.
+        there = reader.pieces[0].left if reader.available else 0
+        whole = there if there == reader.left else there // size * size
         n = min(whole or size, plan.rounds() * size, reader.available)
         if agreed:
             reader.check_length()
