@@ -44,8 +44,8 @@ def small_nodes():
     cluster = Cluster(initialize_head=True, head_node_args=store | head)
     add = partial(cluster.add_node, num_cpus=1, **store)
     try:
+        ray.init(cluster.address, log_to_driver=False)  # by the head, which stays
         nodes = [add(), add()]
-        ray.init(cluster.address, log_to_driver=False)
         yield cluster, nodes, partial(add, wait=False)
     finally:
         ray.shutdown()

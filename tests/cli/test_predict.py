@@ -81,6 +81,7 @@ def test_inspect_tells_what_a_model_is(ddol, model):
     text = ddol("inspect", model).stdout
     for word in ("2 classes", "logistic", "adaptive", "intercept", "largest weights", "column 1"):
         assert word in text
+    assert "sites                  –\n" in text
     found = json.loads(ddol("inspect", model, "--json").stdout)
     assert found["features"] == 4 and found["classes"] == [-1, 1]
     assert found["training"]["examples"] == 300

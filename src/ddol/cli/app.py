@@ -32,7 +32,10 @@ _HOMES = {"train": "ddol.cli.train_command", **dict.fromkeys(_OTHERS, "ddol.cli.
 @click.version_option(__version__, message="ddol %(version)s", help="Show the version.")
 @click.pass_context
 def app(ctx: click.Context) -> None:
-    """Data-distributed online learning: N agents on a graph, one pass, bounded memory."""
+    """Data-distributed online learning: N agents on a graph, one pass, bounded memory.
+
+    To begin: ddol train, which has data built in. ddol COMMAND --help shows a command's options.
+    """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
         ctx.exit(2)

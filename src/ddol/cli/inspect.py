@@ -82,6 +82,6 @@ def _largest(model: Model, output: int, top: int) -> dict[str, Any]:
 def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
-    if isinstance(value, list):
-        return printable(", ".join(map(str, value)))
-    return "–" if value is None else printable(str(value))
+    if value is None or value == []:
+        return "–"
+    return printable(", ".join(map(str, value)) if isinstance(value, list) else str(value))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from functools import partial
 from typing import Any
+
+_GOOD_FOR = 300
+"""Seconds until keys are asked for again: botocore hands out none that end within ten minutes."""
 
 
 def login_of(path: str) -> dict[str, Any]:
@@ -41,15 +45,15 @@ def _credentials(files: Any) -> tuple[dict[str, str], int | None]:
     if files.key:
         known, until = (files.key, files.secret, files.token), None
     else:
-        known, until = sync(files.loop, partial(_found, files))
+        known, until = sync(files.loop, partial(_found, files)), int(time.time()) + _GOOD_FOR
     names = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
     return {name: value for name, value in zip(names, known, strict=True) if value}, until
 
 
-async def _found(files: Any) -> tuple[tuple[str, ...], int | None]:
+async def _found(files: Any) -> tuple[str, ...]:
     """Keys from the environment, from files or from the machine's role."""
     found = await files.session.get_credentials()
     if found is None:
         raise PermissionError("no keys for S3 in the environment or ~/.aws")
-    keys, until = await found.get_frozen_credentials(), getattr(found, "_expiry_time", None)
-    return (keys.access_key, keys.secret_key, keys.token), until and int(until.timestamp())
+    keys = await found.get_frozen_credentials()
+    return keys.access_key, keys.secret_key, keys.token
