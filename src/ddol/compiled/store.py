@@ -18,11 +18,9 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import llvmlite
-import llvmlite.binding as llvm
-
 from ddol.blake2 import blake2b
 from ddol.compiled.folder import Folder, UnsafeFolderError
+from ddol.compiled.linking import Loaded, NotSimpleError, link
 from ddol.compiled.target import target
 
 SHIPPED = Path(__file__).with_name("shipped")
@@ -30,14 +28,6 @@ SHIPPED = Path(__file__).with_name("shipped")
 
 _CHECKSUM = 20
 _MOST_FILES = 4000
-
-
-class Loaded(NamedTuple):
-    """A function in memory."""
-
-    address: int
-    library: Any
-    """Owner of the memory."""
 
 
 class Cache(NamedTuple):
@@ -86,6 +76,8 @@ def circumstances() -> str:
 @functools.cache
 def _compiler_version() -> bytes:
     """The versions of LLVM and Numba; reading them must not import all of Numba."""
+    import llvmlite  # only where the cache is looked into
+
     numba = importlib.util.find_spec("numba")
     version = llvmlite.__version__.encode()
     for place in (numba.submodule_search_locations or []) if numba else []:
@@ -172,18 +164,29 @@ def ship(name: str, folder: Path) -> bool:
     return data is not None
 
 
-@functools.cache
-def _linker() -> Any:
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.create_lljit_compiler(llvm.Target.from_default_triple().create_target_machine())
+def load(name: str, symbol: str, code: bytes) -> Loaded:
+    """Link object code against this process, in a name space of its own."""
+    try:
+        return link(symbol, code)
+    except NotSimpleError:
+        return _linked_by_llvm(name, symbol, code)
 
 
 _turn = itertools.count()
 
 
-def load(name: str, symbol: str, code: bytes) -> Loaded:
-    """Link object code against this process, in a name space of its own."""
+def _linked_by_llvm(name: str, symbol: str, code: bytes) -> Loaded:
+    import llvmlite.binding as llvm
+
     library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
     linked = library.export_symbol(symbol).link(_linker(), f"{name} {next(_turn)}")
     return Loaded(linked[symbol], linked)
+
+
+@functools.cache
+def _linker() -> Any:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.create_lljit_compiler(llvm.Target.from_default_triple().create_target_machine())

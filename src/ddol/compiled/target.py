@@ -7,9 +7,10 @@ machines of one level play a run to the same bit.
 from __future__ import annotations
 
 import functools
+import os
+import sys
+from pathlib import Path
 from typing import NamedTuple
-
-import llvmlite.binding as llvm
 
 # The levels of x86-64, the richest first, and what each adds to the next. The fourth, with AVX-512, is not
 # worth a difference in bits: rows are short, so that vectors of 512 bits gain nothing on dense ones, and
@@ -32,11 +33,38 @@ class Target(NamedTuple):
 @functools.cache
 def target() -> Target:
     """The target of this machine."""
+    told = _told_by_linux()
+    if told is not None:
+        return Target("x86_64-unknown-linux-gnu", level_of(told), "")
+    import llvmlite.binding as llvm  # it takes long
+
     triple = llvm.get_process_triple()
     present = llvm.get_host_cpu_features()
     if not triple.startswith("x86_64"):
         return Target(triple, llvm.get_host_cpu_name(), present.flatten())
     return Target(triple, level_of({name for name, here in present.items() if here}), "")
+
+
+_LINUX_NAMES = {
+    "abm": "lzcnt",
+    "bmi1": "bmi",
+    "pni": "sse3",
+    "sse4_1": "sse4.1",
+    "sse4_2": "sse4.2",
+}
+"""Features that Linux calls otherwise than LLVM."""
+
+
+def _told_by_linux() -> set[str] | None:
+    """What Linux says of the first core's features, by LLVM's names; None where nobody says it."""
+    if sys.platform != "linux" or os.uname().machine != "x86_64":
+        return None
+    try:
+        with Path("/proc/cpuinfo").open(encoding="ascii", errors="replace") as file:
+            flags = next(line for line in file if line.startswith("flags"))
+    except (OSError, StopIteration):
+        return None
+    return {_LINUX_NAMES.get(name, name) for name in flags.split()}
 
 
 def level_of(features: set[str]) -> str:
