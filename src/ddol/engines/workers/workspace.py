@@ -40,7 +40,7 @@ class BegunRows(NamedTuple):
         """Room for rows of at most so many values."""
         data, indices = np.empty((SLOTS, size)), np.empty((SLOTS, size), np.uint32)
         data[:, :1], indices[:, :1] = 1.0, 0
-        return cls(apart(data), indices, np.empty(SLOTS, np.int64))
+        return cls(apart(data), apart(indices), apart(np.empty(SLOTS, np.int64)))
 
     @property
     def size(self) -> int:
