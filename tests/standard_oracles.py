@@ -100,7 +100,7 @@ class AdaptiveAgent(Statistics):
         self.gain, self.begin = n_agents**0.25, 3.0 / n_agents
 
     def score(self, x: np.ndarray) -> float:
-        return self.scale * float(self.u @ np.append(self.place(x), 1.0))
+        return self.scale * float(self.u @ np.append(self.place(x), 1.0)) / np.sqrt(self.mean)
 
     def step(self, x: np.ndarray, slope: float) -> None:
         z = np.append(self.place(x), 1.0)
@@ -114,10 +114,10 @@ class AdaptiveAgent(Statistics):
         move = np.divide(slope * z, self.root, out=np.zeros_like(z), where=self.root > 0.0)
         self.steps += 1.0
         self.norms += z @ z
-        eager = 1.0 + np.minimum(self.mean * self.u**2 / 20.0, 8.0)
+        eager = 1.0 + np.minimum(self.u**2 / 10.0, 8.0)
         eager[-1] = 1.0
         mean = self.norms / self.steps if self.samples else self.mean
-        stride = 3.0 * self.gain * np.sqrt(mean) / (2.0 * mean + z @ z)
+        stride = 3.0 * self.gain * mean / (2.0 * mean + z @ z)
         steeper = slope * np.sqrt(self.steps) / self.root[-1]
         power_of_scale = -0.02 * np.clip(steeper * self.score(x), -1.0, 32.0)
         self.scale = max(self.scale * (1.0 + power_of_scale + power_of_scale**2 / 2.0), 0.7)

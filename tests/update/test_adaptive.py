@@ -194,7 +194,19 @@ def documents(n, n_words, length, seed):
 
 def test_words_that_come_once_do_not_decide_for_those_that_come_often():
     runs = [ddol.run(ddol.adaptive(), documents(400, 20_000, 400, seed), 1) for seed in range(6)]
-    assert np.mean([trace.error for trace in runs]) < 0.058
+    assert np.mean([trace.error for trace in runs]) < 0.045
+
+
+@pytest.mark.parametrize("network", [1, 4, ddol.ring(4)], ids=lambda n: str(getattr(n, "name", n)))
+def test_the_first_answer_is_one_of_many(network):
+    """No scale is known when it comes, so that its step is as large as it must be without any feature."""
+    rng = np.random.default_rng(0)
+    X, side = rng.random((400, 1_000)) < 0.1, rng.choice([-1.0, 1.0], 1_000)
+    y = np.where((X - 0.1) @ side > 0.0, 1.0, -1.0)
+    for first in (1.0, -1.0):
+        y[: 1 if network == 1 else 4] = first
+        model = ddol.run(ddol.adaptive(), (csr_matrix(X.astype(float)), y), network).model()
+        assert abs(model.decision_function(np.zeros((1, 1_000)))[0]) < 0.4
 
 
 def test_few_features_that_matter_are_found_among_many():
@@ -202,7 +214,7 @@ def test_few_features_that_matter_are_found_among_many():
     for seed in range(3):
         X = np.random.default_rng(seed).standard_normal((1_000, 300))
         errors.append(ddol.run(ddol.adaptive(), (X, np.sign(X[:, :3].sum(axis=1)))).error)
-    assert np.mean(errors) < 0.2
+    assert np.mean(errors) < 0.15
 
 
 def test_steps_mean_less_where_labels_are_noise_and_more_where_there_is_none():
@@ -211,7 +223,7 @@ def test_steps_mean_less_where_labels_are_noise_and_more_where_there_is_none():
     y = np.sign(X.sum(axis=1))
     noisy = np.where(rng.random(len(y)) < 0.4, -y, y)
     clean, noise = (ddol.run(ddol.adaptive(), (X, labels)) for labels in (y, noisy))
-    assert clean.error < 0.0245 and noise.error < 0.432
+    assert clean.error < 0.0255 and noise.error < 0.432
     assert np.linalg.norm(clean.weights) > 20.0 * np.linalg.norm(noise.weights)
 
 

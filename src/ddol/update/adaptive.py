@@ -5,11 +5,12 @@ In the coordinates x̃ of `ddol.update.coordinates` the distance-generating func
 front is that of the feature's first gradient: one example alone is little to go by. With A = 1 + ‖x̃‖² and
 M its mean over the steps so far, an agent steps
 
-    u_d ← u_d − η·N^¼·3√M/(2M + A)·k_d·g_d/√P_d,   k_d ∝ 1 + min(M·u_d²/20, 8),   Σ k_d·x̃_d² = Σ x̃_d²
+    u_d ← u_d − η·N^¼·3M/(2M + A)·k_d·g_d/√P_d,   k_d ∝ 1 + min(u_d²/10, 8),   Σ k_d·x̃_d² = Σ x̃_d²
 
-so one step changes a score by as much in any dimension, a long row takes smaller steps than a short one, and
-features whose gradients have agreed so far take larger ones than the others of their row: a few that
-matter among many are found sooner. The score is s·(u₀ + Σ u_d·x̃_d), where s follows the slope of the loss:
+so a long row takes smaller steps than a short one, and features whose gradients have agreed so far take
+larger ones than the others of their row: a few that matter among many are found sooner. The score is
+s·(u₀ + Σ u_d·x̃_d)/√M: one step changes it by as much in any dimension, also one of the first, when no scale
+is known and M is 1. s follows the slope of the loss:
 
     s ← max(s·(1 + e + e²/2), 0.7),   e = −0.02·ℓ′/rms(ℓ′)·score, between −0.64 and 0.02
 
@@ -22,7 +23,7 @@ argmin for this ψ; s is averaged as it is. The mean over N agents is less noisy
 it was found by trial. Where a gradient adds less than a sixteenth to P, its step goes by the √P before it,
 which then grows by one step of Heron's, ½(√P + P/√P): hardly a step waits for a root and a quotient.
 
-*Penalties* act on the weights of x̃, decoupled from the gradient; s is 1 then. With h = η·N^¼/√(M·t) in
+*Penalties* act on u/√M, the weights of x̃, decoupled from the gradient; s is 1 then. With h = η·N^¼/√(M·t) in
 round t, L2 multiplies all weights by exp(−α₂·h), which is one factor, and L1 reads them with the soft
 threshold α₁·Σh (dual averaging's: a feature stays 0 while its mean gradient is too small). Rows stay
 O(non-zeros).
@@ -43,13 +44,13 @@ from ddol.update.standardising import Standardising, standardising_loops
 U, ROOT, RATE, MOVE = range(at.OWN, at.OWN + 4)
 STEPS, NORMS, DUAL0, ROOT0, ABOVE = range(answers.OWN_SUMS, answers.OWN_SUMS + 5)
 """Examples learned from, the sum of their 1 + ‖x̃‖², the intercept's √P·u and √P, and s − 1."""
-FACTOR, SHRUNK, MEAN = range(at.NOTES, at.NOTES + 3)
-"""All u are this times what is kept: L2 shrinking costs one multiplication. And 1/FACTOR. And the mean of
-1 + ‖x̃‖² as it was when statistics were taken last."""
+FACTOR, SHRUNK, UNIT = range(at.NOTES, at.NOTES + 3)
+"""All u are this times what is kept: L2 shrinking costs one multiplication. And 1/FACTOR. And 1/√M, as it was
+when statistics were taken last."""
 GAIN, PACE, FIRST, L1, L2 = range(answers.OWN_PARAMETERS, answers.OWN_PARAMETERS + 5)
 
-AGREED, EAGER = 1.0 / 20.0, 8.0
-"""How much larger steps are per M·u², and at most: a weight is large where gradients have agreed."""
+AGREED, EAGER = 0.1, 8.0
+"""How much larger steps are per u², and at most: a weight is large where gradients have agreed."""
 RIGHT, WRONG = 1.0, 32.0
 """How far a score counts that is right, or wrong, when s is learned."""
 LEAST = 0.7
@@ -71,7 +72,7 @@ def _intercept(s):
 
 @inner(inlined=True)
 def _scale(s):
-    return 1.0 + s[ABOVE]
+    return (1.0 + s[ABOVE]) * s[UNIT]
 
 
 def score(w, s, p, x, index, n, D, which):
@@ -82,23 +83,22 @@ def score(w, s, p, x, index, n, D, which):
 @inner(inlined=True)
 def _agreed(s):
     """By how much larger a step is per u², as it is kept, and the u² from which on it is no larger."""
-    agreed = AGREED * s[MEAN] * s[FACTOR] * s[FACTOR]
+    agreed = AGREED * s[FACTOR] * s[FACTOR]
     return agreed, EAGER / agreed
 
 
 @inner(inlined=True)
 def _stride(s, p, eta, steps, norms, norm, further):
     """How far to go along g/√P where a weight is 0; `further` is Σx̃² times how much farther others go."""
-    mean = s[MEAN] if s[at.SAMPLES] == 0.0 else norms / steps
-    stride = 3.0 * eta * p[GAIN] * math.sqrt(mean)
-    return stride * norm / ((2.0 * mean + norm) * (norm + further))
+    squared = s[UNIT] * s[UNIT] if s[at.SAMPLES] == 0.0 else steps / norms
+    return 3.0 * eta * p[GAIN] * norm / ((2.0 + norm * squared) * (norm + further))
 
 
 @inner(inlined=True)
 def _rescaled(s, p, g, root, steps, total):
-    """By how much s changes after a slope at the score s·total."""
-    scale = _scale(s)
-    power = -p[PACE] * min(max(g * math.sqrt(steps) / root * scale * total, -RIGHT), WRONG)
+    """By how much s changes after a slope at the score s·total/√M."""
+    scale, steep = 1.0 + s[ABOVE], g * math.sqrt(steps) / root
+    power = -p[PACE] * min(max(steep * _scale(s) * total, -RIGHT), WRONG)
     return max(scale * (1.0 + power * (1.0 + 0.5 * power)), LEAST) - scale
 
 
@@ -341,10 +341,10 @@ def _penalise(w, s, p, D, passed):
 
 def finish(w, s, p, D, t, eta):
     if s[at.SAMPLES] != 0.0 and s[STEPS] > 0.0:
-        s[MEAN] = s[NORMS] / s[STEPS]
+        s[UNIT] = math.sqrt(s[STEPS] / s[NORMS])
     at.take_anew(w, s, p, D, t)
     if p[L1] + p[L2] > 0.0:
-        _penalise(w, s, p, D, eta * p[GAIN] / math.sqrt(s[MEAN] * t))
+        _penalise(w, s, p, D, eta * p[GAIN] * s[UNIT] / math.sqrt(t))
     if p[answers.KEEP] == 1.0:
         return
     left = at.age(s, p, t)
@@ -376,13 +376,19 @@ LOOPS = standardising_loops(
 
 
 @inner(inlined=True)
+def _threshold(s, p):
+    """Of u: that of the weights u/√M, times √M."""
+    return p[L1] * s[at.CLOCK] / s[UNIT]
+
+
+@inner(inlined=True)
 def _left(u, threshold):
     """What a soft threshold leaves of a weight."""
     return max(u - threshold, 0.0) + min(u + threshold, 0.0)
 
 
 def score_left(w, s, p, x, index, n, D, which):
-    total, threshold = 0.0, p[L1] * s[at.CLOCK]
+    total, threshold = 0.0, _threshold(s, p)
     for j in range(n):
         d = column(index, j)
         z = at.standardised(w, s, d, D, x[j])
@@ -398,8 +404,9 @@ def score_left(w, s, p, x, index, n, D, which):
 
 
 def weights_left(w, s, p, index, n, D, out):
+    threshold = _threshold(s, p)
     for d in range(D):
-        w[MOVE * D + d] = _scale(s) * _left(s[FACTOR] * w[U * D + d], p[L1] * s[at.CLOCK])
+        w[MOVE * D + d] = _scale(s) * _left(s[FACTOR] * w[U * D + d], threshold)
     at.raw_weights(w, s, p, index, n, D, out, MOVE, _scale(s) * _intercept(s))
     for d in range(D):
         w[MOVE * D + d] = 0.0
