@@ -102,7 +102,7 @@ def _rescaled(s, p, g, root, steps, total):
     return max(scale * (1.0 + power * (1.0 + 0.5 * power)), LEAST) - scale
 
 
-@inner
+@inner(inlined=True)
 def _turn(w, s, p, x, index, n, D, squared, limit):
     """Note x̃/√P of a row in MOVE: Σx̃², Σu·x̃, Σu²·x̃² up to a limit, and if steps come before √P grows."""
     centre, inverse, rate = row(w, CENTRE, D), row(w, INVERSE, D), row(w, RATE, D)
@@ -118,8 +118,7 @@ def _turn(w, s, p, x, index, n, D, squared, limit):
         further += z * z * min(u[d] * u[d], limit)
         large += squared * along * along >= LARGE
     if large > 0:
-        for j in range(n):
-            _grow_first(w, p, column(index, j), j, D, squared)
+        _grow_row(w, p, index, n, D, squared)
     return norm, total, further, large == 0
 
 
@@ -150,6 +149,19 @@ def _grow_first(w, p, d, j, D, squared):
     w[ROOT * D + d] = _much_grown(p[FIRST], w[ROOT * D + d], z, squared)
     w[RATE * D + d] = 1.0 / w[ROOT * D + d]
     move[j] = z * w[RATE * D + d]
+
+
+@inner
+def _grow_row(w, p, index, n, D, squared):
+    """The same of a row; where it is dense, of what grows a little at once: few features grow much."""
+    move = row(w, MOVE, D)
+    if not sparse(index):
+        for j in range(n):
+            added = squared * move[j] * move[j]
+            _grow(w, j, D, added if added < LARGE else 0.0)
+    for j in range(n):
+        if sparse(index) or squared * move[j] * move[j] >= LARGE:
+            _grow_first(w, p, column(index, j), j, D, squared)
 
 
 @inner
@@ -310,7 +322,7 @@ def commit(w, s, p, delta, maxima, index, n, D, eta):
 def to_message(w, s, p, index, n, D, out):
     u, root = row(w, U, D), row(w, ROOT, D)
     duals, roots = row(out, 0, n), row(out, 1, n)
-    factor, share = s[FACTOR], 1.0 / at.root_of_weight(s)
+    factor, share = s[FACTOR], 1.0 if s[at.WEIGHT] == 1.0 else 1.0 / math.sqrt(s[at.WEIGHT])
     for j in range(n):
         d = column(index, j)
         roots[j] = share * root[d]

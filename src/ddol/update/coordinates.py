@@ -74,7 +74,7 @@ ROWS = (
     Field("centred", LOCAL),  # list of the features whose centre is not 0
     Field("due", LOCAL),  # list of the features whose count has reached `next`
     Field("mark", LOCAL),  # which features a row has, while those that it lacks are listed
-    Field("absent", LOCAL),  # list of the centred features that a row lacks
+    Field("absent", LOCAL),  # list of the centred features that a row lacks, and room for others
 )
 
 # Scalars: sums that are averaged, six of the update itself among them, then notes.
@@ -378,12 +378,19 @@ def _list_anew(w, s, D):
     s[STALE] = 0.0
 
 
-@inner
+@inner(inlined=True)
 def take_anew(w, s, p, D, t):
     """End a round: let coordinates move that are due, and say whether the next round is sampled."""
     s[SAMPLES] = 1.0 if p[KEEP] != 1.0 or samples(t + 1.0) else 0.0
     if s[REACH] < CLIP:
         s[REACH] = max(s[REACH], min(CLIP, math.sqrt(s[SEEN])))
+    if s[STALE] != 0.0 or s[N_DUE] != 0.0 or s[SAMPLED] * s[WEIGHT] >= s[LOOK]:
+        _move(w, s, p, D)
+
+
+@inner
+def _move(w, s, p, D):
+    """Let coordinates move that are due."""
     if s[STALE] != 0.0:
         _list_anew(w, s, D)
     if s[N_DUE] != 0.0:
@@ -479,10 +486,20 @@ def from_statistics(w, s, p, index, n, D, averaged):
         due[d] = abs(due[d])
         reached += filled[d] >= due[d]
     if reached > 0:
-        for j in range(n):
-            d = column(index, j)
-            if filled[d] >= due[d] and retake(w, s, p, d, D):
-                s[STALE] = 1.0
+        _retake_reached(w, s, p, index, n, D)
+
+
+@inner
+def _retake_reached(w, s, p, index, n, D):
+    """Take coordinates anew that are due by their counts: listed first, as nobody can guess which are."""
+    filled, due, found, count = row(w, FILLED, D), row(w, NEXT, D), row(w, ABSENT, D), 0
+    for j in range(n):
+        d = column(index, j)
+        found[count] = float(d)
+        count += filled[d] >= due[d]
+    for k in range(count):
+        if retake(w, s, p, int(w[ABSENT * D + k]), D):
+            s[STALE] = 1.0
 
 
 # --- reading ---------------------------------------------------------------------------------------
@@ -495,22 +512,29 @@ def _per_unit(w, s, d, D):
     return inverse if inverse < UNKNOWN else s[REACH]
 
 
+@inner(inlined=True)
+def _never_varies(w, d, D):
+    """Whether a feature is the same in all examples, and not 0."""
+    return w[INVERSE * D + d] == 0.0 and w[CENTRE * D + d] != 0.0
+
+
 @inner
 def raw_weights(w, s, p, index, n, D, out, place, intercept):
     """Weights of raw features from those of x̃, which stand in the row `place`.
 
     What is left, the intercept, is the weight of the first feature that never varies, if there is one.
     """
-    scale, rest, constant = 1.0, intercept, -1
+    scale, rest, constant = 1.0, intercept, 0
     if p[REGRESSION] != 0.0:
         scale = scale_of_answers(s)
+    while constant < D and not _never_varies(w, constant, D):
+        constant += 1
     for d in range(D):
-        raw = w[place * D + d] * _per_unit(w, s, d, D)
-        rest -= raw * w[CENTRE * D + d]
-        if constant < 0 and w[INVERSE * D + d] == 0.0 and w[CENTRE * D + d] != 0.0:
-            constant = d
+        rest -= w[place * D + d] * _per_unit(w, s, d, D) * w[CENTRE * D + d]
     for j in range(n):
         d = column(index, j)
         out[j] = scale * w[place * D + d] * _per_unit(w, s, d, D)
-        if d == constant:
-            out[j] = in_units_of_answers(s, p, rest) / w[CENTRE * D + d]
+    if constant < D:
+        for j in range(n):
+            if column(index, j) == constant:
+                out[j] = in_units_of_answers(s, p, rest) / w[CENTRE * D + constant]

@@ -212,6 +212,30 @@ def _mean_here(worker, stride, n, row, scalar):
         place += size
 
 
+@inner(inlined=True)
+def _stride_of(worker, n, row, scalar):
+    """Bytes from one message of n features, from a row and a scalar on, to the next."""
+    rows = (worker.shape.message_rows - row) * n
+    return 8 * in_lines(rows + _sent_scalars(worker) - scalar)
+
+
+@inner(inlined=True)
+def writes_early(worker):
+    """Whether an agent's message is written as soon as it has learned, while all that it says is near."""
+    shape, links, rules = worker.shape, worker.links, worker.rules
+    if links.workers > 1 or rules.n_agents == 1 or rules.period > 1:
+        return False
+    return shape.states == 1 and links.block == shape.D and worker.scratch.touched == 0
+
+
+@inner(inlined=True)
+def write_early(worker, copy, row, scalar):
+    """Write all that one copy sends, from some row and scalar on, to where `_exchange_here` finds it."""
+    (w, s), D = vector_at(worker, copy, 0), worker.shape.D
+    out = worker.links.packed + copy * _stride_of(worker, D, row, scalar)
+    _write_vector(worker, w, s, 0, D, row, scalar, out)
+
+
 @inner
 def _exchange_features(worker, k, r, index, lo, n, row, scalar):
     """Average n features of every copy's k-th weight vector: those listed at `index`, or from lo on.
@@ -219,11 +243,11 @@ def _exchange_features(worker, k, r, index, lo, n, row, scalar):
     Scalars from one on are averaged with them.
     """
     shape, links, mixed = worker.shape, worker.links, worker.scratch.mixed
-    shift, rows = 0 if index != 0 else 8 * lo, (shape.message_rows - row) * n
-    stride = 8 * in_lines(rows + _sent_scalars(worker) - scalar)
-    for copy in range(shape.copies):
-        w, s = vector_at(worker, copy, k)
-        _write_vector(worker, w + shift, s, index, n, row, scalar, links.packed + copy * stride)
+    shift, stride = 0 if index != 0 else 8 * lo, _stride_of(worker, n, row, scalar)
+    if not writes_early(worker):
+        for copy in range(shape.copies):
+            w, s = vector_at(worker, copy, k)
+            _write_vector(worker, w + shift, s, index, n, row, scalar, links.packed + copy * stride)
     if links.complete:
         _mean_here(worker, stride, n, row, scalar)
     starts = integers(links.starts + 8 * (r if links.matrices > 1 else 0) * (shape.agents + 1))

@@ -20,7 +20,13 @@ from ddol.compiled import (
     integers,
     unpacked,
 )
-from ddol.engines.kernels.average import average_copies, keep_sum
+from ddol.engines.kernels.average import (
+    average_copies,
+    keep_sum,
+    left_out,
+    write_early,
+    writes_early,
+)
 from ddol.engines.kernels.layout import (
     AHEAD,
     BEGIN,
@@ -244,6 +250,7 @@ def _play_agents(worker, examples, r, eta, copies):
     penalty, fetches = 0.0 if copies else penalty_of(worker, 0), wants_fetching(worker, examples)
     # Neighbours answer with the weights that a round begins with.
     group = GROUP if worker.rules.neighbours == 0 else agents
+    early, (row, scalar) = copies and writes_early(worker), left_out(worker, examples.t + r)
     for lo in range(0, agents, group):
         hi = min(lo + group, agents)
         for a in range(lo, hi):
@@ -255,6 +262,9 @@ def _play_agents(worker, examples, r, eta, copies):
                 update_copy(worker, examples, r, a, eta)
             elif collecting:
                 absorb_agent(worker, examples, r, a, eta)
+        if early:
+            for a in range(lo, hi):
+                write_early(worker, a, row, scalar)
     return active
 
 
