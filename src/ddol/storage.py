@@ -17,8 +17,8 @@ from ddol.blake2 import blake2b
 from ddol.streams.errors import DataError
 from ddol.streams.store.files import is_remote
 
-FORMAT = 2
-"""Version of the layout; a reader refuses files of another one."""
+FORMAT = 3
+"""Version of the layout, and of what an update keeps in it; a reader refuses files of another one."""
 
 _MOST_SAID = 200
 """Letters of a file's own that a message repeats."""
