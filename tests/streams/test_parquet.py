@@ -229,3 +229,15 @@ def test_a_table_is_read_where_threads_may_not_be_moved(monkeypatch):
     monkeypatch.setattr(one_core, "_decoding", lambda: [0])
     with one_core.on_one_core(OneThread):
         pass
+
+
+def test_a_thread_may_end_while_its_name_is_read(tmp_path, monkeypatch):
+    from ddol.streams.tables import one_core
+
+    listed = [tmp_path / "1", tmp_path / "2"]  # the first is no more
+    listed[1].mkdir()
+    (listed[1] / "comm").write_text("async-executor-0")
+    monkeypatch.setattr(one_core, "_decoders", [])
+    monkeypatch.setattr(one_core.os, "sched_setaffinity", None, raising=False)
+    monkeypatch.setattr(one_core.Path, "iterdir", lambda folder: iter(listed))
+    assert one_core._decoding() == [2]

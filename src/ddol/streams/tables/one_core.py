@@ -45,11 +45,17 @@ def _keep(thread: int, cores: set[int]) -> None:
 def _decoding() -> list[int]:
     """Threads with which polars decodes: none before the first piece, or elsewhere than in Linux."""
     if not _decoders and hasattr(os, "sched_setaffinity"):
-        tasks = Path("/proc/self/task").glob("*/comm")
-        _decoders.extend(
-            int(each.parent.name) for each in tasks if each.read_text().startswith(_DECODES)
-        )
+        tasks = Path("/proc/self/task").iterdir()
+        _decoders.extend(int(each.name) for each in tasks if _name(each).startswith(_DECODES))
     return _decoders
+
+
+def _name(task: Path) -> str:
+    """A thread's name; none if it has ended since it was listed."""
+    try:
+        return (task / "comm").read_text()
+    except OSError:
+        return ""
 
 
 @cache
