@@ -235,7 +235,7 @@ def _parse_into(
     indices, data = np.empty(pairs, dtype=np.uint32), np.empty(pairs)
     # A number that needs it has more than 19 digits.
     slow_at, slow_slot = np.empty((2, 1 + len(text) // 19), dtype=np.int64)
-    bad, counts = np.empty((5, 2), dtype=np.int64), np.zeros(5, dtype=np.int64)
+    bad, counts = np.empty((5, 2), dtype=np.int64), np.zeros(6, dtype=np.int64)
     arrays: dict[str, NDArray[Any]] = {
         "text": text, "y": y, "starts": starts, "indptr": indptr, "indices": indices, "data": data,
         "slow_at": slow_at, "slow_slot": slow_slot, "bad": bad, "counts": counts,
@@ -248,7 +248,7 @@ def _parse_into(
         **{name: array.ctypes.data for name, array in arrays.items()},
     )  # fmt: skip
     kernel.parse(job)
-    n, nnz, n_slow, n_bad, more = counts.tolist()
+    n, nnz, n_slow, n_bad, more, width = counts.tolist()
     if more:
         return None
     for at, slot in zip(slow_at[:n_slow].tolist(), slow_slot[:n_slow].tolist(), strict=True):
@@ -257,12 +257,11 @@ def _parse_into(
             y[-1 - slot] = value
         else:
             data[slot] = value
-    used = indices[:nnz]
     rows = Rows(
         data=data[:nnz],
-        indices=used,
+        indices=indices[:nnz],
         indptr=indptr[: n + 1],
-        n_features=int(used.max()) + 1 if nnz else 0,
+        n_features=width,
         y=y[:n],
         weight=np.empty(0),
     )
