@@ -21,6 +21,7 @@ NOT_FOR_TRAINING = (
     *("numba", "llvmlite.binding", "scipy", "sklearn", "rich", "typer", "pydantic", "mpi4py"),
     *("numpy.ma", "numpy.random", "concurrent.futures", "logging", "fsspec"),
     *("asyncio", "email", "importlib.metadata", "socket", "subprocess", "difflib", "fractions"),
+    *("bz2", "gzip", "lzma", "shutil", "tempfile"),
     *("ddol.reference", "ddol.checkpoint", "ddol.folders", "ddol.measure", "ddol.live"),
     *("ddol.cli.commands", "ddol.cli.holdout", "ddol.cli.initial", "ddol.cli.predictions"),
     *("ddol.schedules.clock", "ddol.schedules.events", "ddol.schedules.recording"),

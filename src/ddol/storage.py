@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePath
@@ -59,6 +58,8 @@ def at_hand(path: str | Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _copy_of(path: str | Path) -> Iterator[Path]:
+    import tempfile  # only for what is elsewhere
+
     with tempfile.TemporaryDirectory(prefix="ddol-") as folder:
         yield Path(folder, PurePath(path).name)
 

@@ -5,12 +5,15 @@ import os
 import subprocess
 import sys
 import threading
+import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import zstandard
 
 from ddol.streams.errors import DataError
+from ddol.streams.open import open_stream
 from ddol.streams.over.parallel import ParallelStream, ParsingPool
 from ddol.streams.store.chunks import BEGINNING, cut
 from ddol.streams.text.libsvm import LibsvmStream
@@ -183,3 +186,23 @@ def test_more_files_than_may_be_open(tmp_path, ending, pack, hard):
         assert "raise it with ulimit -n" in found.stdout
     else:
         assert found.stdout == "True\n"
+
+
+@pytest.mark.parametrize("name", ["long.libsvm", "long.csv"])
+def test_pieces_that_wait_keep_neither_text_nor_what_was_encoded(tmp_path, name):
+    path = tmp_path / name
+    lines = [b"1 1:0.25 2:0.5 3:0.75 # a b c d e f\n"] * 20000
+    if name.endswith("csv"):
+        lines = [b"label,number\n", *([b"1,0.2500000000000000000000000000000000\n"] * 20000)]
+    path.write_bytes(b"".join(lines))
+    stream = open_stream(str(path))
+    next(stream.pieces())()  # what is made once
+    tracemalloc.start()
+    try:
+        waiting = replace(next(stream.pieces())(), block=None)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < path.stat().st_size / 2
+    assert waiting.locate(7).endswith(f":{len(lines) - 20000 + 8}:1")
+    assert waiting.after(None)["row"] == 20000

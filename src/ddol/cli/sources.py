@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -136,6 +134,8 @@ def _answered(
 
 def spooled(options: DataOptions, stack: ExitStack) -> DataOptions:
     """Copy what can be read once only to temporary files, which can be read again."""
+    import tempfile  # only for what comes through a pipe
+
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ddol-"))
     copies = tuple(_spool(path, options, folder) for path in options.data)
     stack.enter_context(_called(dict(zip(copies, options.data, strict=True))))
@@ -157,6 +157,8 @@ def _called(names: Mapping[str, str]) -> Iterator[None]:
 def _spool(path: str, options: DataOptions, folder: str) -> str:
     if not read_once(path):
         return path
+    import shutil
+
     name = "standard-input" if path == STDIN else Path(path).name
     copy = Path(folder, f"{name}.{options.format or format_of(path)}")
     with copy.open("wb") as file:

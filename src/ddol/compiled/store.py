@@ -14,7 +14,7 @@ import importlib.util
 import itertools
 import os
 import sys
-import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,9 +46,8 @@ def cache() -> Cache:
 
 @functools.cache
 def _opened(given: str | None, usual: str) -> Cache:
-    places = [given] if given else [f"{usual}/ddol", _temporary()]
     reason = ""
-    for place in places:
+    for place in [given] if given else _places(usual):
         try:
             return Cache(Folder(Path(place).expanduser() / "compiled"))
         except UnsafeFolderError as error:
@@ -58,10 +57,13 @@ def _opened(given: str | None, usual: str) -> Cache:
     return Cache(None, reason)
 
 
-def _temporary() -> str:
-    """A cache for whoever has no home that can be written to."""
+def _places(usual: str) -> Iterator[str]:
+    """The user's cache, and another for whoever has no home that can be written to."""
+    yield f"{usual}/ddol"
+    import tempfile  # it takes a while
+
     owner = os.getuid() if hasattr(os, "getuid") else "user"
-    return str(Path(tempfile.gettempdir(), f"ddol-{owner}"))
+    yield str(Path(tempfile.gettempdir(), f"ddol-{owner}"))
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ddol.compiled import entry, floats
+from ddol.compiled import copy_floats, copy_raised, entry, floats, indices, inner
 from ddol.streams.errors import DataError
 from ddol.values import dataclass
 
@@ -18,18 +18,31 @@ Floats = NDArray[np.float64]
 _LARGEST = float(np.finfo(np.float64).max)
 
 
-@entry("void(int64, int64*, uint32*, double*, int64*, uint32*, double*)")
+@inner(inlined=True)
+def _copy_raised(n, x, index, out, out_index):  # type: ignore[no-untyped-def]
+    """Copy a row to columns one further: eight values at a time, the last of which may be there already."""
+    if n < 8:
+        for j in range(n):
+            floats(out)[j] = floats(x)[j]
+            indices(out_index)[j] = indices(index)[j] + np.uint32(1)
+        return
+    for j in range(0, n, 8):
+        k = min(j, n - 8)
+        copy_floats(x + 8 * k, out + 8 * k)
+        copy_raised(index + 4 * k, out_index + 4 * k)
+
+
+@entry("void(int64, int64*, int64, int64, int64*, int64, int64)")
 def _insert_ones(n, indptr, index, data, new_indptr, new_index, new_data):  # type: ignore[no-untyped-def]
     """Begin every row with column 0 and the value 1."""
     new_indptr[0] = 0
     for row in range(n):
-        lo, hi, place = indptr[row], indptr[row + 1], new_indptr[row]
-        new_index[place], new_data[place] = 0, 1.0
-        shift = place + 1 - lo
-        for k in range(lo, hi):
-            new_index[k + shift] = index[k] + np.uint32(1)
-            new_data[k + shift] = data[k]
-        new_indptr[row + 1] = hi + shift
+        lo, size, place = indptr[row], indptr[row + 1] - indptr[row], new_indptr[row]
+        indices(new_index)[place], floats(new_data)[place] = 0, 1.0
+        place += 1
+        x, columns = data + 8 * lo, index + 4 * lo
+        _copy_raised(size, x, columns, new_data + 8 * place, new_index + 4 * place)
+        new_indptr[row + 1] = place + size
 
 
 @entry("int64(int64, int64)")

@@ -77,6 +77,10 @@ class Chunk:
         start = max(0, at - (1 << 20)) + int(newlines[-1]) + 1 if len(newlines) else 0
         return f"{describe_paths([self.path])}:{line}:{at - start + 1}"
 
+    def without_text(self) -> Chunk:
+        """All but the bytes, for whoever keeps it longer than they are needed."""
+        return replace(self, text=np.empty(0, dtype=np.uint8))
+
     def first_line(self) -> int:
         """Number of the first line."""
         if self.line is not None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
-import lzma
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
@@ -26,6 +22,7 @@ def compression_of(beginning: bytes) -> str | None:
 
     Examples
     --------
+    >>> import gzip
     >>> compression_of(gzip.compress(b"1 1:1")), compression_of(b"BZh1 is a word")
     ('.gz', None)
     """
@@ -85,8 +82,32 @@ def reading(path: str) -> Iterator[None]:
             f"{path}: compressed data end before their end marker, the file is truncated; "
             "fetch or write it again"
         ) from None
-    except (OSError, zlib.error, lzma.LZMAError) as error:
+    except Exception as error:
+        if not isinstance(error, OSError) and type(error).__module__ not in _UNPACKERS:
+            raise
         raise DataError(f"{path}: cannot be read ({error}); check the file") from error
+
+
+_UNPACKERS = ("zlib", "_lzma")
+"""Modules with errors of their own. Few files are compressed, so nobody imports them but for one that is."""
+
+
+def _gzip(path: str, stored: BinaryIO) -> BinaryIO:
+    import gzip
+
+    return cast(BinaryIO, gzip.GzipFile(fileobj=stored, mode="rb"))
+
+
+def _bz2(path: str, stored: BinaryIO) -> BinaryIO:
+    import bz2
+
+    return cast(BinaryIO, bz2.BZ2File(stored, mode="rb"))
+
+
+def _xz(path: str, stored: BinaryIO) -> BinaryIO:
+    import lzma
+
+    return cast(BinaryIO, lzma.LZMAFile(stored))
 
 
 def _zstd(path: str, stored: BinaryIO) -> BinaryIO:
@@ -94,9 +115,9 @@ def _zstd(path: str, stored: BinaryIO) -> BinaryIO:
 
 
 _READERS: dict[str, Callable[[str, BinaryIO], BinaryIO]] = {
-    ".gz": lambda path, stored: cast(BinaryIO, gzip.GzipFile(fileobj=stored, mode="rb")),
-    ".bz2": lambda path, stored: cast(BinaryIO, bz2.BZ2File(stored, mode="rb")),
-    ".xz": lambda path, stored: cast(BinaryIO, lzma.LZMAFile(stored)),  # noqa: SIM115
+    ".gz": _gzip,
+    ".bz2": _bz2,
+    ".xz": _xz,
     ".zst": _zstd,
 }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,11 +15,11 @@ from ddol.streams.coding.summary import MOST_LABELS, Summary, scan_by_reading
 from ddol.streams.errors import DataError
 from ddol.streams.formats import ReadOptions
 from ddol.streams.rows import Rows
-from ddol.streams.store.chunks import BEGINNING, Bytes, Chunk, Load, advanced, count_lines, cut
+from ddol.streams.store.chunks import BEGINNING, Bytes, Chunk, Load, count_lines, cut
 from ddol.streams.store.files import read_once, size_of
 from ddol.streams.stream import Parsed, Piece, Position, Stream
 from ddol.streams.text import libsvm_kernel as kernel
-from ddol.streams.text.lines import TextStream
+from ddol.streams.text.lines import Lines, TextStream
 from ddol.streams.text.number_kernel import exact_number
 from ddol.values import dataclass
 
@@ -131,32 +130,25 @@ class LibsvmStream(TextStream):
 
         def piece() -> Parsed:
             lines = self._parse(chunk, first_row)
-            tally.found(chunk, len(lines.rows))
-            return self._finished(chunk, lines)
+            tally.found(chunk, len(lines.block))
+            return self.finished(load, chunk, lines)
 
         return piece
 
     def _piece(self, load: Load) -> Parsed:
         chunk = load()
-        return self._finished(chunk, self._parse(chunk))
+        return self.finished(load, chunk, self._parse(chunk))
 
-    def _finished(self, chunk: Chunk, lines: _Lines) -> Parsed:
-        def after(position: Position | None) -> Position:
-            if lines.n_bad:
-                self.bad_lines.add(lines.n_bad, [self._message(chunk, *bad) for bad in lines.bad])
-            return advanced(position or BEGINNING, chunk, len(lines.rows), lines.n_bad)
-
-        return Parsed(lines.rows, after, lambda row: chunk.place(int(lines.starts[row])))
-
-    def _parse(self, chunk: Chunk, row: int = 0) -> _Lines:
+    def _parse(self, chunk: Chunk, row: int = 0) -> Lines:
         keep = self.keep if self._keeps and self.keep is not None else (0, 0, 0)
         rules = (self.index_base, self._limit, self.skips, _LABELLED[self.labelled])
-        lines = parse_text(chunk.text, rules, row, keep)
-        if lines.n_bad and not self.skips:
-            raise DataError(self._message(chunk, *lines.bad[0]))
-        if self.n_features is not None:
-            lines = replace(lines, rows=lines.rows.widen(self.n_features))
-        return lines
+        found = parse_text(chunk.text, rules, row, keep)
+        messages = [self._message(chunk, *bad) for bad in found.bad]
+        if messages and not self.skips:
+            raise DataError(messages[0])
+        width = self.n_features
+        rows = found.rows if width is None else found.rows.widen(width)
+        return Lines(rows, found.starts, found.n_bad, messages)
 
     def _message(self, chunk: Chunk, at: int, kind: int) -> str:
         where = chunk.place(at)
@@ -243,7 +235,7 @@ def _parse_into(
     indices, data = np.empty(pairs, dtype=np.uint32), np.empty(pairs)
     # A number that needs it has more than 19 digits.
     slow_at, slow_slot = np.empty((2, 1 + len(text) // 19), dtype=np.int64)
-    bad, counts = np.empty((5, 2), dtype=np.int64), np.zeros(5, dtype=np.int64)
+    bad, counts = np.empty((5, 2), dtype=np.int64), np.zeros(6, dtype=np.int64)
     arrays: dict[str, NDArray[Any]] = {
         "text": text, "y": y, "starts": starts, "indptr": indptr, "indices": indices, "data": data,
         "slow_at": slow_at, "slow_slot": slow_slot, "bad": bad, "counts": counts,
@@ -256,7 +248,7 @@ def _parse_into(
         **{name: array.ctypes.data for name, array in arrays.items()},
     )  # fmt: skip
     kernel.parse(job)
-    n, nnz, n_slow, n_bad, more = counts.tolist()
+    n, nnz, n_slow, n_bad, more, width = counts.tolist()
     if more:
         return None
     for at, slot in zip(slow_at[:n_slow].tolist(), slow_slot[:n_slow].tolist(), strict=True):
@@ -265,12 +257,11 @@ def _parse_into(
             y[-1 - slot] = value
         else:
             data[slot] = value
-    used = indices[:nnz]
     rows = Rows(
         data=data[:nnz],
-        indices=used,
+        indices=indices[:nnz],
         indptr=indptr[: n + 1],
-        n_features=int(used.max()) + 1 if nnz else 0,
+        n_features=width,
         y=y[:n],
         weight=np.empty(0),
     )

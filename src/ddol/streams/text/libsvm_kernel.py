@@ -159,7 +159,7 @@ class Job(NamedTuple):
     """int64 (most_bad, 2): place and kind of the first errors."""
     most_bad: int
     counts: int
-    """int64 (5,): rows, values, numbers left to the caller, bad lines, whether there were more rows."""
+    """int64 (6,): rows, values, numbers left to the caller, bad lines, whether there were more, columns."""
 
 
 @inner(inlined=True)
@@ -215,7 +215,7 @@ def _read_row(job, p, row, nnz, n_slow):
 @inner
 def _parse_lines(job):
     text, indptr, counts = bytes_at(job.text), integers(job.indptr), integers(job.counts)
-    p, row, nnz, n_slow, n_bad = 0, 0, 0, 0, 0
+    p, row, nnz, n_slow, n_bad, width = 0, 0, 0, 0, 0, 0
     agent = job.first_row % job.n_agents if job.n_agents else 0
     indptr[0] = 0
     while p < job.size:
@@ -242,12 +242,14 @@ def _parse_lines(job):
             if not job.lenient:
                 break
         else:
+            if new_nnz > nnz:
+                width = max(width, np.int64(indices(job.indices)[new_nnz - 1]) + 1)
             nnz, n_slow = new_nnz, new_slow
             row += 1
             agent = agent + 1 if agent + 1 < job.n_agents else 0
             indptr[row] = nnz
         p = p + 1 if text[p] == _NEWLINE else _skip_line(text, p, job.size)
-    counts[0], counts[1], counts[2], counts[3] = row, nnz, n_slow, n_bad
+    counts[0], counts[1], counts[2], counts[3], counts[5] = row, nnz, n_slow, n_bad, width
 
 
 @inner

@@ -194,6 +194,21 @@ class TextStream:
         self.bad_lines.count = at["skipped"]
         return at
 
+    def finished(self, load: Load, chunk: Chunk, lines: Lines) -> Parsed:
+        """What the lines of a chunk are, without its text, and what else is not needed any more.
+
+        Pieces wait for their turn, and the memory is what the next ones are parsed in, while the
+        processor still has it at hand.
+        """
+        end, n_rows = chunk.without_text(), len(lines.block)
+        starts, n_bad, messages = lines.starts, lines.n_bad, list(lines.messages)
+
+        def after(position: Position | None) -> Position:
+            self.bad_lines.add(n_bad, messages)
+            return advanced(position or BEGINNING, end, n_rows, n_bad)
+
+        return Parsed(lines.block, after, lambda row: load().place(int(starts[row])))
+
     def last_piece(self) -> Parsed:
         """The end, where it turns out whether there was anything."""
 
@@ -276,10 +291,6 @@ class LineStream(TextStream):
         lines = self.format.parse(chunk, layout, self.skips)
         if lines.n_bad and not self.skips:
             raise DataError(lines.messages[0])
-        n_bad = lines.n_bad + len(strange)
-
-        def after(position: Position | None) -> Position:
-            self.bad_lines.add(n_bad, [*strange, *lines.messages])
-            return advanced(position or BEGINNING, chunk, len(lines.block), n_bad)
-
-        return Parsed(lines.block, after, lambda row: chunk.place(int(lines.starts[row])))
+        messages = [*strange, *lines.messages]
+        lines = replace(lines, n_bad=lines.n_bad + len(strange), messages=messages)
+        return self.finished(load, chunk, lines)
