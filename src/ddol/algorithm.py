@@ -107,6 +107,7 @@ class Algorithm:
         if self.asking is not None:
             self._check_asking(self.asking)
         told = self.update.with_delay(self.delay).with_outputs(self.outputs)
+        told = told.with_chosen_answers(self.asking is not None and self.asking.by_margin)
         object.__setattr__(self, "update", told)
         if self.chooses_messages:
             self._read_rules()

@@ -10,6 +10,7 @@ import pytest
 import ddol
 from ddol.reference import play_round, start
 from ddol.streams import synthetic
+from ddol.update.adaptive import ABOVE
 from ddol.update.asking import HEARD, LABELS, NUMBERS, QUESTIONS, Asking, asking_of, buy, wish
 
 RNG = np.random.default_rng(5)
@@ -134,6 +135,21 @@ def test_events_ask_alike():
     again = ddol.run(ddol.dogd(), (X, Y), ddol.ring(4), query=0.2, replay=recorded.events)
     assert again.mistakes.tolist() == alone.mistakes.tolist()
     assert again.labels == alone.labels
+
+
+@pytest.mark.parametrize(
+    ("query", "chosen"), [(None, False), ("random:0.2", False), (0.2, True), ("b:1", True)]
+)
+def test_answers_near_a_boundary_confirm_nothing(query, chosen):
+    """Neither a scale of scores nor features that agree are learned from answers chosen by margin."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((3000, 30))
+    labels = np.sign(rows[:, 0] + 0.1 * rng.standard_normal(3000))
+    algorithm = ddol.adaptive(query=query)
+    trace = ddol.run(algorithm, (rows, labels))
+    [above] = trace.state.scalars[0, :, ABOVE]
+    assert algorithm.update.chosen == chosen
+    assert (above == 0.0) == chosen
 
 
 def test_looking_at_margins_beats_asking_at_random():

@@ -16,7 +16,8 @@ is known and M is 1. s follows the slope of the loss:
 
 Where scores are large and wrong, s falls, more examples lie within the margin, and a step means less; where
 they are right and small it rises. This is what a rate would be chosen for. s is 1 where answers are numbers,
-or more than two classes.
+or more than two classes. Both s and k are 1 where answers are asked for by how sure an agent is: near a
+boundary they agree with it, wherever it is.
 
 Neighbours average the duals √P·u and the √P with the same matrix and divide, which is the paper's
 argmin for this ψ; s is averaged as it is. The mean over N agents is less noisy than one gradient, whence N^¼;
@@ -47,10 +48,10 @@ STEPS, NORMS, DUAL0, ROOT0, ABOVE = range(answers.OWN_SUMS, answers.OWN_SUMS + 5
 FACTOR, SHRUNK, UNIT = range(at.NOTES, at.NOTES + 3)
 """All u are this times what is kept: L2 shrinking costs one multiplication. And 1/FACTOR. And 1/√M, as it was
 when statistics were taken last."""
-GAIN, PACE, FIRST, L1, L2 = range(answers.OWN_PARAMETERS, answers.OWN_PARAMETERS + 5)
+GAIN, PACE, FIRST, L1, L2, AGREED = range(answers.OWN_PARAMETERS, answers.OWN_PARAMETERS + 6)
 
-AGREED, EAGER = 0.1, 8.0
-"""How much larger steps are per u², and at most: a weight is large where gradients have agreed."""
+EAGER = 8.0
+"""How much larger steps are at most where gradients have agreed, so that a weight is large."""
 RIGHT, WRONG = 1.0, 32.0
 """How far a score counts that is right, or wrong, when s is learned."""
 LEAST = 0.7
@@ -81,9 +82,9 @@ def score(w, s, p, x, index, n, D, which):
 
 
 @inner(inlined=True)
-def _agreed(s):
+def _agreed(s, p):
     """By how much larger a step is per u², as it is kept, and the u² from which on it is no larger."""
-    agreed = AGREED * s[FACTOR] * s[FACTOR]
+    agreed = p[AGREED] * s[FACTOR] * s[FACTOR]
     return agreed, EAGER / agreed
 
 
@@ -199,7 +200,7 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
         return
     g *= weight
     lead, absent = g * at.root_of_weight(s), at.list_absent(w, s, index, n, D)
-    agreed, limit = _agreed(s)
+    agreed, limit = _agreed(s, p)
     norm, total, further, grows = _turn(w, s, p, x, index, n, D, lead * lead, limit)
     if absent > 0:
         more = _turn_absent(w, s, p, n, absent, D, lead * lead, limit)
@@ -264,7 +265,7 @@ def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
         return
     lead, absent = g * at.root_of_weight(s), at.list_absent(w, s, index, n, D)
     u, move, norm, total, further = row(w, U, D), row(w, MOVE, D), 1.0, 0.0, 0.0
-    (agreed, limit), first = _agreed(s), p[FIRST]
+    (agreed, limit), first = _agreed(s, p), p[FIRST]
     for j in range(n):
         d = column(index, j)
         z = at.standardised(w, s, d, D, x[j])
@@ -439,12 +440,15 @@ class Adaptive(Standardising):
         α₁ and α₂ of the penalties; `shrink` is not the `l2` of an objective.
     outputs : int
         Set by `Algorithm`.
+    chosen : bool
+        Set by `Algorithm`: answers are asked for where the agent is not sure.
     """
 
     memory: float = math.inf  # type: ignore[misc]  # here it may be chosen
     l1: float = 0.0
     shrink: float = 0.0
     outputs: int = 1
+    chosen: bool = False
 
     family = "adaptive"
 
@@ -458,6 +462,10 @@ class Adaptive(Standardising):
     def with_outputs(self, outputs: int) -> Adaptive:
         """The same update, told how many outputs there are."""
         return self if outputs == self.outputs else replace(self, outputs=outputs)
+
+    def with_chosen_answers(self, chosen: bool) -> Adaptive:
+        """The same update, told whether it sees those answers only that it is not sure of."""
+        return self if chosen == self.chosen else replace(self, chosen=chosen)
 
     def layout(self, space: str, n_features: int) -> Layout:
         """Weights, √P, and room for a step."""
@@ -476,10 +484,11 @@ class Adaptive(Standardising):
 
     @property
     def own_parameters(self) -> list[float]:
-        """The size of steps, how fast s is learned, what P begins with, the penalties."""
+        """The size of steps, how fast s is learned, what P begins with, the penalties, and k per u²."""
         gain = (0.25 if self.regression else 1.0) * self.n_agents**0.25
         # Scores of several classes are compared, so that none may have a scale of its own; of two they mirror
-        # each other.
-        plain = self.regression or self.outputs > 2 or self.l1 + self.shrink > 0.0
+        # each other. And answers near a boundary agree with it, wherever it is.
+        plain = self.chosen or self.regression or self.outputs > 2 or self.l1 + self.shrink > 0.0
         pace = 0.0 if plain else 0.02
-        return [gain, pace, 3.0 / self.n_agents, self.l1, self.shrink]
+        agreed = 1e-12 if self.chosen else 0.1
+        return [gain, pace, 3.0 / self.n_agents, self.l1, self.shrink, agreed]

@@ -103,6 +103,11 @@ class Asking:
         return (everything or wide) and not self.neighbours
 
     @property
+    def by_margin(self) -> bool:
+        """Whether an agent asks where it is not sure, and its answers are not those of all examples."""
+        return self.kind in ("margin", "adaptive", "budget")
+
+    @property
     def neighbours(self) -> bool:
         """Whether neighbours are asked first."""
         return self.sure < math.inf

@@ -385,6 +385,10 @@ class Update(ABC):
         """The update for one of so many outputs, whose scores are compared; most do not care."""
         return self
 
+    def with_chosen_answers(self, chosen: bool) -> Update:
+        """The update that sees those answers only that its agent is not sure of; most do not care."""
+        return self
+
     def check(self, n_features: int) -> None:
         """Refuse a number of features that this update cannot have."""
         return None
