@@ -20,7 +20,6 @@ from ddol.streams.rows import Block, Rows, concatenate, no_rows
 from ddol.streams.stream import Position, Stream
 from ddol.values import dataclass
 
-_MOST_ROUNDS = 1 << 18
 _MOST_TABLE = 1 << 20
 _MOST_BYTES = 8 << 20
 _BEGINNING = {"block": None, "skip": 0, "dealt": 0}
@@ -89,8 +88,8 @@ def deal(
     position
         A position that an earlier call yielded; the blocks after it are the same to the bit.
     block_rounds
-        Most rounds in a block, or a function that is asked before every block; never more than 262,144,
-        nor than keep a table in 8 MB.
+        Most rounds in a block, or a function that is asked before every block; never more than keep a table
+        in 8 MB.
     team
         Where several processes deal together: streams of other agents than one's own are not
         read, and their places in the tables say -1. One stream for all is read by everybody.
@@ -317,7 +316,7 @@ class _Plan:
 
     def rounds(self) -> int:
         """Most rounds of the next block."""
-        most = max(1, min(_MOST_ROUNDS, _MOST_TABLE // self.round_size))
+        most = max(1, _MOST_TABLE // self.round_size)
         asked = self.block_rounds() if callable(self.block_rounds) else self.block_rounds
         return most if asked is None else min(most, asked)
 
