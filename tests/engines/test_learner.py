@@ -139,3 +139,15 @@ def test_a_one_in_front_of_rows_need_not_be_stored(algorithm, width, sparse):
     assert np.allclose(without.weights, with_it.weights, rtol=1e-10, atol=1e-12)
     assert without.weights[0, 0, 0] != 0.0
     assert without.loss == pytest.approx(with_it.loss, rel=1e-10)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_cuts_change_nothing_of_the_norm_that_is_kept_of_sparse_rows(stored):
+    rng = np.random.default_rng(0)
+    matrix = rng.standard_normal((4000, 20)) * (rng.random((4000, 20)) < 0.4)
+    rows = Rows.from_csr(csr_matrix(matrix), np.sign(matrix[:, 0])).with_intercept(stored=stored)
+    whole, parts = Learner(ddol.dogd(l2=0.01)), Learner(ddol.dogd(l2=0.01))
+    whole.learn(rows)
+    for lo in range(0, 4000, 37):
+        parts.learn(rows.slice(lo, lo + 37))
+    np.testing.assert_array_equal(parts.state().scalars, whole.state().scalars)

@@ -323,7 +323,7 @@ def commit(w, s, p, delta, maxima, index, n, D, eta):
 def to_message(w, s, p, index, n, D, out):
     u, root = row(w, U, D), row(w, ROOT, D)
     duals, roots = row(out, 0, n), row(out, 1, n)
-    factor, share = s[FACTOR], 1.0 if s[at.WEIGHT] == 1.0 else 1.0 / math.sqrt(s[at.WEIGHT])
+    factor, share = s[FACTOR], 1.0 / at.root_of_weight(s)
     for j in range(n):
         d = column(index, j)
         roots[j] = share * root[d]

@@ -317,7 +317,8 @@ def step_and_score(w, s, p, x, index, n, D, z, g, eta, weight, ones, following, 
             # ‖w + move·x‖², with the ⟨w, x⟩ of which z was made; w has shrunk since.
             product = z * (1.0 - eta * p[L2]) * _inverse(s)
             length = _move_along(v, x, index, n, move)
-            _keep_norm(w, s, D, move * (2.0 * product + move * (ones + length)), n)
+            touched = n if weight != 0.0 else 0  # who only looks leaves the state as it is
+            _keep_norm(w, s, D, move * (2.0 * product + move * (ones + length)), touched)
         return s[SCALE] * (constant + dot(v, following, next_index, next_n))
     whole = n & -16
     squares, total = _move_on(v, x, following, 0, whole, move)
