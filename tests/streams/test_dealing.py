@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ddol.streams.arrays import RowsStream, array_stream
-from ddol.streams.dealing import deal, progress, table_by_agent
+from ddol.streams.dealing import deal, progress, table_by_agent, table_round_robin
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Rows
 from ddol.streams.text.libsvm import LibsvmStream
@@ -174,3 +174,10 @@ def test_a_position_is_found_again_by_who_reads_less_at_a_time(tmp_path):
             for each in (later, again)
         )
         np.testing.assert_array_equal(np.concatenate(found), np.concatenate(expected))
+
+
+def test_a_short_last_round_is_written_once_and_never_changed():
+    table = table_round_robin(5, n_agents=2, first=3)
+    assert table[:, :, 0].tolist() == [[3, 4], [5, 6], [7, -1]]
+    assert not table.flags.writeable  # all passes over the same rows share it
+    assert np.shares_memory(table, table_round_robin(5, n_agents=2, first=3))

@@ -188,13 +188,25 @@ def table_round_robin(
     >>> table_round_robin(5, n_agents=2, batch=2).tolist()
     [[[0, 2], [1, 3]], [[4, -1], [-1, -1]]]
     """
-    return table_of(_in_order(first, n_rows), n_agents, batch)
+    missing = -n_rows % (n_agents * batch)
+    return table_of(_in_order(first, n_rows, missing), n_agents, batch)
 
 
-def _in_order(first: int, n_rows: int) -> NDArray[np.int64]:
-    """Rows one after the other, to be read only."""
+def _in_order(first: int, n_rows: int, missing: int) -> NDArray[np.int64]:
+    """Rows one after the other, and -1 for each that is missing; to be read only."""
+    if missing:
+        return _last_rows(first, n_rows, missing)
     last = first + n_rows
     return _first_rows(max(last - 1, 0).bit_length())[first:last]
+
+
+@functools.lru_cache(maxsize=2)
+def _last_rows(first: int, n_rows: int, missing: int) -> NDArray[np.int64]:
+    """Written once for all passes over the same rows, and runs."""
+    order = np.arange(first, first + n_rows + missing, dtype=np.int64)
+    order[n_rows:] = -1
+    order.flags.writeable = False
+    return order
 
 
 @functools.lru_cache(maxsize=4)

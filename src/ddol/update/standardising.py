@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import abstractmethod
 from collections.abc import Callable
@@ -11,6 +12,9 @@ from typing import ClassVar, Self
 from ddol.update import answers
 from ddol.update import coordinates as at
 from ddol.update.contract import COLLECT, Field, Layout, Loops, Update
+
+_layout = functools.lru_cache(maxsize=16)(Layout)
+"""A run asks for its layout some twenty times, and making one takes as long as a hundred examples."""
 
 
 def standardising_loops(*own: Callable) -> Loops:
@@ -74,4 +78,4 @@ class Standardising(Update):
         """
         sent, scalars = at.STATISTICS + message, at.SCALARS + notes
         rows, counted, sampled = at.ROWS + own, at.COUNTED, math.isinf(self.memory)
-        return Layout(rows, scalars, sent, collected, 0, whole, counted, sampled)
+        return _layout(rows, scalars, sent, collected, 0, whole, counted, sampled)
