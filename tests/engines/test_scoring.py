@@ -84,7 +84,7 @@ def test_many_rows_are_scored_by_several_cores_as_by_one(sparse, monkeypatch):
     engine.play(Block(rows, table_round_robin(2000, 4)))
     state = engine.state()
     alone = Scorer(algorithm, state.theta, state.scalars)(rows)
-    monkeypatch.setattr(scoring, "_A_CORES_WORTH", rows.nbytes // 3)
+    monkeypatch.setattr(scoring, "_A_PART", rows.nbytes // 20)
     monkeypatch.setattr(scoring, "usable_cores", lambda: 3)
     together = Scorer(algorithm, state.theta, state.scalars)
     assert np.array_equal(together(rows), alone)

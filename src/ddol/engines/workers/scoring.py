@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from threading import Lock
@@ -72,36 +72,44 @@ class Scorer:
     def _write_scores(self, rows: Rows, copy: int, out: np.ndarray) -> None:
         """Write scores (n, outputs) by one copy."""
         parts = _parts(rows)
-        self._workers += [self._worker() for _ in parts[len(self._workers) :]]
+        self._workers += [self._worker() for _ in range(len(self._workers), _cores_for(parts))]
         _by_all_cores(
-            lambda number, part: self._workers[number].write_scores(rows, copy, part, out), parts
+            lambda number, taken: self._workers[number].write_scores(rows, copy, taken, out), parts
         )
 
     def _worker(self) -> KernelWorker:
         return KernelWorker(self._algorithm, self._state, Partition(0, 1))
 
 
-_A_CORES_WORTH = 1 << 22
-"""Bytes of rows that take a core some milliseconds, and a thread's start is nothing beside it."""
+_A_PART = 1 << 22
+"""Bytes of rows that take a core about a millisecond: asking for the next ones is nothing beside it."""
 
 
 def _parts(rows: Rows) -> list[range]:
-    """Rows for every core that is worth it."""
-    cores = max(1, min(usable_cores(), rows.nbytes // _A_CORES_WORTH))
-    ends = np.linspace(0, len(rows), cores + 1).astype(int).tolist()
+    """Rows for a core at a time."""
+    count = max(1, rows.nbytes // _A_PART)
+    ends = np.linspace(0, len(rows), count + 1).astype(int).tolist()
     return [range(lo, hi) for lo, hi in pairwise(ends)]
 
 
-def _by_all_cores(work: Callable[[int, range], None], parts: list[range]) -> None:
-    """Do something with all parts at the same time."""
-    if len(parts) == 1:
-        work(0, parts[0])
+def _cores_for(parts: list[range]) -> int:
+    return min(usable_cores(), len(parts))
+
+
+def _by_all_cores(work: Callable[[int, Iterator[range]], None], parts: list[range]) -> None:
+    """Let every core do something with one part after the other, until none is left.
+
+    A core that begins late, or is slower, takes fewer of them.
+    """
+    left, cores = iter(parts), _cores_for(parts)  # a list's iterator gives nothing twice
+    if cores == 1:
+        work(0, left)
         return
     from concurrent.futures import ThreadPoolExecutor  # brings logging, which few runs need
 
-    with ThreadPoolExecutor(len(parts) - 1) as threads:
-        others = [threads.submit(work, k, part) for k, part in enumerate(parts) if k > 0]
-        work(0, parts[0])
+    with ThreadPoolExecutor(cores - 1) as threads:
+        others = [threads.submit(work, number, left) for number in range(1, cores)]
+        work(0, left)
         for other in others:
             other.result()
 
@@ -133,5 +141,10 @@ def products(rows: Rows, weights: np.ndarray) -> np.ndarray:
         return found + weights[:, 0] if rows.intercept else found
     out, given = np.empty((len(rows), len(weights))), np.ascontiguousarray(weights, float)
     place = RowsPlace(rows).alone
-    _by_all_cores(lambda _, part: read_products(place, given, part, out.ctypes.data), _parts(rows))
+
+    def work(_: int, taken: Iterator[range]) -> None:
+        for part in taken:
+            read_products(place, given, part, out.ctypes.data)
+
+    _by_all_cores(work, _parts(rows))
     return out

@@ -421,18 +421,19 @@ class KernelWorker:
     def scores(self, rows: Rows, copy: int = 0) -> np.ndarray:
         """Scores (n, outputs) of rows by one copy, as it would predict them now."""
         out = np.empty((len(rows), self.algorithm.outputs))
-        self.write_scores(rows, copy, range(len(rows)), out)
+        self.write_scores(rows, copy, iter([range(len(rows))]), out)
         return out
 
-    def write_scores(self, rows: Rows, copy: int, part: range, out: np.ndarray) -> None:
-        """Write the scores of a part of the rows to their places in ``out`` (n, outputs)."""
+    def write_scores(self, rows: Rows, copy: int, taken: Iterator[range], out: np.ndarray) -> None:
+        """Write the scores of some parts of the rows to their places in ``out`` (n, outputs)."""
         rows = rows.widen(self.state.n_features)
         examples = self._place_of(rows).alone
         parts, worker = self._compiled(rows.dense), self._any_worker(rows.dense)
         if parts[places.SCORE_UNSEEN] == 0:
             found = self.loops.addresses(rows.dense, {"score_unseen"}, ())
             parts[places.SCORE_UNSEEN] = found[places.SCORE_UNSEEN]
-        kernels.read_scores(worker, examples, copy, part, out.ctypes.data)
+        for part in taken:
+            kernels.read_scores(worker, examples, copy, part, out.ctypes.data)
         if rows.nbytes > _LARGE:
             self._places.clear()
 
