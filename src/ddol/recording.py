@@ -170,18 +170,15 @@ class Recorder:
         known = (piece["rounds"][-1] for piece in reversed(self.pieces) if len(piece["rounds"]))
         return int(next(known, 0))
 
-    def next_round(self, rounds: int) -> int:
-        """First round after ``rounds`` that is to be recorded."""
-        return next_point(rounds)
-
     def between(self, before: int, last: int) -> list[int]:
         """Rounds after ``before``, up to ``last``, that are to be recorded."""
         found: list[int] = []
-        while (before := self.next_round(before)) <= last:
+        first = before + 1
+        while first <= last:
             # As many at once as have the same distance from each other.
-            doubled = 1 << before.bit_length()
-            found += range(before, min(last, doubled) + 1, spacing(before + 1))
-            before = found[-1]
+            step, doubled = spacing(first), 1 << first.bit_length()
+            found += range(-(-first // step) * step, min(last + 1, doubled), step)
+            first = doubled
         return found
 
     def record(

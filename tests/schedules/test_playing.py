@@ -67,7 +67,7 @@ def test_rounds_as_events_are_the_round_engine_to_the_bit(name, topology, period
     n = topology.n_agents
     for sparse in (False, True):
         rows = rows_of(*data(algorithm.outputs if algorithm.outputs > 1 else 2, sparse))
-        table = table_round_robin(N_ROWS, n)
+        table = table_round_robin(N_ROWS, n).copy()
         table[-4:, 1] = -1  # streams that end at different times
         rounds = Local(algorithm, start_state(algorithm, N_FEATURES))
         rounds.play(Block(rows, table))

@@ -27,7 +27,7 @@ from ddol.engines.pace import Pace
 from ddol.engines.progress import Progress
 from ddol.engines.registry import Engine, engine_named, imported, is_scheduled, open_engine
 from ddol.engines.setup import Setup
-from ddol.engines.state import State, start_state, with_outputs
+from ddol.engines.state import State, layout_of, n_states, start_state, with_outputs
 from ddol.engines.workers.partition import Snapshots
 from ddol.storage import damaged
 from ddol.streams.errors import DataError
@@ -158,7 +158,7 @@ class Learner:
         if self.engine is None and self.setup.in_real_time and self.setup.n_features is None:
             self.setup = replace(self.setup, n_features=feed.counted_features() or None)
         if self.engine is None and feed.n_features:
-            self._pace = Pace.of(self.algorithm.n_agents * self.algorithm.outputs * feed.n_features)
+            self._pace = self._first_pace(feed.n_features)
         if is_scheduled(self.engine):
             self.engine.begin(self.feed.passes, self.feed.n_streams)
         self.processes.follow(self)
@@ -490,8 +490,14 @@ class Learner:
         if self.engine is None:
             first, made_here = self.first_state(n_features), self._start is None
             self.engine = self._opened_at(first, self._under_way, trusted=made_here)
-            self._pace = Pace.of(self.engine.counters().theta.size)
+            self._pace = self._first_pace(self.engine.counters().n_features)
         return self.engine
+
+    def _first_pace(self, n_features: int) -> Pace:
+        """Every example of a round may go through all that its agent holds."""
+        algorithm = self.algorithm
+        held = n_states(algorithm) * len(layout_of(algorithm, n_features).rows) * n_features
+        return Pace.of(algorithm.n_agents * algorithm.batch * held)
 
     def _opened_at(
         self,

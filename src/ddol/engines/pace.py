@@ -5,7 +5,8 @@ from __future__ import annotations
 SECONDS = 0.25
 """What one piece should take at most."""
 
-_FIRST = 1 << 24
+_FIRST = 1 << 26
+"""Numbers that rounds go through in a tenth of a second, or less."""
 
 
 class Pace:
@@ -31,12 +32,12 @@ class Pace:
 
     @classmethod
     def of(cls, numbers: int) -> Pace:
-        """Begin with rounds that go through sixteen million numbers, of so many that agents hold.
+        """Begin with rounds that go through 64 million numbers, of so many that a round may go through.
 
         Examples
         --------
         >>> Pace.of(55).rounds, Pace.of(8 << 20).rounds
-        (262144, 2)
+        (1048576, 8)
         """
         return cls(1 << max(0, (_FIRST // max(numbers, 1)).bit_length() - 1))
 

@@ -183,6 +183,8 @@ def table_round_robin(
 ) -> NDArray[np.int64]:
     """Table that deals `n_rows` rows from row `first` on, row ``b * N + i`` of a round to `i`.
 
+    It may be shared with others, so that whoever wants another one changes a copy.
+
     Examples
     --------
     >>> table_round_robin(5, n_agents=2, batch=2).tolist()
