@@ -153,12 +153,14 @@ def test_answers_near_a_boundary_confirm_nothing(query, chosen):
 
 
 def test_looking_at_margins_beats_asking_at_random():
-    errors = {
-        query: ddol.run(ddol.adaptive(), (X, Y), query=query).error
+    """On average: of a single order of the examples either may be the better one."""
+    orders = [np.random.default_rng(seed).permutation(len(Y)) for seed in range(8)]
+    every, near, drawn = (
+        np.mean([ddol.run(ddol.adaptive(), (X[o], Y[o]), query=query).error for o in orders])
         for query in (None, "0.2", "random:0.2")
-    }
-    assert errors["0.2"] < errors["random:0.2"]
-    assert errors["0.2"] < errors[None] + 0.03
+    )
+    assert near < drawn
+    assert near < every + 0.01
 
 
 def test_a_weight_divided_by_its_chance_is_right_on_average():

@@ -229,20 +229,28 @@ def notice(w, s, p, delta, maxima, x, index, n, D, y, weight):
 
 
 @inner(inlined=True)
-def _collect(w, delta, d, D, z, first, squared, weight):
+def _collect(w, delta, d, D, z, squared, weight):
     """What an agent's gradient adds to √P·u and √P of one feature, but for the step.
 
-    The step it takes along x̃/√P reaches √P·u with the √P of its message: their quotient times x̃ is returned.
+    The step it takes along x̃/√P reaches √P·u with the √P of its message: their quotient times x̃ is returned,
+    and whether the gradient adds much to P, which is left to `_collect_much`.
     """
-    root, rate = w[ROOT * D + d], w[RATE * D + d]
-    added = squared * (z * rate) * (z * rate)
-    sent = root * (1.0 + 0.5 * added)
-    if added >= LARGE:
-        sent = _much_grown(first, root, z, squared)
-        rate = 1.0 / sent
-    delta[_ROOTS * D + d] += weight * (sent - root)
-    delta[_DUALS * D + d] += weight * (sent - root) * w[U * D + d]
-    return z * rate * sent
+    root, along = w[ROOT * D + d], z * w[RATE * D + d]
+    added = squared * along * along
+    grown = 0.5 * root * (added if added < LARGE else 0.0)
+    delta[_ROOTS * D + d] += weight * grown
+    delta[_DUALS * D + d] += weight * grown * w[U * D + d]
+    return along * (root + grown), added >= LARGE
+
+
+@inner
+def _collect_much(w, p, delta, d, D, z, squared, weight):
+    """The same where a gradient adds much to P; the step is along x̃/√P as it then is, and x̃ on its way."""
+    along = z * w[RATE * D + d]
+    if squared * along * along >= LARGE:
+        grown = _much_grown(p[FIRST], w[ROOT * D + d], z, squared) - w[ROOT * D + d]
+        delta[_ROOTS * D + d] += weight * grown
+        delta[_DUALS * D + d] += weight * grown * w[U * D + d]
 
 
 @inner
@@ -252,7 +260,9 @@ def _collect_absent(w, s, p, delta, n, absent, D, squared, weight, limit):
     for k in range(absent):
         d = int(w[at.ABSENT * D + k])
         z = at.standardised(w, s, d, D, 0.0)
-        w[MOVE * D + n + k] = _collect(w, delta, d, D, z, p[FIRST], squared, weight)
+        w[MOVE * D + n + k], much = _collect(w, delta, d, D, z, squared, weight)
+        if much:
+            _collect_much(w, p, delta, d, D, z, squared, weight)
         norm += z * z
         total += z * w[U * D + d]
         further += z * z * min(w[U * D + d] * w[U * D + d], limit)
@@ -265,14 +275,20 @@ def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
         return
     lead, absent = g * at.root_of_weight(s), at.list_absent(w, s, index, n, D)
     u, move, norm, total, further = row(w, U, D), row(w, MOVE, D), 1.0, 0.0, 0.0
-    (agreed, limit), first = _agreed(s, p), p[FIRST]
+    (agreed, limit), large = _agreed(s, p), 0
     for j in range(n):
         d = column(index, j)
         z = at.standardised(w, s, d, D, x[j])
-        move[j] = _collect(w, delta, d, D, z, first, lead * lead, weight)
+        move[j], much = _collect(w, delta, d, D, z, lead * lead, weight)
+        large += much
         norm += z * z
         total += z * u[d]
         further += z * z * min(u[d] * u[d], limit)
+    if large > 0:
+        for j in range(n):
+            d = column(index, j)
+            z = at.standardised(w, s, d, D, x[j])
+            _collect_much(w, p, delta, d, D, z, lead * lead, weight)
     if absent > 0:
         more = _collect_absent(w, s, p, delta, n, absent, D, lead * lead, weight, limit)
         norm, total, further = norm + more[0], total + more[1], further + more[2]
@@ -314,7 +330,9 @@ def commit(w, s, p, delta, maxima, index, n, D, eta):
         _adopt(w, delta, column(index, j), D)
     if sparse(index):
         for k in range(int(s[at.N_CENTRED])):
-            _adopt(w, delta, int(w[at.CENTRED * D + k]), D)
+            d = int(w[at.CENTRED * D + k])
+            if delta[_ROOTS * D + d] != 0.0 or delta[_DUALS * D + d] != 0.0:  # no row had it
+                _adopt(w, delta, d, D)
 
 
 # --- exchange, and the end of a round --------------------------------------------------------------

@@ -168,12 +168,14 @@ def dot(w, s, x, index, n, D):
     """Weights, an update's first row, times x̃; NaN where a value is not finite."""
     if sparse(index):
         return _sparse_dot(w, s, x, index, n, D)
-    total, doubt, most = 0.0, 0.0, s[REACH]
+    total, doubt, most, whole, rest = 0.0, 0.0, s[REACH], n & -8, 0.0
     u, centre, inverse = row(w, OWN, D), row(w, CENTRE, D), row(w, INVERSE, D)
-    for j in range(n):
+    for j in range(whole, n):
+        rest += u[j] * clipped((x[j] - centre[j]) * inverse[j], most) + 0.0 * x[j]
+    for j in range(whole):
         total += u[j] * clipped((x[j] - centre[j]) * inverse[j], most)
         doubt += 0.0 * x[j]
-    return total + doubt
+    return total + doubt + rest
 
 
 @inner

@@ -131,6 +131,10 @@ class Scratch(NamedTuple):
     """float64 (states, sum_rows · D + linear_scalars) and one more: steps for the shared copy."""
     maxima: int
     """float64 (states, maxima_rows · D + largest_scalars): largest numbers for the shared copy."""
+    union: int
+    """uint32 (D + 1,): the features of all rows of a round, and room for one more."""
+    in_union: int
+    """uint8 (D,): 0 between rounds."""
     mixed: int
     """float64: what one weight vector, or all of an agent, receives."""
     largest: int

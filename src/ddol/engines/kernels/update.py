@@ -290,19 +290,38 @@ def _commit_scalars(worker):
 
 
 @inner
-def _commit_rows(worker, examples, r, eta):
-    """Apply what was collected, touching only the features of this round's rows."""
+def _unite(worker, examples, r):
+    """List the features of all rows of a round, each once; how many there are.
+
+    No branch asks whether a feature is new: rows have many in common, and nobody can guess which.
+    """
+    listed, known = indices(worker.scratch.union), bytes_at(worker.scratch.in_union)
+    count = 0
     for a in range(worker.shape.agents):
         rows = rows_of(worker, examples, examples.learned, r, a)
         for b in range(worker.shape.batch):
             if rows[b] < 0:
                 continue
             _, index, n = row_at(worker, examples, rows[b])
-            for k in range(worker.shape.states):
-                w, s = vector_at(worker, 0, k)
-                delta, maxima = _collected(worker, k)
-                arguments = (w, s, worker.rules.p, delta, maxima, index, n, worker.shape.D, eta)
-                call_void(part(worker, COMMIT), arguments)
+            for j in range(n):
+                d = np.int64(indices(index)[j])
+                listed[count] = indices(index)[j]
+                count += known[d] == 0
+                known[d] = 1
+    for j in range(count):
+        known[np.int64(listed[j])] = 0
+    return count
+
+
+@inner
+def _commit_rows(worker, examples, r, eta):
+    """Apply what was collected, touching only the features of this round's rows."""
+    index, n = worker.scratch.union, _unite(worker, examples, r)
+    for k in range(worker.shape.states):
+        w, s = vector_at(worker, 0, k)
+        delta, maxima = _collected(worker, k)
+        arguments = (w, s, worker.rules.p, delta, maxima, index, n, worker.shape.D, eta)
+        call_void(part(worker, COMMIT), arguments)
 
 
 @inner

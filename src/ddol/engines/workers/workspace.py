@@ -101,6 +101,8 @@ class Workspace:
         self.scores = apart(np.empty(algorithm.outputs))
         self.delta = apart(np.zeros(0 if copied else outputs * collected + 1))
         self.maxima = apart(np.zeros(0 if copied else outputs * largest))
+        self.union = np.empty(0 if copied else D + 1, np.uint32)
+        self.in_union = np.zeros(0 if copied else D, np.uint8)
         self.merged = apart(np.zeros((2, D if merges else 0)))
         self.merged_index = np.empty(D if merges else 0, np.uint32)
         self.mean = apart(np.empty((outputs if exchanges else 0, D)))
@@ -147,6 +149,8 @@ class Workspace:
             scores=self.scores.ctypes.data,
             delta=self.delta.ctypes.data,
             maxima=self.maxima.ctypes.data,
+            union=self.union.ctypes.data,
+            in_union=self.in_union.ctypes.data,
             mixed=self.mixed.ctypes.data,
             largest=self.largest.ctypes.data if self.largest.size else 0,
             mean=self.mean.ctypes.data if self.mean.size else 0,
