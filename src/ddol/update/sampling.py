@@ -1,4 +1,4 @@
-"""Of which rounds statistics of the features are taken, and averaged: of all of the first, then of a sixteenth.
+"""Of which rounds statistics of features are taken, and averaged: of all of the first, then of a sixteenth.
 
 A scale that is known to a few per cent is known well enough, and taking the statistics of a row costs as
 much as its score. Rounds are drawn by the golden ratio, so that no period of a stream keeps step with them,
