@@ -20,7 +20,7 @@ from typing import Any
 import ddol
 from benchmarks import data
 from benchmarks.programs import call
-from ddol.engines.mpi.calls import find_mpiexec
+from ddol.engines.mpi.job import find_mpiexec
 from ddol.plan import measured, plan
 
 AGENTS = 64

