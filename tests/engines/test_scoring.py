@@ -89,3 +89,52 @@ def test_many_rows_are_scored_by_several_cores_as_by_one(sparse, monkeypatch):
     together = Scorer(algorithm, state.theta, state.scalars)
     assert np.array_equal(together(rows), alone)
     assert np.array_equal(together(rows, 1)[0], alone[1])
+
+
+STANDARDISING = {
+    "adaptive": ddol.adaptive(),
+    "L1": ddol.adaptive(l1=0.01),
+    "L2": ddol.adaptive(l2=0.01),
+    "classes": ddol.adaptive(outputs=3),
+    "numbers": ddol.adaptive("squared"),
+    "coin": ddol.coin(),
+    "newton": ddol.newton(),
+    "sketch": ddol.newton(rank=3),
+}
+
+
+@pytest.mark.parametrize("name", STANDARDISING)
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("learned", [1, 300])
+def test_many_sparse_rows_are_scored_as_one_is(name, intercept, learned):
+    """Features that are centred, rare, constant, never met, beyond the clip; a model that knows little."""
+    algorithm, rng = STANDARDISING[name], np.random.default_rng(3)
+    n, shares = 400, np.array([1.0, 0.8, 0.3, 0.02, 1.0, 0.0])
+    X = (rng.standard_normal((n, 6)) * 10.0 ** np.arange(-2, 4) + 1.0) * (
+        rng.random((n, 6)) < shares
+    )
+    X[:, 4], X[-20:, 5], X[-10:, 0] = 2.0, 1.0, 50.0
+    y = rng.integers(0, 3, n) if name == "classes" else np.sign(rng.standard_normal(n))
+    rows = Rows.from_csr(csr_matrix(X), y.astype(float))
+    rows = rows.with_intercept(stored=False) if intercept else rows
+    engine = Local(algorithm, start_state(algorithm, rows.n_features))
+    engine.play(Block(rows, np.arange(learned)[:, None, None]))
+    state = engine.state()
+    scorer = Scorer(algorithm, state.theta, state.scalars)
+    together = scorer(rows)[0]
+    assert scorer._table is not None
+    alone = Scorer(algorithm, state.theta, state.scalars)
+    one_by_one = np.concatenate([alone(rows.slice(i, i + 1))[0] for i in range(n)])
+    assert alone._table is None
+    np.testing.assert_allclose(together, one_by_one, rtol=1e-9, atol=1e-9)
+
+
+def test_a_value_that_is_not_finite_shows_in_the_scores_of_sparse_rows():
+    X = np.eye(4)
+    X[2, 2] = np.nan
+    X[3, 3] = np.inf
+    algorithm = ddol.adaptive()
+    state = start_state(algorithm, 4)
+    rows = Rows.from_csr(csr_matrix(X), np.ones(4))
+    scores = Scorer(algorithm, state.theta, state.scalars)(rows)[0, :, 0]
+    assert np.isfinite(scores).tolist() == [True, True, False, False]

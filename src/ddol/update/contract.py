@@ -356,6 +356,9 @@ class Update(ABC):
     """What a wrong expert's log-weight loses, where rows are advice."""
     tie: float = 0.0
     """Scores that differ by no more are tied: rounding must not decide between votes."""
+    coordinates: ClassVar[tuple[int, int, int] | None] = None
+    """Where a score is a sum over standardised features: the rows of centre and 1/scale, and the scalar of
+    the largest |x̃|; see `ddol.update.coordinates`."""
 
     @abstractmethod
     def layout(self, space: str, n_features: int) -> Layout:

@@ -38,6 +38,7 @@ class Standardising(Update):
     regression: bool = False
     n_agents: int = 1
 
+    coordinates: ClassVar[tuple[int, int, int] | None] = (at.CENTRE, at.INVERSE, at.REACH)
     memory: ClassVar[float] = math.inf
     """Rounds after which an example counts 1/e."""
 

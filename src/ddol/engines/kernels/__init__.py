@@ -29,7 +29,7 @@ from ddol.engines.kernels.layout import (
     Worker,
 )
 from ddol.engines.kernels.rounds import kernel_for, play, read_weights, snapshot_now
-from ddol.engines.kernels.scoring import read_products, read_scores
+from ddol.engines.kernels.scoring import Standardised, read_products, read_scores
 
 __all__ = [
     "BINARY",
@@ -47,6 +47,7 @@ __all__ = [
     "Scratch",
     "Shape",
     "SnapshotPlaces",
+    "Standardised",
     "Worker",
     "kernel_for",
     "play",

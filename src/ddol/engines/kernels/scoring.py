@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from ddol.compiled import call_float, entry, floats, indices, integers, unpacked
+from ddol.compiled import call_float, entry, floats, indices, inner, integers, unpacked
 from ddol.engines.kernels.layout import (
     SCORE_UNSEEN,
     Examples,
@@ -13,6 +15,7 @@ from ddol.engines.kernels.layout import (
     vector_at,
 )
 from ddol.engines.kernels.reading import begin_row, forget_rows, row_in
+from ddol.update.coordinates import clipped
 from ddol.update.linear import dot
 
 
@@ -47,7 +50,60 @@ def _sparse_products(examples, lo, hi, weights, outputs, D, out):
             scores[i * outputs + k] = first + dot(floats(w + 8 * ones), x, index, n)
 
 
-def read_products(examples: bytes, weights: np.ndarray, part: range, out: int) -> None:
+@inner
+def _standardised_dot(features, most, x, index, n):
+    """Σ of what values add to the score of a row of zeros; two sums, since one would wait for itself."""
+    even, odd, j = 0.0, 0.0, 0
+    while j + 2 <= n:
+        one, other = (
+            floats(features + 32 * indices(index)[j]),
+            floats(features + 32 * indices(index)[j + 1]),
+        )
+        even += one[2] * clipped((x[j] - one[0]) * one[1], most) - one[3] + 0.0 * x[j]
+        odd += (
+            other[2] * clipped((x[j + 1] - other[0]) * other[1], most) - other[3] + 0.0 * x[j + 1]
+        )
+        j += 2
+    if j < n:
+        one = floats(features + 32 * indices(index)[j])
+        even += one[2] * clipped((x[j] - one[0]) * one[1], most) - one[3] + 0.0 * x[j]
+    return even + odd
+
+
+@entry("void(struct*, int64, int64, int64, int64, int64, int64, int64)")
+def _sparse_standardised(examples, lo, hi, table, zeros, outputs, D, out):
+    examples = unpacked(Examples, examples)
+    starts, ones, scores = integers(examples.indptr), examples.ones, floats(out)
+    for i in range(lo, hi):
+        start, n = starts[i], starts[i + 1] - starts[i]
+        x, index = floats(examples.x + 8 * start), examples.features + 4 * start
+        for k in range(outputs):
+            features, zero = table + 32 * (k * D + ones), floats(zeros + 16 * k)
+            scores[i * outputs + k] = zero[0] + _standardised_dot(features, zero[1], x, index, n)
+
+
+class Standardised(NamedTuple):
+    """A state whose scores are sums over standardised features, as sparse rows are scored best.
+
+    Parameters
+    ----------
+    table : (outputs, D, 4)
+        Of each feature its centre, 1/scale, weight, and what a value of 0 adds to a score.
+    zeros : (outputs, 2)
+        The score of a row that has nothing but the 1 in front of it, if there is one; and |x̃| at most.
+    """
+
+    table: np.ndarray
+    zeros: np.ndarray
+
+    def read(self, examples: bytes, part: range, out: int) -> None:
+        """Write the scores of some sparse rows to their places in (rows, outputs)."""
+        outputs, D, _ = self.table.shape
+        places = self.table.ctypes.data, self.zeros.ctypes.data
+        _sparse_standardised(examples, part.start, part.stop, *places, outputs, D, out)
+
+
+def read_products(weights: np.ndarray, examples: bytes, part: range, out: int) -> None:
     """Write the products of some sparse rows and weights (outputs, D) to their places in (rows, outputs)."""
     _sparse_products(examples, part.start, part.stop, weights.ctypes.data, *weights.shape, out)
 

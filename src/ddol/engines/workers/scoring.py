@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cached_property, partial
 from itertools import pairwise
 from threading import Lock
 
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.engines.kernels import read_products
+from ddol.engines.kernels import Standardised, read_products
 from ddol.engines.state import State, layout_of, n_states, start_state
 from ddol.engines.workers.inputs import RowsPlace
 from ddol.engines.workers.partition import Partition
 from ddol.engines.workers.worker import KernelWorker
 from ddol.streams.over.parallel import usable_cores
-from ddol.streams.rows import Rows
+from ddol.streams.rows import Rows, no_rows
+from ddol.update.coordinates import UNKNOWN
 from ddol.update.rates import constant
 
 
@@ -51,6 +53,7 @@ class Scorer:
         )
         _check(self._algorithm, self._state)
         self._workers = [self._worker()]
+        self._table: tuple[tuple[int, bool], Standardised] | None = None
         self._one_at_a_time = Lock()
 
     def __call__(self, rows: Rows, copy: int | None = None) -> np.ndarray:
@@ -71,11 +74,42 @@ class Scorer:
 
     def _write_scores(self, rows: Rows, copy: int, out: np.ndarray) -> None:
         """Write scores (n, outputs) by one copy."""
-        parts = _parts(rows)
+        parts, table = _parts(rows), self._standardised(rows, copy)
+        if table is not None:
+            _read_by_all_cores(rows, table.read, parts, out)
+            return
         self._workers += [self._worker() for _ in range(len(self._workers), _cores_for(parts))]
         _by_all_cores(
             lambda number, taken: self._workers[number].write_scores(rows, copy, taken, out), parts
         )
+
+    def _standardised(self, rows: Rows, copy: int) -> Standardised | None:
+        """What sparse rows need of a copy; None where to make it would take longer than it saves."""
+        known, there = self._algorithm.update.coordinates, (copy, rows.intercept)
+        if rows.dense or known is None:
+            return None
+        if self._table is not None and self._table[0] == there:
+            return self._table[1]
+        theta, scalars = self._state.theta[copy], self._state.scalars[copy]
+        if rows.data.size < theta[:, 0].size:
+            return None
+        centre, inverse, reach = known
+        raw, most = self._raw_weights[copy], scalars[:, reach, None]
+        table = np.zeros((*raw.shape, 4))
+        table[..., 0], table[..., 1] = theta[:, centre], theta[:, inverse]
+        # A feature without a scale is as far from 0 as can be; one that never varies adds nothing.
+        unit = np.where(table[..., 1] < UNKNOWN, table[..., 1], most)
+        np.divide(raw, unit, out=table[..., 2], where=unit > 0.0)
+        table[..., 3] = table[..., 2] * np.clip(-table[..., 0] * table[..., 1], -most, most)
+        empty = replace(no_rows(), indptr=np.zeros(2, np.int64), y=np.zeros(1), weight=np.ones(1))
+        nothing = replace(empty, n_features=raw.shape[1], intercept=rows.intercept)
+        zeros = np.column_stack([self._workers[0].scores(nothing, copy)[0], most])
+        self._table = there, Standardised(table, zeros)
+        return self._table[1]
+
+    @cached_property
+    def _raw_weights(self) -> np.ndarray:
+        return self._workers[0].weights()
 
     def _worker(self) -> KernelWorker:
         return KernelWorker(self._algorithm, self._state, Partition(0, 1))
@@ -140,11 +174,18 @@ def products(rows: Rows, weights: np.ndarray) -> np.ndarray:
             found = X @ weights[:, first:].T
         return found + weights[:, 0] if rows.intercept else found
     out, given = np.empty((len(rows), len(weights))), np.ascontiguousarray(weights, float)
+    _read_by_all_cores(rows, partial(read_products, given), _parts(rows), out)
+    return out
+
+
+def _read_by_all_cores(
+    rows: Rows, read: Callable[[bytes, range, int], None], parts: list[range], out: np.ndarray
+) -> None:
+    """Let every core write scores of sparse rows, one part after the other."""
     place = RowsPlace(rows).alone
 
     def work(_: int, taken: Iterator[range]) -> None:
         for part in taken:
-            read_products(place, given, part, out.ctypes.data)
+            read(place, part, out.ctypes.data)
 
-    _by_all_cores(work, _parts(rows))
-    return out
+    _by_all_cores(work, parts)
