@@ -118,17 +118,18 @@ def estimators(turns: int, examples: int | None) -> Iterator[Comparison]:
                 goal,
                 True,
             )
-        fitted = DDOLClassifier("dogd", passes=1).fit(X, y)
         other = SGDClassifier(max_iter=1, tol=None).fit(X, y)
-        yield compared(
-            f"predict, covtype {kind}",
-            "SGDClassifier.predict",
-            lambda m=fitted, X=X: m.predict(X),
-            lambda m=other, X=X: m.predict(X),
-            turns,
-            0.9,
-            True,
-        )
+        for algorithm in ("dogd", "adaptive"):
+            fitted = DDOLClassifier(algorithm, passes=1).fit(X, y)
+            yield compared(
+                f"DDOLClassifier({algorithm!r}).predict, covtype {kind}",
+                "SGDClassifier.predict",
+                lambda m=fitted, X=X: m.predict(X),
+                lambda m=other, X=X: m.predict(X),
+                turns,
+                0.9,
+                True,
+            )
     yield from _threads(turns, examples)
 
 
