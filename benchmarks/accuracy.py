@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn import datasets, linear_model, preprocessing
 
 import ddol
@@ -130,10 +131,11 @@ def vw_percent(data: Arrays, option: str, loss: str) -> str:
     """Vowpal Wabbit's progressive error, which has an intercept of its own."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data.vw"
+        X = sp.csr_matrix(data.X)
         with path.open("w") as out:
-            for x, y in zip(data.X, data.y, strict=True):
-                filled = " ".join(f"{d}:{x[d]:.9g}" for d in np.flatnonzero(x))
-                out.write(f"{int(y)} | {filled}\n")
+            for y, lo, hi in zip(data.y, X.indptr, X.indptr[1:], strict=False):
+                found = zip(X.indices[lo:hi].tolist(), X.data[lo:hi].tolist(), strict=True)
+                out.write(f"{int(y)} | {' '.join(f'{d}:{x:.9g}' for d, x in found)}\n")
         command = [sys.executable, "-m", "vowpalwabbit", "-d", str(path), "--loss_function", loss]
         command += ["--binary", "--no_stdin", *option.split()]
         said = subprocess.run(command, capture_output=True, text=True, check=False)

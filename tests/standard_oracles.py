@@ -17,6 +17,8 @@ def is_sampled(t: int) -> bool:
 class Statistics:
     """What one agent knows of its features."""
 
+    larger = 1.0
+
     def __init__(self, n_features: int, n_agents: int) -> None:
         self.alone = n_agents == 1
         self.seen = self.sampled = self.look = self.reach = 0.0
@@ -26,6 +28,7 @@ class Statistics:
         self.begun, self.before = np.zeros((2, n_features))
         self.inverse = np.full(n_features, 1e300)
         self.limit = np.full(n_features, np.inf)
+        self.size, self.usual = np.full(n_features, np.nan), np.nan
 
     def wait(self, delay: int) -> None:
         """Answers come so many rounds late."""
@@ -52,12 +55,14 @@ class Statistics:
         self.sum = total - self.filled * self.reference
 
     def finish(self, t: int) -> None:
-        self.samples = is_sampled(t + 1)
+        sampled, self.samples = self.samples, is_sampled(t + 1)
         self.retake((self.filled >= self.next) & (self.filled > 0.0))
         self.reach = min(4.0, np.sqrt(self.seen))
         if self.sampled >= self.look:
             self.look = (1.0625 - 1e-8) * self.sampled
             self.retake((self.centre != 0.0) & (self.filled < (0.5 - 1e-8) * self.sampled))
+        if sampled and np.isfinite(self.size).any():
+            self.usual = np.nanmean(self.size)
 
     def retake(self, due: np.ndarray) -> None:
         for d in np.flatnonzero(due):
@@ -84,13 +89,21 @@ class Statistics:
             varies = variance > 1e-28 * mean**2
             self.limit[d] = 8.0 * np.sqrt(variance) if varies else np.inf
             dense = share >= 0.5 - 1e-8
-            spread = share * variance if dense else max(share, 1 / 9) * (within + mean**2)
+            square = within + mean**2
+            self.size[d] = np.nan if dense or square == 0.0 else np.log(square) / 2.0
+            others = self.size[d] if np.isnan(self.usual) else self.usual
+            spread = share * variance
+            if not dense:
+                beside = np.clip(np.exp(self.size[d] - others) / self.larger, 1 / 3, 1.0)
+                spread = max(share, 1 / 9) * square / beside**2
             self.centre[d] = share * mean if dense else 0.0
             self.inverse[d] = 1.0 / np.sqrt(spread) if varies else 0.0
 
 
 class AdaptiveAgent(Statistics):
     """Adaptive: u, and √P by Heron's steps; the intercept's is exact, and comes last."""
+
+    larger = 1.3
 
     def __init__(self, n_features: int, n_agents: int) -> None:
         super().__init__(n_features, n_agents)

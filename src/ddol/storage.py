@@ -16,7 +16,7 @@ from ddol.blake2 import blake2b
 from ddol.streams.errors import DataError
 from ddol.streams.store.files import is_remote
 
-FORMAT = 3
+FORMAT = 4
 """Version of the layout, and of what an update keeps in it; a reader refuses files of another one."""
 
 _MOST_SAID = 200

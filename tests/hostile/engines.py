@@ -81,7 +81,10 @@ def _alone(algorithm: Algorithm, X: np.ndarray, y: np.ndarray) -> tuple[ddol.Tra
 
 
 def same_at_any_scale(first: int, tries: int) -> dict[str, str]:
-    """Algorithms without units: features 10¹⁵⁰ times as large or as small, and the same mistakes."""
+    """Algorithms without units: features 10¹⁵⁰ times as large or as small, and the same mistakes.
+
+    Each in a unit of its own where all are dense; where some are rare, all in one.
+    """
     wrong = {}
     for number in range(first, first + tries):
         rng = np.random.default_rng(number)
@@ -89,7 +92,9 @@ def same_at_any_scale(first: int, tries: int) -> dict[str, str]:
         _, X, y = configuration(number)
         algorithm = make().on((ddol.complete, ddol.ring)[int(rng.integers(2))](3))
         # A power of two changes no digit; 2⁴⁹⁸ is 8·10¹⁴⁹.
-        scales = np.ldexp(1.0, rng.integers(-498, 499, X.shape[1]))
+        dense = rng.random() < 0.5
+        X = np.where(X == 0.0, 0.25, X) if dense else X
+        scales = np.ldexp(1.0, rng.integers(-498, 499, X.shape[1] if dense else 1))
         found = [ddol.run(algorithm, (X * each, y)).mistakes.tolist() for each in (1.0, scales)]
         if found[0] != found[1]:
             wrong[f"{number} {algorithm.name}"] = f"{found[0]} and {found[1]}"

@@ -34,12 +34,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from ddol.compiled import column, inner, row, sparse
 from ddol.update import answers
 from ddol.update import coordinates as at
 from ddol.update.contract import LINEAR, LOCAL, Field, Layout, Loops
 from ddol.update.coordinates import CENTRE, INVERSE
+from ddol.update.raw_weights import raw_weights
 from ddol.update.standardising import Standardising, standardising_loops
 
 U, ROOT, RATE, MOVE = range(at.OWN, at.OWN + 4)
@@ -393,7 +395,7 @@ def finish(w, s, p, D, t, eta):
 def weights(w, s, p, index, n, D, out):
     for d in range(D):
         w[MOVE * D + d] = _scale(s) * s[FACTOR] * w[U * D + d]
-    at.raw_weights(w, s, p, index, n, D, out, MOVE, _scale(s) * _intercept(s))
+    raw_weights(w, s, p, index, n, D, out, MOVE, _scale(s) * _intercept(s))
     for d in range(D):
         w[MOVE * D + d] = 0.0
 
@@ -438,7 +440,7 @@ def weights_left(w, s, p, index, n, D, out):
     threshold = _threshold(s, p)
     for d in range(D):
         w[MOVE * D + d] = _scale(s) * _left(s[FACTOR] * w[U * D + d], threshold)
-    at.raw_weights(w, s, p, index, n, D, out, MOVE, _scale(s) * _intercept(s))
+    raw_weights(w, s, p, index, n, D, out, MOVE, _scale(s) * _intercept(s))
     for d in range(D):
         w[MOVE * D + d] = 0.0
 
@@ -469,6 +471,7 @@ class Adaptive(Standardising):
     chosen: bool = False
 
     family = "adaptive"
+    larger: ClassVar[float] = 1.3
 
     def __post_init__(self) -> None:
         if not self.memory > 1.0:

@@ -24,6 +24,7 @@ from ddol.compiled import column, inner, sparse
 from ddol.update import answers, derived
 from ddol.update import coordinates as at
 from ddol.update.contract import LINEAR, LOCAL, Field, Layout, Loops
+from ddol.update.raw_weights import raw_weights
 from ddol.update.standardising import Standardising, standardising_loops
 
 THETA, SIZES, REWARD, NOW = range(at.OWN, at.OWN + 4)
@@ -201,7 +202,7 @@ def weights(w, s, p, index, n, D, out):
     rest = _bet(s[THETA0], s[SIZES0], s[REWARD0], endowment)
     for d in range(D):
         w[NOW * D + d] = _weight(w, d, D, endowment) / at.CLIP
-    at.raw_weights(w, s, p, index, n, D, out, NOW, rest)
+    raw_weights(w, s, p, index, n, D, out, NOW, rest)
     for d in range(D):
         w[NOW * D + d] = 0.0
 

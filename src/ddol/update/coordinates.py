@@ -12,8 +12,10 @@ then be huge, and huge steps survive neither rare exchanges nor late answers. So
   centred where at least half of its values are other than 0, so that a sparse row still costs
   O(non-zeros): there are at most twice as many centred features as an average row has values. A feature
   that never varies tells nothing, x̃ = 0; an update has an intercept of its own. A feature that fewer than
-  a ninth of the examples have is scaled as if a ninth had it: its usual value is x̃ = 3, and what is larger or
-  smaller than usual can be told within the clip.
+  a ninth of the examples have is scaled as if a ninth had it, so that larger and smaller values can be told
+  apart within the clip. How large such features are beside each other may be meant, too, as in tf–idf: one
+  that is as large as others has the usual value x̃ = 3/`larger`, larger ones up to 3, smaller ones down to 1,
+  by the mean of the logarithms of their root mean squares after the last round that was counted.
 - how far a value may be from the reference, eight deviations, before it counts as if it were there: one
   wild value must not blind a feature for ever. A wild first value meets no such limit; so when a feature
   has had 6 and 12 values, an agent that is alone sums as many again by themselves, and where these vary a
@@ -40,6 +42,7 @@ from ddol.update.answers import (
     ANSWERS,
     HEARD,
     KEEP,
+    LARGER,
     OUTLYING,
     OWN_SUMS,
     REGRESSION,
@@ -47,9 +50,7 @@ from ddol.update.answers import (
     SEEN,
     VARIATION,
     VARIES,
-    in_units_of_answers,
     limited,
-    scale_of_answers,
     variation,
 )
 from ddol.update.contract import LINEAR, LOCAL, Field
@@ -60,7 +61,7 @@ UNKNOWN = 1e300
 
 # Rows of D numbers, in front of an update's own.
 FILLED, SUM, SQUARES, REFERENCE, CENTRE, INVERSE, LIMIT, NEXT, BEFORE = range(9)
-CENTRED, DUE, MARK, ABSENT, OWN = range(9, 14)
+SIZE, CENTRED, DUE, MARK, ABSENT, OWN = range(9, 15)
 ROWS = (
     Field("filled", LOCAL),  # values other than 0
     Field("sum", LOCAL),  # of them, as deviations from the reference
@@ -71,6 +72,9 @@ ROWS = (
     Field("limit", LOCAL, math.inf),
     Field("next", LOCAL, 1e-300),  # count at which centre and scale are taken anew
     Field("before", LOCAL, -1.0),  # squares of values before those summed now; < 0: all are
+    Field(
+        "size", LOCAL, math.inf
+    ),  # logarithm of a rare feature's root mean square; infinite: none known
     Field("centred", LOCAL),  # list of the features whose centre is not 0
     Field("due", LOCAL),  # list of the features whose count has reached `next`
     Field("mark", LOCAL),  # which features a row has, while those that it lacks are listed
@@ -78,7 +82,8 @@ ROWS = (
 )
 
 # Scalars: sums that are averaged, six of the update itself among them, then notes.
-N_CENTRED, STALE, N_DUE, WEIGHT, TIME, LOOK, REACH, SAMPLES, CLOCK, NOTES = range(11, 21)
+N_CENTRED, STALE, N_DUE, WEIGHT, TIME, LOOK, REACH, SAMPLES, CLOCK = range(11, 20)
+SIZES, SIZED, USUAL, NOTES = range(20, 24)
 SCALARS = (
     Field("sampled"),  # examples that statistics are of
     Field("seen"),  # examples
@@ -95,6 +100,11 @@ SCALARS = (
     Field("reach", LOCAL),  # |x̃| at most
     Field("samples", LOCAL, 1.0),  # whether statistics are taken of this round's examples
     Field("clock", LOCAL),  # penalty so far
+    Field("sizes", LOCAL),  # sum of the sizes of rare features
+    Field("sized", LOCAL),  # how many these are
+    Field(
+        "usual", LOCAL, math.inf
+    ),  # their mean after the last round that was counted; infinite: none yet
     *(Field(f"note {k}", LOCAL, 1.0) for k in range(3)),  # of the update itself
 )
 STATISTICS = (LINEAR,) * 3
@@ -110,6 +120,8 @@ YOUNG, GROWN, DOUBLED, FAR = 6.0 - 1e-8, 24.0 - 1e-8, 2.0 - 1e-8, 1000.0
 vary so much less (in squares), the values before them are forgotten."""
 RAREST = 1.0 / 9.0
 """A feature that is rarer is scaled as if it were in so many examples."""
+LEAST = 1.0 / 3.0
+"""What a rare feature counts that is much smaller than the others."""
 NEVER = 1e-299
 """`next` up to here: centre and scale have not been taken yet."""
 WEIGHTIEST = 1e60
@@ -323,6 +335,25 @@ def _sum_up(w, d, D):
     w[SUM * D + d] = 0.0
 
 
+@inner(inlined=True)
+def _resize(w, s, d, D, square):
+    """Note the mean square of a rare feature's values; 0 where a feature is not rare, or nothing is known."""
+    if w[SIZE * D + d] < math.inf:
+        s[SIZES] -= w[SIZE * D + d]
+        s[SIZED] -= 1.0
+    w[SIZE * D + d] = 0.5 * math.log(square) if square > 0.0 else math.inf
+    if square > 0.0:
+        s[SIZES] += w[SIZE * D + d]
+        s[SIZED] += 1.0
+
+
+@inner(inlined=True)
+def _beside_others(w, s, p, d, D):
+    """What a rare feature counts beside the others: larger ones more, up to 1."""
+    ratio = math.exp(w[SIZE * D + d] - s[USUAL]) if s[USUAL] < math.inf else 1.0
+    return min(max(ratio / p[LARGER], LEAST), 1.0)
+
+
 @inner
 def retake(w, s, p, d, D):
     """Take the centre and the scale of one feature from its sums; whether it is centred otherwise now."""
@@ -341,13 +372,19 @@ def retake(w, s, p, d, D):
     w[LIMIT * D + d] = OUTLYING * math.sqrt(variance) if varies else math.inf
     before = w[CENTRE * D + d]
     if share >= DENSE:
+        _resize(w, s, d, D, 0.0)
         w[CENTRE * D + d] = share * mean
         w[INVERSE * D + d] = 1.0 / math.sqrt(share * variance) if varies else 0.0
     else:
         # Agents that have met one value each, of either sign, may agree on a mean and a variance of 0.
-        size = max(share, RAREST) * (within + mean * mean)
+        square = within + mean * mean
+        _resize(w, s, d, D, square)
         w[CENTRE * D + d] = 0.0
-        w[INVERSE * D + d] = 1.0 / math.sqrt(size) if size > 0.0 else 0.0
+        w[INVERSE * D + d] = 0.0
+        if square > 0.0:
+            w[INVERSE * D + d] = _beside_others(w, s, p, d, D) / math.sqrt(
+                max(share, RAREST) * square
+            )
     return (before == 0.0) != (w[CENTRE * D + d] == 0.0)
 
 
@@ -383,11 +420,13 @@ def _list_anew(w, s, D):
 @inner(inlined=True)
 def take_anew(w, s, p, D, t):
     """End a round: let coordinates move that are due, and say whether the next round is sampled."""
-    s[SAMPLES] = 1.0 if p[KEEP] != 1.0 or samples(t + 1.0) else 0.0
+    sampled, s[SAMPLES] = s[SAMPLES], 1.0 if p[KEEP] != 1.0 or samples(t + 1.0) else 0.0
     if s[REACH] < CLIP:
         s[REACH] = max(s[REACH], min(CLIP, math.sqrt(s[SEEN])))
     if s[STALE] != 0.0 or s[N_DUE] != 0.0 or s[SAMPLED] * s[WEIGHT] >= s[LOOK]:
         _move(w, s, p, D)
+    if sampled != 0.0 and s[SIZED] > 0.0:
+        s[USUAL] = s[SIZES] / s[SIZED]
 
 
 @inner
@@ -502,41 +541,3 @@ def _retake_reached(w, s, p, index, n, D):
     for k in range(count):
         if retake(w, s, p, int(w[ABSENT * D + k]), D):
             s[STALE] = 1.0
-
-
-# --- reading ---------------------------------------------------------------------------------------
-
-
-@inner(inlined=True)
-def _per_unit(w, s, d, D):
-    """What x̃ changes by per unit of a feature; where no scale is known yet, by which 1 is away from 0."""
-    inverse = w[INVERSE * D + d]
-    return inverse if inverse < UNKNOWN else s[REACH]
-
-
-@inner(inlined=True)
-def _never_varies(w, d, D):
-    """Whether a feature is the same in all examples, and not 0."""
-    return w[INVERSE * D + d] == 0.0 and w[CENTRE * D + d] != 0.0
-
-
-@inner
-def raw_weights(w, s, p, index, n, D, out, place, intercept):
-    """Weights of raw features from those of x̃, which stand in the row `place`.
-
-    What is left, the intercept, is the weight of the first feature that never varies, if there is one.
-    """
-    scale, rest, constant = 1.0, intercept, 0
-    if p[REGRESSION] != 0.0:
-        scale = scale_of_answers(s)
-    while constant < D and not _never_varies(w, constant, D):
-        constant += 1
-    for d in range(D):
-        rest -= w[place * D + d] * _per_unit(w, s, d, D) * w[CENTRE * D + d]
-    for j in range(n):
-        d = column(index, j)
-        out[j] = scale * w[place * D + d] * _per_unit(w, s, d, D)
-    if constant < D:
-        for j in range(n):
-            if column(index, j) == constant:
-                out[j] = in_units_of_answers(s, p, rest) / w[CENTRE * D + constant]

@@ -19,6 +19,7 @@ from ddol.compiled import address_of, column, floats, inner, row, sparse
 from ddol.update import answers
 from ddol.update import coordinates as at
 from ddol.update.contract import LINEAR, LOCAL, Field, Layout, Loops, Vector
+from ddol.update.raw_weights import raw_weights
 from ddol.update.standardising import Standardising, standardising_loops
 
 U, NOW, SOLVED, FACTOR = range(at.OWN, at.OWN + 4)
@@ -282,7 +283,7 @@ def from_message(w, s, p, index, n, D, averaged):
 
 
 def weights(w, s, p, index, n, D, out):
-    at.raw_weights(w, s, p, index, n, D, out, U, intercept(s))
+    raw_weights(w, s, p, index, n, D, out, U, intercept(s))
 
 
 LOOPS = standardising_loops(

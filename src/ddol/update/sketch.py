@@ -33,6 +33,7 @@ from ddol.update import answers
 from ddol.update import coordinates as at
 from ddol.update.contract import LINEAR, LOCAL, Field, Layout, Loops
 from ddol.update.newton import DUAL0, MATRIX0, SLOPES, STEPS, counted, intercept, length
+from ddol.update.raw_weights import raw_weights
 from ddol.update.standardising import Standardising, standardising_loops
 
 U, POWER, ROOT, FREE, NOW, KNOWN, SCALED, MOVE, BASIS = range(at.OWN, at.OWN + 9)
@@ -412,7 +413,7 @@ def from_message(w, s, p, index, n, D, averaged):
 def weights(w, s, p, index, n, D, out):
     for d in range(D):
         w[NOW * D + d] = _weight(w, s, p, d, D)
-    at.raw_weights(w, s, p, index, n, D, out, NOW, intercept(s))
+    raw_weights(w, s, p, index, n, D, out, NOW, intercept(s))
     for d in range(D):
         w[NOW * D + d] = 0.0
 

@@ -39,6 +39,8 @@ class Standardising(Update):
     n_agents: int = 1
 
     coordinates: ClassVar[tuple[int, int, int] | None] = (at.CENTRE, at.INVERSE, at.REACH)
+    larger: ClassVar[float] = 1.0
+    """By how much a rare feature must be larger than others to count in full; found by trial."""
     memory: ClassVar[float] = math.inf
     """Rounds after which an example counts 1/e."""
 
@@ -61,9 +63,9 @@ class Standardising(Update):
         return replace(self.own_loops, hear=answers.hear) if self.regression else self.own_loops
 
     def parameters(self) -> list[float]:
-        """How fast to forget, the task, the number of agents, and the update's own."""
+        """How fast to forget, the task, the number of agents, `larger`, and the update's own."""
         known = [math.exp(-1.0 / self.memory), float(self.regression), float(self.n_agents)]
-        return known + self.own_parameters
+        return [*known, self.larger, *self.own_parameters]
 
     def standardised_layout(
         self,
