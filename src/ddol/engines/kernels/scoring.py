@@ -50,23 +50,23 @@ def _sparse_products(examples, lo, hi, weights, outputs, D, out):
             scores[i * outputs + k] = first + dot(floats(w + 8 * ones), x, index, n)
 
 
+@inner(inlined=True)
+def _added(features, column, x, most):
+    """What a value adds to the score of a row that lacks it; NaN where it is not finite."""
+    feature = floats(features + 32 * column)
+    return feature[2] * clipped((x - feature[0]) * feature[1], most) - feature[3] + 0.0 * x
+
+
 @inner
 def _standardised_dot(features, most, x, index, n):
-    """Σ of what values add to the score of a row of zeros; two sums, since one would wait for itself."""
+    """What the values of a row add; two sums, since one would wait for itself at every value."""
     even, odd, j = 0.0, 0.0, 0
     while j + 2 <= n:
-        one, other = (
-            floats(features + 32 * indices(index)[j]),
-            floats(features + 32 * indices(index)[j + 1]),
-        )
-        even += one[2] * clipped((x[j] - one[0]) * one[1], most) - one[3] + 0.0 * x[j]
-        odd += (
-            other[2] * clipped((x[j + 1] - other[0]) * other[1], most) - other[3] + 0.0 * x[j + 1]
-        )
+        even += _added(features, index[j], x[j], most)
+        odd += _added(features, index[j + 1], x[j + 1], most)
         j += 2
     if j < n:
-        one = floats(features + 32 * indices(index)[j])
-        even += one[2] * clipped((x[j] - one[0]) * one[1], most) - one[3] + 0.0 * x[j]
+        even += _added(features, index[j], x[j], most)
     return even + odd
 
 
@@ -76,7 +76,7 @@ def _sparse_standardised(examples, lo, hi, table, zeros, outputs, D, out):
     starts, ones, scores = integers(examples.indptr), examples.ones, floats(out)
     for i in range(lo, hi):
         start, n = starts[i], starts[i + 1] - starts[i]
-        x, index = floats(examples.x + 8 * start), examples.features + 4 * start
+        x, index = floats(examples.x + 8 * start), indices(examples.features + 4 * start)
         for k in range(outputs):
             features, zero = table + 32 * (k * D + ones), floats(zeros + 16 * k)
             scores[i * outputs + k] = zero[0] + _standardised_dot(features, zero[1], x, index, n)
