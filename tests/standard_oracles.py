@@ -11,7 +11,7 @@ from ddol.update.sketch import sign
 
 def is_sampled(t: int) -> bool:
     """Whether statistics are taken in round t, or averaged in exchange t."""
-    return t <= 256 or t * (np.sqrt(5.0) - 1.0) / 2.0 % 1.0 < 1 / 16
+    return t <= 256 or t * (np.sqrt(5.0) - 1.0) / 2.0 % 1.0 < 1 / 32
 
 
 class Statistics:

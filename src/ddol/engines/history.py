@@ -165,7 +165,7 @@ class Traffic:
     >>> from ddol.communicate.topologies import ring
     >>> traffic = Traffic(metropolis(ring(8)), period=2)
     >>> traffic.messages(10), traffic.with_statistics(2 * 256 + 80)
-    (80, 4128)
+    (80, 4112)
     """
 
     def __init__(self, mixing: Mixing | Changing, period: int = 1) -> None:

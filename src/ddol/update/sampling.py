@@ -1,4 +1,4 @@
-"""Of which rounds statistics of features are taken, and averaged: of all of the first, then of a sixteenth.
+"""Of which rounds statistics of features are taken, and averaged: of all of the first, then of 1 in 32.
 
 A scale that is known to a few per cent is known well enough, and taking the statistics of a row costs as
 much as its score. Rounds are drawn by the golden ratio, so that no period of a stream keeps step with them,
@@ -13,7 +13,7 @@ import numpy as np
 
 from ddol.compiled import inner
 
-ALL, SHARE = 256.0, 0.0625
+ALL, SHARE = 256.0, 0.03125
 """Rounds that are all sampled, and the share of those after them."""
 _GOLDEN = 0.6180339887498949
 
@@ -31,7 +31,7 @@ def count_sampled(rounds: int, before: int = 0) -> int:
     Examples
     --------
     >>> count_sampled(256), count_sampled(1056) - 256, count_sampled(1056, 256)
-    (256, 49, 49)
+    (256, 25, 25)
     """
     found = 0
     for lo in range(before + 1, rounds + 1, 1 << 20):
