@@ -37,13 +37,19 @@ def _scores(worker, examples, copy, lo, hi, out):
             scores[i * shape.outputs + k] = call_float(part(worker, SCORE_UNSEEN), arguments)
 
 
+@inner(inlined=True)
+def _sparse_row(examples, i):
+    """Values and columns of a sparse row, as they are stored, and how many there are."""
+    start, end = integers(examples.indptr)[i], integers(examples.indptr)[i + 1]
+    return floats(examples.x + 8 * start), indices(examples.features + 4 * start), end - start
+
+
 @entry("void(struct*, int64, int64, int64, int64, int64, int64)")
 def _sparse_products(examples, lo, hi, weights, outputs, D, out):
-    examples = unpacked(Examples, examples)
-    starts, ones, scores = integers(examples.indptr), examples.ones, floats(out)
+    examples, scores = unpacked(Examples, examples), floats(out)
+    ones = examples.ones
     for i in range(lo, hi):
-        start, n = starts[i], starts[i + 1] - starts[i]
-        x, index = floats(examples.x + 8 * start), indices(examples.features + 4 * start)
+        x, index, n = _sparse_row(examples, i)
         for k in range(outputs):
             w = weights + 8 * k * D
             first = floats(w)[0] if ones else 0.0
@@ -72,13 +78,11 @@ def _standardised_dot(features, most, x, index, n):
 
 @entry("void(struct*, int64, int64, int64, int64, int64, int64, int64)")
 def _sparse_standardised(examples, lo, hi, table, zeros, outputs, D, out):
-    examples = unpacked(Examples, examples)
-    starts, ones, scores = integers(examples.indptr), examples.ones, floats(out)
+    examples, scores = unpacked(Examples, examples), floats(out)
     for i in range(lo, hi):
-        start, n = starts[i], starts[i + 1] - starts[i]
-        x, index = floats(examples.x + 8 * start), indices(examples.features + 4 * start)
+        x, index, n = _sparse_row(examples, i)
         for k in range(outputs):
-            features, zero = table + 32 * (k * D + ones), floats(zeros + 16 * k)
+            features, zero = table + 32 * (k * D + examples.ones), floats(zeros + 16 * k)
             scores[i * outputs + k] = zero[0] + _standardised_dot(features, zero[1], x, index, n)
 
 
