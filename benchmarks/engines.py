@@ -1,7 +1,7 @@
 """Two workers against one, both in one go: ``python -m benchmarks.engines``.
 
 Contestants take turns, so that a busy machine is busy for all of them, and the best of several turns
-counts. Beside each measured speed-up stands what the cost model (`ddol.plan`) expects.
+counts. Beside each measured speed-up stands what the cost model (`ddol.lab.plan`) expects.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import ddol
 from benchmarks import data
 from benchmarks.programs import call
 from ddol.engines.mpi.job import find_mpiexec
-from ddol.plan import measured, plan
+from ddol.lab.plan import measured, plan
 
 AGENTS = 64
 

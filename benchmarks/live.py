@@ -15,8 +15,8 @@ import numpy as np
 
 import ddol
 from ddol.engines.progress import Progress
-from ddol.live.server import LiveServer
-from ddol.live.watched import WatchedRun
+from ddol.lab.live.server import LiveServer
+from ddol.lab.live.watched import WatchedRun
 
 _BROWSER = """
 import sys, urllib.request

@@ -11,8 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import ddol
+from ddol.lab.frontier import Frontier, frontier
 from ddol.measure.chart import draw_on
-from ddol.measure.frontier import Frontier, frontier
 
 
 def main(picture: Path) -> dict[str, Frontier]:

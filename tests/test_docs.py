@@ -31,7 +31,7 @@ DOCTEST = ">>> "
 ELSEWHERE = {
     "ddol launch": "tests/engines/test_launch.py",  # several hosts
     "ddol reproduce": "tests/cli/test_reproduce.py",  # the paper's data, and half a minute
-    "ddol plan --dim 54": "tests/engines/test_plan.py",  # measures the machine for seconds
+    "ddol plan --dim 54": "tests/lab/test_plan.py",  # measures the machine for seconds
     "ddol train 's3://": "tests/cli/test_stores.py",  # a store
     "ddol train 'part-*.parquet' --engine ray": "tests/engines/test_ray.py",  # starts a cluster
     "ddol train points.csv --agents 4 --engine ray": "tests/engines/test_ray.py",

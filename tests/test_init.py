@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ NOT_FOR_TRAINING = (
     *("numpy.ma", "numpy.random", "concurrent.futures", "logging", "fsspec"),
     *("asyncio", "email", "importlib.metadata", "socket", "subprocess", "difflib", "fractions"),
     *("bz2", "gzip", "lzma", "shutil", "tempfile"),
-    *("ddol.reference", "ddol.checkpoint", "ddol.folders", "ddol.measure", "ddol.live"),
+    *("ddol.reference", "ddol.checkpoint", "ddol.folders", "ddol.measure", "ddol.lab"),
     *("ddol.cli.commands", "ddol.cli.holdout", "ddol.cli.initial", "ddol.cli.predictions"),
     *("ddol.schedules.clock", "ddol.schedules.events", "ddol.schedules.recording"),
     *("ddol.engines.events", "ddol.engines.threads", "ddol.engines.mpi", "ddol.engines.ray"),
@@ -59,6 +60,31 @@ def test_the_types_and_the_homes_agree(package):
 def test_a_name_that_is_not_there(package):
     with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute 'nam'"):
         package.nam
+
+
+@pytest.mark.parametrize(
+    "old, name",
+    [
+        ("ddol.plan", "plan"),
+        ("ddol.live.server", "LiveServer"),
+        ("ddol.measure.frontier", "frontier"),
+        ("ddol.measure.report", "write_report"),
+    ],
+)
+def test_old_names_of_modules_that_moved_warn(old, name):
+    with pytest.warns(DeprecationWarning, match=f"{old} is ddol.lab"):
+        found = getattr(importlib.import_module(old), name)
+    assert found.__module__.startswith("ddol.lab.")
+
+
+def test_nothing_but_the_command_line_imports_the_lab():
+    package = Path(ddol.__file__).parent
+    importing = {
+        path.relative_to(package).parts[0]
+        for path in package.rglob("*.py")
+        if "from ddol.lab" in path.read_text(encoding="utf-8")
+    }
+    assert importing <= {"cli", "lab"}
 
 
 def test_no_module_hides_a_function_of_the_same_name():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -35,6 +36,24 @@ def lookup(package: str, home_of: Mapping[str, str]) -> Callable[[str], Any]:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(home_of[name]), name)
         setattr(sys.modules[package], name, value)
+        return value
+
+    return find
+
+
+def moved(old: str, new: str) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a module that stands elsewhere now: its names still work, with a warning.
+
+    Parameters
+    ----------
+    old, new : str
+        The module's name before this version, and its name now.
+    """
+
+    def find(name: str) -> Any:
+        value = getattr(import_module(new), name)
+        message = f"{old} is {new} now; the old name goes with the next version"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
         return value
 
     return find

@@ -49,7 +49,7 @@ def test_a_figure_leaves_a_page_and_claims(data, tmp_path):
 
 
 def test_missing_data_are_an_input_error(tmp_path, monkeypatch):
-    monkeypatch.setattr("ddol.experiments.sources.SITE", (tmp_path / "nowhere").as_uri() + "/")
+    monkeypatch.setattr("ddol.lab.experiments.sources.SITE", (tmp_path / "nowhere").as_uri() + "/")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("DDOL_DATA", raising=False)
     result = call("3", "--out", tmp_path / "out")

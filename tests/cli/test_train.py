@@ -299,7 +299,7 @@ def test_half_of_the_threads_read_text_while_the_others_learn(ddol, examples, mo
 
 
 def test_a_report_is_written(ddol, examples, tmp_path):
-    pytest.importorskip("ddol.measure.report")
+    pytest.importorskip("ddol.lab.report")
     assert ddol("train", examples, "-q", "--report", tmp_path / "r.html").exit_code == 0
     assert "<html" in (tmp_path / "r.html").read_text().lower()
 

@@ -246,8 +246,8 @@ def plan(
     json: bool,
 ) -> None:
     """How many times faster n workers will be, and at which period."""
-    from ddol.plan import plan as run_plan
-    from ddol.plan import shown
+    from ddol.lab.plan import plan as run_plan
+    from ddol.lab.plan import shown
 
     found = run_plan(
         dim,

@@ -13,9 +13,9 @@ from ddol.cli.options import DataOptions, LearnOptions, RunOptions
 from ddol.cli.outputs import check_outputs, command, write_json
 from ddol.cli.pipeline import Pipeline
 from ddol.cli.table import say, show, warn
-from ddol.measure.frontier import Frontier
-from ddol.measure.frontier import frontier as run_frontier
-from ddol.measure.page import figure, figures, heading, origin, paragraph, write_page
+from ddol.lab.frontier import Frontier
+from ddol.lab.frontier import frontier as run_frontier
+from ddol.lab.page import figure, figures, heading, origin, paragraph, write_page
 from ddol.streams.arrays import RowsStream
 from ddol.streams.errors import DataError
 from ddol.streams.rows import concatenate

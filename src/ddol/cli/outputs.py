@@ -130,8 +130,8 @@ def _plain(value: Any) -> Any:
 
 
 def _write_report(run: RunOptions, trace: Trace, prepared: Prepared) -> None:
+    from ddol.lab.report import write_report
     from ddol.measure.regret import regret_within_reach
-    from ddol.measure.report import write_report
 
     assert run.report is not None
     regret = regret_within_reach(trace, prepared.streams, run.passes)

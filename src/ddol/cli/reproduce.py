@@ -8,8 +8,8 @@ from typing import Any
 
 from ddol.cli.outputs import command
 from ddol.cli.table import say
-from ddol.experiments.config import Figure, known_figures
-from ddol.experiments.run import reproduce as run_experiments
+from ddol.lab.experiments.config import Figure, known_figures
+from ddol.lab.experiments.run import reproduce as run_experiments
 from ddol.storage import write_text
 
 _CLAIMS_TOP = """# The paper's claims, one by one
@@ -20,9 +20,9 @@ One command runs all of it and writes this page:
 $ {command}
 ```
 
-Every figure is a small file, `src/ddol/experiments/figures/*.toml`; `ddol reproduce --list` names them, and a
-file of one's own can be given in their place. `python -m ddol.experiments.errata` plays the counterexample
-to two of the paper's theorems ([docs/errata.md](errata.md)).
+Every figure is a small file, `src/ddol/lab/experiments/figures/*.toml`; `ddol reproduce --list` names them,
+and a file of one's own can be given in their place. `python -m ddol.lab.experiments.errata` plays the
+counterexample to two of the paper's theorems ([docs/errata.md](errata.md)).
 
 {scale}
 

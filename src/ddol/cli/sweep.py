@@ -6,7 +6,7 @@ from html import escape
 
 from ddol.cli.outputs import check_outputs, command
 from ddol.cli.table import say, show
-from ddol.measure.page import figure, figures, heading, origin, paragraph, write_page
+from ddol.lab.page import figure, figures, heading, origin, paragraph, write_page
 from ddol.streams.errors import DataError
 from ddol.study.config import SweepFile, read_sweep
 from ddol.study.study import Study, as_text

@@ -30,7 +30,7 @@ from ddol.trace import Trace
 if TYPE_CHECKING:
     from ddol.checkpoint import Checkpoint
     from ddol.folders import KeepingPlace
-    from ddol.live.watched import WatchedRun
+    from ddol.lab.live.watched import WatchedRun
     from ddol.measure.applicable import MistakeBound
     from ddol.model import Model
     from ddol.streams.coding.encoding import Encoding
@@ -218,7 +218,7 @@ def _learner(
 def _served(
     run: RunOptions, algorithm: Algorithm, feed: Feed, setup: Setup, prepared: Prepared
 ) -> AbstractContextManager[WatchedRun]:
-    from ddol.live.server import served
+    from ddol.lab.live.server import served
 
     assert run.live is not None
     return served(algorithm, feed, setup, run.live, described(prepared.sources))

@@ -17,7 +17,7 @@ from ddol.engines.progress import Progress
 
 if TYPE_CHECKING:
     from ddol.cli.holdout import Holdout
-    from ddol.live.watched import WatchedRun
+    from ddol.lab.live.watched import WatchedRun
 
 
 @dataclass

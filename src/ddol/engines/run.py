@@ -144,7 +144,7 @@ def run(
 def _live_page(algorithm: Algorithm, feed: Feed, setup: Setup, live: bool | int) -> Any:
     """The page stands above the engines, and is found only when it is asked for."""
     port = 0 if live is True else int(live)
-    return import_module("ddol.live.server").served(algorithm, feed, setup, port)
+    return import_module("ddol.lab.live.server").served(algorithm, feed, setup, port)
 
 
 def _both(

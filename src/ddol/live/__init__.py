@@ -1,1 +1,1 @@
-"""A page that shows a run while it goes on, and its figures for Prometheus."""
+"""The old place of `ddol.lab.live`, for this version."""

@@ -1,6 +1,6 @@
 """The counterexample to the paper's Theorems 1 and 2, played with the library, and its figure.
 
-    python -m ddol.experiments.errata [docs/figures/errata.svg]
+    python -m ddol.lab.experiments.errata [docs/figures/errata.svg]
 
 prints the numbers of docs/errata.md and, given its name, writes the figure.
 

@@ -7,12 +7,12 @@ from html import escape
 import numpy as np
 
 from ddol.engines.progress import Progress
-from ddol.live.watched import WatchedRun, listed
+from ddol.lab.live.watched import WatchedRun, listed
+from ddol.lab.network import MOST_DRAWN, AgentMarks, draw_network
+from ddol.lab.page import Cell, facts, figure, figures, heading, page, paragraph, table
+from ddol.lab.report import agreement
 from ddol.measure.chart import number
 from ddol.measure.curves import bytes_in_words, chart_of
-from ddol.measure.network import MOST_DRAWN, AgentMarks, draw_network
-from ddol.measure.page import Cell, facts, figure, figures, heading, page, paragraph, table
-from ddol.measure.report import agreement
 from ddol.measure.theorems import find_theorem
 from ddol.trace import Trace
 

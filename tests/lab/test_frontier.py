@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ddol
-from ddol.measure.frontier import Policy, frontier, policies_for
+from ddol.lab.frontier import Policy, frontier, policies_for
 
 RNG = np.random.default_rng(2)
 X = RNG.standard_normal((1500, 4))

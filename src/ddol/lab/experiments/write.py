@@ -10,12 +10,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from ddol.experiments.claims import claims_of, which_scale
-from ddol.experiments.config import Figure
-from ddol.experiments.descent_claims import regrets, speed
-from ddol.experiments.evidence import HOLDS, NOT, PART, Claim, Results
-from ddol.measure.chart import Chart, draw
-from ddol.measure.page import (
+from ddol.lab.experiments.claims import claims_of, which_scale
+from ddol.lab.experiments.config import Figure
+from ddol.lab.experiments.descent_claims import regrets, speed
+from ddol.lab.experiments.evidence import HOLDS, NOT, PART, Claim, Results
+from ddol.lab.page import (
     Cell,
     facts,
     figure,
@@ -27,6 +26,7 @@ from ddol.measure.page import (
     versions,
     write_page,
 )
+from ddol.measure.chart import Chart, draw
 from ddol.storage import write_text
 from ddol.values import dataclass
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from ddol.experiments.charts import charts_of, series
-from ddol.experiments.config import Figure, choose
-from ddol.experiments.evidence import Results
-from ddol.experiments.play import Laboratory
-from ddol.experiments.sources import Say
-from ddol.experiments.write import Reproduction
+from ddol.lab.experiments.charts import charts_of, series
+from ddol.lab.experiments.config import Figure, choose
+from ddol.lab.experiments.evidence import Results
+from ddol.lab.experiments.play import Laboratory
+from ddol.lab.experiments.sources import Say
+from ddol.lab.experiments.write import Reproduction
 
 
 def reproduce(

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ddol.experiments.charts import NAMES
-from ddol.experiments.evidence import (
+from ddol.lab.experiments.charts import NAMES
+from ddol.lab.experiments.evidence import (
     HOLDS,
     NOT,
     PART,
@@ -23,7 +23,7 @@ from ddol.experiments.evidence import (
     sizes,
     together,
 )
-from ddol.experiments.play import Repeats
+from ddol.lab.experiments.play import Repeats
 
 DESCENT = ("dogd", "doeg")
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.experiments.config import Figure
-from ddol.experiments.sources import DataFacts, Say, arranged, facts_of, find, load
+from ddol.lab.experiments.config import Figure
+from ddol.lab.experiments.sources import DataFacts, Say, arranged, facts_of, find, load
 from ddol.measure.comparator import Comparator, best_weights
 from ddol.measure.regret import problem_of, regret
 from ddol.presets import PRESETS

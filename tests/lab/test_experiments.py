@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ddol.experiments import sources
-from ddol.experiments.config import choose, known_figures
-from ddol.experiments.evidence import HOLDS, NOT, PART, falls, together
-from ddol.experiments.run import reproduce
+from ddol.lab.experiments import sources
+from ddol.lab.experiments.config import choose, known_figures
+from ddol.lab.experiments.evidence import HOLDS, NOT, PART, falls, together
+from ddol.lab.experiments.run import reproduce
 from ddol.streams.errors import DataError
 
-DATA = Path(os.environ.get("DDOL_DATA", Path(__file__).parents[2] / "shared" / "data"))
+DATA = Path(os.environ.get("DDOL_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
 def needs(name):

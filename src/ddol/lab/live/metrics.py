@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ddol.live.watched import WatchedRun
+from ddol.lab.live.watched import WatchedRun
 from ddol.version import __version__
 
 _MOST_AGENTS = 1024

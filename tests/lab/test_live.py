@@ -21,12 +21,12 @@ from ddol.engines.feed import Feed
 from ddol.engines.news import tell
 from ddol.engines.progress import Progress
 from ddol.engines.setup import Setup
-from ddol.live.metrics import metrics
-from ddol.live.page import parts
-from ddol.live.server import LiveServer, served
-from ddol.live.watched import WatchedRun
+from ddol.lab.live.metrics import metrics
+from ddol.lab.live.page import parts
+from ddol.lab.live.server import LiveServer, served
+from ddol.lab.live.watched import WatchedRun
+from ddol.lab.network import AgentMarks, draw_network
 from ddol.measure.chart import number
-from ddol.measure.network import AgentMarks, draw_network
 from ddol.recording import Moment
 from patience import LONG, wait_until
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ddol.experiments.config import Figure
-from ddol.experiments.play import Key, Repeats, keys_of
+from ddol.lab.experiments.config import Figure
+from ddol.lab.experiments.play import Key, Repeats, keys_of
 from ddol.measure.chart import Chart, Line
 
 _FEW = 16

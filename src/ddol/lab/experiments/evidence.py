@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ddol.experiments.play import Key, Regretted, Repeats
-from ddol.experiments.sources import DataFacts
+from ddol.lab.experiments.play import Key, Regretted, Repeats
+from ddol.lab.experiments.sources import DataFacts
 from ddol.measure.chart import number
 from ddol.values import dataclass
 

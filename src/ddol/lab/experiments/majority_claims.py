@@ -7,8 +7,8 @@ from math import log
 
 import numpy as np
 
-from ddol.experiments.charts import NAMES
-from ddol.experiments.evidence import (
+from ddol.lab.experiments.charts import NAMES
+from ddol.lab.experiments.evidence import (
     HOLDS,
     NOT,
     PART,
@@ -19,7 +19,7 @@ from ddol.experiments.evidence import (
     per_agent,
     together,
 )
-from ddol.experiments.play import Repeats
+from ddol.lab.experiments.play import Repeats
 
 MAJORITY = ("dwm_i", "dwm_a")
 

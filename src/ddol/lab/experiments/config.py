@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ddol.experiments.sources import DATASETS, VARIANTS
+from ddol.lab.experiments.sources import DATASETS, VARIANTS
 from ddol.presets import PRESETS
 from ddol.streams.errors import DataError
 from ddol.values import dataclass
@@ -69,7 +69,7 @@ def known_figures() -> list[Figure]:
     >>> [figure.number for figure in known_figures()]
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
     """
-    folder = files("ddol.experiments") / "figures"
+    folder = files("ddol.lab.experiments") / "figures"
     found = [
         _figure(place.name.removesuffix(".toml"), place.read_text(encoding="utf-8"))
         for place in folder.iterdir()

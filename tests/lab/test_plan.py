@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ddol.compiled import INTERPRETED
-from ddol.plan import Costs, Workload, figures, measured, plan
+from ddol.lab.plan import Costs, Workload, figures, measured, plan
 
 COSTS = Costs(example=20e-9, entry=0.7e-9, copy=0.5e-9, latency=5e-6, bandwidth=1e9)
 

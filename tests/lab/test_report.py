@@ -11,8 +11,8 @@ import pytest
 
 import ddol
 import ddol.streams
+from ddol.lab.report import write_report
 from ddol.measure.regret import regret, regret_within_reach
-from ddol.measure.report import write_report
 from patience import LONG
 
 HALVES = np.full((2, 2), 0.5)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from ddol.experiments import descent_claims as descent
-from ddol.experiments import majority_claims as majority
-from ddol.experiments.charts import NAMES
-from ddol.experiments.evidence import HOLDS, NOT, PART, Claim, Results, falls, objectives, per_agent
-from ddol.experiments.sources import DATASETS
+from ddol.lab.experiments import descent_claims as descent
+from ddol.lab.experiments import majority_claims as majority
+from ddol.lab.experiments.charts import NAMES
+from ddol.lab.experiments.evidence import (
+    HOLDS,
+    NOT,
+    PART,
+    Claim,
+    Results,
+    falls,
+    objectives,
+    per_agent,
+)
+from ddol.lab.experiments.sources import DATASETS
 
 
 def table_facts(results: Results) -> Claim | None:
