@@ -21,7 +21,7 @@ import pytest
 import ddol
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
 RUN = ("python", "console")
 SHOWN = ("text", "toml", "yaml", "{eval-rst}")
