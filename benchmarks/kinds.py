@@ -122,7 +122,7 @@ def rows() -> Iterator[list[str]]:
     found = []
     for one in (*text(), *tables()):
         errors = [
-            percent(ddol.adaptive(), one),
+            percent(ddol.adaptive("hinge"), one),
             *(vw_percent(one, way, "hinge") for way in VW_OPTIONS),
         ]
         found.append([float(error) for error in errors])

@@ -16,7 +16,16 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.update.contract import Update
-from ddol.update.losses import LOSSES, REGRESSION, Loss, hinge, loss_named, perceptron, zero_one
+from ddol.update.losses import (
+    LOSSES,
+    REGRESSION,
+    Loss,
+    hinge,
+    logistic,
+    loss_named,
+    perceptron,
+    zero_one,
+)
 from ddol.update.rates import PerAgent, Rate, constant, inverse_sqrt
 from ddol.values import dataclass
 
@@ -90,7 +99,7 @@ def made_again(recipe: Mapping[str, Any]) -> Algorithm:
 
 @noted
 def adaptive(
-    loss: Loss | str = hinge,
+    loss: Loss | str = logistic,
     rate: Steps = 1.0,
     C: float = 1.0,
     l1: float = 0.0,
@@ -106,8 +115,8 @@ def adaptive(
 
     Examples
     --------
-    >>> adaptive("logistic").update.regression
-    False
+    >>> adaptive().loss.name, adaptive("squared").update.regression
+    ('logistic', True)
     """
     from ddol.update.adaptive import Adaptive
 
@@ -118,7 +127,7 @@ def adaptive(
 
 
 @noted
-def coin(loss: Loss | str = "logistic", C: float = 1.0, **places: Any) -> Algorithm:
+def coin(loss: Loss | str = logistic, C: float = 1.0, **places: Any) -> Algorithm:
     """Parameter-free coin betting per feature: no rate at all.
 
     Examples
@@ -137,7 +146,7 @@ def coin(loss: Loss | str = "logistic", C: float = 1.0, **places: Any) -> Algori
 
 @noted
 def newton(
-    loss: Loss | str = hinge,
+    loss: Loss | str = logistic,
     rate: Steps = 1.0,
     C: float = 1.0,
     rank: int | None = None,

@@ -161,9 +161,10 @@ def test_a_score_of_zero_is_the_second_class():
 
 
 def test_chances_come_with_the_logistic_loss_only():
-    assert not hasattr(DDOLClassifier(), "predict_proba")
+    assert not hasattr(DDOLClassifier("dogd"), "predict_proba")
     assert not hasattr(DDOLClassifier(loss="hinge").fit(X, Y), "predict_proba")
-    assert hasattr(DDOLClassifier("coin"), "predict_proba")
+    for name in ("adaptive", "coin", "newton"):
+        assert hasattr(DDOLClassifier(name), "predict_proba")
     assert hasattr(DDOLClassifier(ddol.dogd("logistic")), "predict_proba")
     chances = DDOLClassifier(loss="logistic").fit(X3, Y3).predict_proba(X3)
     np.testing.assert_allclose(chances.sum(axis=1), 1.0)

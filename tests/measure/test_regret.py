@@ -68,7 +68,7 @@ def test_weights_of_ones_own_are_compared_with():
     data = examples()
     trace = ddol.run(ddol.adaptive(), data, 2)
     found = regret(trace, data, weights=np.zeros(3))
-    assert found.social == pytest.approx(trace.loss.sum() - 240)
+    assert found.social == pytest.approx(trace.loss.sum() - 240 * np.log(2.0))
     assert found.why_no_bound == "no bound: no theorem of the paper is about Adaptive"
 
 

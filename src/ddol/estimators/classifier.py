@@ -34,8 +34,9 @@ class DDOLClassifier(TakesFrames, ClassifierMixin, LinearAgents):
         A preset of `ddol.presets` (``"adaptive"``, ``"dogd"``, ``"doeg"``, …) or an `Algorithm` of your
         own. Parameters that are None leave what the algorithm has.
     loss : {"hinge", "squared_hinge", "logistic", "modified_huber", "perceptron"} or Loss, default=None
-        None is the algorithm's own (``"hinge"`` for most). ``"logistic"``, which scikit-learn calls
-        ``"log_loss"``, and ``"modified_huber"`` have `predict_proba`.
+        None is the algorithm's own: ``"logistic"`` for ``"adaptive"``, ``"coin"`` and ``"newton"``,
+        ``"hinge"`` for the paper's. ``"logistic"``, which scikit-learn calls ``"log_loss"``, and
+        ``"modified_huber"`` have `predict_proba`.
     C : float, default=None
         Weight of the loss in the objective C·loss + alpha·‖w‖²/2.
     penalty : {"l2", "l1", "elasticnet"}, default=None
