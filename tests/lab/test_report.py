@@ -12,6 +12,7 @@ import pytest
 import ddol
 import ddol.streams
 from ddol.lab.report import write_report
+from ddol.measure.tally import Tally
 from ddol.measure.regret import regret, regret_within_reach
 from patience import LONG
 
@@ -61,12 +62,14 @@ def written(tmp_path, trace, **options):
 
 def test_it_has_its_parts(data, tmp_path):
     trace = ddol.run(ddol.dogd(), data, ddol.ring(5))
-    text = written(tmp_path, trace, command="ddol train 'a & b' --agents 5")
+    tally = Tally(5, ("no", "yes"))
+    tally.evaluation.add(data[1], data[1])
+    text = written(tmp_path, trace, command="ddol train 'a & b' --agents 5", tally=tally)
     page = Parts(text)
     assert page.wrong == []
     assert page.open == []
     for part in (
-        "dogd, 5 agents, ring network",
+        "What was taken for what",
         "Wrong predictions so far",
         "Objective per example so far",
         "Consensus over rounds",
@@ -74,6 +77,7 @@ def test_it_has_its_parts(data, tmp_path):
         "Bound",
         "Network",
         "Agents",
+        "Technical details",
         "How it was made",
     ):
         assert part in page.headings

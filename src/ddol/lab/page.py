@@ -51,6 +51,8 @@ th{color:var(--soft);font-weight:600;font-size:.85rem}
 td:last-child,th:last-child{padding-right:0}
 .good,.fair,.bad{font-weight:650;white-space:nowrap}
 .good{color:var(--good)} .fair{color:var(--fair)} .bad{color:var(--bad)}
+details{margin:2.8rem 0 0} summary{cursor:pointer} summary h2{display:inline;margin:0}
+.n.good{font-weight:650}
 blockquote{margin:0;font-style:italic}
 code,pre{font:.88rem/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
 pre{background:var(--raised);border-radius:.6rem;padding:.8rem 1rem;margin:.5rem 0;
@@ -123,7 +125,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Cell]], wide: bool = Fa
     """A table; ``wide`` ones become a list on a phone."""
     styles = [cell.style for cell in rows[0]] if rows else [""] * len(header)
     top = "".join(
-        f'<th scope="col"{_class("n" if style == "n" else "")}>{escape(name)}</th>'
+        f'<th scope="col"{_class("n" if style.startswith("n") else "")}>{escape(name)}</th>'
         for name, style in zip(header, styles, strict=True)
     )
     lines = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
@@ -153,6 +155,12 @@ def paragraph(text: str, style: str = "") -> str:
 def heading(text: str) -> str:
     """The title of a section."""
     return f"<h2>{escape(text)}</h2>"
+
+
+def fold(title: str, parts: Sequence[str]) -> str:
+    """A section that the reader opens."""
+    inside = "\n".join(parts)
+    return f"<details><summary><h2>{escape(title)}</h2></summary>\n{inside}\n</details>"
 
 
 def origin(command: str | None) -> list[str]:

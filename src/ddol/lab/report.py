@@ -1,37 +1,37 @@
-"""A run as one page: curves against bounds, agents, network, consensus, traffic, command, versions."""
+"""A run as one page for people: how good it is, for whom, and what matters; technical curves behind a fold."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import fields, is_dataclass
-from datetime import datetime
-from html import escape
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ddol.lab.network import MOST_DRAWN, AgentMarks, draw_network
 from ddol.lab.page import (
     Cell,
     facts,
-    figure,
     figures,
+    fold,
     heading,
     origin,
     paragraph,
     table,
     write_page,
 )
-from ddol.measure.chart import number
-from ddol.measure.curves import bytes_in_words, chart_of, regret_chart
-from ddol.measure.theorems import find_theorem
+from ddol.lab.page import figure as drawn
+from ddol.lab.report_details import details, name_of, network_of
+from ddol.measure.curves import bytes_in_words, chart_of
+from ddol.measure.evaluation import ClassEvaluation
+from ddol.measure.tally import Tally
 from ddol.trace import Trace
 
 if TYPE_CHECKING:
-    from ddol.algorithm import Algorithm
     from ddol.measure.regret import Regret
 
 _MOST_AGENTS = 64
+_MOST_CLASSES = 12
+_MOST_FEATURES = 20
 
 
 def write_report(
@@ -40,6 +40,8 @@ def write_report(
     command: str | None = None,
     regret: Regret | None = None,
     data: str | None = None,
+    tally: Tally | None = None,
+    importance: Sequence[tuple[str, float]] = (),
 ) -> None:
     """Write a run as one self-contained HTML file.
 
@@ -54,6 +56,9 @@ def write_report(
         From `ddol.measure.regret.regret`, shown beside its bound.
     data : str, optional
         What the data are called.
+    tally : Tally, optional
+        Labels and predictions counted while the run learned: shows baselines and the confusion of classes.
+    importance : pairs of a feature's name and its weight per standard deviation
 
     Examples
     --------
@@ -64,257 +69,156 @@ def write_report(
     >>> path.read_text().startswith("<!doctype html>")
     True
     """
-    title = f"{_name(trace)}, {_agents(trace)}"
+    title = _title(trace)
     body = [
-        f"<h1>{escape(title)}</h1>",
-        paragraph(_lead(trace), "lead"),
-        facts(_facts(trace)),
-        figures(_curves(trace, regret)),
-        *agreement(trace),
-        *_bounds(trace, regret),
-        '<div class="beside">',
-        *_network(trace),
-        *_agent_table(trace),
-        "</div>",
-        heading("What was run"),
-        table(("what", "value"), _settings(trace, data)),
+        f"<h1>{title}</h1>",
+        paragraph(_lead(trace, tally), "lead"),
+        facts(_facts(trace, tally)),
+        figures([drawn(chart_of(trace, "mistakes" if trace.classification else "loss"))]),
+        *_sites(trace, tally),
+        *_confusion(tally),
+        *_importance(importance),
+        fold("Technical details", details(trace, regret, data)),
         *origin(command),
     ]
     write_page(path, f"{title} · ddol", body)
 
 
-def _name(trace: Trace) -> str:
-    return trace.name.replace("_", "-")
+def site_names(trace: Trace) -> list[str]:
+    """What the agents are called: their sites, or their numbers."""
+    sites = tuple(getattr(trace.encoding, "sites", None) or ())
+    if len(sites) == trace.agents:
+        return [str(site) for site in sites]
+    return [f"agent {i}" for i in range(trace.agents)]
 
 
-def _agents(trace: Trace) -> str:
-    if trace.agents == 1:
-        return "one agent"
-    shape = trace.topology.replace("_", " ").replace("-", " ")
-    return f"{trace.agents} agents, {shape} network"
+def _title(trace: Trace) -> str:
+    if not trace.classification:
+        told = f"mean loss {trace.mean_loss:.4g}"
+    else:
+        told = f"{100 * (1 - trace.error):.1f} % of predictions right"
+    return f"{told[0].upper()}{told[1:]}: {name_of(trace)}, {network_of(trace)}"
 
 
-def _lead(trace: Trace) -> str:
-    speed = trace.examples / max(trace.seconds, 1e-9)
-    return (
-        f"{trace.examples:,} examples in {trace.rounds:,} rounds, {trace.seconds:.2f} s on the engine "
-        f"“{trace.engine}” with {trace.workers} worker{'s' if trace.workers > 1 else ''} "
-        f"({speed:,.0f} examples a second), seed {trace.seed}. Mistakes and losses are counted before "
-        "the weights learn from the answer."
+def _lead(trace: Trace, tally: Tally | None) -> str:
+    counted = (
+        f"{trace.examples:,} examples, each predicted before its label was learned, so the error is what a "
+        "user of the model would have seen."
     )
+    return f"{counted} {_against_guessing(trace, tally)}".rstrip()
 
 
-def agreement(trace: Trace) -> list[str]:
-    """Where agents always agree, a sentence says so: a chart would be empty."""
-    if trace.agents == 1 or np.any(trace.curves.consensus > 0):
-        return []
-    return [
-        paragraph(
-            "All agents hold the same weights after every round: on the complete graph with equal "
-            "weights one exchange is consensus.",
-            "soft",
-        )
-    ]
+def _against_guessing(trace: Trace, tally: Tally | None) -> str:
+    """Whether the learner is better than a guess, in one sentence."""
+    if tally is None:
+        return ""
+    baseline = tally.baseline()
+    if isinstance(tally.evaluation, ClassEvaluation):
+        own, other = trace.error, baseline.constant
+        told = f"It was wrong on {100 * own:.1f} % of them"
+        guess = f"always guessing “{tally.most_frequent()}” would have been wrong on {100 * other:.1f} %"
+    else:
+        own, other = float(tally.evaluation.figures()["rmse"]), baseline.constant
+        told = f"Its root mean squared error was {own:.4g}"
+        guess = f"always guessing the mean would have had {other:.4g}"
+    return f"{told}; {guess}." if own < 0.98 * other else f"{told}: no better than a guess, since {guess}."
 
 
-def _settings(trace: Trace, data: str | None) -> list[list[Cell]]:
-    """Data, algorithm and its options, and when: what it takes to run it again."""
-    algorithm = trace.algorithm
-    loss = algorithm.loss
-    given = ", ".join(f"{value:g}" for value in loss.parameters)
-    shown = {
-        "data": f"{data or 'not named'}: {trace.examples:,} examples, {_columns(trace)}",
-        "algorithm": _name(trace),
-        "loss": f"{loss.name.replace('_', ' ')}{f' ({given})' if given else ''}",
-        "C": f"{algorithm.C:g}",
-        "rate": str(algorithm.rate),
-        **_options(algorithm),
-        "average": f"in the {algorithm.average}",
-        "batch, period, delay": f"{algorithm.batch}, {algorithm.period}, {algorithm.delay}",
-        "network": f"{_agents(trace)}, {trace.mixing} mixing" if trace.agents > 1 else "one agent",
-        "engine": f"{trace.engine}, {trace.workers} worker{'s' if trace.workers > 1 else ''}",
-        "seed": str(trace.seed),
-        "written": datetime.now().astimezone().strftime("%d %B %Y, %H:%M %Z"),
-    }
-    return [[Cell(name), Cell(value)] for name, value in shown.items()]
-
-
-def _columns(trace: Trace) -> str:
-    width = trace.weights.shape[-1]
-    if trace.algorithm.update.experts:
-        return f"{width:,} experts"
-    constant = bool(getattr(trace.encoding, "intercept", False))
-    return f"{width - constant:,} features" + (" and a constant" if constant else "")
-
-
-def _options(algorithm: Algorithm) -> dict[str, str]:
-    """Parameters of the preset, and when agents ask and talk, where it is not always."""
-    told = {**(algorithm.recipe or {})}
-    for name in ("preset", "loss", "C", "rate", "average"):
-        told.pop(name, None)
-    for name in ("query", "talk", "compress", "talk_to", "teach"):
-        told[name] = getattr(algorithm, name)
-    return {
-        name.replace("_", " "): _in_words(value)
-        for name, value in told.items()
-        if value is not None
-    }
-
-
-def _in_words(value: Any) -> str:
-    """A number, or what a rule of asking or talking says beside its defaults."""
-    if not is_dataclass(value):
-        return f"{value:g}" if isinstance(value, float) else str(value)
-    own = [(f.name, getattr(value, f.name), f.default) for f in fields(value)]
-    return ", ".join(f"{name} {_in_words(v)}" for name, v, default in own if v != default)
-
-
-def _facts(trace: Trace) -> list[tuple[str, str]]:
+def _facts(trace: Trace, tally: Tally | None) -> list[tuple[str, str]]:
     pairs = []
     if trace.classification:
         pairs.append((f"{100 * trace.error:.2f} %", f"wrong: {trace.mistakes.sum():,} mistakes"))
-    pairs.append((f"{trace.mean_loss:.4g}", "objective per example"))
+        if tally is not None:
+            pairs.append((f"{100 * tally.baseline().constant:.2f} %", "wrong if always the same class"))
+            pairs.append((f"{100 * tally.baseline().last:.2f} %", "wrong if always the last label"))
+    pairs.append((f"{trace.mean_loss:.4g}", "loss per example"))
     if trace.agents > 1:
+        share = bytes_in_words(trace.bytes_sent / trace.agents)
         pairs += [
-            (f"{trace.consensus:.3g}", "consensus distance at the end"),
-            (f"{trace.messages:,}", "messages between neighbours"),
-            (bytes_in_words(trace.bytes_sent), "sent in these messages"),
+            (f"{trace.consensus:.3g}", "distance between the agents' weights"),
+            (share, f"sent by each agent, in {trace.messages:,} messages altogether"),
         ]
     return pairs
 
 
-def _curves(trace: Trace, regret: Regret | None) -> list[str]:
-    wanted = ["mistakes", "loss"] if trace.classification else ["loss"]
-    wanted += ["bound"] if trace.bounds else []
-    if trace.certificate is not None:
-        wanted += ["certificate", "drift"] if trace.agents > 1 else ["certificate"]
-    charts = [chart_of(trace, what) for what in wanted]
-    if regret is not None and len(regret.social_curve) > 1:
-        charts.append(regret_chart(regret))
-    if trace.agents > 1:
-        if np.any(trace.curves.consensus > 0):
-            charts.append(chart_of(trace, "consensus"))
-        alike = trace.edges is None or len(set(trace.edges[:, 2].tolist())) < 2
-        charts.append(chart_of(trace, "traffic" if alike else "edges"))
-    return [figure(chart) for chart in charts]
-
-
-# --- bounds, network, agents ---------------------------------------------------------------------
-
-
-def _bounds(trace: Trace, regret: Regret | None) -> list[str]:
-    found = {**trace.bounds, **({} if regret is None else regret.bounds)}
-    certified = [*_certified(trace), *_regret_at_the_end(trace, regret)]
-    if not found:
-        return [heading("Bound"), *(certified or [paragraph(_why_none(trace, regret), "soft")])]
-    rows = [
-        [
-            Cell(name),
-            Cell(f"{told['quantity']}: {told['formula']}"),
-            Cell(f"{told['value']:,.1f} allowed", "n"),
-            Cell(f"{told['observed']:,.1f} observed", "n"),
-            Cell("kept", "good") if told["holds"] else Cell("EXCEEDED", "bad"),
-        ]
-        for name, told in found.items()
-    ]
-    needs = "; ".join(next(iter(found.values()))["assumptions"])
-    return [
-        heading("Bound"),
-        table(("theorem", "what it says", "bound", "run", "verdict"), rows, wide=True),
-        paragraph(f"It holds because of: {needs}.", "soft"),
-        *certified,
-    ]
-
-
-def _certified(trace: Trace) -> list[str]:
-    """The certificate in a sentence."""
-    made = trace.certificate
-    if made is None:
+def _sites(trace: Trace, tally: Tally | None) -> list[str]:
+    """One row for each site: examples, error, what a guess would have reached."""
+    if trace.agents == 1:
         return []
-    return [
-        paragraph(
-            f"Certificate: for convex losses the regret of all agents together is at most "
-            f"{number(made.total)} against {made.comparator}: {number(made.serial)} as for one serial "
-            f"learner, and {number(made.drift)} of drift, the price of being distributed. It holds on any "
-            "graph and with any delays."
-        )
-    ]
-
-
-def _regret_at_the_end(trace: Trace, regret: Regret | None) -> list[str]:
-    """The regret in a sentence, where a curve of it would be one point."""
-    if regret is None or len(regret.social_curve) != 1:
-        return []
-    words = (
-        f"Regret at the end, of all agents together: {number(regret.social)} against the best weights "
-        f"in hindsight ({regret.comparator.method})."
-    )
-    made = trace.certificate
-    if made is not None and regret.social > made.total:
-        words += " They lie outside of the set that the certificate speaks about."
-    return [paragraph(words)]
-
-
-def _why_none(trace: Trace, regret: Regret | None) -> str:
-    if regret is not None and regret.why_no_bound:
-        return _sentence(regret.why_no_bound)
-    made = find_theorem(trace.algorithm)
-    if made.holds:
-        return (
-            "The regret theorem applies; its bound needs the best weights in hindsight, which "
-            "ddol.measure.regret.regret(trace, data) finds."
-        )
-    if trace.algorithm.update.experts:
-        return _sentence(made.reason)
-    hint = "A certificate bounds the regret on any graph: --certificate keeps one."
-    return f"{_sentence(made.reason)} {hint}"
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + "."
-
-
-def _network(trace: Trace) -> list[str]:
-    graph = getattr(trace.algorithm.mixing, "topology", None)
-    if trace.agents == 1 or graph is None:
-        return []
-    edges = graph.n_edges
-    words = f"{trace.agents} agents, {edges:,} edges, {trace.mixing} mixing"
-    gap = getattr(trace.algorithm.mixing, "is_uniform_complete", False)
-    told = "news reaches everybody in one round" if gap else "news travels edge by edge"
-    drawing = draw_network(graph, words, AgentMarks(_errors(trace), edges=trace.edges))
-    coloured = "green agents are the best, red ones the worst"
-    shown = f"{words}; {told}; {coloured}"
-    if trace.agents > MOST_DRAWN:
-        shown += "; who talks to whom, with the agents on the diagonal"
-    drawing = f"<figure>{drawing}<figcaption>{escape(shown)}.</figcaption></figure>"
-    return ["<section>", heading("Network"), drawing, "</section>"]
-
-
-def _errors(trace: Trace) -> np.ndarray:
-    """Error rate of every agent, or its mean objective."""
-    seen = np.full(trace.agents, trace.examples / trace.agents)
-    if trace.state is not None:
-        seen = np.maximum(trace.state.examples, 1)
-    return np.asarray((trace.mistakes if trace.classification else trace.loss) / seen)
-
-
-def _agent_table(trace: Trace) -> list[str]:
-    seen = trace.state.examples if trace.state is not None else None
+    counted = trace.state.examples if trace.state is not None else None
+    sent = _bytes_by_agent(trace)
     rows = []
-    for i in range(min(trace.agents, _MOST_AGENTS)):
-        n = int(seen[i]) if seen is not None else trace.examples // trace.agents
-        row = [Cell(str(i), "n"), Cell(f"{n:,}", "n")]
+    for i, name in enumerate(site_names(trace)[:_MOST_AGENTS]):
+        n = int(counted[i]) if counted is not None else trace.examples // trace.agents
+        row = [Cell(name), Cell(f"{n:,}", "n")]
         if trace.classification:
-            share = 100 * trace.mistakes[i] / max(n, 1)
-            row += [Cell(f"{trace.mistakes[i]:,}", "n"), Cell(f"{share:.2f}", "n")]
-        row.append(Cell(f"{trace.loss[i] / max(n, 1):.5g}", "n"))
-        if trace.certificate is not None:
-            row.append(Cell(f"{trace.certificate.agent_drift[i]:,.1f}", "n"))
+            row.append(Cell(f"{100 * trace.mistakes[i] / max(n, 1):.2f}", "n"))
+            if tally is not None:
+                row.append(Cell(f"{100 * tally.baseline(i).constant:.2f}", "n"))
+        row += [Cell(f"{trace.loss[i] / max(n, 1):.5g}", "n"), Cell(bytes_in_words(sent[i]), "n")]
         rows.append(row)
-    drift = () if trace.certificate is None else ("drift",)
-    counted = ("mistakes", "error %") if trace.classification else ()
-    header = ("agent", "examples", *counted, "mean objective", *drift)
+    guess = ("guessing %",) if tally is not None else ()
+    header = (
+        "site" if getattr(trace.encoding, "sites", None) else "agent",
+        "examples",
+        *(("error %", *guess) if trace.classification else ()),
+        "mean loss",
+        "sent",
+    )
     more = trace.agents - _MOST_AGENTS
     rest = [paragraph(f"… and {more:,} more agents.", "soft")] if more > 0 else []
-    return ["<section>", heading("Agents"), table(header, rows), *rest, "</section>"]
+    return [heading("Agents"), table(header, rows), *rest]
+
+
+def _bytes_by_agent(trace: Trace) -> np.ndarray:
+    """What each agent sent: counted by edge where they differ, else its share."""
+    if trace.edges is None or not len(trace.edges):
+        return np.full(trace.agents, trace.bytes_sent / trace.agents)
+    sent = np.zeros(trace.agents)
+    np.add.at(sent, trace.edges[:, 0].astype(np.intp), trace.edges[:, 3])
+    return sent
+
+
+def _confusion(tally: Tally | None) -> list[str]:
+    """True classes against predicted ones."""
+    if tally is None or not isinstance(tally.evaluation, ClassEvaluation):
+        return []
+    names, counts = [str(c) for c in tally.evaluation.classes], tally.evaluation.confusion
+    if len(names) > _MOST_CLASSES or not counts.any():
+        return []
+    rows = []
+    for k, name in enumerate(names):
+        row = [Cell(name)]
+        row += [
+            Cell(f"{counts[k, j]:,}", "n good" if j == k else "n") for j in range(len(names))
+        ]
+        share = counts[k, k] / max(counts[k].sum(), 1)
+        row.append(Cell(f"{100 * share:.1f} %", "n"))
+        rows.append(row)
+    header = ("is", *(f"predicted {name}" for name in names), "found")
+    return [
+        heading("What was taken for what"),
+        table(header, rows),
+        paragraph("“Found” is the share of a class's examples that were predicted right.", "soft"),
+    ]
+
+
+def _importance(importance: Sequence[tuple[str, float]]) -> list[str]:
+    """The features with the largest weights, in units that can be compared."""
+    if not importance:
+        return []
+    shown = sorted(importance, key=lambda pair: -abs(pair[1]))[:_MOST_FEATURES]
+    most = max(abs(shown[0][1]), 1e-300)
+    rows = [
+        [Cell(name), Cell(f"{value:+.4g}".replace("-", "−"), "n"), Cell("█" * round(20 * abs(value) / most))]
+        for name, value in shown
+    ]
+    return [
+        heading("What matters most"),
+        table(("feature", "weight", ""), rows),
+        paragraph(
+            "By how much the score changes when the feature grows by one standard deviation, the others "
+            "as they are. Features that go together share their weight.",
+            "soft",
+        ),
+    ]

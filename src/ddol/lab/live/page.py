@@ -10,7 +10,7 @@ from ddol.engines.progress import Progress
 from ddol.lab.live.watched import WatchedRun, listed
 from ddol.lab.network import MOST_DRAWN, AgentMarks, draw_network
 from ddol.lab.page import Cell, facts, figure, figures, heading, page, paragraph, table
-from ddol.lab.report import agreement
+from ddol.lab.report_details import agreement
 from ddol.measure.chart import number
 from ddol.measure.curves import bytes_in_words, chart_of
 from ddol.measure.theorems import find_theorem
