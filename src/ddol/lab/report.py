@@ -1,4 +1,4 @@
-"""A run as one page for people: how good it is, for whom, and what matters; technical curves behind a fold."""
+"""A run as one page for people: how good, for whom, and what matters; technical curves behind a fold."""
 
 from __future__ import annotations
 
@@ -121,7 +121,11 @@ def _against_guessing(trace: Trace, tally: Tally | None) -> str:
         own, other = float(tally.evaluation.figures()["rmse"]), baseline.constant
         told = f"Its root mean squared error was {own:.4g}"
         guess = f"always guessing the mean would have had {other:.4g}"
-    return f"{told}; {guess}." if own < 0.98 * other else f"{told}: no better than a guess, since {guess}."
+    return (
+        f"{told}; {guess}."
+        if own < 0.98 * other
+        else f"{told}: no better than a guess, since {guess}."
+    )
 
 
 def _facts(trace: Trace, tally: Tally | None) -> list[tuple[str, str]]:
@@ -129,7 +133,9 @@ def _facts(trace: Trace, tally: Tally | None) -> list[tuple[str, str]]:
     if trace.classification:
         pairs.append((f"{100 * trace.error:.2f} %", f"wrong: {trace.mistakes.sum():,} mistakes"))
         if tally is not None:
-            pairs.append((f"{100 * tally.baseline().constant:.2f} %", "wrong if always the same class"))
+            pairs.append(
+                (f"{100 * tally.baseline().constant:.2f} %", "wrong if always the same class")
+            )
             pairs.append((f"{100 * tally.baseline().last:.2f} %", "wrong if always the last label"))
     pairs.append((f"{trace.mean_loss:.4g}", "loss per example"))
     if trace.agents > 1:
@@ -189,9 +195,7 @@ def _confusion(tally: Tally | None) -> list[str]:
     rows = []
     for k, name in enumerate(names):
         row = [Cell(name)]
-        row += [
-            Cell(f"{counts[k, j]:,}", "n good" if j == k else "n") for j in range(len(names))
-        ]
+        row += [Cell(f"{counts[k, j]:,}", "n good" if j == k else "n") for j in range(len(names))]
         share = counts[k, k] / max(counts[k].sum(), 1)
         row.append(Cell(f"{100 * share:.1f} %", "n"))
         rows.append(row)
@@ -210,7 +214,11 @@ def _importance(importance: Sequence[tuple[str, float]]) -> list[str]:
     shown = sorted(importance, key=lambda pair: -abs(pair[1]))[:_MOST_FEATURES]
     most = max(abs(shown[0][1]), 1e-300)
     rows = [
-        [Cell(name), Cell(f"{value:+.4g}".replace("-", "−"), "n"), Cell("█" * round(20 * abs(value) / most))]
+        [
+            Cell(name),
+            Cell(f"{value:+.4g}".replace("-", "−"), "n"),
+            Cell("█" * round(20 * abs(value) / most)),
+        ]
         for name, value in shown
     ]
     return [

@@ -12,7 +12,7 @@ import numpy as np
 from ddol.lab.network import MOST_DRAWN, AgentMarks, draw_network
 from ddol.lab.page import Cell, figure, figures, heading, paragraph, table
 from ddol.measure.chart import number
-from ddol.measure.curves import bytes_in_words, chart_of, regret_chart
+from ddol.measure.curves import chart_of, regret_chart
 from ddol.measure.theorems import find_theorem
 from ddol.trace import Trace
 
@@ -73,7 +73,9 @@ def _settings(trace: Trace, data: str | None) -> list[list[Cell]]:
         **_options(algorithm),
         "average": f"in the {algorithm.average}",
         "batch, period, delay": f"{algorithm.batch}, {algorithm.period}, {algorithm.delay}",
-        "network": f"{network_of(trace)}, {trace.mixing} mixing" if trace.agents > 1 else "one agent",
+        "network": f"{network_of(trace)}, {trace.mixing} mixing"
+        if trace.agents > 1
+        else "one agent",
         "engine": f"{trace.engine}, {trace.workers} worker{'s' if trace.workers > 1 else ''}",
         "seed": str(trace.seed),
         "written": datetime.now().astimezone().strftime("%d %B %Y, %H:%M %Z"),
