@@ -23,7 +23,7 @@ _RENEWED = 10.0
 """Seconds between two signs of life in a store, which has no locks."""
 
 _EXPIRED = 3 * _RENEWED
-"""Without any for so long, whoever held a folder is gone."""
+"""Without a heartbeat for this many seconds the holder of a folder is taken for dead."""
 
 
 class KeepingPlace(Protocol):
@@ -133,7 +133,7 @@ class StoreFolder:
     def locked(self) -> Iterator[None]:
         """Hold the folder by signs of life; who has given none for half a minute is gone.
 
-        No clocks are compared: whoever finds a sign waits whether another one follows.
+        No clocks are compared: a process that finds a heartbeat waits for the next one.
         """
         self._wait_for_silence()
         token, ended = secrets.token_hex(4), threading.Event()
@@ -159,12 +159,12 @@ class StoreFolder:
             remote.remove_remote(place)
 
     def _wait_for_silence(self) -> None:
-        """Return when nobody holds the folder.
+        """Return when no process holds the folder.
 
         Raises
         ------
         DataError
-            Somebody does.
+            A process holds it.
         """
         found = remote.read_text(self.file(_LOCK))
         since = time.monotonic()

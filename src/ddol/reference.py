@@ -191,7 +191,7 @@ class _Asked:
     seen: np.ndarray
 
     def answer(self, i: int, answer: Answer, chances: np.ndarray | None) -> Answer:
-        """What agent i will learn: slopes are NaN where it asks nobody."""
+        """What agent i will learn: slopes are NaN where it asks for no label."""
         assert self.algorithm.asking is not None and chances is not None
         if not len(answer.slopes):
             return answer

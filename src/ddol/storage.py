@@ -103,7 +103,7 @@ def written_beside(path: str | Path) -> Iterator[Path]:
 
 
 def _beside(target: Path) -> Path:
-    """A name that nobody else has, not even on another host with the same folder."""
+    """A name that is unique, even across hosts that share the folder."""
     return target.with_name(f".{target.name}.{os.urandom(8).hex()}.tmp")
 
 
@@ -175,7 +175,7 @@ def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dic
 
     Sizes are checked against the size of the file before memory is taken, nothing in the file is
     executed, and no byte that counts may have changed since it was written. Whatever is wrong is a
-    `DataError` of one line. Whoever wrote the file may still lie: see `check_arrays`.
+    `DataError` of one line. The file's contents are not trusted by that: see `check_arrays`.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -219,7 +219,7 @@ def _checked_header(path: str | Path, kind: str, metadata: Mapping[str, str]) ->
 _NO_HEADER = (
     KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError, MemoryError,
 )  # fmt: skip
-"""What values of the wrong kind make whoever reads them raise: infinite counts, lists in lists in lists."""
+"""Errors that values of the wrong kind raise when read: infinite counts, deeply nested lists."""
 
 
 @contextlib.contextmanager

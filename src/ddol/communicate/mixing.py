@@ -305,7 +305,7 @@ def mixing_for(spec: str | Mixing | Changing | Any, graph: Topology) -> Mixing |
         if spec not in ("uniform", "metropolis"):
             raise ValueError(f"`mixing` must be uniform, metropolis or a matrix, got {spec!r}")
         return uniform(graph) if spec == "uniform" else metropolis(graph)
-    # Whoever gives a matrix and no graph has the complete one, to which any matrix keeps.
+    # A matrix without a graph implies the complete graph, which allows any matrix.
     keep_to = None if graph.is_complete else graph
     if isinstance(spec, Mixing | Changing):
         _check_size(spec.n_agents, graph)

@@ -133,7 +133,7 @@ class Teaching:
 
 
 def talking_of(talk: Talking | str | None) -> Talking | None:
-    """A rule from what users write; None where everybody always sends.
+    """Parse a rule; None where every agent always sends.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def partners_of(talk_to: Partners | int | str | None) -> Partners | None:
 
 
 def teaching_of(teach: Teaching | int | str | None) -> Teaching | None:
-    """Whom to teach, from what users write; None for nobody.
+    """Parse a rule of teaching; None for no teaching.
 
     Examples
     --------

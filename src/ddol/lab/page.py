@@ -95,7 +95,7 @@ def page(title: str, body: Sequence[str]) -> str:
 
 
 def write_page(path: str | os.PathLike[str], title: str, body: Sequence[str]) -> None:
-    """Write a document beside its place and rename it, so that nobody reads half of one."""
+    """Write a document beside its place and rename it, so that half of one is never read."""
     write_text(os.fspath(path), page(title, body))
 
 

@@ -211,7 +211,7 @@ def _network(trace: Trace) -> list[str]:
     edges = graph.n_edges
     words = f"{trace.agents} agents, {edges:,} edges, {trace.mixing} mixing"
     gap = getattr(trace.algorithm.mixing, "is_uniform_complete", False)
-    told = "news reaches everybody in one round" if gap else "news travels edge by edge"
+    told = "every agent hears every other in one round" if gap else "weights travel edge by edge"
     drawing = draw_network(graph, words, AgentMarks(_errors(trace), edges=trace.edges))
     coloured = "green agents are the best, red ones the worst"
     shown = f"{words}; {told}; {coloured}"

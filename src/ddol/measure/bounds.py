@@ -8,7 +8,7 @@ do not hold (see docs/errata.md); divided by N they bound the average agent.
 What the proofs need is that all agents hold the same weights before every round: the complete graph
 with equal weights, communication in every round, one example per agent and round, no delay
 (`ddol.measure.theorems` decides where that is so). An agent without an example in a round neither
-errs nor penalises anybody, so its weights are multiplied by 1: streams of unequal length change no
+errs nor penalises an expert, so its weights are multiplied by 1: streams of unequal length change no
 proof, and neither do several passes.
 """
 

@@ -333,7 +333,7 @@ class Asked:
 def _on_asked(
     theorem: Theorem, losses: FloatArray, n_experts: int, alpha: float, asked: Asked
 ) -> Bound:
-    """A mistake of an expert that is seen counts for up to `most`; nobody makes more than one an example."""
+    """An expert makes at most one mistake per example; each that is seen counts for up to `most`."""
     if theorem == SELECTIVE:
         value = selective(losses, asked.examples, n_experts, alpha)
         most = max(3.0 / np.log(1 / alpha), 1.0)

@@ -72,14 +72,14 @@ from ddol.schedules.events import JOIN, LEAVE, MIX, PROJECT, SEND
 
 @inner(inlined=True)
 def all_done(c):
-    """Whether nobody has anything left to predict or to learn."""
+    """Whether all agents have finished predicting and learning."""
     words = integers(c.words)
     return words[GOING_ON] + words[LATE] + words[LEFT] == 0
 
 
 @inner
 def _lacks(c, answers, sends):
-    """What there is no room for: so many answers, and so many sends to everybody."""
+    """Room that is missing: this many labels, and this many sends to all neighbours."""
     words, N = integers(c.words), c.n_agents
     if words[MADE] + 4 * N + 8 * answers + sends * (c.degree + 2) + 8 > c.room:
         return FULL

@@ -73,7 +73,7 @@ def release_message(c, slot):
 
 @inner
 def deliver(c, wire, slot):
-    """A message arrives, unless nobody is there."""
+    """A message arrives, unless the receiver is absent."""
     j = integers(c.listener)[wire]
     if integers(c.absent)[j] != 0:
         integers(c.words)[LOST] += 1
@@ -264,7 +264,7 @@ def _arrange_meeting(c, a):
 
 @inner
 def take_turn(c, i):
-    """One agent predicts, and learns from the answers that are due; it waits for nobody."""
+    """One agent predicts and learns from the labels that are due, without waiting for others."""
     take_example(c, i)
     while due_answer(c, i) >= 0:
         write(c, PROJECT, i, -1, -1, -1)

@@ -143,7 +143,7 @@ class Conditions:
 
     @property
     def is_calm(self) -> bool:
-        """Whether nothing differs from rounds in which everybody is there and hears everything."""
+        """Whether these are undisturbed rounds: all agents present, no message late or lost."""
         even = isinstance(self.speed, Draw) and self.speed.kind == CONSTANT
         return self.is_still and even and not self.loses and self.is_prompt
 
@@ -293,4 +293,4 @@ def _sized(array: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarray:
 
 
 CALM = Conditions()
-"""Everybody is there, and hears everything at once."""
+"""No disturbance: all agents present, messages immediate."""

@@ -120,7 +120,7 @@ class Events:
     kind : int8 array
         `PREDICT`, `ANSWER`, …
     agent, peer : int32 arrays
-        Whom the event happens to, and with whom; −1 where there is nobody. Of an answer: how many older
+        The agent of the event and the other agent; −1 if there is none. Of an answer: how many older
         predictions of the same row, those of passes before, go on waiting; −1 where none does.
     row : int64 array
         The row's number in the whole data for predictions and answers, the place of the send event for

@@ -2,7 +2,7 @@
 
 A file is read without trusting it: no objects, no sizes that the file does not have, and every field
 within its range. The archive's comment has a checksum of the arrays and, where it is known, what tells the
-data of the run from others; a file that somebody else wrote need not have either.
+data of the run from others; a file written by another program need not have either.
 """
 
 from __future__ import annotations

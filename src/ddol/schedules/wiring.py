@@ -31,7 +31,7 @@ class Wiring:
 
     @classmethod
     def of(cls, mixing: Mixing | Changing) -> Wiring:
-        """The wires of a mixing; where the matrix changes, everybody can hear everybody.
+        """The wires of a mixing; where the matrix changes, every agent can hear every other.
 
         Examples
         --------
@@ -42,8 +42,8 @@ class Wiring:
         ([0, 1, 0, 1, 2, 1, 2], [0, 3, 6])
         """
         n = mixing.n_agents
-        everybody = isinstance(mixing, Changing) or mixing.is_uniform_complete
-        if everybody and n * n > MOST_WIRES:
+        everyone_connected = isinstance(mixing, Changing) or mixing.is_uniform_complete
+        if everyone_connected and n * n > MOST_WIRES:
             raise ValueError(
                 f"{n} agents that all hear each other need {n * n} mailboxes; take a sparser topology "
                 "for schedules, or at most 8192 agents"

@@ -86,7 +86,7 @@ def array_stream(
     name
         What messages call it.
     checked
-        Whether the features are looked at here, and not by whoever reads them.
+        Whether the features are checked here, and not by the reader.
 
     Examples
     --------

@@ -92,7 +92,7 @@ def deal(
         in 8 MB.
     team
         Where several processes deal together: streams of other agents than one's own are not
-        read, and their places in the tables say -1. One stream for all is read by everybody.
+        read, and their places in the tables say -1. One stream for all is read by every process.
 
     Examples
     --------
@@ -183,7 +183,7 @@ def table_round_robin(
 ) -> NDArray[np.int64]:
     """Table that deals `n_rows` rows from row `first` on, row ``b * N + i`` of a round to `i`.
 
-    It may be shared with others, so that whoever wants another one changes a copy.
+    It may be shared: copy it before changing it.
 
     Examples
     --------
@@ -383,7 +383,7 @@ class _Reader:
                 self.available += len(rows) - self.skip
                 self.skip = 0
                 self.before = after
-            else:  # whoever saved the position may have read more at a time
+            else:  # the run that saved the position may have read larger blocks
                 self.skip -= len(rows)
                 self.before = after
 

@@ -93,7 +93,7 @@ class GeneratedStream:
         return self.name
 
     def progress(self, position: Position | None) -> tuple[int, int] | None:
-        """Nobody knows how many will come."""
+        """The length is unknown."""
         return None
 
     def locate(self, position: Position | None, row: int) -> str:

@@ -132,7 +132,7 @@ class Named:
     spaces
         Namespace of every name, or empty where there are none.
     keys
-        `ddol.streams.coding.hashing.name_hash` of every name, or empty where nobody has computed it yet.
+        `ddol.streams.coding.hashing.name_hash` of every name, or empty if not computed yet.
 
     Examples
     --------

@@ -332,8 +332,8 @@ class Block:
         ``table[r, i, b]`` is the row that agent `i` sees as its `b`-th example in round
         `r`, or -1 for none; int64 of shape (rounds, agents, batch).
     scores
-        Where engines write the scores (rows, outputs) with which rows are predicted; None if nobody
-        wants them.
+        Where engines write the scores (rows, outputs) with which rows are predicted; None if they are
+        not needed.
 
     Examples
     --------

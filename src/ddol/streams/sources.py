@@ -14,7 +14,7 @@ from ddol.streams.tables.frames import frame_streams, is_frame, with_answers
 def as_streams(streams: Any, checked: bool = True, n_agents: int = 1) -> list[Stream]:
     """Streams from what users give: (X, y), a stream, a generator, a data frame with partitions, or a list.
 
-    Features are `checked` to be finite unless whoever reads them is stricter.
+    Features are `checked` to be finite unless the reader checks them itself.
     """
     if _is_stream(streams):
         return [streams]

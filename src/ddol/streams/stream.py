@@ -31,7 +31,7 @@ class Parsed:
 
 
 Piece: TypeAlias = Callable[[], Parsed]
-"""A piece of a stream that has yet to be read: whoever calls it does that, in any thread."""
+"""A piece of a stream that is read when it is called, in any thread."""
 
 
 @runtime_checkable

@@ -74,7 +74,7 @@ class Asking:
     unbiased : bool
         Divide what is learned by the probability of asking.
     sure : float
-        A neighbour is sure above so many of his own mean margins; nobody is at ∞.
+        A neighbour is sure above this multiple of its own mean margin; never, at ∞.
     """
 
     kind: str

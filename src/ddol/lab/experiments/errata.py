@@ -5,7 +5,7 @@
 prints the numbers of docs/errata.md and, given its name, writes the figure.
 
 One agent of N meets hard examples: in every round the heaviest experts that together hold half the
-weight are wrong. One expert is never wrong, and nobody errs at the other agents.
+weight are wrong. One expert is never wrong, and no expert errs at the other agents.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The server of the page: on this machine only, for whoever has the token, and for reading only.
+"""The server of the page: on this machine only, for readers with the token.
 
 A page that is open in the same browser could ask this server, too, or pretend to be it by its name (DNS
 rebinding). So every request needs the token of the printed address, must name a host of this machine,
@@ -89,7 +89,7 @@ class LiveServer:
     def __exit__(self, *error: object) -> None:
         if not self.watched.ended:
             self.watched.end("the run has ended" if error[0] is None else "the run was stopped")
-        # Whoever looks gets the end before the process goes.
+        # Open pages get the end of the run before the process exits.
         self._server.wait_for_readers(seconds=2.0)
         self._server.shutdown()
         self._server.server_close()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ddol.streams.over.limited import LimitedStream, ReadAhead
     from ddol.streams.over.shuffle import ShuffledStream
 
-# A run has few of them: each is imported when somebody asks for it.
+# A run needs few of them: each is imported on first use.
 _HOMES = {
     "ddol.streams.over.filling": "FilledStream joint_means",
     "ddol.streams.over.holdout": "HoldoutStream",

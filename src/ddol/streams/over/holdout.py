@@ -97,7 +97,7 @@ class HoldoutStream(WrappedStream):
         return rows.take(np.flatnonzero(~out)) if out.any() else rows
 
     def look_through(self, most_rows: int | None = None) -> None:
-        """Find the held-out examples of a stream that somebody else reads, or has read."""
+        """Find the held-out examples of a stream that another process reads or has read."""
         row = 0
         for rows, _ in self.stream.read():
             if self.held.full or (most_rows is not None and row >= most_rows):

@@ -22,7 +22,7 @@ MOST_WAITING = 1 << 20
 
 
 class Delays:
-    """Delays of examples that were read, until somebody asks for them; each is given once.
+    """Delays of examples that were read, each handed out once.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Delays:
 
 @dataclass
 class Unmatched:
-    """What found no partner: examples that were never answered, and answers to nobody."""
+    """Examples without a label, and labels without an example."""
 
     examples: int = 0
     answers: int = 0
@@ -107,7 +107,7 @@ class AnsweredStream(WrappedStream):
 
     @property
     def n_examples(self) -> None:
-        """Nobody knows which of them are answered."""
+        """Unknown: it is not known beforehand which examples get a label."""
 
     @property
     def restartable(self) -> bool:

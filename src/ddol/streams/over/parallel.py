@@ -1,6 +1,6 @@
 """Reading with all cores: pieces of a stream are parsed in any order and handed on in their own.
 
-Advancing `Stream.pieces` is done by one thread at a time, parsing a piece by all of them. Whoever
+Advancing `Stream.pieces` is done by one thread at a time, parsing a piece by all of them. A thread that
 waits for a piece parses as well, so that one worker is no thread at all.
 """
 
@@ -85,7 +85,7 @@ class ParallelStream(WrappedStream):
     ahead
         Pieces that are parsed before they are asked for; None for `AHEAD` more than there are workers.
     by_turns
-        Parse only while somebody waits for it, and then all of `ahead`: for those who need all
+        Parse only while a reader waits, and then all of `ahead`: for readers that need all
         cores when they learn.
 
     Examples
@@ -114,9 +114,9 @@ class ParallelStream(WrappedStream):
 
 @dataclass(frozen=True)
 class BegunStream(WrappedStream):
-    """Another stream, whose first pieces are parsed before anybody reads it.
+    """Another stream, whose first pieces are parsed before it is read.
 
-    `read` leaves them for others, so that whoever wants to see the beginning need not parse it; `pieces`
+    `read` leaves them in place, so that looking at the beginning parses it only once; `pieces`
     hands them on, once.
 
     Parameters
@@ -173,7 +173,7 @@ class BegunStream(WrappedStream):
 
 @dataclass(eq=False)
 class _Job:
-    """Work to be done once, by whoever comes first."""
+    """Work that is done once, by the first thread that asks for it."""
 
     work: Callable[[], Any]
     taken: bool = False
@@ -221,7 +221,7 @@ class ParsingPool:
             threading.Thread(target=self._serve, name="ddol-parse", daemon=True).start()
 
     def withdraw(self, job: _Job) -> bool:
-        """Take a job back; False where somebody is at it. The caller holds `changed`."""
+        """Take a job back; False if a thread has begun it. The caller holds `changed`."""
         if job.taken:
             return False
         self._jobs.remove(job)
@@ -259,7 +259,7 @@ class ParsingPool:
     def _do(self, job: _Job) -> None:
         try:
             job.result = job.work()
-        except BaseException as error:  # raised by whoever waits for the result
+        except BaseException as error:  # raised again in the thread that waits for the result
             job.error = error
         with self.changed:
             job.done = True
@@ -340,7 +340,7 @@ class _Ahead:
         self.pool.submit(job)
 
     def _work(self) -> Any:
-        """Take the next piece, let somebody else take the one after it, and parse."""
+        """Take the next piece, let another thread take the one after it, and parse."""
         piece = next(self.pieces, None)
         if piece is None:
             return _ENDED
@@ -358,7 +358,7 @@ class _Ahead:
             self.closed = True
             busy = [job for job in self.jobs if not self.pool.withdraw(job)]
         if not self.helping:
-            return  # somebody may wait for a pipe for ever
+            return  # a thread may wait for a pipe for ever
         for job in busy:
             self.pool.wait(job, helping=False)
         close = getattr(self.pieces, "close", None)

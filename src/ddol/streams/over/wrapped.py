@@ -23,7 +23,7 @@ class WrappedStream:
     stream: Stream
 
     in_place: ClassVar[bool] = True
-    """Whether row k is row k below, so that rows which nobody needs may be passed over there."""
+    """Whether row k is row k of the wrapped stream, so that rows that are not needed can be skipped there."""
     own_positions: ClassVar[bool] = False
     """Whether positions are ``{"at": position below, …}`` rather than those below."""
 

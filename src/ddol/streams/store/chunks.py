@@ -78,7 +78,7 @@ class Chunk:
         return f"{describe_paths([self.path])}:{line}:{at - start + 1}"
 
     def without_text(self) -> Chunk:
-        """All but the bytes, for whoever keeps it longer than they are needed."""
+        """The chunk without its bytes, to be kept after they are released."""
         return replace(self, text=np.empty(0, dtype=np.uint8))
 
     def first_line(self) -> int:
@@ -337,7 +337,7 @@ def _fill(
 
 
 def _waiting(text: BinaryIO) -> Callable[[], bool] | None:
-    """What says whether a pipe has more to read within a moment; None where nobody can say."""
+    """A poller that tells whether a pipe has more to read soon; None where that cannot be known."""
     try:
         number = text.fileno()
     except (AttributeError, OSError, ValueError):

@@ -13,7 +13,7 @@ from ddol.streams.store.files import open_bytes
 ENDINGS = (".gz", ".bz2", ".xz", ".zst")
 _MOST_BYTES = 10
 _SUSPECT = (b"\x1f", b"\xfd", b"\x28", b"B")
-"""First bytes of compressed files: whoever types a line waits for no more than its first."""
+"""First bytes of compressed files: a pipe that is typed into is recognised by its first byte."""
 _BZ2_BLOCK, _BZ2_END = bytes.fromhex("314159265359"), bytes.fromhex("177245385090")
 
 
@@ -89,7 +89,7 @@ def reading(path: str) -> Iterator[None]:
 
 
 _UNPACKERS = ("zlib", "_lzma")
-"""Modules with errors of their own. Few files are compressed, so nobody imports them but for one that is."""
+"""Modules with errors of their own, imported only when a compressed file is read."""
 
 
 def _gzip(path: str, stored: BinaryIO) -> BinaryIO:

@@ -88,7 +88,7 @@ def check_first_reading(paths: Sequence[str], again: Any) -> None:
 
 
 def size_of(path: str) -> int | None:
-    """Bytes as they are stored; None where nobody knows."""
+    """Bytes as they are stored; None if unknown."""
     if is_remote(path):
         from ddol.streams.store.remote import remote_size
 

@@ -28,7 +28,7 @@ def login_of(path: str) -> dict[str, Any]:
 
     files, _ = fsspec.core.url_to_fs(path)
     about = files.s3.meta
-    # It would say where it has the region from, to whoever asked for nothing.
+    # It would log where it found the region, which no user asked for.
     warnings.filterwarnings("ignore", r"'\(default_\)region' not set", UserWarning)
     options = {} if about.region_name == "aws-global" else {"aws_region": about.region_name}
     if ".amazonaws." not in about.endpoint_url:

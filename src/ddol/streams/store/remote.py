@@ -180,7 +180,7 @@ _TALKATIVE = ("adlfs", "aiobotocore", "azure", "botocore", "gcsfs", "google", "s
 
 @cache
 def _hush() -> None:
-    """Let these notes go to those who ask for logs, and not to standard error where nobody does."""
+    """Send these notes to configured log handlers only, never to standard error by default."""
     import logging  # which fsspec has loaded, and most commands have not
 
     for name in _TALKATIVE:
@@ -207,7 +207,7 @@ def _store(path: str) -> tuple[Any, str]:
 
 
 def _meet(path: str, files: Any, key: str) -> None:
-    """Ask a store something small once, to know whether anybody is there."""
+    """Send a store one small request, to check that it answers."""
     place = "/".join(path.split("/", 3)[:3])
     if place in _met or not files.async_impl:
         return

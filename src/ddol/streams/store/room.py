@@ -15,7 +15,7 @@ _OWN_GROUPS = Path("/proc/self/cgroup")
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
 NOTHING = 16 << 20
-"""Bytes that any machine has: nobody asks the system about less."""
+"""Requests up to this many bytes are allowed without asking the system."""
 
 
 def keep_memory() -> None:
@@ -97,7 +97,7 @@ def _left_in_group(folder: Path, limit: str, used: str) -> Iterator[int]:
     with contextlib.suppress(OSError, ValueError):  # there is no such group, or no limit
         most = int((folder / limit).read_text(encoding="ascii"))
         taken = int((folder / used).read_text(encoding="ascii"))
-        # What was read from files is given up where somebody needs the room.
+        # The page cache is released by the system when memory is needed.
         told = (folder / "memory.stat").read_text(encoding="ascii").splitlines()
         pages = dict(line.split(maxsplit=1) for line in told)
         cached = (int(pages.get(name, 0)) for name in ("active_file", "inactive_file"))

@@ -55,7 +55,7 @@ class CsvFormat:
         cells is a number and none comes again further down in its column, or one that is no number
         stands above one.
     label
-        The label's column, if somebody named it: true and false are text there.
+        The label's column, if it was named: true and false are text there.
     kinds
         Columns that are known to be ``"number"`` or ``"text"``, by name.
     """
@@ -121,7 +121,7 @@ class CsvFormat:
         numbers = [_is_number(cell) for cell in lines[0]]
         below = lines[1] if len(lines) > 1 else []
         if not any(numbers) and not any(map(_is_number, below)):
-            # All text: names differ, and do not come again below themselves.
+            # All cells are text: a header's names are distinct and do not occur again below it.
             again = any(cell and cell in column for cell, *column in zip(*lines, strict=False))
             return not again and len(set(lines[0])) == len(lines[0])
         if not any(numbers):

@@ -86,12 +86,12 @@ class JsonFormat:
         return Lines(_table(rows, layout), np.array(starts, np.int64), n_bad, messages)
 
     def _is_unseen(self, name: str, value: Any) -> bool:
-        """Whether nobody will look at a list: its key is left out, or no model was told of it."""
+        """Whether a list is ignored: its key is dropped, or the model does not know it."""
         extra = self.kinds is not None and name not in self.kinds
         return isinstance(value, list) and (name in self.drop or extra)
 
     def _problem(self, cells: dict[str, Any], kinds: Mapping[str, str]) -> str | None:
-        """What is wrong with an object, if anything; lists that nobody will look at become null."""
+        """The problem with an object, if any; ignored lists become null."""
         for name, value in cells.items():
             if self._is_unseen(name, value):
                 cells[name] = None

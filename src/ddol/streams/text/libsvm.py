@@ -172,7 +172,7 @@ class _Tally:
             return self._row
 
     def found(self, chunk: Chunk, rows: int) -> None:
-        """Take note of how many rows a chunk has, if nobody has counted them yet."""
+        """Record the number of rows of a chunk, unless it is known already."""
         with self._lock:
             if self._last is chunk:
                 self._row += rows

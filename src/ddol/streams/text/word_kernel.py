@@ -163,7 +163,7 @@ class WordTable:
 
 
 class LazyNames(Sequence[str]):
-    """Names that are made when somebody asks for them.
+    """Names that are decoded when first used.
 
     Parameters
     ----------
