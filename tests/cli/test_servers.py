@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 
@@ -17,7 +15,6 @@ import pytest
 from tests.ray_streams import or_skipped, small_cluster
 
 from ddol.streams.store import remote
-from ddol.streams.store.login import login_of
 
 fsspec = pytest.importorskip("fsspec")
 asyn = pytest.importorskip("fsspec.asyn")
@@ -174,29 +171,6 @@ def test_settings_of_fsspec_are_those_of_tables_too(ddol, s3, moto, monkeypatch)
     found = ddol("train", EVENTS, *RUN)
     assert found.exit_code == 0, found.stderr
     assert json.loads(found.stdout)["mistakes"] == json.loads(alone.stdout)["mistakes"]
-
-
-def test_keys_of_a_role_are_asked_for_again(s3, monkeypatch):
-    clock = [datetime.now(UTC)]
-    ends = clock[0] + timedelta(hours=1)
-
-    async def renewed():
-        later = (ends + timedelta(hours=1)).isoformat()
-        return {"access_key": "new", "secret_key": "s", "token": "t", "expiry_time": later}
-
-    keys_of_a_role = pytest.importorskip("aiobotocore.credentials").AioRefreshableCredentials
-    role = keys_of_a_role("old", "s", "t", ends, renewed, "a role", time_fetcher=lambda: clock[0])
-
-    async def found():
-        return role
-
-    monkeypatch.setattr(s3.session, "get_credentials", found)
-    ask = login_of("s3://bucket/a.parquet")["credential_provider"]
-    keys, until = ask()
-    assert (keys["aws_access_key_id"], keys["aws_session_token"]) == ("old", "t")
-    assert time.time() < until < time.time() + 600  # of which botocore makes sure
-    clock[0] = ends - timedelta(minutes=5)
-    assert ask()[0]["aws_access_key_id"] == "new"
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,93 +10,122 @@ import numpy as np
 
 from ddol.streams.errors import DataError
 from ddol.streams.raw import MISSING_WORDS, Cells, Table, Text
-from ddol.streams.store.files import is_remote
 from ddol.streams.stream import Position, Stream
-from ddol.streams.tables.aborts import named_at_abort
 from ddol.values import dataclass
 
 
-def import_polars(where: str) -> Any:
-    """Import polars, or say which extra brings it."""
+def import_arrow(where: str) -> Any:
+    """Import pyarrow, or raise an error that names the extra it belongs to."""
     try:
-        import polars
+        import pyarrow
     except ImportError:
-        raise DataError(f"{where}: reading tables needs polars; pip install ddol[tables]") from None
-    return polars
-
-
-@contextmanager
-def polars_reading(where: str) -> Iterator[Any]:
-    """Turn what polars raises for a damaged file into `DataError`, which names it.
-
-    Its panics are no `Exception`, so that nobody would catch them otherwise.
-    """
-    polars = import_polars(where)
-    try:
-        with ExitStack() as stack:
-            stack.enter_context(named_at_abort(where))
-            if is_remote(where):
-                from ddol.streams.store.remote import waiting_for
-
-                stack.enter_context(waiting_for(where))
-            yield polars
-    except DataError:
-        raise
-    except (polars.exceptions.PanicException, Exception) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataError(
-            f"{where}: cannot be read ({reason[:200]}); check the file, or write it again"
+            f"{where}: reading tables needs pyarrow; pip install ddol[tables]"
         ) from None
+    return pyarrow
 
 
-def table_of_frame(frame: Any, where: str = "frame") -> Table:
-    """The columns of a data frame: numbers, truth values and text; dates become text in ISO form.
+def table_of_arrow(
+    table: Any,
+    where: str = "frame",
+    names: Sequence[str] | None = None,
+    unused: Collection[str] = (),
+) -> Table:
+    """Convert an Arrow table: numbers, truth values and text; dates become text in ISO form.
 
     Parameters
     ----------
-    frame
-        Of polars.
+    table
+        Of pyarrow.
     where
-        What messages call it.
+        Name of the source for error messages.
+    names
+        Columns of the result; those of `table` if not given.
+    unused
+        Columns whose values are never used: they become zeros, and `table` need not have them.
 
     Examples
     --------
-    >>> import polars
-    >>> table = table_of_frame(polars.DataFrame({"age": [30, None], "town": ["Rome", "Bern"]}))
+    >>> import pyarrow
+    >>> table = table_of_arrow(pyarrow.table({"age": [30, None], "town": ["Rome", "Bern"]}))
     >>> table.columns["age"], table.columns["town"].values
     (array([30., nan]), ('Bern', 'Rome'))
     """
-    polars = import_polars(where)
-    columns = zip(frame.get_columns(), frame.schema.items(), strict=True)
-    return Table({name: _cells(polars, column, kind, where) for column, (name, kind) in columns})
+    names = table.column_names if names is None else names
+    if len(set(names)) < len(names):
+        twice = next(name for k, name in enumerate(names) if name in names[:k])
+        raise DataError(f"{where}: found two columns {twice!r}, expected distinct names")
+    return Table(
+        {
+            name: np.zeros(len(table)) if name in unused else _cells(table[name], name, where)
+            for name in names
+        }
+    )
 
 
-def is_strange(polars: Any, kind: Any) -> bool:
-    """Whether columns of a type can be neither numbers nor text."""
-    return bool(kind.is_nested() or kind in (polars.Binary, polars.Object, polars.Duration))
+def is_strange(kind: Any) -> bool:
+    """Whether columns of an Arrow type can be neither numbers nor text."""
+    import pyarrow.types as types
+
+    tests: tuple[Any, ...] = (
+        types.is_nested,
+        types.is_duration,
+        types.is_interval,
+        types.is_binary,
+    )
+    tests += (types.is_large_binary, types.is_fixed_size_binary)
+    return any(test(kind) for test in tests)
 
 
-def _cells(polars: Any, column: Any, kind: Any, where: str) -> Cells:
-    if kind is polars.Float64 or kind == polars.Float64:
-        return column.to_numpy()  # a view, unless values are missing
-    if kind.is_numeric():
-        return column.cast(polars.Float64).to_numpy()
-    if kind == polars.Boolean:
-        if column.null_count():
-            return column.cast(polars.Float64).to_numpy()
-        return column.to_numpy()
-    if is_strange(polars, kind):
+def _cells(column: Any, name: str, where: str) -> Cells:
+    from pyarrow import bool_, float64, types, uint8
+
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    if is_strange(kind):
         raise DataError(
-            f"{where}: column {column.name!r}: found the type {kind}, expected numbers or text; "
-            f"turn it into columns of these, or use --drop {column.name}"
+            f"{where}: column {name!r}: found the type {kind}, expected numbers or text; "
+            f"turn it into columns of these, or use --drop {name}"
         )
-    texts = column.cast(polars.String)
-    values = texts.drop_nulls().unique().sort()
-    values = values.filter(~values.str.to_lowercase().is_in(MISSING_WORDS))
-    places = dict(zip(values.to_list(), range(len(values)), strict=True))
-    codes = texts.replace_strict(places, default=-1, return_dtype=polars.Int64) if places else None
-    found = np.full(len(texts), -1) if codes is None else codes.fill_null(-1).to_numpy()
-    return Text(np.ascontiguousarray(found, dtype=np.int64), tuple(places))
+    if kind == bool_() and not column.null_count:
+        return _values(column.cast(uint8()), np.uint8).view(np.bool_)
+    if (
+        kind == bool_()
+        or types.is_decimal(kind)
+        or types.is_floating(kind)
+        or types.is_integer(kind)
+    ):
+        numbers = column if kind == float64() else column.cast(float64(), safe=False)
+        return _values(numbers.fill_null(np.nan) if numbers.null_count else numbers, np.float64)
+    return _text(column)
+
+
+def _values(column: Any, kind: Any) -> Any:
+    """The values of a column without nulls; a view where they stand in one piece.
+
+    `to_numpy` would do as well, but it imports pandas, which takes longer than reading a small file.
+    """
+    size = np.dtype(kind).itemsize
+    parts = [
+        np.frombuffer(part.buffers()[1], kind, len(part), size * part.offset)
+        for part in column.chunks
+        if len(part)
+    ]
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, kind), *parts])
+
+
+def _text(column: Any) -> Text:
+    """Text as codes of its distinct values."""
+    from pyarrow import chunked_array, int64, large_string
+
+    cells = column.cast(large_string()).combine_chunks().dictionary_encode()
+    listed = cells.dictionary.to_pylist()
+    values = sorted(value for value in listed if value.lower() not in MISSING_WORDS)
+    places = {value: place for place, value in enumerate(values)}
+    of_codes = np.array([*(places.get(value, -1) for value in listed), -1], np.int64)
+    codes = chunked_array([cells.indices.cast(int64()).fill_null(len(listed))])
+    return Text(of_codes[_values(codes, np.int64)], tuple(values))
 
 
 @dataclass(frozen=True)
@@ -109,7 +137,7 @@ class FrameStream:
     name
         What messages call it.
     partitions
-        Functions that give a partition as a frame of polars, when it is its turn.
+        Functions that load a partition as a frame of polars or pandas, or as a table of pyarrow.
     piece_rows
         Rows that are given at a time.
     """
@@ -137,13 +165,13 @@ class FrameStream:
         """Yield rows of one partition after the other."""
         at = position or {"partition": 0, "row": 0}
         for number in range(at["partition"], len(self.partitions)):
-            frame = self.partitions[number]()
+            frame = _as_arrow(self.partitions[number](), self.name)
             done = at["row"] if number == at["partition"] else 0
             for lo in range(done, len(frame), self.piece_rows):
                 hi = min(lo + self.piece_rows, len(frame))
                 ended = hi == len(frame)
                 yield (
-                    table_of_frame(frame[lo:hi], self.name),
+                    table_of_arrow(frame.slice(lo, hi - lo), self.name),
                     {"partition": number + ended, "row": 0 if ended else hi},
                 )
 
@@ -198,17 +226,35 @@ def _owner(source: Any) -> str:
     return module if kind in ("DataFrame", "LazyFrame", "Dataset", "MaterializedDataset") else ""
 
 
+def _as_arrow(frame: Any, where: str) -> Any:
+    """A frame of polars or pandas as a table of pyarrow."""
+    arrow = import_arrow(where)
+    if isinstance(frame, arrow.Table):
+        return frame
+    if hasattr(frame, "to_arrow"):
+        import polars
+
+        return frame.to_arrow(compat_level=polars.CompatLevel.oldest())
+    try:
+        return arrow.Table.from_pandas(frame, preserve_index=False)
+    except arrow.ArrowException as error:
+        raise DataError(
+            f"{where}: found a column of several types ({str(error).splitlines()[0]}), expected numbers or "
+            "text; convert it, or drop it"
+        ) from None
+
+
 def _of_polars(source: Any, n_agents: int) -> list[Callable[[], Any]]:
     return [source.collect if hasattr(source, "collect") else lambda: source]
 
 
 def _of_pandas(source: Any, n_agents: int) -> list[Callable[[], Any]]:
-    return [lambda: import_polars("pandas frame").from_pandas(source)]
+    return [lambda: source]
 
 
 def _of_dask(source: Any, n_agents: int) -> list[Callable[[], Any]]:
     def partition(number: int) -> Any:
-        return import_polars("dask frame").from_pandas(source.get_partition(number).compute())
+        return source.get_partition(number).compute()
 
     return [partial(partition, number) for number in range(source.npartitions)]
 
@@ -223,11 +269,11 @@ def _of_ray(source: Any, n_agents: int) -> list[Callable[[], Any]]:
 
 
 def _rows_of_ray(source: Any) -> Any:
-    polars = import_polars("ray frame")
+    arrow = import_arrow("ray frame")
     batches = list(source.iter_batches(batch_size=None, batch_format="pyarrow"))
     if not batches:  # all rows were filtered out
         batches = [source.schema().base_schema.empty_table()]
-    return polars.concat([polars.from_arrow(batch) for batch in batches])
+    return arrow.concat_tables(batches)
 
 
 def in_memory(source: Any) -> Any:
@@ -244,7 +290,17 @@ def in_memory(source: Any) -> Any:
         return source.collect()
     if owner == "dask" and hasattr(source, "compute"):
         return source.compute()
-    return _rows_of_ray(source) if owner == "ray" and is_frame(source) else source
+    if owner == "ray" and is_frame(source):
+        return _frame_of_arrow(_rows_of_ray(source))
+    return source
+
+
+def _frame_of_arrow(table: Any) -> Any:
+    try:
+        import polars
+    except ImportError:
+        return table.to_pandas()
+    return polars.from_arrow(table)
 
 
 def with_answers(X: Any, y: Any) -> tuple[Any, Any]:

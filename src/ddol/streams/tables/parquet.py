@@ -1,28 +1,26 @@
-"""Parquet tables through polars, a row group at a time."""
+"""Parquet tables through pyarrow, a row group at a time."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any
 
+from ddol.streams.coding.columns import one_of
 from ddol.streams.errors import DataError
 from ddol.streams.formats import ReadOptions
 from ddol.streams.over.parallel import in_order
 from ddol.streams.raw import Table
-from ddol.streams.store.files import check_readable, describe_paths, is_remote, read_range, size_of
-from ddol.streams.store.login import login_of
+from ddol.streams.store.files import check_readable, describe_paths, is_remote, open_bytes
 from ddol.streams.store.room import check_room
 from ddol.streams.stream import Parsed, Piece, Position
-from ddol.streams.tables.frames import is_strange, polars_reading, table_of_frame
-from ddol.streams.tables.one_core import on_one_core
-from ddol.streams.tables.parquet_footer import group_rows
+from ddol.streams.tables.frames import import_arrow, is_strange, table_of_arrow
 from ddol.values import dataclass
 
 _PIECE_BYTES = 8 << 20
-_KNOWN_TO_POLARS = ("s3", "s3a", "gs", "az", "abfs", "abfss", "http", "https", "file")
 
 
 @dataclass(frozen=True)
@@ -38,8 +36,8 @@ class ParquetStream:
     columns
         Columns that are needed; the others are not read. All if not given.
     drop, known
-        Columns to leave out, and those of the model where there is one: what nobody looks at may hold
-        anything, and is given as zeros.
+        Columns to leave out, and those of the model where there is one. Columns whose values are never used
+        may have any type, and become zeros.
     piece_rows
         Rows that are given at a time; by default as many as take 8 MB.
     part
@@ -94,7 +92,8 @@ class ParquetStream:
                     yield from self._cut(group, max(at["row"] if here else 0, group.first))
 
     def _cut(self, group: _Group, first: int) -> Iterator[Piece]:
-        step = self.piece_rows or max(1, _PIECE_BYTES // (8 * self._width))
+        width = len(self.columns_of(group.file)[0])
+        step = self.piece_rows or max(1, _PIECE_BYTES // (8 * max(1, width)))
         group.left = group.last - first
         for lo in range(first, group.last, step):
             yield partial(group.piece, lo, min(lo + step, group.last))
@@ -129,94 +128,140 @@ class ParquetStream:
         return replace(self, part=(n * number // parts, n * (number + 1) // parts))
 
     @cached_property
-    def _counts(self) -> dict[int, list[int]]:
+    def _opened(self) -> dict[int, _ParquetFile]:
         return {}
 
-    def _count(self, file: int) -> list[int]:
-        """Rows of the groups of a file."""
-        if file not in self._counts:
-            path = self.paths[file]
-            check_readable(path)
-            size = size_of(path)
-            assert size is not None
-            self._counts[file] = group_rows(partial(read_range, path), size, path)
-        return self._counts[file]
+    def _file(self, number: int) -> _ParquetFile:
+        if number not in self._opened:
+            self._opened[number] = _ParquetFile.open(self.paths[number])
+        return self._opened[number]
 
     def _groups(self, file: int) -> list[_Group]:
-        """The groups of a file of which rows are read."""
-        first, last = 0, sum(self._count(file))
+        """The row groups of a file of which rows are read."""
+        opened = self._file(file)
+        first, last = 0, sum(opened.rows)
         if self.part is not None:
-            earlier = sum(sum(self._count(each)) for each in range(file))
+            earlier = sum(sum(self._file(each).rows) for each in range(file))
             first, last = self.part[0] - earlier, self.part[1] - earlier
         found, before = [], 0
-        scan = cache(partial(self.scan, file))  # which has read the footer, for all groups
-        for number, rows in enumerate(self._count(file)):
+        for number, rows in enumerate(opened.rows):
             own = max(0, first - before), min(rows, last - before)
             if own[0] < own[1]:
-                found.append(_Group(self, scan, file, number, before, *own))
+                found.append(_Group(self, file, number, before, *own))
             before += rows
         return found
 
-    @cached_property
-    def _width(self) -> int:
-        if self.columns is not None:
-            return max(1, len(self.columns))
-        with polars_reading(self.paths[0]):
-            return max(1, len(self.scan(0).collect_schema()))
+    def columns_of(self, file: int) -> tuple[list[str], list[str]]:
+        """Columns that a file's tables have, and those among them whose values are never used."""
+        kinds = self._file(file).kinds
+        unused = [
+            name
+            for name, kind in kinds.items()
+            if name in self.drop
+            or (self.known is not None and name not in self.known and is_strange(kind))
+        ]
+        return list(self.columns if self.columns is not None else kinds), unused
 
-    def scan(self, file: int) -> Any:
-        """The file as a lazy frame with the columns that are needed."""
-        path = self.paths[file]
-        with polars_reading(path) as polars:
-            frame = polars.scan_parquet(self._source(file), glob=False, **login_of(path))
-            kinds = frame.collect_schema()  # it keeps the footer from now on
-            if self.drop or self.known is not None:
-                unseen = [name for name in kinds if self._is_unseen(polars, name, kinds[name])]
-                frame = frame.with_columns(**dict.fromkeys(unseen, polars.lit(0.0)))
-            return frame if self.columns is None else frame.select(list(self.columns))
+    def load(self, file: int, group: int) -> Any:
+        """One row group as a table of pyarrow: only columns that are needed, on the calling thread."""
+        opened = self._file(file)
+        names, unused = self.columns_of(file)
+        needed = [name for name in names if name not in unused]
+        lost = [name for name in needed if name not in opened.kinds]
+        if lost:
+            raise DataError(
+                f"{opened.path}: found no column {lost[0]!r}, expected {one_of(opened.kinds, lost[0])}"
+            )
+        # A value takes a byte or more, whatever it takes in the file.
+        least = opened.rows[group] * max(1, len(needed))
+        check_room(f"{opened.path}: group {group}", least, "write it with smaller row groups")
+        table = opened.read(group, needed)
+        if len(table) != opened.rows[group]:
+            raise DataError(
+                f"{opened.path}: found {len(table)} rows in group {group}, expected {opened.rows[group]} "
+                "as its footer says; write the file again"
+            )
+        return table
 
-    def _is_unseen(self, polars: Any, name: str, kind: Any) -> bool:
-        """Whether nobody will look at a column: it is left out, or no model could have been told of it."""
-        extra = self.known is not None and name not in self.known
-        return name in self.drop or (extra and is_strange(polars, kind))
 
-    def _source(self, file: int) -> str | bytes:
-        path = self.paths[file]
-        if not is_remote(path):
-            return path
-        if path.partition("://")[0] in _KNOWN_TO_POLARS:
-            from ddol.streams.store.remote import in_parts
+@dataclass(frozen=True)
+class _ParquetFile:
+    """The footer of a file, which is read once."""
 
-            return in_parts(path)
-        if file not in self._kept:
-            self._kept.clear()
-            self._kept[file] = read_range(path, 0, size_of(path) or 0)
-        return self._kept[file]
+    path: str
+    footer: Any
+    rows: tuple[int, ...]
+    kinds: dict[str, Any]
 
-    @cached_property
-    def _kept(self) -> dict[int, bytes]:
-        """The present file, where it comes from a store that polars cannot read in parts."""
-        return {}
+    @classmethod
+    def open(cls, path: str) -> _ParquetFile:
+        check_readable(path)
+        import_arrow(path)
+        with _reading(path), _source(path) as file:
+            import pyarrow.parquet
+
+            footer = pyarrow.parquet.read_metadata(file)
+            rows = tuple(footer.row_group(k).num_rows for k in range(footer.num_row_groups))
+            schema = footer.schema.to_arrow_schema()
+        if min(rows, default=0) < 0:
+            raise DataError(f"{path}: found a group of less than no rows; write the file again")
+        names = list(dict.fromkeys(schema.names))
+        return cls(
+            path,
+            footer,
+            rows,
+            {name: schema.field(schema.names.index(name)).type for name in names},
+        )
+
+    def read(self, group: int, names: list[str]) -> Any:
+        """Columns of a row group; in a store, ranges that lie side by side are one request."""
+        with _reading(self.path), _source(self.path) as file:
+            import pyarrow.parquet
+
+            opened = pyarrow.parquet.ParquetFile(
+                file, metadata=self.footer, pre_buffer=is_remote(self.path)
+            )
+            return opened.read_row_group(group, columns=names, use_threads=False).select(names)
+
+
+def _source(path: str) -> Any:
+    """An open file, for pyarrow."""
+    import pyarrow
+
+    return open_bytes(path) if is_remote(path) else pyarrow.OSFile(path)
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """Raise what pyarrow says about a damaged file as `DataError`, which names it."""
+    try:
+        if is_remote(path):
+            from ddol.streams.store.remote import waiting_for
+
+            with waiting_for(path):
+                yield
+        else:
+            yield
+    except DataError:
+        raise
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise DataError(
+            f"{path}: cannot be read ({reason[:200]}); expected a Parquet file; check or write it again"
+        ) from None
 
 
 class _Group:
     """Rows `first` to `last` (exclusive) of a row group, in memory from the first piece to the last."""
 
     def __init__(
-        self,
-        stream: ParquetStream,
-        scan: Callable[[], Any],
-        file: int,
-        number: int,
-        before: int,
-        first: int,
-        last: int,
+        self, stream: ParquetStream, file: int, number: int, before: int, first: int, last: int
     ) -> None:
-        self.stream, self.scan, self.file, self.number = stream, scan, file, number
+        self.stream, self.file, self.number = stream, file, number
         self.before, self.first, self.last = before, first, last
         self.left = last - first
         self._lock = threading.Lock()
-        self._frame: Any = None
+        self._table: Any = None
 
     def __len__(self) -> int:
         return self.last - self.first
@@ -224,28 +269,16 @@ class _Group:
     def piece(self, lo: int, hi: int) -> Parsed:
         """Rows `lo` to `hi` (exclusive) of the group."""
         path = self.stream.paths[self.file]
-        with polars_reading(path) as polars, self._lock:
-            if self._frame is None:
-                # A value takes a byte or more, whatever it takes in the file.
-                least = len(self) * self.stream._width
-                check_room(
-                    f"{path}: group {self.number}", least, "write it with smaller row groups"
-                )
-                rows = self.scan().slice(self.before + self.first, len(self))
-                with on_one_core(polars):
-                    frame = rows.collect()
-                if frame.height != len(self):
-                    raise DataError(
-                        f"{path}: found {frame.height} rows in group {self.number}, expected {len(self)} "
-                        "as its footer says; write the file again"
-                    )
-                self._frame = frame
-            piece = self._frame[lo - self.first : hi - self.first]
+        with self._lock:
+            if self._table is None:
+                self._table = self.stream.load(self.file, self.number)
+            piece = self._table.slice(lo, hi - lo)
             self.left -= hi - lo
             if not self.left:
-                self._frame = None
-        with polars_reading(path):
-            table = table_of_frame(piece, path)
+                self._table = None
+        names, unused = self.stream.columns_of(self.file)
+        with _reading(path):
+            table = table_of_arrow(piece, path, names, unused)
         ended = hi == self.last
         end = {"file": self.file, "group": self.number + ended, "row": 0 if ended else hi}
         return Parsed(
