@@ -28,7 +28,9 @@ def keep_memory() -> None:
     if tune is not None:
         tune(_MMAP_THRESHOLD, 64 << 20)
         tune(_TRIM_THRESHOLD, 256 << 20)
-        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # pyarrow, if it is imported later
+        os.environ.setdefault(
+            "ARROW_DEFAULT_MEMORY_POOL", "system"
+        )  # pyarrow, if it is imported later
 
 
 def check_room(where: str, needed: int, advice: str) -> None:
