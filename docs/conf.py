@@ -58,6 +58,7 @@ CONTENTS = {
         "policies",
         "study",
         "live",
+        "network",
         "scaling",
         "robustness",
         "model-format",

@@ -19,7 +19,11 @@ _OTHERS = (
     "scale",
     "launch",
 )
-_HOMES = {"train": "ddol.cli.train_command", **dict.fromkeys(_OTHERS, "ddol.cli.commands")}
+_HOMES = {
+    "train": "ddol.cli.train_command",
+    **dict.fromkeys(_OTHERS, "ddol.cli.commands"),
+    "network": "ddol.cli.network",
+}
 """Commands, the most used first, and the module of each."""
 
 
