@@ -33,7 +33,7 @@ INVITED = timedelta(hours=24)
 """How long an invitation is valid, by default."""
 
 
-class Entry(msgspec.Struct):
+class Membership(msgspec.Struct):
     """A member as its authority knows it: invited, then joined, perhaps revoked. Times since 1970."""
 
     role: str
@@ -49,7 +49,7 @@ class _Book(msgspec.Struct):
     network: str
     address: str = ""
     number: int = 0
-    members: dict[str, Entry] = {}
+    members: dict[str, Membership] = {}
     revoked: dict[str, int] = {}
 
 
@@ -133,7 +133,7 @@ class Authority:
                     f"{taken} is a member already; choose another name, or first run: "
                     f"ddol network revoke {taken}"
                 )
-            book.members[name] = Entry(role, voucher_key(secret), until)
+            book.members[name] = Membership(role, voucher_key(secret), until)
         return Invitation(self.network, name, role, secret, self.address, until)
 
     def answer(self, letter: JoinRequest) -> JoinAnswer:
@@ -205,7 +205,7 @@ def _said(book: _Book) -> tuple[dict[str, str], dict[str, int]]:
     return members, dict(book.revoked)
 
 
-def _check_invited(entry: Entry | None, letter: JoinRequest, digest: str, at: int) -> None:
+def _check_invited(entry: Membership | None, letter: JoinRequest, digest: str, at: int) -> None:
     if entry is None or not entry.voucher or not is_vouched(entry.voucher, letter):
         raise DataError(
             f"no invitation for {letter.name[:80]!r} goes with this request: it was replaced, revoked or "
@@ -223,7 +223,7 @@ def _check_invited(entry: Entry | None, letter: JoinRequest, digest: str, at: in
         )
 
 
-def _check_renewal(entry: Entry | None, name: str, digest: str, at: int) -> None:
+def _check_renewal(entry: Membership | None, name: str, digest: str, at: int) -> None:
     if entry is None or not entry.key or not hmac.compare_digest(entry.key, digest):
         raise DataError(
             f"the key to renew is not the one of member {name[:80]!r}; join with an invitation"
