@@ -286,9 +286,9 @@ def _as_member(identity: Identity) -> tuple[str, list[dict[str, Any]]]:
         own = name == identity.name
         expires = int(identity.expires.timestamp()) if own else 0
         rows.append(_row(name, role, "self" if own else "member", seen.get(name, 0), expires))
-    own = "REVOKED" if identity.is_revoked else "in force"
+    state = "REVOKED" if identity.is_revoked else "in force"
     return (
-        f"{identity.name} ({own}), fingerprint {identity.network.hex()}, roster {identity.roster.number}",
+        f"{identity.name} ({state}), fingerprint {identity.network.hex()}, roster {identity.roster.number}",
         rows,
     )
 
