@@ -52,6 +52,8 @@ def _zeros(data: bytearray, rng: np.random.Generator) -> bytes:
 def _digits(data: bytearray, rng: np.random.Generator) -> bytes:
     """Change a number of the header: a size, an offset, a version."""
     digits = [k for k, byte in enumerate(data[:3000]) if 48 <= byte <= 57]
+    if not digits:
+        return _flip(data, rng)
     data[digits[int(rng.integers(len(digits)))]] = 48 + int(rng.integers(10))
     return bytes(data)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -26,6 +26,9 @@ MEMBER, RELAY = "member", "relay"
 """What a certificate allows: to take part, or to pass on what others say."""
 ENDPOINT = "authority"
 """Name in the certificate of the authority's own endpoint; no member can have it."""
+
+DAMAGED = (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature, x509.InvalidVersion)
+"""What reading a certificate or a signing request that somebody else wrote may raise."""
 
 _SKEW = timedelta(minutes=5)
 """A certificate is valid from so long before it was made: clocks differ."""
@@ -163,7 +166,7 @@ def requested_key(request: bytes) -> Ed25519PublicKey:
         found = x509.load_der_x509_csr(request)
         key = found.public_key()
         valid = isinstance(key, Ed25519PublicKey) and found.is_signature_valid
-    except (ValueError, TypeError, InvalidSignature):
+    except DAMAGED:
         valid = False
     if not valid:
         raise DataError(
@@ -190,7 +193,7 @@ def issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> boo
         certificate.verify_directly_issued_by(authority)
         basic = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
         return not basic.value.ca and isinstance(certificate.public_key(), Ed25519PublicKey)
-    except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
+    except (*DAMAGED, x509.ExtensionNotFound):
         return False
 
 

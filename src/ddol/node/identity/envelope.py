@@ -22,7 +22,7 @@ from ddol.node.identity import certificates as crt
 from ddol.node.identity.member import Identity
 from ddol.node.identity.private import read_private, write_private
 from ddol.node.identity.roster import Roster
-from ddol.node.identity.signed import Signed, sign, unpacked, verify
+from ddol.node.identity.signed import UNREADABLE, Signed, sign, unpacked, verify
 
 PURPOSE = "envelope"
 OVERHEAD = 4096
@@ -202,7 +202,7 @@ class Opener:
         frame = unpacked(data)
         try:
             body = _BODY.decode(frame.body) if frame is not None else None
-        except (msgspec.DecodeError, RecursionError):
+        except UNREADABLE:
             body = None
         if frame is None or body is None:
             raise RefusedError("malformed", STRANGER, "it is no envelope")
@@ -296,7 +296,7 @@ def _sender_of(der: bytes, authority: x509.Certificate) -> _Sender | None:
         if not crt.issued_by(certificate, authority):
             return None
         name, role = crt.subject_of(certificate)
-    except (ValueError, TypeError):
+    except crt.DAMAGED:
         return None
     key = certificate.public_key()
     assert isinstance(key, Ed25519PublicKey)

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
+from ddol.node.identity.signed import UNREADABLE
 from ddol.streams.errors import DataError
 
 _MOST = 1 << 20
@@ -95,7 +96,7 @@ def read_letter(kind: type[_L], text: str, where: str = "") -> _L:
     try:
         data = base64.urlsafe_b64decode(packed + "=" * (-len(packed) % 4))
         return msgspec.msgpack.decode(data, type=kind)
-    except (msgspec.DecodeError, binascii.Error, ValueError):
+    except (*UNREADABLE, binascii.Error):
         raise DataError(
             f"{where}this {prefix.strip('-')} is damaged; copy it again, whole"
         ) from None

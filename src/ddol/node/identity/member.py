@@ -64,7 +64,7 @@ def take_answer(folder: Path, answer: JoinAnswer) -> Identity:
         authority = x509.load_der_x509_certificate(answer.authority)
         certificate = x509.load_der_x509_certificate(answer.certificate)
         named = crt.subject_of(certificate)
-    except (ValueError, TypeError):
+    except crt.DAMAGED:
         raise DataError("the answer has no valid certificates; ask for it again") from None
     if crt.fingerprint(authority) != asked.network:
         raise DataError(

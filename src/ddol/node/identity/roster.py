@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from ddol.node.identity.signed import sign, verified
+from ddol.node.identity.signed import UNREADABLE, sign, verified
 
 TOPIC = "roster"
 """Of envelopes, and of keys, that are about rosters."""
@@ -67,6 +67,6 @@ def read_roster(authority: Ed25519PublicKey, network: str, data: bytes) -> Roste
         return None
     try:
         roster = _DECODER.decode(body)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     return roster if roster.network == network else None

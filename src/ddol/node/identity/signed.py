@@ -6,6 +6,9 @@ import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+"""What decoding bytes that somebody else wrote may raise; text that is not UTF-8 is a ValueError."""
+
 _MARK = b"ddol 1 "
 
 
@@ -36,7 +39,7 @@ def unpacked(data: bytes) -> Signed | None:
     """The body and signature of a frame, not verified; None where it is no frame."""
     try:
         return _DECODER.decode(data)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
 
 
