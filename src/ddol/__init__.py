@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ddol.engines.tickets import TicketLearner
     from ddol.estimators import DDOLClassifier, DDOLRegressor, WeightedMajorityClassifier
     from ddol.model import Model, load
+    from ddol.node.node import Node
     from ddol.presets import (
         adaptive,
         coin,
@@ -77,6 +78,7 @@ _HOMES = {
     "ddol.study.sweep": "sweep",
     "ddol.trace": "Trace",
     "ddol.model": "Model load",
+    "ddol.node.node": "Node",
     "ddol.presets": (
         "adaptive coin doeg dogd drwm dual_averaging dwm_a dwm_i newton oeg ogd p_norm rwma winnow wma"
     ),
@@ -96,6 +98,7 @@ __all__ = [
     "Loss",
     "MirrorDescent",
     "Model",
+    "Node",
     "Schedule",
     "TicketLearner",
     "Trace",

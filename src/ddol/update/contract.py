@@ -396,6 +396,18 @@ class Update(ABC):
         """Refuse a number of features that this update cannot have."""
         return None
 
+    def to_strangers(self, message: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Rows (rows, n) of a message, for an agent whose history is another one.
+
+        Agents of one run have begun together, nodes have not: numbers that are relative to something in the
+        own rows (rows, n) of the state must say what they mean without them.
+        """
+        return message
+
+    def from_strangers(self, message: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """The inverse, at an agent with these rows, of which it may change what it has not used."""
+        return message
+
     def log_weights(self, vector: Vector) -> np.ndarray:
         """Logarithms of the weights (D,) of experts: the first row of a message."""
         return Interpreted(self, DUAL, vector.rows.shape[1]).to_message(vector)[0][0]

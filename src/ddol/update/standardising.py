@@ -9,12 +9,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
+import numpy as np
+
 from ddol.update import answers
 from ddol.update import coordinates as at
 from ddol.update.contract import COLLECT, Field, Layout, Loops, Update
 
 _layout = functools.lru_cache(maxsize=16)(Layout)
 """A run asks for its layout some twenty times, and making one takes as long as a hundred examples."""
+
+
+_COUNTS, _SUMS, _SQUARES = range(len(at.STATISTICS))
+
+
+def _between(message: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """By how much squares about a reference are more than those about the mean."""
+    counts = np.maximum(message[_COUNTS], 1e-300)
+    return counts * (message[_SUMS] / counts - reference) ** 2
 
 
 def standardising_loops(*own: Callable) -> Loops:
@@ -47,6 +58,19 @@ class Standardising(Update):
     def with_network(self, n_agents: int) -> Self:
         """The same update, told how many agents there are."""
         return replace(self, n_agents=n_agents)
+
+    def to_strangers(self, message: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Squares about the mean, which the message has, and not about the own reference."""
+        between = _between(message, rows[at.REFERENCE])
+        message[_SQUARES] = np.maximum(message[_SQUARES] - between, 0.0)
+        return message
+
+    def from_strangers(self, message: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Squares about the own reference, which for features never met is the mean of others."""
+        fresh = (rows[at.FILLED] == 0.0) & (message[_COUNTS] > 0.0)
+        rows[at.REFERENCE, fresh] = message[_SUMS, fresh] / message[_COUNTS, fresh]
+        message[_SQUARES] += _between(message, rows[at.REFERENCE])
+        return message
 
     @property
     @abstractmethod

@@ -331,6 +331,27 @@ def adopt_message(worker, copy, row, scalar, averaged, whole):
 
 
 @inner
+def write_columns(worker, copy, index, n, out):
+    """Write what one copy sends of n features: those listed at `index`, or all."""
+    shape = worker.shape
+    unit = shape.message_rows * n + _sent_scalars(worker)
+    for k in range(shape.states):
+        w, s = vector_at(worker, copy, k)
+        _write_vector(worker, w, s, index, n, 0, 0, out + 8 * k * unit)
+
+
+@inner
+def adopt_columns(worker, copy, index, n, averaged):
+    """Take what `write_columns` wrote, averaged, as the state of one copy."""
+    shape = worker.shape
+    unit = shape.message_rows * n + _sent_scalars(worker)
+    for k in range(shape.states):
+        (w, s), place = vector_at(worker, copy, k), averaged + 8 * k * unit
+        _take_scalars(worker, s, n, 0, 0, place)
+        _take_rows(worker, w, s, index, n, 0, place)
+
+
+@inner
 def _gather_all(worker, packed, size):
     """Sums over all agents in `mixed` and, where an update asks for them, maxima in `largest`."""
     scratch, links = worker.scratch, worker.links

@@ -1,0 +1,272 @@
+"""Rows of one node: dictionaries, arrays and lines of Vowpal Wabbit become values and rising columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ddol.node.errors import NodeError
+from ddol.streams.coding.encoding import NUMBER, TEXT
+from ddol.streams.coding.hashing import name_keys, slots
+from ddol.streams.coding.names import MOST_NAMES, MOST_REMEMBERED
+
+_MOST_LAYOUTS, _MOST_PLACES = 1 << 12, 1 << 20
+
+
+class LiveRow(NamedTuple):
+    """A row: all values where `columns` is None, else those of rising columns; column 0 is the constant 1."""
+
+    values: np.ndarray
+    columns: np.ndarray | None
+
+
+class Features:
+    """Which column each feature of a node has: by number (arrays), by name, or hashed.
+
+    The first example decides between arrays and names, unless `hash_bits` or `n_features` does.
+
+    Parameters
+    ----------
+    hash_bits : int, optional
+        Hash names to 2^bits columns; by default every new name gets the next column.
+    n_features : int, optional
+        Values of an array, where they are known beforehand.
+
+    Examples
+    --------
+    >>> features = Features()
+    >>> row = features.row({"price": 3.5, "country": "fr"})
+    >>> row.values.tolist(), row.columns.tolist(), features.names
+    ([1.0, 3.5, 1.0], [0, 1, 2], ['price', 'country=fr'])
+    """
+
+    def __init__(self, hash_bits: int | None = None, n_features: int | None = None) -> None:
+        if hash_bits is not None and not 1 <= hash_bits <= 31:
+            raise NodeError(f"`hash_bits` must be from 1 to 31, it is {hash_bits}")
+        self.bits, self.n_values = hash_bits, n_features
+        self.named: bool | None = True if hash_bits is not None else None
+        if n_features is not None:
+            self.named = False
+        self.names: list[str] = []
+        self.kinds: dict[str, str] = {}
+        self._place: dict[Hashable, tuple[int, float]] = {}
+        self._known: set[str] = set()
+        self._layouts: dict[tuple, tuple[np.ndarray, np.ndarray, np.ndarray | None]] = {}
+
+    @property
+    def dense(self) -> bool:
+        """Whether rows have all columns."""
+        return self.named is False
+
+    @property
+    def width(self) -> int:
+        """Columns of the state, with the constant: room for names doubles when it is full."""
+        if self.dense:
+            return 1 + (self.n_values or 0)
+        if self.bits is not None:
+            return 1 + (1 << self.bits)
+        return 1 << max(5, len(self.names).bit_length())
+
+    def row(self, x: Any) -> LiveRow:
+        """One example as values and columns; names that are new get columns."""
+        if isinstance(x, dict):
+            return self._of_names(x)
+        if isinstance(x, str):
+            return self._of_names(features_of_line(x))
+        if isinstance(x, Mapping):
+            return self._of_names(dict(x))
+        if hasattr(x, "to_dict"):  # a row of a frame
+            return self._of_names(x.to_dict())
+        return self._of_array(x)
+
+    # --- arrays -------------------------------------------------------------------------------------
+
+    def _of_array(self, x: Any) -> LiveRow:
+        try:
+            given = np.asarray(x, np.float64)
+        except (TypeError, ValueError):
+            raise NodeError(f"found {_short(x)}, expected numbers, or features by name") from None
+        if given.ndim != 1 or not len(given):
+            raise NodeError(f"found an array of shape {given.shape}, expected one row of numbers")
+        if self.named is None:
+            self.named, self.n_values = False, len(given)
+        if self.named or len(given) != self.n_values:
+            expected = "features by name" if self.named else f"{self.n_values} numbers"
+            raise NodeError(f"found an array of {len(given)} numbers, expected {expected}")
+        values = np.empty(1 + len(given))
+        values[0], values[1:] = 1.0, given
+        if not math.isfinite(sum(given.tolist())):
+            _refuse_strange(zip(range(1, len(values)), given.tolist(), strict=True))
+        return LiveRow(values, None)
+
+    # --- names --------------------------------------------------------------------------------------
+
+    def _of_names(self, x: dict) -> LiveRow:
+        if self.named is False:
+            raise NodeError(f"found features by name, expected an array of {self.n_values} numbers")
+        texts = tuple([v for v in x.values() if type(v) is str])
+        key = (tuple(x), texts)
+        known = self._layouts.get(key)
+        if known is None:
+            known = self._lay_out(x, key)
+        columns, order, signs = known
+        given = [1.0, *x.values()]
+        if texts:
+            given = [1.0 if type(v) is str else v for v in given]
+        try:
+            finite = math.isfinite(sum(given))
+            values = np.array(given, np.float64)[order]
+        except (TypeError, ValueError, OverflowError):
+            finite = False
+        if not finite:
+            _refuse_strange((n, v) for n, v in x.items() if type(v) is not str)
+            raise NodeError("the values of a row are too large to be summed")
+        if signs is not None:
+            values *= signs
+            if len(order) != len(columns):  # names that fall together add up
+                starts = np.flatnonzero(np.diff(self._columns_of(x), prepend=-1))
+                values = np.add.reduceat(values, starts)
+        return LiveRow(values, columns)
+
+    def _columns_of(self, x: dict) -> np.ndarray:
+        found = [0] + [self._place[_key(n, v)][0] for n, v in x.items()]
+        return np.sort(np.array(found))
+
+    def _lay_out(
+        self, x: dict, key: tuple
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Columns of these names, rising, and in which order and with which signs their values go there."""
+        self.named = True
+        new = [(n, v) for n, v in x.items() if _key(n, v) not in self._place]
+        if new:
+            self._give_places(new)
+        found = [(0, 1.0)] + [self._place[_key(n, v)] for n, v in x.items()]
+        places = np.array([place for place, _ in found])
+        order = np.argsort(places, kind="stable")
+        if self.bits is None:
+            order, signs = order[places[order] >= 0], None  # there are too many names for some
+        else:
+            signs = np.array([sign for _, sign in found])[order]
+        columns = np.unique(places[order]).astype(np.uint32)
+        if len(self._layouts) >= _MOST_LAYOUTS:
+            self._layouts.clear()
+        self._layouts[key] = columns, order, signs
+        return self._layouts[key]
+
+    def _give_places(self, new: Sequence[tuple[Any, Any]]) -> None:
+        for name, value in new:
+            self._check_kind(str(name), TEXT if type(value) is str else NUMBER)
+        if len(self._place) > _MOST_PLACES:
+            self._place.clear()
+            self._layouts.clear()
+        names = [_shown(n, v) for n, v in new]
+        if self.bits is not None:
+            places, signs = slots(name_keys(names), self.bits)
+            pairs = zip((places + 1).tolist(), signs.tolist(), strict=True)
+            for (n, v), name, pair in zip(new, names, pairs, strict=True):
+                self._place[_key(n, v)] = pair
+                if len(self.names) < MOST_REMEMBERED:
+                    self._remember(name)
+            return
+        for (n, v), name in zip(new, names, strict=True):
+            self._place[_key(n, v)] = self._column(name), 1.0
+
+    def _column(self, name: str) -> int:
+        found = self._place.get(name)
+        if found is not None and name in self._known:
+            return found[0]
+        if len(self.names) >= MOST_NAMES:
+            return -1
+        self._remember(name)
+        self._place[name] = len(self.names), 1.0
+        return len(self.names)
+
+    def _remember(self, name: str) -> None:
+        if name not in self._known:
+            self._known.add(name)
+            self.names.append(name)
+
+    def _check_kind(self, name: str, kind: str) -> None:
+        before = self.kinds.get(name)
+        if before is None and len(self.kinds) < MOST_REMEMBERED:
+            self.kinds[name] = kind
+        elif before not in (None, kind):
+            raise NodeError(
+                f"feature {name!r}: found a {kind}, expected a {before} as in the examples before"
+            )
+
+    # --- what others bring --------------------------------------------------------------------------
+
+    def learn_names(self, names: Iterable[str], kinds: Mapping[str, str] | None = None) -> np.ndarray:
+        """Columns of names that come from elsewhere, -1 where there are too many."""
+        given = kinds or {}
+        for name in self.kinds.keys() & given.keys():
+            self._check_kind(name, given[name])
+        for name, kind in given.items():
+            self._check_kind(name, kind)
+        self.named = True
+        if self.bits is not None:
+            for name in names:
+                self._remember(name)
+            return np.empty(0, np.int64)
+        return np.array([self._column(name) for name in names], np.int64)
+
+
+def _key(name: Any, value: Any) -> Hashable:
+    return (name, value) if type(value) is str else name
+
+
+def _shown(name: Any, value: Any) -> str:
+    return f"{name}={value}" if type(value) is str else str(name)
+
+
+def _refuse_strange(pairs: Iterable[tuple[Any, Any]]) -> None:
+    for name, value in pairs:
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise NodeError(
+                f"feature {name!r}: found {_short(value)}, expected a finite number or text; leave it out"
+            )
+
+
+def _short(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:57]}…"
+
+
+def features_of_line(line: str) -> dict[str, float]:
+    """Features of a line of Vowpal Wabbit's text; what stands before the first bar is not looked at.
+
+    Examples
+    --------
+    >>> features_of_line("1 |words red blue:2 |size:10 width:3")
+    {'words^red': 1.0, 'words^blue': 2.0, 'size^width': 30.0}
+    """
+    _, bar, rest = line.partition("|")
+    if not bar:
+        raise NodeError(f"found {_short(line)}, expected a line 'label |space name:value …'")
+    found: dict[str, float] = {}
+    for space in rest.split("|"):
+        words = space.split()
+        prefix, weight = "", 1.0
+        if words and not space[:1].isspace():
+            prefix, weight = _number_behind(words.pop(0), line)
+        for word in words:
+            name, value = _number_behind(word, line)
+            name = f"{prefix}^{name}" if prefix else name
+            found[name] = found.get(name, 0.0) + weight * value
+    return found
+
+
+def _number_behind(word: str, line: str) -> tuple[str, float]:
+    name, colon, number = word.partition(":")
+    try:
+        return name, float(number) if colon else 1.0
+    except ValueError:
+        raise NodeError(f"found {_short(word)} in {_short(line)}, expected name:number") from None

@@ -1,0 +1,158 @@
+"""Labels of one node: declared beforehand, truth values, numbers of a regression, or as they come."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from ddol.node.errors import NodeError
+from ddol.streams.coding.labels import listed
+
+LiveLabel: TypeAlias = Any
+"""Text, a number or a truth value."""
+_MOST_CLASSES = 1024
+
+
+class LiveLabels:
+    """Labels and the numbers that are learned from.
+
+    Two classes that are known from the start have one score; classes that come one after the other have one
+    each. Truth values are two classes from the first one on.
+
+    Parameters
+    ----------
+    classes : sequence, optional
+        All labels.
+    regression : bool
+        Labels are numbers.
+    renamed : mapping, optional
+        Labels of this site by what all sites call them.
+
+    Examples
+    --------
+    >>> labels = LiveLabels(["no", "yes"])
+    >>> labels.number("yes"), labels.outputs
+    (1.0, 1)
+    """
+
+    def __init__(
+        self,
+        classes: Sequence[LiveLabel] | None = None,
+        regression: bool = False,
+        renamed: Mapping[str, LiveLabel] | None = None,
+    ) -> None:
+        if regression and classes is not None:
+            raise NodeError("`classes` is given, and the loss is for regression; leave one out")
+        self.regression, self.renamed = regression, dict(renamed or {})
+        self.fixed = classes is not None
+        self.classes: list[LiveLabel] = []
+        self._numbers: dict[LiveLabel, int] = {}
+        if classes is not None:
+            self.fix(classes)
+
+    def fix(self, classes: Sequence[LiveLabel]) -> None:
+        """Take these classes, and no others from now on."""
+        known = sorted(set(classes), key=lambda c: (isinstance(c, str), c))
+        if len(known) < 2 or len(known) != len(classes):
+            raise NodeError(
+                f"`classes`: found {list(classes)!r}, expected at least two labels that differ"
+            )
+        self.fixed = True
+        for label in known:
+            self._add(label)
+
+    @property
+    def outputs(self) -> int:
+        """Scores of an example."""
+        if self.regression or (self.fixed and len(self.classes) == 2):
+            return 1
+        return max(len(self.classes), 2)
+
+    @property
+    def binary(self) -> bool:
+        """Whether one score tells two classes apart."""
+        return self.fixed and len(self.classes) == 2
+
+    @property
+    def known(self) -> bool:
+        """Whether anything can be predicted."""
+        return self.regression or bool(self.classes)
+
+    def checked(self, label: LiveLabel) -> LiveLabel:
+        """The label as all sites call it, or an error; nothing is learned from it yet.
+
+        Examples
+        --------
+        >>> LiveLabels([0, 1], renamed={"ja": 1}).checked("ja")
+        1
+        """
+        if self.regression:
+            return _target(label)
+        if type(label) is str and not self.renamed and label in self._numbers:
+            return label
+        label = label.item() if hasattr(label, "item") else label
+        if isinstance(label, str) and label in self.renamed:
+            label = self.renamed[label]
+        if label is None or label != label or not isinstance(label, str | int | float):
+            raise NodeError(f"found the label {label!r}, expected text, a number or a truth value")
+        if not self.fixed:
+            return label
+        for same in (label, str(label)):
+            if same in self._numbers:
+                return self.classes[self._numbers[same]]
+        raise NodeError(f"found the label {label!r}, expected one of {listed(self.classes)}")
+
+    def number(self, label: LiveLabel) -> float:
+        """What is learned from a label that was checked; one that is new becomes a class."""
+        if self.regression:
+            return float(label)
+        found = self._numbers.get(label)
+        if found is None:
+            if isinstance(label, bool) and not self.classes:
+                self.fix([False, True])
+            else:
+                self._add(label)
+            found = self._numbers[label]
+        return (-1.0, 1.0)[found] if self.binary else float(found)
+
+    def _add(self, label: LiveLabel) -> None:
+        if len(self.classes) >= _MOST_CLASSES:
+            raise NodeError(f"found more than {_MOST_CLASSES} labels; use a loss for regression")
+        self._numbers[label] = len(self.classes)
+        if self.fixed and not isinstance(label, str):
+            self._numbers[str(label)] = len(self.classes)
+        self.classes.append(label)
+
+    def check_classes(self, classes: Sequence[LiveLabel], fixed: bool) -> None:
+        """Refuse classes that come from elsewhere and contradict these; nothing is learned."""
+        if fixed and not self.classes and not self.fixed:
+            return LiveLabels().fix(classes)
+        if fixed != self.fixed or (fixed and list(classes) != self.classes):
+            own = f"{listed(self.classes)}{'' if self.fixed else ' as they come'}"
+            raise NodeError(
+                f"labels: found {listed(classes)}{'' if fixed else ' as they come'}, expected {own}; "
+                "give both nodes the same `classes`, or map the labels"
+            )
+        if len({*classes, *self.classes}) > _MOST_CLASSES:
+            raise NodeError(f"labels: found more than {_MOST_CLASSES} together")
+        return None
+
+    def learn_classes(self, classes: Sequence[LiveLabel], fixed: bool) -> list[int]:
+        """Places of classes that come from elsewhere and were checked."""
+        if fixed and not self.fixed:
+            self.fix(classes)
+        for label in classes:
+            if label not in self._numbers:
+                self._add(label)
+        return [self._numbers[label] for label in classes]
+
+
+def _target(label: LiveLabel) -> float:
+    try:
+        number = float(label)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise NodeError(f"found the label {label!r}, expected a finite number")
+    return number

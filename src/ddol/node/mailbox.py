@@ -1,0 +1,94 @@
+"""The newest message of every peer, and how often each was heard or refused."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from ddol.node.errors import RefusedMessageError
+from ddol.node.messages import Message
+
+
+@dataclass
+class PeerState:
+    """What a node knows of another one."""
+
+    alive: bool = True
+    number: int = -1
+    """Of its newest message."""
+    messages: int = 0
+    heard: float = 0.0
+    """When its last message came, in seconds of the clock."""
+    agents: int = 1
+    examples: int = 0
+    newest: tuple[Message, bytes] | None = None
+    """Its newest message, until it is mixed."""
+    refused: Counter = field(default_factory=Counter)
+    """Messages that were refused, by reason."""
+
+
+class PeerMailbox:
+    """Peers by name.
+
+    Examples
+    --------
+    >>> box = PeerMailbox()
+    >>> box.peer("us").messages
+    0
+    """
+
+    def __init__(self, most: int = 10_000) -> None:
+        self.most = most
+        self.peers: dict[str, PeerState] = {}
+
+    def peer(self, name: str) -> PeerState:
+        """What is known of a peer; names beyond the most are counted together."""
+        if name not in self.peers and len(self.peers) >= self.most:
+            name = "(others)"
+        return self.peers.setdefault(name, PeerState())
+
+    def refuse(self, error: RefusedMessageError, sender: str = "") -> None:
+        """Count a message that was refused."""
+        name = error.sender or sender or "(unknown)"
+        known = name in self.peers
+        peer = self.peer(name)
+        peer.alive = peer.alive and known
+        peer.refused[error.reason] += 1
+
+    def put(self, message: Message, blob: bytes) -> None:
+        """Keep a message as its sender's newest; one that is not newer is refused."""
+        peer = self.peer(message.sender)
+        if message.number <= peer.number:
+            raise RefusedMessageError(
+                "not newer",
+                f"found message {message.number} of {message.sender} after {peer.number}",
+                message.sender,
+            )
+        peer.number, peer.newest, peer.heard = message.number, (message, blob), time.time()
+        peer.agents, peer.examples, peer.alive = message.agents, message.examples, True
+        peer.messages += 1
+
+    def fresh(self) -> list[tuple[Message, bytes]]:
+        """Messages of living peers that have not been mixed, by the name of their senders."""
+        found = sorted(self.peers.items())
+        return [peer.newest for _, peer in found if peer.newest is not None and peer.alive]
+
+    def taken(self) -> None:
+        """All messages have been mixed."""
+        for peer in self.peers.values():
+            peer.newest = None
+
+    def living(self) -> list[str]:
+        """Names of the peers that are there."""
+        return sorted(name for name, peer in self.peers.items() if peer.alive and peer.number >= 0)
+
+    def shown(self) -> list[dict[str, Any]]:
+        """For the metadata of a model."""
+        return [
+            {"name": name, "alive": peer.alive, "messages": peer.messages,
+             "examples": peer.examples, "heard": peer.heard or None,
+             "refused": sum(peer.refused.values()), "reasons": dict(peer.refused)}
+            for name, peer in sorted(self.peers.items())
+        ]  # fmt: skip

@@ -1,0 +1,534 @@
+"""The live node: predicts now, learns when labels come, and says and hears what is averaged."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.node import records as r
+from ddol.node.agent import LiveAgent
+from ddol.node.errors import NodeError, NotDurableError, RefusedMessageError
+from ddol.node.journal import Journal
+from ddol.node.labels import LiveLabel
+from ddol.node.mailbox import PeerMailbox
+from ddol.node.messages import read_message, short_digest
+from ddol.node.options import NodeOptions
+from ddol.node.snapshots import restore, snapshot_of
+from ddol.node.waiting import ANSWERED, EXPIRED, UNKNOWN, WAITING
+from ddol.streams.errors import DataError
+
+ACCEPTED, DUPLICATE = "accepted", "duplicate"
+_BECAME = {ANSWERED: DUPLICATE, EXPIRED: EXPIRED, UNKNOWN: UNKNOWN}
+
+
+class Prediction:
+    """What a node predicts.
+
+    Parameters
+    ----------
+    identifier : str or None
+        To answer it by.
+    label : text, number or truth value
+        None before a label has been seen.
+    scores : list of float
+        By class; one for two known classes and for a regression; empty before a label has been seen.
+    """
+
+    __slots__ = ("_chances", "id", "label", "scores")
+
+    def __init__(
+        self, identifier: str | None, label: LiveLabel, scores: list[float], chances: Callable
+    ) -> None:
+        self.id, self.label, self.scores, self._chances = identifier, label, scores, chances
+
+    @property
+    def proba(self) -> list[float]:
+        """The chance of every class, in the order of the node's `classes`; empty where there is none."""
+        found: list[float] = self._chances(self.scores)
+        return found
+
+    def __repr__(self) -> str:
+        return f"Prediction(id={self.id!r}, label={self.label!r}, proba={self.proba})"
+
+
+class Node:
+    """An agent of a live network, in one's own process; threads may call it at once.
+
+    Parameters
+    ----------
+    name : str
+        By which peers know it.
+    algorithm : Algorithm
+        Without a network: the network is who is there.
+    **options
+        Those of `NodeOptions`: `hash_bits`, `classes`, `store`, `durability`, `waiting`, `expire`, ….
+
+    Examples
+    --------
+    >>> import ddol
+    >>> node = ddol.Node("eu", ddol.adaptive("logistic"), waiting=1000, expire="30m")
+    >>> p = node.predict({"price": 3.5, "country": "fr"}, id="r1")
+    >>> p.label, node.answer("r1", True), node.answer("r1", True), node.answer("r2", True)
+    (None, 'accepted', 'duplicate', 'unknown')
+    >>> node.learn({"price": 1.0, "country": "de"}, False)
+    >>> node.predict({"price": 3.4, "country": "fr"}).label
+    True
+
+    What a node says can travel by any means:
+
+    >>> other = ddol.Node("us", ddol.adaptive("logistic"))
+    >>> other.receive(node.message())
+    >>> other.predict({"price": 3.4, "country": "fr"}).label
+    True
+    """
+
+    def __init__(self, name: str, algorithm: Algorithm, **options: Any) -> None:
+        if not name or len(name) > 200 or any(c in name for c in "/*$?#\n"):
+            raise NodeError(f"`name`: found {name!r}, expected letters, digits, - and _")
+        try:
+            self.options = NodeOptions(**options)
+        except TypeError as error:
+            raise NodeError(f"Node: {error}; see ddol.node.options.NodeOptions") from None
+        self.name = name
+        self._lock = threading.RLock()
+        self.mailbox = PeerMailbox()
+        self.counts: Counter = Counter()
+        """Predictions, and answers by what became of them."""
+        self.messages_sent = self.bytes_sent = 0
+        self.news: list[str] = []
+        """What happened at the start, in one line each."""
+        self.changed = threading.Event()
+        """Set when an example was learned."""
+        self._agent = LiveAgent(name, algorithm, self.options)
+        self._journal: Journal | None = None
+        self._told = (0, 0, self._agent.features.named)
+        self._unwritten: set[str] = set()
+        """Waiting predictions that are not in the journal: the disk was full."""
+        self._snapshots: threading.Thread | None = None
+        self.since_sent = 0
+        """Examples learned since the last message."""
+        self.stale = False
+        """Whether weights have changed since the last message."""
+        if self.options.store is not None:
+            self._recover(algorithm)
+
+    # --- starting again -----------------------------------------------------------------------------
+
+    def _recover(self, algorithm: Algorithm) -> None:
+        """Read the newest good snapshot, and the journal behind it."""
+        assert self.options.store is not None
+        journal = Journal(self.options.store, self.options.durability, self.options.keep_all)
+        try:
+            first = self._restored(journal, algorithm)
+        except BaseException:
+            journal.close()
+            raise
+        count = 0
+        for count, record in enumerate(journal.behind(first), 1):
+            self._agent.play(record)
+        self._journal = journal
+        if first or count:
+            cut = f", a torn tail of {journal.torn} bytes was cut" if journal.torn else ""
+            self.news.append(
+                f"{self.options.store}: {self._agent.examples} examples and {len(self._agent.room)} "
+                f"waiting predictions are back, by {'a snapshot and ' if first else ''}{count} records{cut}"
+            )
+        features = self._agent.features
+        self._told = len(features.names), len(features.kinds), features.named
+        self.stale = self._agent.examples > 0
+
+    def _restored(self, journal: Journal, algorithm: Algorithm) -> int:
+        """Read the newest good snapshot; the number of the first log behind it."""
+        error = None
+        for number, path in journal.snapshots():
+            try:
+                restore(self._agent, path)
+                return number
+            except DataError as found:
+                error = found
+                self.news.append(f"{error}; going on from an older one")
+                self._agent = LiveAgent(self.name, algorithm, self.options)
+        if error is not None:
+            raise NodeError(f"{error}; there is no older snapshot to go on from")
+        return 0
+
+    # --- predicting ---------------------------------------------------------------------------------
+
+    def predict(self, x: Any, id: str | None = None) -> Prediction:  # noqa: A002
+        """Predict one example: a dictionary, a row of a frame, an array or a line of Vowpal Wabbit's.
+
+        Parameters
+        ----------
+        x : example
+        id : str, optional
+            By which its label will be given; without it the prediction is forgotten at once.
+        """
+        with self._lock:
+            agent = self._agent
+            row = agent.features.row(x)
+            scores = agent.learning.scores(row)
+            self.counts["predictions"] += 1
+            if id is not None:
+                self._keep(id, row, scores)
+            return self._prediction(id, scores)
+
+    def predict_many(self, examples: Any, ids: Sequence[str] | None = None) -> list[Prediction]:
+        """Predict the examples of a list, a frame or a matrix, with an identifier each or none."""
+        given = _each(examples)
+        names = [None] * len(given) if ids is None else list(ids)
+        if len(names) != len(given):
+            raise NodeError(f"found {len(names)} identifiers, expected {len(given)}")
+        with self._lock:
+            return [self.predict(x, name) for x, name in zip(given, names, strict=True)]
+
+    def _keep(self, name: str, row: Any, scores: list[float] | None) -> None:
+        """Let a prediction wait; where the disk is full it is not written, and may be lost."""
+        agent, room, now = self._agent, self._agent.room, time.time()
+        if not isinstance(name, str) or not 0 < len(name) <= 1000:
+            raise NodeError(f"`id`: found {name!r}, expected a text of up to 1,000 letters")
+        room.purge(now)
+        if room.done and room.done.get(name) == ANSWERED:
+            return  # asked again for what was answered: the answer has been learned
+        agent.wait(name, row, scores, now)
+        if self._journal is not None:
+            said = room.pending[name].said
+            try:
+                self._write(r.predicted(name, row, said, now))
+                self._unwritten.discard(name)
+            except NotDurableError:
+                self.counts["not written"] += 1
+                self._unwritten.add(name)
+
+    def _prediction(self, name: str | None, scores: list[float] | None) -> Prediction:
+        labels = self._agent.labels
+        if scores is None:
+            return Prediction(name, None, [], _no_chances)
+        said = self._agent.learning.said(scores)
+        if labels.regression:
+            return Prediction(name, said, scores, _no_chances)
+        if labels.binary:
+            return Prediction(name, labels.classes[said > 0.0], scores, self._chances)
+        kept = scores[: len(labels.classes)]
+        return Prediction(name, labels.classes[int(said)], kept, self._chances)
+
+    def _chances(self, scores: list[float]) -> list[float]:
+        loss = self._agent.learning.algorithm.loss
+        if loss.probability is None:
+            return []
+        if len(scores) == 1 and not self._agent.labels.binary:
+            return [1.0]
+        found: list[float] = loss.chances(np.array([scores]))[0].tolist()
+        return found
+
+    # --- learning -----------------------------------------------------------------------------------
+
+    def answer(self, id: str, label: LiveLabel, weight: float = 1.0) -> str:  # noqa: A002
+        """Give the label of a prediction.
+
+        Returns ``accepted``, ``duplicate`` (it has one, nothing is learned), ``expired`` or ``unknown``.
+        With ``durability="sync"`` an accepted answer is on the disk when this returns.
+        """
+        became, place = self._answer(id, label, weight)
+        if place and self._journal is not None and self._journal.every == 0.0:
+            self._journal.wait(place)
+        return became
+
+    def answer_many(self, answers: Sequence[tuple[str, LiveLabel]]) -> tuple[Counter, int]:
+        """Give several labels: what became of them, and the place in the journal to wait for.
+
+        All are checked before any is learned.
+        """
+        with self._lock:
+            for name, label in answers:
+                _checked_name(name)
+                self._agent.labels.checked(label)
+            found, last = Counter({ACCEPTED: 0, DUPLICATE: 0, UNKNOWN: 0, EXPIRED: 0}), 0
+            for name, label in answers:
+                became, place = self._answer(name, label, 1.0)
+                found[became] += 1
+                last = max(last, place)
+            return found, last
+
+    def _answer(self, name: str, label: LiveLabel, weight: float) -> tuple[str, int]:
+        with self._lock:
+            agent, place = self._agent, 0
+            agent.room.purge(time.time())
+            status = agent.room.status(_checked_name(name))
+            if status != WAITING:
+                self.counts[_BECAME[status]] += 1
+                return _BECAME[status], 0
+            label = agent.labels.checked(label)
+            _check_weight(weight)
+            if self._journal is not None:
+                text = r.answered(name, label, weight)
+                if name in self._unwritten:
+                    row, said, begun = agent.room.pending[name]
+                    text = r.predicted(name, row, said, begun) + text
+                place = self._write(text)
+                self._unwritten.discard(name)
+            agent.answer(name, label, weight)
+            self._learned(ACCEPTED)
+            return ACCEPTED, place
+
+    def learn(self, x: Any, label: LiveLabel, weight: float = 1.0) -> None:
+        """Learn one example whose label is known; it is predicted first, and counted."""
+        with self._lock:
+            agent, place = self._agent, 0
+            row, label = agent.features.row(x), agent.labels.checked(label)
+            _check_weight(weight)
+            if self._journal is not None:
+                place = self._write(r.learned(row, label, weight))
+            agent.learn(row, label, weight)
+            self._learned("learned")
+        if place and self._journal is not None and self._journal.every == 0.0:
+            self._journal.wait(place)
+
+    def learn_many(self, examples: Any, labels: Sequence[LiveLabel]) -> None:
+        """Learn the examples of a list, a frame or a matrix, one after the other."""
+        for x, label in zip(_each(examples), labels, strict=True):
+            self.learn(x, label)
+
+    def _learned(self, how: str) -> None:
+        self.counts[how] += 1
+        self.since_sent += 1
+        self.stale = True
+        if not self.changed.is_set():
+            self.changed.set()
+        if self._journal is not None and self._journal.size > self.options.log_bytes:
+            self._snapshot_later()
+
+    # --- what peers say -----------------------------------------------------------------------------
+
+    @property
+    def agents(self) -> int:
+        """Nodes that this one averages with, itself included."""
+        return self._agent.learning.agents
+
+    def tell_network(self, agents: int) -> None:
+        """Say how many nodes average with this one, itself included, where that has changed."""
+        with self._lock:
+            if agents != self._agent.learning.agents:
+                if self._journal is not None:
+                    self._write(r.plain(r.NETWORK, [agents]))
+                self._agent.learning.tell_network(agents)
+
+    def message(self) -> bytes:
+        """What others average: numbers, and what they mean."""
+        with self._lock:
+            number = max(self._agent.number + 1, time.time_ns() // 1_000_000)
+            before, self._agent.number = self._agent.number, number
+            try:
+                message = self._agent.message(self.agents)
+            except NodeError:
+                self._agent.number = before
+                raise
+            self.since_sent, self.stale = 0, False
+        blob = message.write(self.options.compress or "float64")
+        with self._lock:
+            self.messages_sent += 1
+            self.bytes_sent += len(blob)
+            if self._journal is not None:
+                self._write(r.plain(r.SEND, {"number": number, "digest": short_digest(blob)}))
+        return blob
+
+    def receive(self, blob: bytes, sender: str | None = None, mix: bool = True) -> None:
+        """Take a message, and average with it.
+
+        Parameters
+        ----------
+        blob : bytes
+            What another node's `message` gave.
+        sender : str, optional
+            Who is known to have sent it, where an envelope says so; another name in it is refused.
+        mix : bool
+            Average at once; else when `mix` is called.
+
+        What cannot be averaged is refused with `RefusedMessageError`, and counted by sender.
+        """
+        try:
+            message = read_message(blob)
+            if sender is not None and message.sender != sender:
+                raise RefusedMessageError(
+                    "forged", f"{sender} sent a message in the name of {message.sender}", sender
+                )
+            with self._lock:
+                self._agent.check(message)
+                self.mailbox.put(message, blob)
+                if mix:
+                    self.mix()
+        except RefusedMessageError as error:
+            with self._lock:
+                self.mailbox.refuse(error, sender or "")
+            raise
+
+    def mix(self) -> bool:
+        """Average with all messages that have come since the last time; whether anything changed."""
+        with self._lock:
+            fresh = self.mailbox.fresh()
+            if not fresh:
+                return False
+            degree = max(self.agents, 1 + len(fresh))
+            heard = [r.Heard(1.0 / max(degree, m.agents), blob) for m, blob in fresh]
+            if not self._agent.examples:  # a newcomer has nothing of its own to average with
+                heard = [r.Heard(1.0 / len(fresh), blob) for _, blob in fresh]
+            if self._journal is not None:
+                self._write(r.mixed(heard))
+            self.mailbox.taken()
+            changed = self._agent.mix(heard)
+            self.stale = self.stale or changed
+            return changed
+
+    # --- looking ------------------------------------------------------------------------------------
+
+    @property
+    def classes(self) -> list[LiveLabel]:
+        """Labels so far, in the order of probabilities."""
+        return list(self._agent.labels.classes)
+
+    def state(self) -> dict[str, Any]:
+        """Figures of now, as plain values."""
+        with self._lock:
+            agent, n = self._agent, max(self._agent.examples, 1)
+            total = agent.loss_sum if agent.regression else agent.mistakes
+            site = {"name": self.name, "examples": agent.examples, "error": total / n}
+            return {
+                "name": self.name,
+                "algorithm": agent.learning.algorithm.name,
+                "classes": self.classes,
+                "predictions": self.counts["predictions"],
+                "examples": agent.examples,
+                "answers": agent.answers,
+                "error": total / n,
+                "error_window": agent.window_sum / max(len(agent.window), 1),
+                "waiting": len(agent.room),
+                "expired": agent.room.expired,
+                "duplicate": self.counts[DUPLICATE],
+                "unknown": self.counts[UNKNOWN],
+                "messages_sent": self.messages_sent,
+                "bytes_sent": self.bytes_sent,
+                "peers": self.mailbox.shown(),
+                "sites": site,
+                "features": len(agent.features.names) or agent.features.width - 1,
+                "durable": None if self._journal is None else not self._journal.failed,
+            }
+
+    def weights(self) -> np.ndarray:
+        """Primal weights (outputs, columns); column 0 is the constant."""
+        with self._lock:
+            player = self._agent.learning.player
+            return np.empty((0, 0)) if player is None else player.weights()[0]
+
+    def read(self, look: Callable[[LiveAgent], Any]) -> Any:
+        """What a function finds in the agent, while nothing else happens."""
+        with self._lock:
+            return look(self._agent)
+
+    # --- durability ---------------------------------------------------------------------------------
+
+    def _write(self, text: bytes) -> int:
+        """Write records, behind the names of features that are new."""
+        assert self._journal is not None
+        features = self._agent.features
+        now = len(features.names), len(features.kinds), features.named
+        if now != self._told:
+            text = self._names_since(self._told) + text
+        place = self._journal.append(text)
+        self._told = now
+        return place
+
+    def _names_since(self, told: tuple) -> bytes:
+        features = self._agent.features
+        kinds: Mapping[str, str] = dict(list(features.kinds.items())[told[1] :])
+        new = {"names": features.names[told[0] :], "kinds": kinds, "n_values": features.n_values}
+        return r.plain(r.NAMES, new)
+
+    @property
+    def journal(self) -> Journal | None:
+        """Where a durable node writes."""
+        return self._journal
+
+    def flush(self) -> None:
+        """Return when all that was acknowledged is on the disk."""
+        if self._journal is not None:
+            self._journal.wait(self._journal.written)
+
+    def snapshot(self) -> None:
+        """Write all that the node knows to its store, and begin a new journal."""
+        if self._journal is None:
+            raise NodeError("this node has no `store` to write a snapshot to")
+        with self._lock:
+            write = snapshot_of(self._agent)
+            _, path = self._journal.rotate()
+        write(path)
+        self._journal.remove_old()
+
+    def _snapshot_later(self) -> None:
+        """Begin a new journal now, and write the snapshot before it in another thread."""
+        assert self._journal is not None
+        if self._snapshots is not None and self._snapshots.is_alive():
+            return
+        journal, write = self._journal, snapshot_of(self._agent)
+        try:
+            _, path = journal.rotate()
+        except OSError as error:
+            journal.failed = str(error)
+            return
+
+        def work() -> None:
+            try:
+                write(path)
+                journal.remove_old()
+            except OSError as error:
+                self.news.append(f"{path}: the snapshot could not be written ({error})")
+
+        self._snapshots = threading.Thread(target=work, name="ddol snapshot")
+        self._snapshots.start()
+
+    def close(self) -> None:
+        """Write a snapshot and let another process have the store."""
+        if self._journal is None:
+            return
+        if self._snapshots is not None:
+            self._snapshots.join()
+        try:
+            self.snapshot()
+        except OSError as error:
+            self.news.append(f"{self.options.store}: the snapshot could not be written ({error})")
+        self._journal.close()
+        self._journal = None
+
+    def __enter__(self) -> Node:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+def _no_chances(scores: list[float]) -> list[float]:
+    return []
+
+
+def _checked_name(name: Any) -> str:
+    if not isinstance(name, str) or not name:
+        raise NodeError(f"`id`: found {name!r}, expected the text that a prediction was given")
+    return name
+
+
+def _check_weight(weight: float) -> None:
+    if not 0.0 <= weight < float("inf"):
+        raise NodeError(f"`weight` must be a finite number of at least 0, found {weight!r}")
+
+
+def _each(examples: Any) -> list[Any]:
+    """The rows of a list, a frame or a matrix."""
+    if hasattr(examples, "to_dicts"):
+        return list(examples.to_dicts())
+    if hasattr(examples, "to_dict"):
+        return list(examples.to_dict("records"))
+    return list(examples)

@@ -1,0 +1,73 @@
+"""What a node may be told, beside its name and its algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ddol.node.errors import NodeError
+from ddol.node.journal import flush_seconds, seconds_of
+from ddol.node.labels import LiveLabel
+from ddol.values import dataclass
+
+
+@dataclass(frozen=True)
+class NodeOptions:
+    """Settings of a `Node`.
+
+    Parameters
+    ----------
+    hash_bits : int, optional
+        Hash names of features to 2^bits columns; by default each has its own.
+    n_features : int, optional
+        Values of an array, where they are known beforehand.
+    classes : sequence, optional
+        Labels, where they are known beforehand; nodes that average must agree.
+    labels : mapping, optional
+        Labels of this site, and what all sites call them: ``{"ja": "yes"}``.
+    store : path, optional
+        A folder for the journal and snapshots; without it a node forgets when it ends.
+    durability : str
+        ``sync``, ``batch:5ms`` or ``none``: when answers are flushed to the disk.
+    waiting : int
+        Predictions that may wait for their labels; the oldest make room.
+    expire : str or float
+        How long a prediction waits: ``30m``, or seconds.
+    window : int
+        Answers that the error of the window is taken over.
+    log_bytes : int
+        Size of the log after which a snapshot is written.
+    keep_all : bool
+        Keep the whole journal, for `ddol replay`.
+    compress : str, optional
+        ``float32``: messages of half the size.
+    """
+
+    hash_bits: int | None = None
+    n_features: int | None = None
+    classes: Sequence[LiveLabel] | None = None
+    labels: Mapping[str, LiveLabel] | None = None
+    store: str | Path | None = None
+    durability: str = "batch:5ms"
+    waiting: int = 100_000
+    expire: str | float = "1h"
+    window: int = 1000
+    log_bytes: int = 64 << 20
+    keep_all: bool = False
+    compress: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("waiting", 1), ("window", 1), ("log_bytes", 1 << 10)):
+            value: Any = getattr(self, name)
+            if not isinstance(value, int) or value < least:
+                raise NodeError(f"`{name}` must be a whole number of at least {least}, found {value!r}")
+        if self.compress not in (None, "float32"):
+            raise NodeError(f"`compress`: found {self.compress!r}, expected float32")
+        flush_seconds(self.durability)
+        seconds_of(self.expire)
+
+    @property
+    def expire_seconds(self) -> float:
+        """How long a prediction waits."""
+        return seconds_of(self.expire)
