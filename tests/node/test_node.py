@@ -60,10 +60,7 @@ def test_a_line_and_a_row_of_a_frame_are_dictionaries():
     node = taught()
     x = {"a": 0.5, "b": -1.0, "c": 2.0}
     frame = pd.DataFrame([x])
-    scores = [
-        node.predict(given).scores
-        for given in (x, "1 | a:0.5 b:-1 c:2", frame.iloc[0])
-    ]
+    scores = [node.predict(given).scores for given in (x, "1 | a:0.5 b:-1 c:2", frame.iloc[0])]
     assert scores[0] == scores[1] == scores[2] == node.predict_many(frame)[0].scores
 
 
@@ -269,7 +266,9 @@ def test_a_column_of_another_kind_is_refused_by_name():
     one, two = make("one"), make("two")
     one.learn({"age": 3.0}, True)
     two.learn({"age": "young"}, True)
-    with pytest.raises(RefusedMessageError, match="feature 'age': found a text, here it is a number"):
+    with pytest.raises(
+        RefusedMessageError, match="feature 'age': found a text, here it is a number"
+    ):
         one.receive(two.message())
 
 

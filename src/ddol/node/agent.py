@@ -178,7 +178,9 @@ class LiveAgent:
         """Refuse a message that cannot be averaged with; nothing is changed."""
         sender = message.sender
         if sender == self.name:
-            raise RefusedMessageError("own name", f"found a message of {sender}, which is this node", sender)
+            raise RefusedMessageError(
+                "own name", f"found a message of {sender}, which is this node", sender
+            )
         if message.algorithm != self.digest:
             raise RefusedMessageError(
                 "algorithm",

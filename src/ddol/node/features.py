@@ -135,9 +135,7 @@ class Features:
         found = [0] + [self._place[_key(n, v)][0] for n, v in x.items()]
         return np.sort(np.array(found))
 
-    def _lay_out(
-        self, x: dict, key: tuple
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    def _lay_out(self, x: dict, key: tuple) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Columns of these names, rising, and in which order and with which signs their values go there."""
         self.named = True
         new = [(n, v) for n, v in x.items() if _key(n, v) not in self._place]
@@ -200,7 +198,9 @@ class Features:
 
     # --- what others bring --------------------------------------------------------------------------
 
-    def learn_names(self, names: Iterable[str], kinds: Mapping[str, str] | None = None) -> np.ndarray:
+    def learn_names(
+        self, names: Iterable[str], kinds: Mapping[str, str] | None = None
+    ) -> np.ndarray:
         """Columns of names that come from elsewhere, -1 where there are too many."""
         given = kinds or {}
         for name in self.kinds.keys() & given.keys():

@@ -158,7 +158,7 @@ class Learning:
         own = 1.0 - sum(each.weight for each in told)
         columns = self.listed
         if columns is not None:
-            columns = np.unique(np.concatenate([columns, *(t.columns for t in told)]))  # type: ignore[list-item]
+            columns = np.unique(np.concatenate([columns, *(t.columns for t in told)]))
             columns = columns.astype(np.uint32)
         before = player.message(columns)
         heard = [(own, before), *((t.weight, self._placed(t, before, columns)) for t in told)]
@@ -186,7 +186,7 @@ class Learning:
             found[places] = told.numbers
             return self._as_own(found, places, columns)
         assert told.columns is not None
-        rows, scalars = self.player.numbers
+        rows, _ = self.player.numbers
         n, theirs = len(columns), len(told.columns)
         at = np.searchsorted(columns, told.columns)
         whole = np.empty((len(places), rows, n))

@@ -90,7 +90,9 @@ def read_message(blob: bytes) -> Message:
     ddol.node.errors.RefusedMessageError: found 7 bytes that are no message of ddol
     """
     if len(blob) > MOST_BYTES:
-        raise RefusedMessageError("oversized", f"found {len(blob):,} bytes, expected {MOST_BYTES:,}")
+        raise RefusedMessageError(
+            "oversized", f"found {len(blob):,} bytes, expected {MOST_BYTES:,}"
+        )
     header, body = _parts(blob)
     try:
         return _checked(header, body)

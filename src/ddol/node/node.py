@@ -130,8 +130,9 @@ class Node:
             journal.close()
             raise
         count = 0
-        for count, record in enumerate(journal.behind(first), 1):
+        for record in journal.behind(first):
             self._agent.play(record)
+            count += 1
         self._journal = journal
         if first or count:
             cut = f", a torn tail of {journal.torn} bytes was cut" if journal.torn else ""

@@ -61,7 +61,9 @@ class NodeOptions:
         for name, least in (("waiting", 1), ("window", 1), ("log_bytes", 1 << 10)):
             value: Any = getattr(self, name)
             if not isinstance(value, int) or value < least:
-                raise NodeError(f"`{name}` must be a whole number of at least {least}, found {value!r}")
+                raise NodeError(
+                    f"`{name}` must be a whole number of at least {least}, found {value!r}"
+                )
         if self.compress not in (None, "float32"):
             raise NodeError(f"`compress`: found {self.compress!r}, expected float32")
         flush_seconds(self.durability)

@@ -1,4 +1,4 @@
-"""Predictions that wait for their labels, by identifier, and what became of those that do not wait any more."""
+"""Predictions that wait for their labels, by identifier, and what became of the others."""
 
 from __future__ import annotations
 

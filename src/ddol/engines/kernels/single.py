@@ -1,4 +1,4 @@
-"""What one agent alone says to agents elsewhere, and what it takes from them: some of its features, or all."""
+"""What one agent says to agents elsewhere, and takes from them: some of its features, or all."""
 
 # Signatures say the types of compiled functions.
 # mypy: disable-error-code=no-untyped-def

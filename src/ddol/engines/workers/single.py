@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -99,7 +99,11 @@ class SinglePlayer(KernelWorker):
         indptr = np.zeros(0 if self.dense else 2, np.int64)
         rows = Rows(data, index, indptr, self.state.n_features, y, weight)
         table = np.zeros((1, 1, 1), np.int64)
-        numbers = {**dict.fromkeys(Examples._fields, 0), **addresses(rows), "ones": 0}
+        numbers: dict[str, Any] = {
+            **dict.fromkeys(Examples._fields, 0),
+            **addresses(rows),
+            "ones": 0,
+        }
         alone = packed(Examples(**numbers))
         _, scale, exponent = rates_of(self.algorithm.rate, 1, 1)
         place = table.ctypes.data
@@ -127,7 +131,7 @@ class SinglePlayer(KernelWorker):
         kernels.read_scores(
             self._any_worker(self.dense), self.room.alone, 0, _FIRST, self._scores.ctypes.data
         )
-        return self._scores.tolist()  # type: ignore[no-any-return]
+        return self._scores.tolist()
 
     def learn(
         self, values: np.ndarray, columns: np.ndarray | None, y: float, weight: float = 1.0
