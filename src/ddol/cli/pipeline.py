@@ -358,6 +358,9 @@ class Pipeline:
 def _parallel(stream: Stream, n_parts: int, pool: ParsingPool, by_turns: bool) -> Stream:
     if isinstance(stream, RowsStream):
         return stream
+    if n_parts > 1 and not stream.restartable:
+        # A thread that waits for one pipe must not keep the others waiting.
+        return ParallelStream(stream, ParsingPool(2), 2)
     ahead = _MOST_AHEAD * pool.workers if by_turns else None
     return ParallelStream(stream, pool, ahead if n_parts == 1 else 2, by_turns)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 
+from ddol.cli.outputs import STDOUT
 from ddol.cli.predict import text_of
 from ddol.storage import naming
 from ddol.streams.coding.encoding import Encoding
@@ -21,26 +24,30 @@ class PredictionWriter:
     Parameters
     ----------
     path : str
-        Is written as the run goes on, and stays if it is stopped.
+        ``-`` is standard output. Every piece of rounds is flushed when it has been played, and stays if the
+        run is stopped.
     encoding : Encoding
     """
 
     def __init__(self, path: str, encoding: Encoding) -> None:
         self.path = path
-        self.file = Path(path).open("w", encoding="utf-8")  # noqa: SIM115, closed by the `with`
+        standard = path == STDOUT
+        self.file = sys.stdout if standard else Path(path).open("w", encoding="utf-8")  # noqa: SIM115
         self.encoding = encoding
 
     def __enter__(self) -> PredictionWriter:
         return self
 
     def __exit__(self, *failure: object) -> None:
-        with naming(self.path):
-            self.file.close()
+        if self.path != STDOUT:
+            with naming(self.path):
+                self.file.close()
 
     def __call__(self, block: Block) -> None:
         """Write the predictions of rounds that were played."""
-        with naming(self.path):
+        with nullcontext() if self.path == STDOUT else naming(self.path):
             self.file.write(self._text(block))
+            self.file.flush()
 
     def _text(self, block: Block) -> str:
         assert block.scores is not None

@@ -11,7 +11,7 @@ from ddol.algorithm import Algorithm
 from ddol.cli.algorithms import build, check_data
 from ddol.cli.checkpoints import CheckpointWriter
 from ddol.cli.options import RunOptions, TrainOptions
-from ddol.cli.outputs import check_outputs, write_model, write_outputs
+from ddol.cli.outputs import STDOUT, check_outputs, write_model, write_outputs
 from ddol.cli.pipeline import Pipeline, Prepared
 from ddol.cli.run_processes import RunProcesses
 from ddol.cli.sources import fingerprint, recording_mark
@@ -287,6 +287,10 @@ def _check_predictions(options: TrainOptions) -> None:
     """Scores of single examples are at hand only where one process plays rounds."""
     if options.run.predictions is None:
         return
+    if options.run.predictions == options.run.json == STDOUT:
+        raise DataError(
+            "--predictions - and --json - both write to standard output; give one of them a file"
+        )
     if options.run.engine not in ("local", "threads"):
         raise DataError(
             f"--predictions does not go with --engine {options.run.engine}; use local or threads"

@@ -467,7 +467,7 @@ def _one_each(
         for reader in own:
             reader.fill(batch)
         most = _affordable_rounds(own, plan)
-        for reader in own:
+        for reader in own if _wait_for_more(own) else ():
             # Streams are read in pieces that end anywhere: a block that ended with the first of them
             # would be short.
             reader.fill(most * batch)
@@ -482,6 +482,11 @@ def _one_each(
         rounds = min(agreed, rounds or most)
         agreed -= rounds
         yield _block_of(readers, rounds, plan), not agreed
+
+
+def _wait_for_more(readers: Iterable[_Reader]) -> bool:
+    """Whether to read more than the next round: nobody knows when a pipe has more."""
+    return all(getattr(reader.stream, "restartable", True) for reader in readers)
 
 
 def _block_of(readers: Mapping[int, _Reader], rounds: int, plan: _Plan) -> Block:

@@ -8,6 +8,7 @@ read from front to back.
 from __future__ import annotations
 
 import select
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -37,7 +38,7 @@ _LONGEST_LINE = 256 << 20
 _TAIL = 4096
 _NEWLINE, _RETURN = 10, 13
 _MARK = b"\xef\xbb\xbf"
-_MOMENT = 20  # milliseconds
+_MOMENT = 0.01  # seconds
 MARGIN = 8
 """Bytes behind a text that may be read, whatever they are: parsers look at eight at a time."""
 Bytes: TypeAlias = NDArray[np.uint8]
@@ -208,7 +209,8 @@ def _cut_file(
                 raise not_divisible(path)
             text = decompressed(path, text, compression)
             line = 1 + _skip(path, text, start)
-            for chunk in _in_sequence(path, number, text, start, chunk_bytes):
+            more = _waiting(stored) if read_once(path) else None
+            for chunk in _in_sequence(path, number, text, start, chunk_bytes, more):
                 raw = stored.tell() if stored.seekable() else chunk.end
                 chunk = replace(chunk, line=line, raw=raw)
                 line += count_lines(chunk.text)
@@ -291,10 +293,14 @@ def _after_newline(text: Bytes, start: int) -> int | None:
 
 
 def _in_sequence(
-    path: str, number: int, text: BinaryIO, offset: int, chunk_bytes: int
+    path: str,
+    number: int,
+    text: BinaryIO,
+    offset: int,
+    chunk_bytes: int,
+    more: Callable[[float], bool] | None,
 ) -> Iterator[Chunk]:
     rest = np.empty(0, dtype=np.uint8)
-    more = _waiting(text) if read_once(path) else None
     ended = False
     while not ended:
         room = max(chunk_bytes, 2 * len(rest)) + 1
@@ -318,33 +324,46 @@ def _in_sequence(
 
 
 def _fill(
-    text: BinaryIO, buffer: Bytes, filled: int, more: Callable[[], bool] | None
+    text: BinaryIO, buffer: Bytes, filled: int, more: Callable[[float], bool] | None
 ) -> tuple[int, bool]:
     """Fill all but the last byte of `buffer`; bytes filled, and whether the file has ended.
 
-    Lines of a pipe are not kept waiting for others that have yet to be written.
+    A whole line from a pipe waits a moment for more lines, however steadily they arrive.
     """
     view = buffer.data[: len(buffer) - 1]
+    due: float | None = None
+    source = cast(Any, text)
+    # Decompressors would otherwise read until the buffer is full.
+    read = source.readinto if more is None else getattr(source, "readinto1", source.readinto)
     while filled < len(view):
-        count = cast(Any, text).readinto(view[filled:])
+        count = read(view[filled:])
         if not count:
             return filled, True
         fresh = buffer[filled : filled + count]
         filled += count
-        if more is not None and (fresh == _NEWLINE).any() and not more():
+        if more is None:
+            continue
+        if due is None and (fresh == _NEWLINE).any():
+            due = time.monotonic() + _MOMENT
+        if due is not None and not more(due):
             break
     return filled, False
 
 
-def _waiting(text: BinaryIO) -> Callable[[], bool] | None:
-    """A poller that tells whether a pipe has more to read soon; None where that cannot be known."""
+def _waiting(text: BinaryIO) -> Callable[[float], bool] | None:
+    """Function that says whether a pipe has more to read before a time; None if the pipe cannot tell."""
     try:
         number = text.fileno()
     except (AttributeError, OSError, ValueError):
         return None
     poll = select.poll()
     poll.register(number, select.POLLIN | select.POLLHUP)
-    return lambda: bool(poll.poll(_MOMENT))
+
+    def more(due: float) -> bool:
+        left = due - time.monotonic()
+        return left > 0.0 and bool(poll.poll(left * 1000.0))
+
+    return more
 
 
 def _after_last_newline(text: Bytes) -> int:
