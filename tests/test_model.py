@@ -331,7 +331,7 @@ def _no_numbers(recipe, training, arrays):
         (_no_agents, "agents: found nan, expected a whole number"),
         (_wide_copies, "states of 4 agents, which are too large"),
         (_more_outputs, "5 states for 1 weight vectors"),
-        (_no_numbers, "states that are no numbers"),
+        (_no_numbers, "found nan for `filled`"),
     ],
 )
 def test_states_that_are_not_the_agents_are_refused_before_an_address_is_taken(

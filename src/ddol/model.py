@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.engines.state import grow
+from ddol.engines.state import grow, layout_of
 from ddol.engines.state_checks import check_number, expected_state
 from ddol.presets import made_again
 from ddol.storage import Expected, check_arrays, damaged, read_arrays, write_arrays
@@ -23,6 +23,7 @@ from ddol.streams.errors import DataError
 from ddol.streams.raw import Named, Raw, Table, table_of_frame
 from ddol.streams.rows import Rows
 from ddol.trace import Trace
+from ddol.update.checks import check_vectors
 from ddol.update.losses import loss_named
 from ddol.values import dataclass
 
@@ -330,10 +331,9 @@ def _known(
         expected["theta"] = Expected("float64", expected["theta"].shape[:-1] + places.shape)
     check_arrays(path, found, expected)
     theta = found["theta"]
-    if np.isnan(theta).any() or np.isnan(found["scalars"]).any():
-        raise ValueError("states that are no numbers")
     if "places" in found:
         theta = _widened(algorithm, theta, places, width)
+    check_vectors(layout_of(algorithm, width), theta, found["scalars"], path)
     return Knowledge(algorithm, theta, found["scalars"])
 
 

@@ -22,11 +22,12 @@ from ddol.communicate.mixing import changing, metropolis, uniform
 from ddol.communicate.topologies import complete, from_edges, path, ring, star
 from ddol.engines.local import Local
 from ddol.engines.run import run
-from ddol.engines.state import start_state
+from ddol.engines.state import layout_of, start_state
 from ddol.reference import play_round, start
 from ddol.streams.arrays import array_stream
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows
+from ddol.update.checks import check_vectors
 from ddol.update.contract import DUAL, PRIMAL, Update, Vector
 from ddol.update.losses import REGRESSION, Loss, hinge
 from ddol.update.mirrors import Mirror, MirrorDescent
@@ -109,6 +110,7 @@ def play_engine(
     for piece in np.split(table, list(cuts)):
         engine.play(Block(rows, piece))
     state, weights = engine.counters(), engine.weights()
+    check_vectors(layout_of(algorithm, state.n_features), state.theta, state.scalars, "a state of it")
     everyone = np.broadcast_to(weights, (algorithm.n_agents, *weights.shape[1:]))
     nothing = np.zeros(algorithm.n_agents, int)
     return Played(state.mistakes, state.loss, state.expected, everyone, nothing)

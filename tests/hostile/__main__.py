@@ -20,7 +20,7 @@ def main() -> int:
     for campaign in CAMPAIGNS:
         if given.only not in campaign.name:
             continue
-        tries = max(given.tries // campaign.every, 1)
+        tries = max(given.tries * campaign.times // campaign.every, 1)
         wrong, crashes = survey(campaign, tries)
         failed += len(wrong)
         print(f"| {campaign.name} | {tries} | {crashes} | {len(wrong)} |", flush=True)

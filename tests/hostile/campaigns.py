@@ -5,7 +5,9 @@ They run in processes of their own, so that a crash is one more finding.
 
 from __future__ import annotations
 
+import ctypes.util
 import json
+import os
 import subprocess
 import sys
 from typing import NamedTuple
@@ -14,13 +16,14 @@ from typing import NamedTuple
 class Campaign(NamedTuple):
     """A function of the first try and of their number, and what to do with it.
 
-    ``module`` and ``function`` name it; one of ``every`` tries is made, as some take long, and as many as
-    ``at_a_time`` in one process.
+    ``module`` and ``function`` name it; one of ``every`` tries is made, as some take long, or so many `times`
+    as many, and as many as ``at_a_time`` in one process.
     """
 
     module: str
     function: str
     every: int = 1
+    times: int = 1
     at_a_time: int = 500
 
     @property
@@ -36,6 +39,7 @@ CAMPAIGNS = (
     Campaign("files", "mutated_recordings"),
     Campaign("files", "crafted_recordings"),
     Campaign("files", "crafted_event_states"),
+    Campaign("layouts", "crafted_layouts", times=10, at_a_time=5000),
     Campaign("crafted", "crafted_models", every=2),
     Campaign("crafted", "crafted_checkpoint_files", every=4),
     Campaign("data_files", "damaged_data", every=5),
@@ -51,6 +55,21 @@ CAMPAIGNS = (
 )
 
 
+CHECKING = {
+    "LD_PRELOAD": "libc_malloc_debug.so.0",
+    "MALLOC_CHECK_": "3",
+    "MALLOC_PERTURB_": "165",
+    "PYTHONMALLOC": "malloc",
+}
+"""glibc's allocator that ends at a write beyond an array, and hands out rubbish."""
+
+
+def surroundings() -> dict[str, str]:
+    """Environment of the processes: with the checking allocator, where there is one."""
+    checks = ctypes.util.find_library("c_malloc_debug") is not None
+    return {**os.environ, **(CHECKING if checks else {})}
+
+
 def survey(campaign: Campaign, tries: int) -> tuple[dict[str, str], int]:
     """Findings of a campaign, and how many of its processes crashed.
 
@@ -60,6 +79,7 @@ def survey(campaign: Campaign, tries: int) -> tuple[dict[str, str], int]:
     wrong: dict[str, str] = {}
     crashes = 0
     size = campaign.at_a_time
+    around = surroundings()
     left = [(first, min(size, tries - first)) for first in range(0, tries, size)]
     while left:
         first, n = left.pop(0)
@@ -67,7 +87,8 @@ def survey(campaign: Campaign, tries: int) -> tuple[dict[str, str], int]:
             f"import json; from tests.hostile.{campaign.module} import {campaign.function} as tried; "
             f"print(json.dumps(tried({first}, {n})))"
         )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, env=around)
         if done.returncode == 0:
             wrong |= json.loads(done.stdout.splitlines()[-1])
             continue

@@ -15,6 +15,7 @@ from ddol.storage import Expected, check_arrays
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows
 from ddol.update.asking import NUMBERS
+from ddol.update.checks import check_vectors
 
 _LARGEST = (1 << 63) - 1
 
@@ -91,8 +92,18 @@ def check_state(
             f"{where}: found {'no ' if pending is None else ''}answers under way, expected those of "
             f"{algorithm.delay} rounds"
         )
+    for name in ("sums", "loss", "expected", "asking", "slopes"):
+        _check_finite(where, name, arrays[name])
+    layout = layout_of(algorithm, state.n_features)
+    check_vectors(layout, state.theta, state.scalars, where)
     if pending is not None:
         _check_pending(algorithm, pending, state.n_features, where)
+
+
+def _check_finite(where: str, name: str, array: np.ndarray) -> None:
+    good = np.isfinite(array)
+    if not good.all():
+        raise DataError(f"{where}: found {array[~good][0]} in `{name}`, expected finite numbers")
 
 
 def check_start(
@@ -158,6 +169,8 @@ def check_rows(rows: Rows, most_features: int, where: str) -> None:
         "weight": Expected("float64", (weight,)),
     }
     check_arrays(where, arrays, expected)
+    for name in ("data", "y", "weight"):
+        _check_finite(where, name, arrays[name])
     if rows.dense:
         return
     rising = rows.indptr[0] == 0 and rows.indptr[-1] == values and np.all(np.diff(rows.indptr) >= 0)
@@ -166,3 +179,6 @@ def check_rows(rows: Rows, most_features: int, where: str) -> None:
             f"{where}: found rows or columns outside of their range, expected columns below "
             f"{rows.n_stored}"
         )
+    inner = np.setdiff1d(np.arange(1, values), rows.indptr)  # places that do not begin a row
+    if np.any(rows.indices[inner] <= rows.indices[inner - 1]):
+        raise DataError(f"{where}: found columns of a row out of order, expected them to rise")

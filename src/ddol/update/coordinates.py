@@ -53,7 +53,7 @@ from ddol.update.answers import (
     limited,
     variation,
 )
-from ddol.update.contract import LINEAR, LOCAL, Field
+from ddol.update.contract import COUNT, LINEAR, LOCAL, UNBOUNDED, FeatureList, Field
 from ddol.update.sampling import samples
 
 UNKNOWN = 1e300
@@ -69,12 +69,11 @@ ROWS = (
     Field("reference", LOCAL),
     Field("centre", LOCAL),
     Field("inverse", LOCAL, UNKNOWN),  # 1/scale; 0 where a feature says nothing
-    Field("limit", LOCAL, math.inf),
+    Field("limit", LOCAL, math.inf, UNBOUNDED),
     Field("next", LOCAL, 1e-300),  # count at which centre and scale are taken anew
     Field("before", LOCAL, -1.0),  # squares of values before those summed now; < 0: all are
-    Field(
-        "size", LOCAL, math.inf
-    ),  # logarithm of a rare feature's root mean square; infinite: none known
+    # Logarithm of a rare feature's root mean square; infinite: none known.
+    Field("size", LOCAL, math.inf, UNBOUNDED),
     Field("centred", LOCAL),  # list of the features whose centre is not 0
     Field("due", LOCAL),  # list of the features whose count has reached `next`
     Field("mark", LOCAL),  # which features a row has, while those that it lacks are listed
@@ -91,9 +90,9 @@ SCALARS = (
     Field("answers"),  # their sum
     Field("variation"),  # their squares about the mean
     *(Field(f"own {k}") for k in range(6)),
-    Field("n_centred", LOCAL),
+    Field("n_centred", LOCAL, holds=COUNT),
     Field("stale", LOCAL),  # whether the list of centred features is to be made anew
-    Field("n_due", LOCAL),
+    Field("n_due", LOCAL, holds=COUNT),
     Field("weight", LOCAL, 1.0),
     Field("time", LOCAL),
     Field("look", LOCAL),  # number of examples at which centred features are looked through
@@ -102,11 +101,15 @@ SCALARS = (
     Field("clock", LOCAL),  # penalty so far
     Field("sizes", LOCAL),  # sum of the sizes of rare features
     Field("sized", LOCAL),  # how many these are
-    Field(
-        "usual", LOCAL, math.inf
-    ),  # their mean after the last round that was counted; infinite: none yet
+    # Their mean after the last round that was counted; infinite: none yet.
+    Field("usual", LOCAL, math.inf, UNBOUNDED),
     *(Field(f"note {k}", LOCAL, 1.0) for k in range(3)),  # of the update itself
 )
+LISTS = (
+    FeatureList("centred", "n_centred", nonzero="centre", stale="stale"),
+    FeatureList("due", "n_due"),
+)
+"""Loops follow these lists wherever they lead, so they are checked in every state that is read."""
 STATISTICS = (LINEAR,) * 3
 """The first rows of a message, and of what is collected: filled, sum, squares."""
 COUNTED = (len(STATISTICS), 1)
@@ -254,11 +257,12 @@ def observe(w, s, p, x, index, n, D):
 def list_due(w, s, index, n, D):
     """Note the features whose centre and scale are to be taken anew, once the round is over.
 
-    A feature that is on the list already has the negative of its `next`.
+    A feature that is on the list already has the negative of its `next`. A message makes it positive again
+    while the feature stays on the list, so several messages before the end of a round could fill the list.
     """
     for j in range(n):
         d = column(index, j)
-        if 0.0 < w[NEXT * D + d] <= w[FILLED * D + d]:
+        if 0.0 < w[NEXT * D + d] <= w[FILLED * D + d] and s[N_DUE] < D:
             w[NEXT * D + d] *= -1.0
             w[DUE * D + int(s[N_DUE])] = d
             s[N_DUE] += 1.0

@@ -105,4 +105,4 @@ class Standardising(Update):
         """
         sent, scalars = at.STATISTICS + message, at.SCALARS + notes
         rows, counted, sampled = at.ROWS + own, at.COUNTED, math.isinf(self.memory)
-        return _layout(rows, scalars, sent, collected, 0, whole, counted, sampled)
+        return _layout(rows, scalars, sent, collected, 0, whole, counted, sampled, at.LISTS)
