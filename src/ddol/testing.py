@@ -110,7 +110,9 @@ def play_engine(
     for piece in np.split(table, list(cuts)):
         engine.play(Block(rows, piece))
     state, weights = engine.counters(), engine.weights()
-    check_vectors(layout_of(algorithm, state.n_features), state.theta, state.scalars, "a state of it")
+    check_vectors(
+        layout_of(algorithm, state.n_features), state.theta, state.scalars, "a state of it"
+    )
     everyone = np.broadcast_to(weights, (algorithm.n_agents, *weights.shape[1:]))
     nothing = np.zeros(algorithm.n_agents, int)
     return Played(state.mistakes, state.loss, state.expected, everyone, nothing)

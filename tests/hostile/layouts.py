@@ -102,9 +102,7 @@ def _crafted(state: State, algorithm: ddol.Algorithm, draw: np.random.Generator)
     return replace(state, theta=theta, scalars=scalars)
 
 
-def _change_list(
-    own: np.ndarray, numbers: np.ndarray, at: int, draw: np.random.Generator
-) -> None:
+def _change_list(own: np.ndarray, numbers: np.ndarray, at: int, draw: np.random.Generator) -> None:
     way = int(draw.integers(5))
     if way == 0:
         own[:] = draw.permutation(own)
@@ -126,7 +124,9 @@ def _scored(algorithm: ddol.Algorithm, state: State, rows: Rows) -> tuple[np.nda
 
 
 def _played(algorithm: ddol.Algorithm, state: State, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    found = advance(algorithm, state, Block(rows, table_round_robin(len(rows), algorithm.n_agents, 1)))
+    found = advance(
+        algorithm, state, Block(rows, table_round_robin(len(rows), algorithm.n_agents, 1))
+    )
     return found.theta, found.scalars
 
 

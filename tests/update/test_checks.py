@@ -137,7 +137,9 @@ class Turning(Update):
     grows = False
 
     def layout(self, space, n_features):
-        return Layout(rows=("w", Field("uses", LOCAL)), scalars=(Field("place", LOCAL, holds=INDEX),))
+        return Layout(
+            rows=("w", Field("uses", LOCAL)), scalars=(Field("place", LOCAL, holds=INDEX),)
+        )
 
     def loops(self, space):
         return Loops(ring_score, ring_step)
@@ -187,7 +189,8 @@ def test_a_list_must_name_fields_of_the_layout():
 
 def test_a_message_is_checked_by_what_the_layout_sends():
     layout = Layout(
-        rows=("w", Field("noise", LOCAL)), scalars=("seen", Field("top", LARGEST), Field("own", LOCAL))
+        rows=("w", Field("noise", LOCAL)),
+        scalars=("seen", Field("top", LARGEST), Field("own", LOCAL)),
     )
     check_message(layout, np.ones((1, 4)), np.ones(2))
     for rows, scalars in (

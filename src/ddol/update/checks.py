@@ -92,7 +92,9 @@ def check_message(
         )
     n, width = rows.shape[-1], rows.shape[-1] if n_features is None else n_features
     _check_fields(layout.message_fields, rows.reshape(-1, expected[0], n), width, where)
-    _check_fields(sent, scalars.reshape(math.prod(scalars.shape[:-1]), expected[1], 1), width, where)
+    _check_fields(
+        sent, scalars.reshape(math.prod(scalars.shape[:-1]), expected[1], 1), width, where
+    )
 
 
 @functools.lru_cache(maxsize=64)

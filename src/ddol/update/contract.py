@@ -313,12 +313,16 @@ class Layout:
                 f"{', '.join(field.name for field in self.scalar_fields)}"
             )
 
-        known = {name: {field.name for field in getattr(self, name)} for name in ("rows", "scalars")}
+        known = {
+            name: {field.name for field in getattr(self, name)} for name in ("rows", "scalars")
+        }
         for listed in self.lists:
             rows = {listed.row, listed.nonzero or listed.row} - known["rows"]
             missing = rows | ({listed.count, listed.stale or listed.count} - known["scalars"])
             if missing:
-                raise ValueError(f"a list of a layout names {min(missing)!r}, which is no field of it")
+                raise ValueError(
+                    f"a list of a layout names {min(missing)!r}, which is no field of it"
+                )
 
     @property
     def row_fields(self) -> tuple[Field, ...]:
