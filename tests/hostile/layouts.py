@@ -93,7 +93,7 @@ def _crafted(state: State, algorithm: ddol.Algorithm, draw: np.random.Generator)
         if layout.lists and draw.random() < 0.5:
             listed = layout.lists[int(draw.integers(len(layout.lists)))]
             own = rows[[field.name for field in layout.row_fields].index(listed.row)]
-            at = [field.name for field in layout.scalar_fields].index(listed.count)
+            at = [field.name for field in layout.scalar_fields].index(listed.length)
             _change_list(own, numbers, at, draw)
         elif draw.random() < 0.5 and numbers.size:
             numbers[draw.integers(numbers.size)] = draw.choice(VALUES)

@@ -18,11 +18,11 @@ from ddol.update.checks import check_message, check_vectors
 from ddol.update.contract import (
     COUNT,
     INDEX,
+    INTEGER,
     LARGEST,
     LOCAL,
     LOG,
     UNBOUNDED,
-    WHOLE,
     FeatureList,
     Field,
     Interpreted,
@@ -164,8 +164,8 @@ def test_an_update_of_ones_own_is_covered_by_its_declaration():
         (Field("a", least=0.0, most=2.0), (0.0, 2.0), (-0.1, 2.1, np.nan)),
         (Field("a", holds=INDEX), (0.0, 3.0), (4.0, -1.0, 0.5, np.nan, 1e300)),
         (Field("a", holds=COUNT), (0.0, 4.0), (5.0, -1.0, 0.5, np.nan, np.inf)),
-        (Field("a", holds=WHOLE, least=-1.0, most=9.0), (-1.0, 9.0), (10.0, 0.5, np.nan)),
-        (Field("a", holds=WHOLE), (-5.0,), (1e300, np.inf)),
+        (Field("a", holds=INTEGER, least=-1.0, most=9.0), (-1.0, 9.0), (10.0, 0.5, np.nan)),
+        (Field("a", holds=INTEGER), (-5.0,), (1e300, np.inf)),
     ],
 )
 def test_each_kind_of_field(field, good, bad):

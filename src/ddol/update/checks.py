@@ -10,7 +10,16 @@ from pathlib import Path
 import numpy as np
 
 from ddol.streams.errors import DataError
-from ddol.update.contract import COUNT, INDEX, NUMBER, UNBOUNDED, WHOLE, FeatureList, Field, Layout
+from ddol.update.layout import (
+    COUNT,
+    INDEX,
+    INTEGER,
+    NUMBER,
+    UNBOUNDED,
+    FeatureList,
+    Field,
+    Layout,
+)
 
 _AT_ONCE = 1 << 20
 """Numbers that are looked at together: what this takes of memory must not depend on the state's size."""
@@ -19,7 +28,7 @@ _AT_ONCE = 1 << 20
 def check_vectors(
     layout: Layout, theta: np.ndarray, scalars: np.ndarray, where: str | Path = "the state"
 ) -> None:
-    """Refuse numbers that a layout does not allow: NaN, indices out of range, lists that name a feature twice.
+    """Refuse what a layout does not allow: NaN, indices out of range, a feature twice in a list.
 
     Parameters
     ----------
@@ -143,7 +152,7 @@ def _bounds(field: Field, width: int) -> tuple[float, float]:
         return max(field.least, 0.0), min(field.most, width - 1.0)
     if field.holds == COUNT:
         return max(field.least, 0.0), min(field.most, float(width))
-    if field.holds == WHOLE:  # beyond this not every number has a successor
+    if field.holds == INTEGER:  # beyond this not every number has a successor
         return max(field.least, -(2.0**53)), min(field.most, 2.0**53)
     return field.least, field.most
 
@@ -165,9 +174,9 @@ def _check_list(
     """Refuse a list that is too long, names what is no feature, names one twice, or names others."""
     width, names = rows.shape[-1], [field.name for field in layout.row_fields]
     numbers = {field.name: scalars[k] for k, field in enumerate(layout.scalar_fields)}
-    count, entries = numbers[listed.count], rows[names.index(listed.row)]
+    count, entries = numbers[listed.length], rows[names.index(listed.row)]
     for field, values in (
-        (Field(listed.count, holds=COUNT), np.array([count])),
+        (Field(listed.length, holds=COUNT), np.array([count])),
         (Field(listed.row, holds=INDEX), entries[: int(max(min(count, width), 0))]),
     ):
         good = _good(field, values, width)
