@@ -145,9 +145,10 @@ def test_regression_keeps_the_contract_of_updates(preset):
 
 def test_the_registry_says_what_every_preset_takes():
     assert PRESETS["ogd"].parameters == PRESETS["dogd"].parameters
-    assert PRESETS["dwm_i"].parameters == {"alpha": 0.9, "n_classes": 2}
+    assert list(PRESETS["dwm_i"].parameters) == ["alpha", "n_classes"]
     for name, preset in PRESETS.items():
         made = preset()
         assert made.update.experts == preset.experts, name
         assert preset.summary.endswith((".", ")", ":")) or preset.summary, name
-        assert preset(**preset.parameters).name == made.name
+        assert preset(**{p.name: p.default for p in preset.parameters.values()}).name == made.name
+        assert all(p.help for p in preset.parameters.values()), name

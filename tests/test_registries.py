@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
 import ddol
 from ddol.cli.app import app
 from ddol.communicate.topologies import TOPOLOGIES
 from ddol.engines.kinds import ENGINES, EngineKind
 from ddol.engines.local import Local
+from ddol.parameters import Positive
 from ddol.presets import PRESETS, Preset
 from ddol.streams.arrays import array_stream
 from ddol.streams.formats import FORMATS
@@ -45,6 +50,29 @@ def slow_dogd(rate=0.1, C=1.0, **places):
     return ddol.dogd(rate=rate, C=C, **places)
 
 
+def ftrl(
+    beta: Positive = 1.0, loss: Loss | str = "logistic", shape: Literal["a", "b"] = "a", **places
+):
+    """Follow the regularised leader.
+
+    Parameters
+    ----------
+    beta : float
+        Smooths the learning rate
+        of new features.
+    loss : str or Loss
+        What a prediction costs.
+    shape : "a" or "b"
+        Of nothing.
+    """
+    factor = 1.0 if shape == "a" else 2.0
+
+    def rate(t):
+        return factor / (beta + t**0.5)
+
+    return ddol.dual_averaging(loss, rate=rate, **places)
+
+
 class Counting(Local):
     """The local engine, which says that it was there."""
 
@@ -68,6 +96,7 @@ def registered(monkeypatch):
     monkeypatch.setitem(LOSSES, "wide_hinge", wide_hinge)
     monkeypatch.setitem(TOPOLOGIES, "wheel", wheel)
     monkeypatch.setitem(PRESETS, "slow_dogd", Preset(slow_dogd))
+    monkeypatch.setitem(PRESETS, "ftrl", Preset(ftrl))
     monkeypatch.setitem(ENGINES, "counting", EngineKind(Counting))
     monkeypatch.setitem(FORMATS, "pairs", (f"{__name__}:open_pairs", (".pairs",)))
     monkeypatch.setitem(
@@ -128,6 +157,83 @@ def test_an_estimator_takes_them(registered):
         ddol.DDOLClassifier(loss="nonsense").fit(X, y)
     with pytest.raises(ValueError, match="'loss' parameter of DDOLRegressor"):
         ddol.DDOLRegressor(loss="wide_hinge").fit(X, y)
+
+
+def test_a_parameter_of_a_preset_is_an_option(registered, data, tmp_path):
+    def train(*words):
+        return CliRunner().invoke(app, ["train", str(data), "--algorithm", "ftrl", "-q", *words])
+
+    page = " ".join(CliRunner().invoke(app, ["train", "--help"]).stdout.split())
+    assert "--beta FLOAT Smooths the learning rate of new features. [default: (1)]" in page
+    losses = []
+    for words in ((), ("--beta", "5"), ("--beta", "5", "--shape", "b")):
+        done = train(*words, "--json", str(tmp_path / "out.json"), "--model", str(tmp_path / "m"))
+        assert done.exit_code == 0, done.stderr
+        losses.append(json.loads((tmp_path / "out.json").read_text())["loss"])
+    assert len({str(loss) for loss in losses}) == 3
+    made = ddol.load(tmp_path / "m").known.algorithm
+    assert (made.recipe["preset"], made.recipe["beta"], made.recipe["shape"]) == ("ftrl", 5.0, "b")
+    assert made.rate(4) == 2.0 / 7.0
+    for words, message in (
+        (("--beta", "-1"), "--beta: found -1.0, expected a number above 0"),
+        (("--shape", "c"), "--shape: found 'c', expected one of a, b"),
+        (
+            ("--radius", "1"),
+            "--radius does not go with the algorithm ftrl, which has --beta, --loss",
+        ),
+        (("--algorithm", "dogd", "--beta", "1"), "--beta does not go with the algorithm dogd"),
+    ):
+        done = train(*words)
+        assert done.exit_code == 2 and message in done.stderr
+
+
+def test_a_parameter_of_a_preset_tells_checkpoints_apart(registered, data, tmp_path):
+    words = [
+        "train",
+        str(data),
+        "--algorithm",
+        "ftrl",
+        "-q",
+        "--checkpoint",
+        str(tmp_path / "kept"),
+    ]
+    assert CliRunner().invoke(app, [*words, "--beta", "5", "--every", "20"]).exit_code == 0
+    done = CliRunner().invoke(app, [*words, "--beta", "6", "--every", "20", "--resume"])
+    assert done.exit_code == 2 and "--beta was 5.0, now it is 6.0" in done.stderr
+
+
+def test_a_parameter_of_a_preset_is_one_of_the_estimators(registered):
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    y = X[:, 0] > X[:, 1]
+    model = ddol.DDOLClassifier("ftrl", beta=5.0)
+    assert clone(model).get_params()["beta"] == 5.0
+    assert clone(model).set_params(beta=3.0).beta == 3.0
+    assert model.fit(X, y).trace_.algorithm.recipe["beta"] == 5.0
+    search = GridSearchCV(ddol.DDOLClassifier("ftrl"), {"beta": [1.0, 2.0]}, cv=2).fit(X, y)
+    assert search.best_params_["beta"] in (1.0, 2.0)
+    for wrong, message in (
+        (ddol.DDOLClassifier("ftrl", beta=-1.0), "beta: found -1.0, expected a number above 0"),
+        (ddol.DDOLClassifier("dogd", beta=1.0), "beta does not go with the algorithm dogd"),
+        (ddol.DDOLClassifier("ftrl", radius=1.0), "radius does not go with the algorithm ftrl"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            wrong.fit(X, y)
+    with pytest.raises(TypeError, match="gamma"):
+        ddol.DDOLClassifier("ftrl", gamma=1.0)
+
+
+def test_a_parameter_of_a_preset_is_one_of_river_and_an_axis(registered):
+    river = pytest.importorskip("ddol.river")
+    model = river.Classifier("ftrl", beta=5.0)
+    assert model.clone().beta == 5.0
+    model.learn_one({"x": 1.0}, "apple")
+    assert model.trace.algorithm.recipe["beta"] == 5.0
+    with pytest.raises(ValueError, match="beta does not go with the algorithm dogd"):
+        river.Classifier("dogd", beta=5.0).learn_one({"x": 1.0}, "apple")
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    data = X, np.sign(X[:, 0] - X[:, 1])
+    found = ddol.sweep({"algorithm": "ftrl", "beta": [0.5, 5.0]}, data, workers=1)
+    assert found.varied == ("beta",) and found.rows[0]["loss"] != found.rows[1]["loss"]
 
 
 def test_the_table_says_where():

@@ -5,19 +5,17 @@ Every preset imports its own update, so that a run does not wait for the others.
 
 from __future__ import annotations
 
-import functools
-import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 
 from ddol.algorithm import Algorithm
+from ddol.parameters import Bounds, Count, NotNegative, Parameter, Positive, joined
+from ddol.recipes import Preset, given_again, noted, takes
 from ddol.update.contract import Update
 from ddol.update.losses import (
-    LOSSES,
     REGRESSION,
     Loss,
     hinge,
@@ -27,9 +25,8 @@ from ddol.update.losses import (
     zero_one,
 )
 from ddol.update.rates import PerAgent, Rate, constant, inverse_sqrt
-from ddol.values import dataclass
 
-Steps: TypeAlias = float | Rate | Sequence[float]
+Steps: TypeAlias = Positive | Rate | Sequence[float]
 """A rate: a number, one for each agent, or a function of the round."""
 
 
@@ -47,39 +44,6 @@ def _shaped(rate: Any, shape: Callable[[float], Rate]) -> Rate:
     return PerAgent(shape(1.0), tuple(rate)) if np.ndim(rate) else shape(rate)
 
 
-def noted(make: Callable[..., Algorithm]) -> Callable[..., Algorithm]:
-    """A preset whose algorithms remember, in plain values, how they were made."""
-    signature = inspect.signature(make)
-
-    @functools.wraps(make)
-    def made(*args: Any, **options: Any) -> Algorithm:
-        algorithm = make(*args, **options)
-        bound = signature.bind(*args, **options)
-        bound.apply_defaults()
-        given = {name: _plain(v) for name, v in bound.arguments.items() if name != "places"}
-        if "loss" in given and algorithm.loss.name not in LOSSES:
-            return algorithm  # a loss of one's own has no name to find it by
-        return replace(algorithm, recipe={"preset": make.__name__, **given})
-
-    return made
-
-
-def _takes(other: Callable[..., Algorithm]) -> Callable[[Callable], Callable[..., Algorithm]]:
-    """Give a preset the parameters of another one, which it calls."""
-
-    def bind(make: Callable) -> Callable[..., Algorithm]:
-        make.__signature__ = inspect.signature(other)  # type: ignore[attr-defined]
-        return make
-
-    return bind
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Loss):
-        return {"name": value.name, "parameters": list(value.parameters)}
-    return None if callable(value) else value
-
-
 def made_again(recipe: Mapping[str, Any]) -> Algorithm:
     """The algorithm that a preset made; a rate that was a function is the preset's own again.
 
@@ -88,30 +52,44 @@ def made_again(recipe: Mapping[str, Any]) -> Algorithm:
     >>> made_again(dogd("logistic", radius=2.0).recipe).loss.name
     'logistic'
     """
-    given = {name: value for name, value in recipe.items() if value is not None}
-    make = PRESETS[given.pop("preset")]
-    if isinstance(given.get("loss"), Mapping):
-        noted_loss = given["loss"]
-        loss = loss_named(noted_loss["name"])
-        given["loss"] = replace(loss, parameters=tuple(noted_loss["parameters"]))
-    return make(**given)
+    name = recipe["preset"]
+    if name not in PRESETS:
+        raise ValueError(
+            f"the algorithm {name!r} is not registered here; import the module that adds it to "
+            "ddol.presets.PRESETS"
+        )
+    return PRESETS[name].named(name, given_again(recipe))
 
 
 @noted
 def adaptive(
     loss: Loss | str = logistic,
     rate: Steps = 1.0,
-    C: float = 1.0,
-    l1: float = 0.0,
-    l2: float = 0.0,
-    memory: float = math.inf,
+    C: Positive = 1.0,
+    l1: NotNegative = 0.0,
+    l2: NotNegative = 0.0,
+    memory: Annotated[float, Bounds(above=1)] = math.inf,
     **places: Any,
 ) -> Algorithm:
     """Standardising adaptive mirror descent (AdaGrad on centred and scaled features).
 
     Nothing need be chosen: neither the units nor the offsets of dense features matter, nor those of a
-    regression's answers. ``rate`` scales all steps; ``l1`` and ``l2`` shrink the weights of standardised
-    features; ``memory`` is the number of rounds after which an example counts 1/e.
+    regression's labels. ``l1`` and ``l2`` shrink the weights of standardised features.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        What a prediction costs.
+    rate : float, function of the round, or one of either for each agent
+        Learning rate: a factor on all steps.
+    C : float
+        Weight of the loss in the objective C·loss + l2·‖w‖²/2.
+    l1 : float
+        Weight of ‖w‖₁.
+    l2 : float
+        Weight of ‖w‖²/2.
+    memory : float
+        Forget old examples: their weight falls to 1/e after this many rounds.
 
     Examples
     --------
@@ -127,8 +105,15 @@ def adaptive(
 
 
 @noted
-def coin(loss: Loss | str = logistic, C: float = 1.0, **places: Any) -> Algorithm:
+def coin(loss: Loss | str = logistic, C: Positive = 1.0, **places: Any) -> Algorithm:
     """Parameter-free coin betting per feature: no rate at all.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        What a prediction costs.
+    C : float
+        Weight of the loss.
 
     Examples
     --------
@@ -148,14 +133,24 @@ def coin(loss: Loss | str = logistic, C: float = 1.0, **places: Any) -> Algorith
 def newton(
     loss: Loss | str = logistic,
     rate: Steps = 1.0,
-    C: float = 1.0,
-    rank: int | None = None,
+    C: Positive = 1.0,
+    rank: Count | None = None,
     **places: Any,
 ) -> Algorithm:
     """Online Newton step, with a full matrix for at most 1,000 features, or with a sketch for any number.
 
-    ``rate`` scales all steps; ``rank`` is the number of rows of the sketch. An example costs O(D²), or
-    O(rank · non-zeros).
+    An example costs O(D²), or O(rank · non-zeros).
+
+    Parameters
+    ----------
+    loss : str or Loss
+        What a prediction costs.
+    rate : float, function of the round, or one of either for each agent
+        Learning rate: a factor on all steps.
+    C : float
+        Weight of the loss.
+    rank : int
+        Rows of the sketch that takes the place of the full matrix.
 
     Examples
     --------
@@ -185,12 +180,25 @@ def _second_order(regression: bool, rank: int | None) -> Update:
 def dual_averaging(
     loss: Loss | str = hinge,
     rate: Steps = 1.0,
-    l1: float = 0.0,
-    radius: float | None = None,
-    C: float = 1.0,
+    l1: NotNegative = 0.0,
+    radius: Positive | None = None,
+    C: Positive = 1.0,
     **places: Any,
 ) -> Algorithm:
     """Distributed dual averaging (Duchi, Agarwal and Wainwright), with L1 truncation (Xiao).
+
+    Parameters
+    ----------
+    loss : str or Loss
+        What a prediction costs.
+    rate : float, function of the round, or one of either for each agent
+        Learning rate of round 1; it falls with 1/√t.
+    l1 : float
+        Weight of ‖w‖₁.
+    radius : float
+        Radius of the ball that weights stay in.
+    C : float
+        Weight of the loss.
 
     Examples
     --------
@@ -206,13 +214,26 @@ def dual_averaging(
 @noted
 def dogd(
     loss: Loss | str = hinge,
-    C: float = 1.0,
-    l2: float = 1.0,
+    C: Positive = 1.0,
+    l2: NotNegative = 1.0,
     rate: Steps = 1.0,
-    radius: float | None = None,
+    radius: Positive | None = None,
     **places: Any,
 ) -> Algorithm:
     """Distributed online gradient descent (the paper's Eq. DOGD, objective C·loss + λ‖w‖²/2).
+
+    Parameters
+    ----------
+    loss : str or Loss
+        What a prediction costs.
+    C : float
+        Weight of the loss in the objective C·loss + l2·‖w‖²/2.
+    l2 : float
+        Weight of ‖w‖²/2.
+    rate : float, function of the round, or one of either for each agent
+        Learning rate of round 1; it falls with 1/√t.
+    radius : float
+        Radius of the ball that weights stay in.
 
     Examples
     --------
@@ -230,12 +251,23 @@ def dogd(
 @noted
 def doeg(
     loss: Loss | str = hinge,
-    radius: float = 1.0,
+    radius: Positive = 1.0,
     rate: Steps = 1.0,
-    C: float = 1.0,
+    C: Positive = 1.0,
     **places: Any,
 ) -> Algorithm:
     """Distributed exponentiated gradient on the L1 ball of ``radius`` S (EG±, the paper's Eq. DOEG).
+
+    Parameters
+    ----------
+    loss : str or Loss
+        What a prediction costs.
+    radius : float
+        Radius S of the L1 ball that weights stay in.
+    rate : float, function of the round, or one of either for each agent
+        Learning rate of round 1; it falls with 1/√t.
+    C : float
+        Weight of the loss.
 
     Examples
     --------
@@ -252,7 +284,7 @@ def doeg(
     return Algorithm("doeg", update, loss_named(loss), _rate(rate), C, **places)
 
 
-@_takes(dogd)
+@takes(dogd)
 def ogd(*args: Any, **options: Any) -> Algorithm:
     """Online gradient descent: `dogd` with one agent (Zinkevich).
 
@@ -264,7 +296,7 @@ def ogd(*args: Any, **options: Any) -> Algorithm:
     return dogd(*args, **options)
 
 
-@_takes(doeg)
+@takes(doeg)
 def oeg(*args: Any, **options: Any) -> Algorithm:
     """Exponentiated gradient: `doeg` with one agent (Kivinen and Warmuth).
 
@@ -277,8 +309,19 @@ def oeg(*args: Any, **options: Any) -> Algorithm:
 
 
 @noted
-def winnow(rate: Steps = 1.0, radius: float = 1.0, **places: Any) -> Algorithm:
+def winnow(
+    rate: Steps = 1.0, radius: Positive = 1.0, C: Positive = 1.0, **places: Any
+) -> Algorithm:
     """Multiplicative updates on mistakes, weights on the simplex (normalised Winnow).
+
+    Parameters
+    ----------
+    rate : float, function of the round, or one of either for each agent
+        Learning rate.
+    radius : float
+        Sum of the weights.
+    C : float
+        Weight of the loss.
 
     Examples
     --------
@@ -292,7 +335,7 @@ def winnow(rate: Steps = 1.0, radius: float = 1.0, **places: Any) -> Algorithm:
     from ddol.update.mirrors import MirrorDescent, entropy
 
     update = MirrorDescent(entropy, simplex(radius))
-    return Algorithm("winnow", update, perceptron, _constant(rate), **places)
+    return Algorithm("winnow", update, perceptron, _constant(rate), C, **places)
 
 
 @noted
@@ -300,10 +343,24 @@ def p_norm(
     p: float = 1.5,
     loss: Loss | str = perceptron,
     rate: Steps = 1.0,
-    radius: float | None = None,
+    radius: Positive | None = None,
+    C: Positive = 1.0,
     **places: Any,
 ) -> Algorithm:
     """Mirror descent with ω = ½‖w‖_p² (p-norm algorithms, Grove, Littlestone and Schuurmans).
+
+    Parameters
+    ----------
+    p : float
+        Exponent of the norm, above 1 and at most 2.
+    loss : str or Loss
+        What a prediction costs.
+    rate : float, function of the round, or one of either for each agent
+        Learning rate of round 1; it falls with 1/√t.
+    radius : float
+        Radius of the ball that weights stay in.
+    C : float
+        Weight of the loss.
 
     Examples
     --------
@@ -317,12 +374,19 @@ def p_norm(
 
     domain = everywhere if radius is None else norm_ball(radius)
     update = MirrorDescent(p_norm_mirror(p), domain)
-    return Algorithm("p_norm", update, loss_named(loss), _rate(rate), **places)
+    return Algorithm("p_norm", update, loss_named(loss), _rate(rate), C, **places)
 
 
 @noted
 def dwm_i(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
     """Distributed weighted majority by imitation: geometric means of the weights (Algorithm 2).
+
+    Parameters
+    ----------
+    alpha : float
+        Factor on the weight of an expert that is wrong.
+    n_classes : int
+        Number of classes that experts choose from.
 
     Examples
     --------
@@ -341,6 +405,13 @@ def dwm_i(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
 def dwm_a(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
     """Distributed weighted majority by averaging: arithmetic means of the weights (Algorithm 3).
 
+    Parameters
+    ----------
+    alpha : float
+        Factor on the weight of an expert that is wrong.
+    n_classes : int
+        Number of classes that experts choose from.
+
     Examples
     --------
     >>> import ddol, numpy as np
@@ -355,8 +426,22 @@ def dwm_a(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
 
 
 @noted
-def drwm(alpha: float = 0.9, n_classes: int = 2, average: str = "dual", **places: Any) -> Algorithm:
+def drwm(
+    alpha: float = 0.9,
+    n_classes: int = 2,
+    average: Literal["dual", "primal"] = "dual",
+    **places: Any,
+) -> Algorithm:
     """Distributed randomised weighted majority: follow expert p with probability w_p/Σw.
+
+    Parameters
+    ----------
+    alpha : float
+        Factor on the weight of an expert that is wrong.
+    n_classes : int
+        Number of classes that experts choose from.
+    average : "dual" or "primal"
+        Space in which neighbours average.
 
     Examples
     --------
@@ -371,7 +456,8 @@ def drwm(alpha: float = 0.9, n_classes: int = 2, average: str = "dual", **places
     return _majority("drwm", alpha, n_classes, average, True, **places)
 
 
-def wma(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
+@takes(dwm_i)
+def wma(*args: Any, **options: Any) -> Algorithm:
     """Weighted majority: one agent (Littlestone and Warmuth).
 
     Examples
@@ -379,10 +465,11 @@ def wma(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
     >>> wma(0.5).name, wma(0.5).n_agents
     ('dwm_i', 1)
     """
-    return dwm_i(alpha, n_classes, **places)
+    return dwm_i(*args, **options)
 
 
-def rwma(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
+@takes(drwm)
+def rwma(*args: Any, **options: Any) -> Algorithm:
     """Randomised weighted majority: one agent.
 
     Examples
@@ -390,7 +477,7 @@ def rwma(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
     >>> rwma(0.5).update.randomized
     True
     """
-    return drwm(alpha, n_classes, **places)
+    return drwm(*args, **options)
 
 
 def _majority(
@@ -403,50 +490,6 @@ def _majority(
     return Algorithm(
         name, update, zero_one, constant(1.0), average=average, outputs=outputs, **places
     )
-
-
-@dataclass(frozen=True)
-class Preset:
-    """A named algorithm, and what whoever offers it must know.
-
-    Parameters
-    ----------
-    make : function that returns an Algorithm
-        Its arguments are what the algorithm takes: the command line and the estimators read them here.
-    experts : bool
-        It weighs the advice of experts.
-    two_classes : bool
-        It tells two classes apart, and no more.
-    own_average : bool
-        Its name says whether it averages in the dual or the primal.
-
-    Examples
-    --------
-    >>> sorted(PRESETS["dogd"].parameters)
-    ['C', 'l2', 'loss', 'radius', 'rate']
-    >>> PRESETS["dogd"].parameters["l2"]
-    1.0
-    """
-
-    make: Callable[..., Algorithm]
-    experts: bool = False
-    two_classes: bool = False
-    own_average: bool = False
-
-    def __call__(self, *args: Any, **options: Any) -> Algorithm:
-        """Make the algorithm."""
-        return self.make(*args, **options)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What it takes, beside the fields of every algorithm, and the defaults."""
-        found = inspect.signature(self.make).parameters.values()
-        return {p.name: p.default for p in found if p.kind is not p.VAR_KEYWORD}
-
-    @property
-    def summary(self) -> str:
-        """What it is, in one line."""
-        return (self.make.__doc__ or "").strip().split("\n")[0]
 
 
 PRESETS: dict[str, Preset] = {
@@ -467,3 +510,24 @@ PRESETS: dict[str, Preset] = {
     "rwma": Preset(rwma, experts=True),
 }
 """Every named algorithm; a new one is a function above and a line here."""
+
+
+def preset_name(name: str) -> str:
+    """Name of a preset in the registry, from one with dashes or underscores."""
+    plain = name.replace("-", "_")
+    if plain not in PRESETS:
+        known = ", ".join(sorted(each.replace("_", "-") for each in PRESETS))
+        raise ValueError(f"algorithm: found {name!r}, expected one of {known}")
+    return plain
+
+
+def preset_parameters(experts: bool | None = None) -> dict[str, Parameter]:
+    """Parameters of all presets by name; of those with experts, or without, if it is said.
+
+    Examples
+    --------
+    >>> "alpha" in preset_parameters(), "alpha" in preset_parameters(experts=False)
+    (True, False)
+    """
+    chosen = (p for p in PRESETS.values() if experts is None or p.experts == experts)
+    return joined(preset.parameters for preset in chosen)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ddol.estimators.asker import Asker
+from ddol.estimators.declared import given_parameters, later_names, takes_presets
 from ddol.estimators.dicts import DictLearner, Example, KeptExamples
 from ddol.estimators.placing import Placement, linear_algorithm, loss_of
 from ddol.trace import Trace
@@ -47,9 +48,6 @@ class DictModel:
 
     algorithm: str = "adaptive"
     loss: str = "logistic"
-    rate: float | None = None
-    C: float | None = None
-    l2: float | None = None
     n_agents: int = 1
     topology: str = "complete"
     mixing: str | None = None
@@ -60,6 +58,10 @@ class DictModel:
     seed: int = 0
     kept: KeptExamples = field(init=False, default_factory=KeptExamples)
     _agents: DictLearner | None = field(init=False, default=None)
+
+    def _get_params(self) -> dict[str, Any]:
+        later = {name: getattr(self, name, None) for name in later_names(type(self))}
+        return {**super()._get_params(), **later}  # type: ignore[misc]
 
     @property
     def trace(self) -> Trace:
@@ -106,21 +108,14 @@ class DictModel:
 
     def _start(self, outputs: int) -> DictLearner:
         """Agents as the parameters say."""
-        algorithm = linear_algorithm(
-            self.algorithm,
-            self.loss,
-            rate=self.rate,
-            C=self.C,
-            l2=self.l2,
-            batch=self.batch,
-            period=self.period,
-            delay=self.delay,
-            outputs=outputs,
-        )
+        given = given_parameters(self) | {"loss": self.loss}
+        places = {name: getattr(self, name) for name in ("batch", "period", "delay")}
+        algorithm = linear_algorithm(self.algorithm, given, places | {"outputs": outputs})
         network = Placement(self.n_agents, self.topology, self.mixing)
         return DictLearner(network.place(algorithm, seed=self.seed), self.hash_bits, self.seed)
 
 
+@takes_presets(experts=False, but=("loss",))
 @dataclass(eq=False, repr=False)
 class Classifier(DictModel, base.MiniBatchClassifier):
     """Linear classifier learned by N agents on a graph, for streams of dictionaries.
@@ -281,6 +276,7 @@ class Classifier(DictModel, base.MiniBatchClassifier):
         return [labels[k] for k in self._scores(examples, agent).argmax(axis=1).tolist()]
 
 
+@takes_presets(experts=False, but=("loss",))
 @dataclass(eq=False, repr=False)
 class Regressor(DictModel, base.MiniBatchRegressor):
     """Linear regression learned by N agents on a graph, for streams of dictionaries.

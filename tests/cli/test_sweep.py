@@ -67,8 +67,8 @@ def test_a_file_becomes_a_table_a_page_and_comparisons(asked, tmp_path):
             "found show = 'colour', expected one of mistakes",
         ),
         (('show = "mistakes"', "experts = 2\nexprets = 1"), "found `exprets`"),
-        (("agents = [1, 3]", "agent = 1"), "no parameter `agent`"),
-        (('"dogd"', '"dogdd"'), "unknown algorithm 'dogdd'"),
+        (("agents = [1, 3]", "agent = 1"), "agent does not go with the algorithm"),
+        (('"dogd"', '"dogdd"'), "found 'dogdd', expected one of"),
         (("agents = [1, 3]", "agents = ["), "expected a TOML file"),
     ],
 )

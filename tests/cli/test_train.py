@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import ddol as library
-from ddol.cli.algorithms import build
-from ddol.cli.options import LearnOptions
+from ddol.job.algorithm import build
+from ddol.job.options import LearnOptions
 from ddol.presets import PRESETS
 from ddol.streams import array_stream, open_stream, with_intercept
 
@@ -66,7 +66,10 @@ def test_memory_is_how_long_examples_count(ddol, examples):
     plain = figures(ddol("train", examples, "--json", "-"))
     assert long["mistakes"] == plain["mistakes"] != short["mistakes"]
     refused = ddol("train", examples, "--memory", 0.5)
-    assert refused.exit_code == 2 and "`memory` must be more than 1 round" in refused.stderr
+    assert (
+        refused.exit_code == 2
+        and "--memory: found 0.5, expected a number above 1" in refused.stderr
+    )
 
 
 def test_order_is_kept_unless_asked_for(ddol, examples):
@@ -200,8 +203,14 @@ def test_bad_lines_can_be_skipped_and_are_counted(ddol, tmp_path, text_of):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--alpha", 0.5), "--alpha does not go with --algorithm adaptive"),
-        (("--algorithm", "dwm-i", "--C", 1), "--C does not go with --algorithm dwm-i"),
+        (
+            ("--alpha", 0.5),
+            "--alpha does not go with the algorithm adaptive, which has --loss, --rate",
+        ),
+        (
+            ("--algorithm", "dwm-i", "--C", 1),
+            "--C does not go with the algorithm dwm-i, which has --alpha",
+        ),
         (("--algorithm", "dwm-i", "--average", "primal"), "averages in the dual"),
         (("--algorithm", "dwm-i", "--task", "regression"), "tells classes apart"),
         (("--algorithm", "sgd"), "found 'sgd', expected one of adaptive"),
@@ -216,7 +225,7 @@ def test_bad_lines_can_be_skipped_and_are_counted(ddol, tmp_path, text_of):
         (("--resume",), "--resume needs --checkpoint"),
         (("--every", 10), "--every needs --checkpoint"),
         (("--labels", "a,b"), "found label -1, expected one of a, b"),
-        (("--algorithm", "dogd", "--C", -1), "`C` must be a positive number"),
+        (("--algorithm", "dogd", "--C", -1), "--C: found -1.0, expected a number above 0"),
         (("--agents", 0), "--agents"),
     ],
 )
@@ -305,7 +314,17 @@ def test_a_report_is_written(ddol, examples, tmp_path):
 
 
 def test_parameters_reach_the_algorithm():
-    algorithm = build(LearnOptions("dogd", 8, "ring", C=0.25, l2=0.5, batch=3, period=2), seed=0)
+    algorithm = build(
+        LearnOptions(
+            "dogd",
+            agents=8,
+            topology="ring",
+            batch=3,
+            period=2,
+            parameters={"C": 0.25, "l2": 0.5},
+        ),
+        seed=0,
+    )
     assert (algorithm.C, algorithm.update.l2, algorithm.batch, algorithm.period) == (
         0.25,
         0.5,

@@ -8,7 +8,7 @@ from ddol.update.losses import hinge, squared
 
 @pytest.mark.parametrize("name", LINEAR_PRESETS)
 def test_every_linear_preset_can_be_named(name):
-    assert linear_algorithm(name, None, C=0.5, batch=2, outputs=3).outputs == 3
+    assert linear_algorithm(name, {"C": 0.5}, {"batch": 2, "outputs": 3}).outputs == 3
 
 
 def test_experts_are_not_linear():
@@ -16,20 +16,26 @@ def test_experts_are_not_linear():
 
 
 def test_what_a_preset_has_not_is_said():
-    with pytest.warns(UserWarning, match=r"alpha=0.1 has no effect on the algorithm 'coin'"):
-        linear_algorithm("coin", None, l2=0.1)
+    with pytest.raises(
+        ValueError, match=r"alpha does not go with the algorithm coin, which has loss"
+    ):
+        linear_algorithm("coin", {"l2": 0.1}, {}, ["l2"])
+    with pytest.raises(
+        ValueError, match=r"^radius does not go with the algorithm dogd of your own"
+    ):
+        linear_algorithm(ddol.dogd(), {"radius": 0.1}, {})
 
 
 def test_what_is_none_is_left_to_the_algorithm():
     own = ddol.dogd("logistic", C=0.25, batch=3)
-    assert linear_algorithm(own, None, C=None, batch=None) == own
-    changed = linear_algorithm(own, hinge, C=2.0, batch=1)
+    assert linear_algorithm(own, {"C": None}, {}) == own
+    changed = linear_algorithm(own, {"loss": hinge, "C": 2.0}, {"batch": 1})
     assert (changed.loss, changed.C, changed.batch) == (hinge, 2.0, 1)
 
 
 def test_own_algorithms_take_rates_as_functions_only():
     with pytest.raises(ValueError, match=r"must be a function, it is 0\.1"):
-        linear_algorithm(ddol.dogd(), None, rate=0.1)
+        linear_algorithm(ddol.dogd(), {"rate": 0.1}, {})
 
 
 @pytest.mark.parametrize(

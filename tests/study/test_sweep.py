@@ -173,10 +173,10 @@ def test_values_may_have_names():
 @pytest.mark.parametrize(
     ("axes", "message"),
     [
-        ({"algorithm": "dogdd"}, "unknown algorithm 'dogdd'; use one of"),
+        ({"algorithm": "dogdd"}, "algorithm: found 'dogdd', expected one of"),
         (
             {"algorithm": "dogd", "alfa": 1},
-            "dogd has no parameter `alfa`; use one of its own or of",
+            "alfa does not go with the algorithm dogd, which has .*l2",
         ),
         ({"seed": []}, "the axis `seed` has no value"),
     ],

@@ -95,7 +95,7 @@ def test_estimators_have_a_rank():
     X, y = entangled(1_000, 20)
     found = DDOLClassifier("newton", rank=4, n_agents=2, random_state=0).fit(X, y)
     assert found.score(X, y) > 0.8 and found.trace_.algorithm.update.rank == 4
-    with pytest.warns(UserWarning, match="rank=4 has no effect on the algorithm 'adaptive'"):
+    with pytest.raises(ValueError, match="rank does not go with the algorithm adaptive"):
         DDOLClassifier(rank=4).fit(X, y)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ddol.cli.algorithms import build
-from ddol.cli.options import LearnOptions
+from ddol.job.algorithm import build
+from ddol.job.options import LearnOptions
 from ddol.measure.applicable import applicable_bound, entry, regret_before
 from ddol.measure.theorems import Bound, find_theorem
 from ddol.streams.errors import DataError
@@ -60,7 +60,7 @@ def answer(options: LearnOptions, question: Question) -> Bound:
     Examples
     --------
     >>> asked = Question(experts=50, mistakes=100)
-    >>> found = answer(LearnOptions(algorithm="dwm-i", agents=8, alpha=0.5), asked)
+    >>> found = answer(LearnOptions("dwm-i", agents=8, parameters={"alpha": 0.5}), asked)
     >>> float(found.value.round(1))
     349.7
     """

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ddol.cli.options import RunOptions
 from ddol.engines.learner import Learner
 from ddol.engines.progress import Progress
+from ddol.job.options import RunOptions
 from ddol.streams.coding.encoding import Encoding
 
 EVERY = 1_000_000

@@ -8,23 +8,12 @@ from typing import Any
 import click
 
 from ddol.cli.blas import without_blas_threads
-from ddol.cli.flags import (
-    COUNT,
-    COUNT_FROM_ZERO,
-    NOT_NEGATIVE,
-    Command,
-    as_json,
-    check_bad_line,
-    debug,
-    flag,
-    format_,
-    header,
-    label,
-    missing,
-    on_bad_line,
-    zero_based,
-)
-from ddol.cli.options import DataOptions, LearnOptions, RunOptions, part_of
+from ddol.cli.flags import Command, as_json, debug, flag, options_of
+from ddol.job.options import DataOptions, LearnOptions, RunOptions, part_of
+
+COUNT = click.IntRange(min=1)
+COUNT_FROM_ZERO = click.IntRange(min=0)
+NOT_NEGATIVE = click.FloatRange(min=0)
 
 
 @click.command(cls=Command)
@@ -39,10 +28,7 @@ from ddol.cli.options import DataOptions, LearnOptions, RunOptions, part_of
     is_flag=True,
 )
 @flag("--agent NAME", "Predict as this agent would: its name, or its number.")
-@format_
-@header
-@zero_based
-@on_bad_line
+@options_of(DataOptions, "format", "header", "zero_based", "on_bad_line")
 @debug
 def predict(
     model: str,
@@ -61,7 +47,6 @@ def predict(
     from ddol.cli.predict import Wanted
     from ddol.cli.predict import predict as run_prediction
 
-    check_bad_line(given["on_bad_line"])
     if scores and proba:
         raise ValueError("--scores does not go with --proba; leave one out")
     what = "chances" if proba else "scores" if scores else "labels"
@@ -72,10 +57,7 @@ def predict(
 @click.argument("model")
 @click.argument("data", nargs=-1, required=True)
 @flag("--json OUT", "Figures as JSON; - for standard output.")
-@format_
-@header
-@zero_based
-@on_bad_line
+@options_of(DataOptions, "format", "header", "zero_based", "on_bad_line")
 @debug
 def evaluate(model: str, json: str | None, **given: Any) -> None:
     """How well a model predicts DATA: accuracy, log loss, AUC, confusion; R², MAE, RMSE.
@@ -86,7 +68,6 @@ def evaluate(model: str, json: str | None, **given: Any) -> None:
     without_blas_threads()
     from ddol.cli.evaluate import evaluate as run_evaluation
 
-    check_bad_line(given["on_bad_line"])
     run_evaluation(model, part_of(DataOptions, given), json)
 
 
@@ -153,7 +134,7 @@ def sweep(file: str, out: str | None, report: str | None, workers: int | None, q
     run_sweep(file, out, report, workers, quiet)
 
 
-@click.command(cls=Command)
+@click.command(cls=Command, algorithms=True)
 @click.argument("data", nargs=-1)
 @flag(
     "--against",
@@ -161,20 +142,26 @@ def sweep(file: str, out: str | None, report: str | None, workers: int | None, q
     type=click.Choice(("bytes", "labels")),
     default="bytes",
 )
-@flag("--algorithm NAME", "What agents learn with.", default="adaptive")
-@flag("--loss NAME", "As in ddol train.", show_default="the algorithm's")
-@flag("--rate", "Scale of the steps.", type=float, show_default="the algorithm's")
-@flag("--agents N", "Number of agents.", type=COUNT, show_default="16, or one a file")
-@flag("--topology NAME", "Who talks to whom.", default="ring")
-@flag("--seed", "Of the order, of what is drawn, of random graphs.", type=int, default=0)
-@flag("--shuffle", "Put the examples into another order first.", is_flag=True)
-@flag("--limit n", "Examples to read at most.", type=COUNT)
-@flag("--bits b", "Hash features into 2^b columns.", type=COUNT)
-@format_
-@label
-@missing
-@on_bad_line
-@zero_based
+@options_of(
+    LearnOptions,
+    "algorithm",
+    "agents",
+    "topology",
+    agents={"default": None, "shown": "16, or one a file"},
+    topology={"default": "ring"},
+)
+@options_of(RunOptions, "seed")
+@options_of(
+    DataOptions,
+    "shuffle",
+    "limit",
+    "bits",
+    "format",
+    "label",
+    "missing",
+    "on_bad_line",
+    "zero_based",
+)
 @flag("--out TABLE.csv", "The table of runs.")
 @flag("--report OUT.html", "Charts and table as one page.")
 @flag("--json OUT", "The runs as JSON; - for standard output.")
@@ -195,22 +182,21 @@ def frontier(against: str, out: str | None, agents: int | None, **given: Any) ->
     run_frontier(data, learn, part_of(RunOptions, given), against, out)
 
 
-@click.command(cls=Command)
-@flag(
-    "--algorithm NAME", "What agents learn with: dwm-i, dwm-a, drwm, dogd, doeg, …", default="dwm-i"
+@click.command(cls=Command, algorithms=True)
+@options_of(
+    LearnOptions,
+    "algorithm",
+    "agents",
+    "topology",
+    "period",
+    "query",
+    algorithm={"default": "dwm-i"},
 )
-@flag("--agents N", "Number of agents.", type=COUNT, default=4)
 @flag("--experts P", "Experts.", type=COUNT)
 @flag("--mistakes m", "The best expert's, at all agents.", type=NOT_NEGATIVE)
-@flag("--alpha", "Factor on a wrong expert's weight.", type=float, show_default="0.9")
 @flag("--rounds T", "Rounds.", type=COUNT)
 @flag("--gradient G", "At least the norm of every subgradient.", type=NOT_NEGATIVE)
 @flag("--divergence D", "At least ψ(w*, w) of all w; the domain's if known.", type=NOT_NEGATIVE)
-@flag("--radius", "Radius of the ball that weights stay in.", type=float)
-@flag("--rate", "Scale of the steps.", type=float)
-@flag("--topology NAME", "Who talks to whom.", default="complete")
-@flag("--period n", "Rounds between two exchanges.", type=COUNT, default=1)
-@flag("--query s", "Which answers are asked for: experts, random:0.2.", show_default="all answers")
 @as_json
 @debug
 def bound(json: bool, **given: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from ddol.cli.stopping import Signals, StoppedError
+from ddol.parameters import NotAParameterError
 
 
 class Commands(click.Group):
@@ -80,12 +81,18 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def spelled(name: str) -> str:
+    """A parameter as the command line writes it."""
+    return f"--{name.replace('_', '-')}"
+
+
 _LONGEST = 4000
 """Letters of a line; what a file calls its columns or labels may be longer than anybody reads."""
 
 
 def _one_line(error: BaseException) -> str:
-    text = printable(" ".join(str(error).split()))
+    told = error.told(spelled) if isinstance(error, NotAParameterError) else str(error)
+    text = printable(" ".join(told.split()))
     text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     plain = isinstance(error, ValueError | OSError) or type(error).__module__.startswith("ddol")
     return text if text and plain else f"{type(error).__name__}: {text or 'no message'}"

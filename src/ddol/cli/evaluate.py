@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ddol.cli.options import DataOptions
 from ddol.cli.outputs import STDOUT, check_outputs, tell_skipped, write_json
 from ddol.cli.predict import read_ahead
 from ddol.cli.sources import read_options
 from ddol.cli.table import say, show, warn
+from ddol.job.options import DataOptions
 from ddol.measure.evaluation import ClassEvaluation, NumberEvaluation, evaluation_of
 from ddol.model import Model, load
 from ddol.streams.open import expand, open_stream, partition_name

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import click
+
+from ddol.job.options import GROUPS
+from ddol.parameters import Parameter, parameters_of
 
 _OTHERS = "Options"
 
@@ -21,31 +24,141 @@ Decorator = Callable[[Any], Any]
 class Option(click.Option):
     """An option in one of the panels of the help page.
 
-    ``names`` is a function, as ``"module:name"``, of the names that it understands: they take the place of
-    ``{names}`` in the help, and are found only when somebody reads it.
+    ``names`` is a function of the names that it understands, which the help page lists.
     """
 
     def __init__(
-        self, *args: Any, panel: str = _OTHERS, names: str | None = None, **kwargs: Any
+        self,
+        *args: Any,
+        panel: str = _OTHERS,
+        names: Callable[[], Iterable[str]] | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self.panel, self.names = panel, names
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """The name and what it says, with the names of the registry as it is now."""
-        if self.names is None or self.help is None:
-            return super().get_help_record(ctx)
-        module, _, function = self.names.partition(":")
-        found = getattr(import_module(module), function)()
-        plain, self.help = self.help, self.help.format(names=", ".join(found))
+        plain = self.help
+        if self.names is not None:
+            self.help = f"{plain} One of {', '.join(self.names())}."
         try:
-            return super().get_help_record(ctx)
+            record = super().get_help_record(ctx)
         finally:
             self.help = plain
+        if record is None or self.default is not False or not self.secondary_opts:
+            return record
+        # What is off by default needs no mention of how to switch it off.
+        name, text = record
+        return name.partition(" / ")[0], text.replace(
+            f"[default: {self.secondary_opts[0][2:]}]", ""
+        )
+
+
+class Value(click.ParamType):
+    """The values of a declared parameter."""
+
+    def __init__(self, parameter: Parameter) -> None:
+        self.parameter = parameter
+        kinds = parameter.kinds
+        self.name = "NAME" if kinds in ((), (str,)) else kinds[0].__name__
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value that a word stands for."""
+        return (
+            self.parameter.parsed(value, self.parameter.flag) if isinstance(value, str) else value
+        )
+
+
+def option_of(parameter: Parameter, **changes: Any) -> Option:
+    """The option of a declared parameter.
+
+    Parameters
+    ----------
+    parameter : Parameter
+    **changes
+        Fields of the parameter that this command has otherwise.
+
+    Examples
+    --------
+    >>> option_of(Parameter("on_lost", default="wait")).opts
+    ['--on-lost']
+    """
+    told = replace(parameter, **changes)
+    more: dict[str, Any] = {"show_default": told.shown or told.default is not None}
+    spellings = list(told.spellings or (told.flag,))
+    if told.is_flag:
+        spellings[-1] += f"/--no-{spellings[-1][2:]}"
+    else:
+        more |= {"type": Value(told), "metavar": told.metavar, "multiple": told.many}
+    if told.bare is not None:
+        more |= {"is_flag": False, "flag_value": told.bare}
+    return Option(
+        [*spellings, told.name],
+        panel=told.group or _OTHERS,
+        names=told.names,
+        help=told.help,
+        default=told.default,
+        **more,
+    )
+
+
+def options_of(part: Any, *names: str, **changes: Mapping[str, Any]) -> Decorator:
+    """Options of a dataclass of declared parameters: of all its fields, or of those that are named.
+
+    Parameters
+    ----------
+    part : dataclass
+    *names : str
+        Fields; all if none is named.
+    **changes : dict
+        By the name of a field: what this command has otherwise.
+    """
+    known = parameters_of(part, GROUPS[part])
+
+    def decorate(command: Any) -> Any:
+        for name in reversed(names or tuple(known)):
+            made = option_of(known[name], **changes.get(name, {}))
+            _attach(command, made)
+        return command
+
+    return decorate
+
+
+def _attach(command: Any, made: click.Parameter) -> None:
+    """Remember a parameter of a function that becomes a command, as click's own decorators do."""
+    if not hasattr(command, "__click_params__"):
+        command.__click_params__ = []
+    command.__click_params__.append(made)
 
 
 class Command(click.Command):
-    """A command whose help page shows the options in panels."""
+    """A command whose help page shows the options in panels.
+
+    Parameters
+    ----------
+    algorithms : bool
+        Whether it has an option for every parameter of the presets, those of a user's own included.
+    """
+
+    def __init__(self, *args: Any, algorithms: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.algorithms = algorithms
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Its options; those of presets as they are registered now."""
+        given = super().get_params(ctx)
+        if not self.algorithms:
+            return given
+        from ddol.presets import preset_parameters
+
+        has = {each.name for each in given}
+        more = [each for name, each in preset_parameters().items() if name not in has]
+        made: list[click.Parameter] = [
+            option_of(each, default=None, shown=each.shown or _plain(each.default)) for each in more
+        ]
+        after = next(k for k, each in enumerate(given) if each.name == "algorithm") + 1
+        return [*given[:after], *made, *given[after:]]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write every panel, in the order of the options."""
@@ -101,8 +214,6 @@ def option(panel: str, spec: str, text: str, name: str | None = None, **more: An
 
 
 flag = partial(option, _OTHERS)
-learning, network, reading = (partial(option, name) for name in ("Algorithm", "Network", "Data"))
-running, leaving = (partial(option, name) for name in ("Run", "What it leaves"))
 
 
 def _remember_debug(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -118,41 +229,11 @@ debug = flag(
     expose_value=False,
     callback=_remember_debug,
 )
-format_ = reading(
-    "--format NAME",
-    "{names}; by default the file's ending decides.",
-    names="ddol.cli.registries:formats",
-)
-label = reading(
-    "--label NAME",
-    "The label's column of a table, by its name, or by its number from 0 (-1 is the last).",
-    show_default="label, y or target in any case, else the first column",
-)
-header = reading(
-    "--header/--no-header",
-    "The first line of CSV text has the names of the columns, or is an example.",
-    default=None,
-    show_default="names if no cell is a number or comes again below, or one stands above a number",
-)
-missing = reading(
-    "--missing NAME",
-    "A missing value (empty, NA, ?, null): error: stop there; zero: it is 0; mean: it is the "
-    "column's mean so far.",
-    default="error",
-)
-on_bad_line = reading(
-    "--on-bad-line NAME", "stop: stop there; skip: leave it out and count it.", default="stop"
-)
-zero_based = reading("--zero-based", "LIBSVM indices begin at 0, not 1.", is_flag=True)
 as_json = flag("--json", "As JSON.", is_flag=True)
 
 
-def one_of(name: str, value: str | None, allowed: tuple[str, ...]) -> None:
-    """Refuse a value that is not among those of an option."""
-    if value is not None and value not in allowed:
-        raise ValueError(f"{name}: found {value!r}, expected one of {', '.join(allowed)}")
-
-
-def check_bad_line(value: str) -> None:
-    """Refuse what ``--on-bad-line`` does not know."""
-    one_of("--on-bad-line", value, ("stop", "skip"))
+def _plain(default: Any) -> str | None:
+    """A default for the help page."""
+    return (
+        None if default is None else f"{default:g}" if isinstance(default, float) else str(default)
+    )

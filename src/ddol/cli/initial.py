@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.cli.options import DataOptions
 from ddol.engines.state import State, start_state
+from ddol.job.options import DataOptions
 from ddol.model import Knowledge, Model
 from ddol.reference import mean_of_copies
 from ddol.streams.coding.encoding import Encoding

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ddol.cli.options import RunOptions, TrainOptions
 from ddol.cli.pipeline import Prepared
 from ddol.cli.sources import recording_mark
 from ddol.cli.table import say, summary, warn
+from ddol.job.options import RunOptions, TrainOptions
 from ddol.model import model_of
 from ddol.storage import check_writable, write_text
 from ddol.streams.coding.encoder import Encoder

@@ -10,10 +10,10 @@ from typing import TextIO
 import numpy as np
 
 from ddol.cli.errors import printable
-from ddol.cli.options import DataOptions
 from ddol.cli.outputs import tell_skipped
 from ddol.cli.sources import read_options
 from ddol.cli.table import warn
+from ddol.job.options import DataOptions
 from ddol.model import Model, load
 from ddol.storage import check_writable, naming, written_beside
 from ddol.streams.coding.encoder import Encoder

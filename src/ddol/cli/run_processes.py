@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from ddol.cli.options import RunOptions
 from ddol.cli.table import warn
+from ddol.job.options import RunOptions
 from ddol.streams.errors import DataError
 
 

@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 import numpy as np
 
 from ddol.blake2 import blake2b
-from ddol.cli.options import DataOptions
+from ddol.job.options import DataOptions
 from ddol.streams import over
 from ddol.streams.arrays import RowsStream, array_stream
 from ddol.streams.dealing import contiguous

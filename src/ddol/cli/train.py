@@ -8,9 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ddol.algorithm import Algorithm
-from ddol.cli.algorithms import build, check_data
 from ddol.cli.checkpoints import CheckpointWriter
-from ddol.cli.options import RunOptions, TrainOptions
 from ddol.cli.outputs import STDOUT, check_outputs, write_model, write_outputs
 from ddol.cli.pipeline import Pipeline, Prepared
 from ddol.cli.run_processes import RunProcesses
@@ -22,6 +20,8 @@ from ddol.engines.errors import EngineError, SetupError
 from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
 from ddol.engines.setup import Setup
+from ddol.job.algorithm import build, check_data
+from ddol.job.options import RunOptions, TrainOptions
 from ddol.storage import check_writable, damaged
 from ddol.streams.errors import DataError
 from ddol.streams.stream import described

@@ -20,6 +20,7 @@ from ddol.engines.learner import Learner
 from ddol.engines.progress import Progress
 from ddol.engines.setup import Setup
 from ddol.estimators.agent_ids import AgentIds
+from ddol.estimators.declared import later_names
 from ddol.estimators.placing import Placement
 from ddol.estimators.training_rows import TrainingRows
 from ddol.model import Knowledge, Model
@@ -82,6 +83,16 @@ class AgentsEstimator(BaseEstimator):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        return sorted({*super()._get_param_names(), *later_names(cls)})
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name, those of presets included."""
+        for name in later_names(type(self)):
+            self.__dict__.setdefault(name, None)
+        return dict(super().get_params(deep))
 
 
 def exchanges_of(estimator: AgentsEstimator) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 
 from ddol.estimators.agents import QUERY
+from ddol.estimators.declared import takes_presets
 from ddol.estimators.frames import TakesFrames
 from ddol.estimators.linear import LinearAgents
 from ddol.estimators.placing import losses_for
@@ -21,6 +22,7 @@ from ddol.streams.errors import DataError
 from ddol.update.losses import BINARY, Loss
 
 
+@takes_presets(experts=False, but=("loss",))
 @dataclass(eq=False, repr=False)
 class DDOLClassifier(TakesFrames, ClassifierMixin, LinearAgents):
     """Linear classifier learned by N agents on a graph, each from its own examples.

@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from ddol.algorithm import Algorithm
 from ddol.engines.faults import out_of_range
 from ddol.estimators.agents import COUNT, AgentsEstimator, LearningAgents, exchanges_of
+from ddol.estimators.declared import given_parameters
 from ddol.estimators.placing import (
     LINEAR_PRESETS,
     Penalty,
@@ -26,14 +27,13 @@ from ddol.estimators.placing import (
     losses_for,
 )
 from ddol.estimators.training_rows import TrainingRows, rows_of
-from ddol.presets import PRESETS
+from ddol.job.algorithm import algorithm_named
 from ddol.streams.coding.encoding import Encoding
 from ddol.streams.rows import Rows
 from ddol.streams.tables.frames import in_memory, with_answers
 from ddol.trace import Trace
 from ddol.update.losses import Loss
 
-_POSITIVE = Interval(Real, 0, None, closed="neither")
 _MANY = 1 << 18
 """Values that take longer to look at before than what was known takes to remember."""
 
@@ -45,14 +45,9 @@ class LinearAgents(AgentsEstimator):
     algorithm: Any = "adaptive"
     _: KW_ONLY
     loss: Any = None
-    C: float | None = None
     penalty: str | None = None
     alpha: float | None = None
     l1_ratio: float = 0.15
-    radius: float | None = None
-    memory: float | None = None
-    rank: int | None = None
-    rate: Any = None
     passes: int = 5
     max_iter: int | None = None
     fit_intercept: bool = True
@@ -69,12 +64,7 @@ class LinearAgents(AgentsEstimator):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **AgentsEstimator._parameter_constraints,
         "algorithm": [StrOptions(LINEAR_PRESETS), Algorithm],
-        "C": [_POSITIVE, None],
         "alpha": [Interval(Real, 0, None, closed="left"), None],
-        "radius": [_POSITIVE, None],
-        "memory": [Interval(Real, 1, None, closed="neither"), None],
-        "rank": [COUNT, None],
-        "rate": [_POSITIVE, callable, None],
         "penalty": [StrOptions({"l1", "l2", "elasticnet"}), None],
         "l1_ratio": [Interval(Real, 0, 1, closed="both")],
         "passes": [COUNT],
@@ -229,19 +219,14 @@ class LinearAgents(AgentsEstimator):
         loss = self.loss
         if loss is None and not isinstance(self.algorithm, Algorithm):
             loss = self._default_loss
-        algorithm = linear_algorithm(
-            self.algorithm,
-            loss,
-            C=self.C,
-            **Penalty(self.penalty, self.alpha, self.l1_ratio).parameters(),
-            radius=self.radius,
-            memory=self.memory,
-            rank=self.rank,
-            rate=self.rate,
-            **exchanges_of(self),
-            outputs=self._n_outputs(),
-            average_iterates=self.average_iterates or None,
-        )
+        given = given_parameters(self) | {"loss": loss}
+        penalty = Penalty(self.penalty, self.alpha, self.l1_ratio).parameters()
+        for name in penalty.keys() & given.keys():
+            raise ValueError(f"`alpha` and `{name}` are both given; leave one out")
+        places = exchanges_of(self) | {"outputs": self._n_outputs()}
+        if self.average_iterates:
+            places["average_iterates"] = True
+        algorithm = linear_algorithm(self.algorithm, given | penalty, places, penalty)
         if algorithm.update.experts or algorithm.loss.task != self._task:
             raise ValueError(
                 f"the algorithm {algorithm.name!r} with the loss {algorithm.loss.name!r} is not for a "
@@ -319,7 +304,7 @@ class LinearAgents(AgentsEstimator):
         if loss is not None:
             return loss_of(loss)
         own = isinstance(self.algorithm, Algorithm)
-        return (self.algorithm if own else PRESETS[self.algorithm]()).loss
+        return (self.algorithm if own else algorithm_named(self.algorithm)).loss
 
 
 def _column(scores: np.ndarray) -> np.ndarray:

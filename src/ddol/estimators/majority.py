@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ from sklearn.utils.validation import (
 
 from ddol.algorithm import Algorithm
 from ddol.estimators.agents import QUERY, AgentsEstimator, LearningAgents, exchanges_of
+from ddol.estimators.declared import given_parameters, takes_presets
 from ddol.estimators.expert_pool import (
     ADVICE,
     AdviceGiven,
@@ -31,13 +32,14 @@ from ddol.estimators.experts import taken
 from ddol.estimators.frames import TakesFrames
 from ddol.estimators.report import WeightReport
 from ddol.estimators.training_rows import TrainingRows, rows_of
-from ddol.presets import drwm, dwm_a, dwm_i
+from ddol.job.algorithm import algorithm_named
 from ddol.streams.coding.encoding import Encoding
 from ddol.streams.coding.labels import answers, class_numbers
 from ddol.streams.tables.frames import in_memory, with_answers
 from ddol.trace import Trace
 
 
+@takes_presets(experts=True, but=("n_classes", "average"))
 @dataclass(eq=False, repr=False)
 class WeightedMajorityClassifier(TakesFrames, ClassifierMixin, AgentsEstimator):
     """Weighted majority of experts, learned by N agents on a graph (the paper's DWM-I and DWM-A).
@@ -105,7 +107,6 @@ class WeightedMajorityClassifier(TakesFrames, ClassifierMixin, AgentsEstimator):
     _: KW_ONLY
     average: str = "dual"
     randomized: bool = False
-    alpha: float = 0.9
     holdout: float = 0.3
     fit_rows: int = 1000
     query: Any = None
@@ -122,7 +123,6 @@ class WeightedMajorityClassifier(TakesFrames, ClassifierMixin, AgentsEstimator):
         ],
         "average": [StrOptions({"dual", "primal"})],
         "randomized": ["boolean"],
-        "alpha": [Interval(Real, 0, 1, closed="neither")],
         "holdout": [Interval(Real, 0, 1, closed="neither")],
         "fit_rows": [Interval(Integral, 1, None, closed="left")],
         "query": QUERY,
@@ -295,11 +295,12 @@ class WeightedMajorityClassifier(TakesFrames, ClassifierMixin, AgentsEstimator):
         return used
 
     def _algorithm(self) -> Algorithm:
-        chosen, n_classes = exchanges_of(self), len(self.classes_)
+        given = given_parameters(self) | {"n_classes": len(self.classes_)}
         if self.randomized:
-            return drwm(self.alpha, n_classes, self.average, **chosen)
-        preset = dwm_i if self.average == "dual" else dwm_a
-        return preset(self.alpha, n_classes, **chosen)
+            name, given = "drwm", given | {"average": self.average}
+        else:
+            name = "dwm_i" if self.average == "dual" else "dwm_a"
+        return replace(algorithm_named(name, given), **exchanges_of(self))
 
     def _answers(self, labels: np.ndarray) -> np.ndarray:
         return answers(self.classes_.tolist(), labels.ravel()).reshape(labels.shape)

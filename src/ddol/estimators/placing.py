@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from typing import Any
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.topologies import topology
+from ddol.job.algorithm import algorithm_named
+from ddol.parameters import NotAParameterError, Parameter, check_given
 from ddol.presets import PRESETS
 from ddol.update.losses import LOSSES, Loss, loss_named, zero_one
 from ddol.values import dataclass
@@ -147,58 +148,51 @@ def loss_of(name: str | Loss) -> Loss:
     return loss_named(SCIKIT_LEARNS.get(name, name) if isinstance(name, str) else name)
 
 
-def linear_algorithm(algorithm: str | Algorithm, loss: str | Loss | None, **choices: Any) -> Any:
-    """A linear algorithm by name or by itself, with what is chosen for it; None chooses nothing.
+def linear_algorithm(
+    algorithm: str | Algorithm,
+    given: Mapping[str, Any],
+    places: Mapping[str, Any],
+    penalty: Collection[str] = (),
+) -> Algorithm:
+    """A linear algorithm by name or by itself, with what is chosen for it.
+
+    Parameters
+    ----------
+    algorithm : str or Algorithm
+    given : dict
+        Parameters of the algorithm; None chooses nothing.
+    places : dict
+        Fields that every algorithm has: ``batch``, ``period``, …
+    penalty : names of the parameters that were given as ``alpha``
 
     Examples
     --------
-    >>> linear_algorithm("dogd", "logistic", C=0.1, l2=None, batch=4).batch
+    >>> linear_algorithm("dogd", {"loss": "logistic", "C": 0.1, "l2": None}, {"batch": 4}).batch
     4
     """
-    chosen = {name: value for name, value in choices.items() if value is not None}
-    if loss is not None:
-        chosen["loss"] = loss_of(loss)
-    if isinstance(algorithm, Algorithm):
-        return _changed(algorithm, chosen)
-    for name in chosen.keys() - _parameters(algorithm):
-        _warn(name, chosen.pop(name), algorithm)
-    return PRESETS[algorithm](**chosen)
+    chosen = {name: value for name, value in given.items() if value is not None}
+    if "loss" in chosen:
+        chosen["loss"] = loss_of(chosen["loss"])
+    try:
+        if isinstance(algorithm, Algorithm):
+            return replace(algorithm, **_changes(algorithm, chosen), **places)
+        return replace(algorithm_named(algorithm, chosen), **places)
+    except NotAParameterError as error:
+        # The estimators call the weight of a penalty `alpha`, as scikit-learn does.
+        shown = {"l1": "penalty='l1' with alpha", "l2": "alpha"}
+        renamed = {name: shown[name] for name in penalty}
+        raise ValueError(error.told(lambda name: renamed.get(name, name))) from None
 
 
-def _parameters(name: str) -> set[str]:
-    """Parameters that a preset takes: its own, and fields of the algorithm that it passes on."""
-    return {
-        *PRESETS[name].parameters,
-        "C",
-        "batch",
-        "period",
-        "delay",
-        "outputs",
-        "average_iterates",
-        "query",
-        "talk",
-        "compress",
-        "talk_to",
-        "teach",
-    }
+def _changes(algorithm: Algorithm, chosen: dict[str, Any]) -> dict[str, Any]:
+    """What may be changed of an algorithm of the user's own, which has its update already."""
+    known = {name: Parameter(name, (float, str), others=(object,)) for name in _OWN}
+    check_given(chosen, known, f"the algorithm {algorithm.name} of your own")
+    if not callable(chosen.get("rate", len)):
+        raise ValueError(
+            f"`rate` of an algorithm of your own must be a function, it is {chosen['rate']}"
+        )
+    return chosen
 
 
-def _changed(algorithm: Algorithm, chosen: dict[str, Any]) -> Algorithm:
-    """An algorithm of the user's own has its update already."""
-    for name in chosen.keys() & {"l1", "l2", "radius", "memory", "rank"}:
-        _warn(name, chosen.pop(name), algorithm.name)
-    if callable(chosen.get("rate", len)):
-        return replace(algorithm, **chosen)
-    raise ValueError(
-        f"`rate` of an algorithm of your own must be a function, it is {chosen['rate']}"
-    )
-
-
-def _warn(name: str, value: Any, algorithm: str) -> None:
-    # The estimators call the weight of a penalty `alpha`, as scikit-learn does.
-    shown = {"l1": "penalty='l1' with alpha", "l2": "alpha"}.get(name, name)
-    warnings.warn(
-        f"{shown}={value!r} has no effect on the algorithm {algorithm!r}; leave it None",
-        UserWarning,
-        stacklevel=4,
-    )
+_OWN = ("loss", "rate", "C")

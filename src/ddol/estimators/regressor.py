@@ -9,12 +9,14 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import StrOptions
 
+from ddol.estimators.declared import takes_presets
 from ddol.estimators.frames import TakesFrames
 from ddol.estimators.linear import LinearAgents
 from ddol.estimators.placing import losses_for
 from ddol.update.losses import REGRESSION, Loss
 
 
+@takes_presets(experts=False, but=("loss",))
 class DDOLRegressor(TakesFrames, RegressorMixin, LinearAgents):
     """Linear regression learned by N agents on a graph, each from its own examples.
 

@@ -13,7 +13,9 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.communicate.topologies import topology
 from ddol.engines.run import encoded, run
-from ddol.presets import PRESETS
+from ddol.job.algorithm import algorithm_named
+from ddol.parameters import NotAParameterError
+from ddol.presets import PRESETS, preset_name
 from ddol.streams.over.shuffle import ShuffledStream
 from ddol.streams.stream import Stream
 from ddol.trace import Trace
@@ -121,22 +123,16 @@ def _shuffled(
 def _algorithm(given: dict[str, Any]) -> Algorithm:
     """Build the algorithm from a name and the parameters that its preset takes; they are taken out."""
     named = given.pop("algorithm", "adaptive")
+    known = _OF_ALGORITHM | _OF_RUN | set(_NETWORK)
     if isinstance(named, str):
-        make = PRESETS.get(named.replace("-", "_"))
-        if make is None:
-            raise ValueError(
-                f"unknown algorithm {named!r}; use one of {', '.join(sorted(PRESETS))}"
-            )
-        takes = set(make.parameters) - set(_NETWORK)
-        made = make(**{name: given.pop(name) for name in list(given) if name in takes})
+        takes = PRESETS[preset_name(named)].parameters.keys() - set(_NETWORK)
+        known |= takes
+        made = algorithm_named(named, {name: given.pop(name) for name in takes & given.keys()})
     else:
         made = named
-    strange = set(given) - _OF_RUN - _OF_ALGORITHM - set(_NETWORK)
+    strange = sorted(given.keys() - known)
     if strange:
-        known = ", ".join(sorted(_OF_ALGORITHM | _OF_RUN | set(_NETWORK)))
-        raise ValueError(
-            f"{made.name} has no parameter `{min(strange)}`; use one of its own or of {known}"
-        )
+        raise NotAParameterError(strange[0], f"the algorithm {made.name}", sorted(known))
     return made
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ddol.algorithm import Algorithm
+from ddol.job.algorithm import algorithm_named
 from ddol.lab.experiments.config import Figure
 from ddol.lab.experiments.sources import DataFacts, Say, arranged, facts_of, find, load
 from ddol.measure.comparator import Comparator, best_weights
 from ddol.measure.regret import problem_of, regret
-from ddol.presets import PRESETS
 from ddol.streams.arrays import RowsStream
 from ddol.streams.coding.stumps import fit_stumps
 from ddol.streams.rows import Rows
@@ -234,7 +234,7 @@ def axes_of(keys: Sequence[Key], seeds: Sequence[int]) -> dict[str, Any]:
 
 def algorithm_of(key: Key) -> Algorithm:
     """The preset with the figure's parameters."""
-    return PRESETS[key.algorithm](**dict(key.parameters))
+    return algorithm_named(key.algorithm, dict(key.parameters))
 
 
 def _advice(rows: Rows, experts: int | None) -> Rows:

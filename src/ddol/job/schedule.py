@@ -1,16 +1,15 @@
-"""The options of ``ddol train`` that say what happens when: schedules, conditions, recordings."""
+"""What happens when: schedules, conditions, recordings."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ddol.cli.flags import COUNT_FROM_ZERO, option
+from ddol.parameters import CountFromZero, declared
 from ddol.streams.errors import DataError
-from ddol.values import dataclass
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,65 +20,49 @@ if TYPE_CHECKING:
 
     RowDelays: TypeAlias = Callable[[int, int], np.ndarray]
 _COLUMN = "column:"
-happening = partial(option, "Schedule (D: a number, a..b, exponential:m or geometric:m)")
-
-_OPTIONS = (
-    happening(
-        "--schedule NAME",
-        "rounds; async: nobody waits; gossip: two at a time; walk: one token; push-sum.",
-        default="rounds",
-    ),
-    happening(
-        "--delay D",
-        "Predictions that an agent makes before an answer arrives; column:NAME for a column of them.",
-        default="0",
-    ),
-    happening(
-        "--latency D",
-        "Time that a message is under way; or a file with a row of numbers for every sender.",
-        default="0",
-    ),
-    happening("--drop-messages p", "Share of messages that is lost; or such a file.", default="0"),
-    happening(
-        "--speed D",
-        "Examples of an agent in a unit of time; or one number for each agent: 1,1,0.1.",
-        default="1",
-    ),
-    happening("--churn UP:DOWN", "Mean times that agents are there and away."),
-    happening(
-        "--staleness s",
-        "With threads: exchanges that an agent may be ahead of a neighbour.",
-        type=COUNT_FROM_ZERO,
-    ),
-    happening("--patient", "A copy of the learner for each answer under way.", is_flag=True),
-    happening("--certificate", "Keep the regret certificate of rounds, too.", is_flag=True),
-    happening("--record OUT.npz", "What happened, event by event."),
-    happening("--replay IN.npz", "Play a recording again, over the same data."),
-)
-
-
-def schedule_options(command: Callable) -> Callable:
-    """Give a command the options of this file."""
-    for each in reversed(_OPTIONS):
-        command = each(command)
-    return command
 
 
 @dataclass(frozen=True)
 class ScheduleOptions:
-    """What happens when, as the command line says it."""
+    """What happens when, as an option says it."""
 
-    schedule: str = "rounds"
-    delay: str = "0"
-    latency: str = "0"
-    drop_messages: str = "0"
-    speed: str = "1"
-    churn: str | None = None
-    staleness: int | None = None
-    certificate: bool = False
-    patient: bool = False
-    record: str | None = None
-    replay: str | None = None
+    schedule: str = declared(
+        "rounds",
+        "rounds; async: agents do not wait; gossip: two at a time; walk: one token; push-sum.",
+        metavar="NAME",
+    )
+    delay: str = declared(
+        "0",
+        "Predictions that an agent makes before a label arrives; column:NAME for a column of them.",
+        metavar="D",
+    )
+    latency: str = declared(
+        "0",
+        "Time that a message is under way; or a file with a row of numbers for every sender.",
+        metavar="D",
+    )
+    drop_messages: str = declared(
+        "0", "Share of messages that is lost; or such a file.", metavar="p"
+    )
+    speed: str = declared(
+        "1",
+        "Examples of an agent in a unit of time; or one number for each agent: 1,1,0.1.",
+        metavar="D",
+    )
+    churn: str | None = declared(
+        None, "Mean times that agents are there and away.", metavar="UP:DOWN"
+    )
+    staleness: CountFromZero | None = declared(
+        None,
+        "With threads: exchanges that an agent may be ahead of a neighbour.",
+        metavar="s",
+    )
+    certificate: bool = declared(False, "Keep the regret certificate of rounds, too.")
+    patient: bool = declared(False, "A copy of the learner for each label under way.")
+    record: str | None = declared(None, "What happened, event by event.", metavar="OUT.npz")
+    replay: str | None = declared(
+        None, "Play a recording again, over the same data.", metavar="IN.npz"
+    )
 
     @property
     def whole_delay(self) -> int:

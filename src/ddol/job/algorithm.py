@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ddol.algorithm import Algorithm
-from ddol.cli.options import DataOptions, LearnOptions
 from ddol.communicate.topologies import topology
-from ddol.presets import PRESETS
+from ddol.job.options import DataOptions, LearnOptions
+from ddol.presets import PRESETS, preset_name
 from ddol.streams.errors import DataError
 from ddol.update.losses import REGRESSION, Loss, loss_named
 
-PARAMETERS = ("loss", "C", "radius", "rate", "alpha", "l1", "l2", "memory", "rank", "p")
+
+def algorithm_named(name: str, given: Mapping[str, Any] | None = None) -> Algorithm:
+    """Make an algorithm by its name; the one place where that is done.
+
+    Parameters
+    ----------
+    name : str
+        Of a preset; dashes are as good as underscores.
+    given : dict, optional
+        Parameters by name; one that is None keeps its default. One that the algorithm does not have is an
+        error that says which it has.
+
+    Examples
+    --------
+    >>> algorithm_named("dual-averaging", {"l1": 0.1, "radius": None}).update.l1
+    0.1
+    >>> algorithm_named("coin", {"radius": 2.0})
+    Traceback (most recent call last):
+    ddol.parameters.NotAParameterError: radius does not go with the algorithm coin, which has loss, C; ...
+    """
+    found = preset_name(name)
+    return PRESETS[found].named(found, given or {})
 
 
 def build(options: LearnOptions, seed: int, n_classes: int = 2) -> Algorithm:
@@ -27,22 +49,12 @@ def build(options: LearnOptions, seed: int, n_classes: int = 2) -> Algorithm:
 
     Examples
     --------
-    >>> build(LearnOptions(algorithm="dogd", agents=3, C=0.5), seed=0).C
+    >>> build(LearnOptions(algorithm="dogd", agents=3, parameters={"C": 0.5}), seed=0).C
     0.5
     """
     name = preset_name(options.algorithm)
-    preset = PRESETS[name]
-    algorithm = preset(**_parameters(options, name))
-    places: dict[str, Any] = {
-        "batch": options.batch,
-        "period": options.period,
-        "delay": options.delay,
-        "query": options.query,
-        "talk": options.talk,
-        "compress": options.compress,
-        "talk_to": options.talk_to,
-        "teach": options.teach,
-    }
+    algorithm = algorithm_named(name, _parameters(options, name))
+    places = {each: getattr(options, each) for each in _PLACES}
     if options.average is not None:
         places["average"] = _average(options, name, algorithm)
     if n_classes > 2:
@@ -52,13 +64,7 @@ def build(options: LearnOptions, seed: int, n_classes: int = 2) -> Algorithm:
     return algorithm.on(graph, options.mixing, **places)
 
 
-def preset_name(name: str) -> str:
-    """Name of a preset, dashes or underscores."""
-    plain = name.replace("-", "_")
-    if plain not in PRESETS:
-        known = ", ".join(sorted(p.replace("_", "-") for p in PRESETS))
-        raise DataError(f"--algorithm: found {name!r}, expected one of {known}")
-    return plain
+_PLACES = ("batch", "period", "delay", "query", "talk", "compress", "talk_to", "teach")
 
 
 def two_classes_only(algorithm: Algorithm) -> bool:
@@ -92,17 +98,9 @@ def check_data(options: LearnOptions, data: DataOptions, algorithm: Algorithm) -
 
 def _parameters(options: LearnOptions, name: str) -> dict[str, Any]:
     """Parameters for the preset: those that the user gave, and a loss where the task needs one."""
-    known = PRESETS[name].parameters.keys() & set(PARAMETERS)
-    given = {p: getattr(options, p) for p in PARAMETERS if getattr(options, p) is not None}
-    strange = sorted(set(given) - known)
-    if strange:
-        own = ", ".join(f"--{p}" for p in PARAMETERS if p in known) or "none of these"
-        raise DataError(
-            f"--{strange[0]} does not go with --algorithm {options.algorithm}, which has {own}; "
-            "leave it out"
-        )
+    given = dict(options.parameters)
     if options.task == REGRESSION and "loss" not in given:
-        if "loss" not in known:
+        if "loss" not in PRESETS[name].parameters:
             raise DataError(
                 f"--task regression does not go with --algorithm {options.algorithm}, which tells "
                 "classes apart; use another algorithm, such as adaptive"
@@ -110,7 +108,7 @@ def _parameters(options: LearnOptions, name: str) -> dict[str, Any]:
         given["loss"] = "squared"
     if options.tau is not None:
         given["loss"] = _quantile(given.get("loss", "quantile"), options.tau)
-    if "loss" in given:
+    if "loss" in given and "loss" in PRESETS[name].parameters:
         given["loss"] = _loss(given["loss"], options.task)
     return given
 

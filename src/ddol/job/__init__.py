@@ -1,0 +1,1 @@
+"""A job: which data are learned, by which algorithm, on which network, when, where, and what is kept."""
