@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test test-oldest test-memory hostile lint unit bench dist docs clean
+.PHONY: run test test-oldest test-memory hostile lint unit bench dist release docs clean
 
 run: .venv/.installed
 	$(BIN)/ddol train --agents 4
@@ -59,6 +59,11 @@ dist: .venv/bin/pip
 	$(PYTHON) -m venv build/alone
 	build/alone/bin/pip install --quiet --disable-pip-version-check dist/*.whl
 	cd build/alone && bin/ddol --version && bin/ddol train --agents 4 --model m.ddol --quiet && bin/ddol inspect m.ddol
+
+# The same with every Python of the range that is installed, after two builds that must be equal to the byte.
+release: .venv/bin/pip
+	$(BIN)/pip install --quiet --disable-pip-version-check build twine
+	$(BIN)/python build_hooks/release.py
 
 # Debian ships venv without ensurepip unless python3-venv is there.
 .venv/bin/pip:

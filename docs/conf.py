@@ -71,6 +71,7 @@ CONTENTS = {
         "claims",
         "benchmarks",
         "decisions",
+        "stability",
         "inside",
     ],
     "Reference": ["reference"],
