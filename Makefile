@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test test-oldest test-memory hostile lint unit bench dist release docs clean
+.PHONY: run test messages test-oldest test-memory hostile lint unit bench dist release docs clean
 
 run: .venv/.installed
 	$(BIN)/ddol train --agents 4
@@ -40,6 +40,10 @@ test-memory: .venv/.installed-dev
 hostile: .venv/.installed-dev
 	$(BIN)/python -m tests.hostile $(ARGS)
 	$(BIN)/pytest -m hostile
+
+# Every error message on one page of Markdown, for review.
+messages: .venv/.installed-dev
+	@$(BIN)/python tests/error_messages.py
 
 bench: .venv/.installed-dev
 	$(BIN)/pip install --quiet -e '.[bench]'

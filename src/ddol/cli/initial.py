@@ -72,7 +72,7 @@ def algorithm_to_go_on(model: Model, algorithm: Algorithm) -> Algorithm:
 def _of_the_same_kind(model: Model, algorithm: Algorithm, path: str) -> Knowledge:
     known = model.known
     if known is None:
-        raise DataError(f"{path}: found a model without a state, from which nobody can go on")
+        raise DataError(f"{path}: found a model without a state, from which training cannot go on")
     if known.algorithm.name != algorithm.name:
         name = known.algorithm.name.replace("_", "-")
         raise DataError(

@@ -297,7 +297,7 @@ def _check_predictions(options: TrainOptions) -> None:
         )
     if options.schedule.to_schedule().plays_events or options.learn.talks:
         raise DataError(
-            "--predictions goes with --schedule rounds in which everybody talks; leave one out"
+            "--predictions needs --schedule rounds in which every agent sends; leave one out"
         )
     if options.learn.algorithm in ("drwm", "rwma"):
         raise DataError(

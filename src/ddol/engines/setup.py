@@ -52,7 +52,7 @@ class Setup:
         if self.engine_name not in ("local", "threads"):
             raise ValueError(
                 "`talk`, `compress`, `talk_to` and `teach` are for the engines local and threads; on "
-                f"{self.engine_name} everybody sends to all neighbours"
+                f"{self.engine_name} every agent sends to all neighbours"
             )
         return replace(self, schedule=replace(self.schedule, talks=True))
 

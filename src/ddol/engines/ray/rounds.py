@@ -81,7 +81,7 @@ class Ray:
     def __init__(self, algorithm: Algorithm, state: State | None, setup: Setup) -> None:
         if setup.on_lost == "without":
             raise EngineError(
-                "found --on-lost without in rounds, where everybody waits for everybody, expected "
+                "found --on-lost without in rounds, where all agents wait for each other, expected "
                 "end or wait; to go on without agents use --schedule async"
             )
         self.algorithm, self.setup = algorithm, setup

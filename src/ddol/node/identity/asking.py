@@ -71,7 +71,7 @@ def _authority_at(address: str, network: bytes) -> str:
     if hashlib.sha256(shown).digest() != network:
         raise DataError(
             f"{address}: the authority there is not the one that invited: its fingerprint differs; "
-            "do not join, and ask whoever invited you"
+            "do not join, and ask the person who invited you"
         )
     return x509.load_der_x509_certificate(shown).public_bytes(Encoding.PEM).decode()
 

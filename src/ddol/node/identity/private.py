@@ -54,7 +54,7 @@ def read_private(path: Path) -> bytes:
             if mode & _OTHERS:
                 raise DataError(
                     f"{path}: others may read or change this file (mode {mode:04o}), expected 0600; "
-                    f"run: chmod 600 {path}, and make a new key if somebody did read it"
+                    f"run: chmod 600 {path}, and make a new key if it may have been read"
                 )
             if found.st_uid not in (os.geteuid(), 0):
                 raise DataError(f"{path}: this file belongs to another user; expected your own")
