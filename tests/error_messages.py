@@ -43,7 +43,9 @@ def _text(node: ast.expr) -> str:
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
     if isinstance(node, ast.JoinedStr):
-        return "".join(_text(part) if isinstance(part, ast.Constant) else "…" for part in node.values)
+        return "".join(
+            _text(part) if isinstance(part, ast.Constant) else "…" for part in node.values
+        )
     if isinstance(node, ast.BinOp):
         return _text(node.left) + _text(node.right)
     return ""

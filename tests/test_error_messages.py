@@ -19,9 +19,15 @@ def test_the_page_has_them_all():
     ("what", "pattern"),
     [
         ("a line break", r"\n"),
-        ("a pronoun for nobody in particular", r"(?i)\b(nobody|somebody|whoever|everybody|anybody)\b"),
+        (
+            "a pronoun for nobody in particular",
+            r"(?i)\b(nobody|somebody|whoever|everybody|anybody)\b",
+        ),
         ("an apology or an exclamation", r"(?i)sorry|oops|!$"),
-        ("a trailing full stop", r"(?<!non-zero number)(?<![.])\.$"),  # scikit-learn's checks want that one
+        (
+            "a trailing full stop",
+            r"(?<!non-zero number)(?<![.])\.$",
+        ),  # scikit-learn's checks want that one
     ],
 )
 def test_no_message_has(what, pattern):

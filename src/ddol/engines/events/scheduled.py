@@ -214,7 +214,9 @@ class Scheduled:
         keeping.give_back_to_clock(self.clock, parts["clock"], self.pool.numbers.count, where)
         keeping.give_back_to_player(self.player, parts["player"], where)
         if not np.isin(self.clock.waiting_rows(), self.pool.serials).all():
-            raise DataError(f"{where}: found rows without an agent that waits for them; write the file again")
+            raise DataError(
+                f"{where}: found rows without an agent that waits for them; write the file again"
+            )
         if self.shadow is not None:
             keeping.give_back_to_shadow(self.shadow, parts["shadow"], where)
         self._moments = keeping.moments_from(parts["moments"], self.shadow, where)
