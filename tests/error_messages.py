@@ -1,6 +1,6 @@
 """All error messages of ddol on one page, to be read aloud: `make messages > messages.md`.
 
-They are collected from the source: the text of every exception that a user may see, with … for what is filled in.
+Collected from the source: the text of every exception that a user may see, with … for what is filled in.
 """
 
 from __future__ import annotations
