@@ -8,7 +8,7 @@ import click
 import pytest
 
 from ddol.cli.app import app
-from ddol.cli.stopping import StoppedError
+from ddol.job.stopping import StoppedError
 from ddol.version import __version__
 
 

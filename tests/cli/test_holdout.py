@@ -133,7 +133,7 @@ def test_a_second_signal_ends_the_process_whatever_it_does(tmp_path):
     """Compiled code hears no signals: a thread ends the process in its place."""
     code = """
 import hashlib
-from ddol.cli.stopping import Signals
+from ddol.job.stopping import Signals
 with Signals():
     print("ready", flush=True)
     hashlib.pbkdf2_hmac("sha256", b"a", b"b", 1_000_000_000)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import ddol
-from ddol.cli.stopping import StoppedError
 from ddol.compiled import INTERPRETED
 from ddol.compiled.target import level_of, target
+from ddol.job.stopping import StoppedError
 
 WITHOUT_A_METHOD = """
 import numba.core.codegen as module

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ddol.cli.stopping import Signals, StoppedError
+from ddol.job.stopping import Signals, StoppedError
 from ddol.parameters import NotAParameterError
 
 

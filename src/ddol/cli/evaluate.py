@@ -6,9 +6,9 @@ from typing import Any
 
 from ddol.cli.outputs import STDOUT, check_outputs, tell_skipped, write_json
 from ddol.cli.predict import read_ahead
-from ddol.cli.sources import read_options
 from ddol.cli.table import say, show, warn
 from ddol.job.options import DataOptions
+from ddol.job.sources import read_options
 from ddol.measure.evaluation import ClassEvaluation, NumberEvaluation, evaluation_of
 from ddol.model import Model, load
 from ddol.streams.open import expand, open_stream, partition_name

@@ -9,10 +9,10 @@ from html import escape
 from ddol.algorithm import Algorithm
 from ddol.cli.first_line import taken_for
 from ddol.cli.outputs import check_outputs, command, write_json
-from ddol.cli.pipeline import Pipeline
 from ddol.cli.table import say, show, warn
 from ddol.job.algorithm import build, check_data
 from ddol.job.options import DataOptions, LearnOptions, RunOptions
+from ddol.job.pipeline import Pipeline
 from ddol.lab.frontier import Frontier
 from ddol.lab.frontier import frontier as run_frontier
 from ddol.lab.page import figure, figures, heading, origin, paragraph, write_page

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ddol.cli.pipeline import Prepared
-from ddol.cli.sources import recording_mark
 from ddol.cli.table import say, summary, warn
 from ddol.job.options import RunOptions, TrainOptions
+from ddol.job.pipeline import Prepared
+from ddol.job.sources import recording_mark
 from ddol.model import model_of
 from ddol.storage import check_writable, write_text
 from ddol.streams.coding.encoder import Encoder
@@ -19,7 +19,7 @@ from ddol.streams.stream import Stream, described
 from ddol.trace import Trace
 
 if TYPE_CHECKING:
-    from ddol.cli.holdout import HeldOutFigures
+    from ddol.job.holdout import HeldOutFigures
 
 STDOUT = "-"
 

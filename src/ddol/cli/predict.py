@@ -11,9 +11,9 @@ import numpy as np
 
 from ddol.cli.errors import printable
 from ddol.cli.outputs import tell_skipped
-from ddol.cli.sources import read_options
 from ddol.cli.table import warn
 from ddol.job.options import DataOptions
+from ddol.job.sources import read_options
 from ddol.model import Model, load
 from ddol.storage import check_writable, naming, written_beside
 from ddol.streams.coding.encoder import Encoder

@@ -15,7 +15,7 @@ from ddol.trace import Trace
 from ddol.values import dataclass
 
 if TYPE_CHECKING:
-    from ddol.cli.holdout import HeldOutFigures
+    from ddol.job.holdout import HeldOutFigures
     from ddol.measure.applicable import MistakeBound
 
 _COLUMNS = (

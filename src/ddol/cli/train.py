@@ -8,12 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ddol.algorithm import Algorithm
-from ddol.cli.checkpoints import CheckpointWriter
 from ddol.cli.outputs import STDOUT, check_outputs, write_model, write_outputs
-from ddol.cli.pipeline import Pipeline, Prepared
 from ddol.cli.run_processes import RunProcesses
-from ddol.cli.sources import fingerprint, recording_mark
-from ddol.cli.stopping import Signals, StoppedError
 from ddol.cli.table import ProgressTable, say, warn
 from ddol.cli.watching import RunWatch
 from ddol.engines.errors import EngineError, SetupError
@@ -21,7 +17,11 @@ from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
 from ddol.engines.setup import Setup
 from ddol.job.algorithm import build, check_data
+from ddol.job.checkpoints import CheckpointWriter
 from ddol.job.options import RunOptions, TrainOptions
+from ddol.job.pipeline import Pipeline, Prepared
+from ddol.job.sources import fingerprint, recording_mark
+from ddol.job.stopping import Signals, StoppedError
 from ddol.storage import check_writable, damaged
 from ddol.streams.errors import DataError
 from ddol.streams.stream import described
@@ -144,7 +144,7 @@ def _show(run: RunOptions, watch: RunWatch, feed: Feed, stack: ExitStack) -> Non
             feed, learner.position, algorithm, bound, job.screen, bool(prepared.held)
         )
     if prepared.held:
-        from ddol.cli.holdout import Holdout
+        from ddol.job.holdout import Holdout
 
         watch.holdout = Holdout(prepared, job.gather)
     if run.live is not None and job.leads:
@@ -170,7 +170,7 @@ def _known(
             return Encoding.from_plain(saved.facts, saved.arrays)
     if initial is None:
         return None
-    from ddol.cli.initial import encoding_to_go_on
+    from ddol.job.initial import encoding_to_go_on
 
     return encoding_to_go_on(initial, options.data, str(options.run.initial))
 
@@ -202,7 +202,7 @@ def _learner(
     """Agents at the beginning, or where a model or a checkpoint left them."""
     state = None
     if initial is not None:
-        from ddol.cli.initial import algorithm_to_go_on, state_to_go_on
+        from ddol.job.initial import algorithm_to_go_on, state_to_go_on
 
         path = str(options.run.initial)
         state = state_to_go_on(initial, algorithm, setup.seed, path)

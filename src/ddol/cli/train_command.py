@@ -53,7 +53,7 @@ def train(**given: Any) -> None:
         schedule,
     )
     without_blas_threads()
-    from ddol.cli.beginning import begin_reading
+    from ddol.job.beginning import begin_reading
 
     begun = begin_reading(options)
     from ddol.cli.train import train as run_training  # the larger part of what is imported

@@ -6,17 +6,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ddol.cli.checkpoints import CheckpointWriter
-from ddol.cli.pipeline import Prepared
 from ddol.cli.run_processes import RunProcesses
-from ddol.cli.stopping import Signals, StoppedError
 from ddol.cli.table import ProgressTable
 from ddol.engines.errors import RankLostError
 from ddol.engines.learner import Learner
 from ddol.engines.progress import Progress
+from ddol.job.checkpoints import CheckpointWriter
+from ddol.job.pipeline import Prepared
+from ddol.job.stopping import Signals, StoppedError
 
 if TYPE_CHECKING:
-    from ddol.cli.holdout import Holdout
+    from ddol.job.holdout import Holdout
     from ddol.lab.live.watched import WatchedRun
 
 

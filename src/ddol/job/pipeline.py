@@ -8,9 +8,9 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ddol.algorithm import Algorithm
-from ddol.cli.sources import open_sources, own_seed, site_names, spooled
 from ddol.job.algorithm import two_classes_only
 from ddol.job.options import DataOptions
+from ddol.job.sources import open_sources, own_seed, site_names, spooled
 from ddol.storage import Warn
 from ddol.streams import over
 from ddol.streams.arrays import RowsStream

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 
-from ddol.cli.sources import open_sources
 from ddol.compiled import on_compiling
 from ddol.job.options import TrainOptions
+from ddol.job.sources import open_sources
 from ddol.streams.errors import DataError
 from ddol.streams.over.parallel import AHEAD, BegunStream, ParsingPool, usable_cores
 from ddol.streams.store.compression import is_compressed

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ddol.cli.pipeline import Prepared
 from ddol.engines.learner import Learner
+from ddol.job.pipeline import Prepared
 from ddol.measure.evaluation import evaluation_of
 from ddol.model import model_of
 from ddol.values import dataclass
