@@ -254,7 +254,7 @@ def test_the_threads_engine_makes_the_same_mistakes(ddol, examples):
 
 @pytest.mark.parametrize("more", [(), ("--algorithm", "rwma"), ("--passes", 2), ("--limit", 90)])
 def test_reading_that_begins_early_changes_nothing(ddol, tmp_path, text_of, monkeypatch, more):
-    from ddol.cli import beginning, sources
+    from ddol.job import beginning, sources
 
     path = tmp_path / "pieces.libsvm"
     path.write_text(text_of(400))
