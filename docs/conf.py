@@ -54,6 +54,7 @@ CONTENTS = {
         "your-own-parts",
         "schedules",
         "asking",
+        "safe",
         "talking",
         "policies",
         "study",

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from ddol.schedules.conditions import Conditions
     from ddol.schedules.schedule import Schedule
     from ddol.study.sweep import sweep
+    from ddol.together import safe
     from ddol.trace import Trace
     from ddol.update.losses import Loss
     from ddol.update.mirrors import MirrorDescent, separable_mirror
@@ -76,6 +77,7 @@ _HOMES = {
     "ddol.engines.tickets": "TicketLearner",
     "ddol.estimators": "DDOLClassifier DDOLRegressor WeightedMajorityClassifier",
     "ddol.study.sweep": "sweep",
+    "ddol.together": "safe",
     "ddol.trace": "Trace",
     "ddol.model": "Model load",
     "ddol.node.node": "Node",

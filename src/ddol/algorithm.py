@@ -55,6 +55,9 @@ class Algorithm:
     talk, compress, talk_to, teach
         When agents send, how messages are written, to whom they go, and what is taught; see
         `ddol.communicate.talking`. Everything, to all neighbours and after every period, if they are None.
+    safe : bool
+        Every agent keeps a learner of its own beside the shared one, and predicts with a mixture of both; see
+        `ddol.safe`.
     recipe : dict or None
         How a preset made it, in plain values: what a saved model needs to score again.
 
@@ -84,6 +87,7 @@ class Algorithm:
     compress: Compression | str | None = None
     talk_to: Partners | int | str | None = None
     teach: Teaching | int | str | None = None
+    safe: bool = False
     recipe: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -106,11 +110,28 @@ class Algorithm:
         object.__setattr__(self, "query", asking_of(self.query))
         if self.asking is not None:
             self._check_asking(self.asking)
-        told = self.update.with_delay(self.delay).with_outputs(self.outputs)
+        update = self._made_safe() if self.safe else self.update.alone()
+        told = update.with_delay(self.delay).with_outputs(self.outputs)
         told = told.with_chosen_answers(self.asking is not None and self.asking.by_margin)
         object.__setattr__(self, "update", told)
         if self.chooses_messages:
             self._read_rules()
+
+    def _made_safe(self) -> Update:
+        """The update with a learner of the agent's own beside it."""
+        from ddol.update.safe import Safe
+
+        asking = self.asking
+        if asking is not None and asking.neighbours:
+            raise ValueError(
+                "`query` asks neighbours for answers, which need not be true; `safe` learns from true ones: "
+                "leave +neighbours out"
+            )
+        if self.teach is not None:
+            raise ValueError("`teach` does not go with `safe`, which learns from an agent's own examples")
+        if isinstance(self.update, Safe):
+            return self.update.comparing_by(self.loss)
+        return Safe(self.update, self.loss, self.n_agents)
 
     def _read_rules(self) -> None:
         """Make values of the rules of talking that are given as text; few algorithms have any."""

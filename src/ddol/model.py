@@ -65,7 +65,12 @@ class Knowledge:
     scalars: np.ndarray
 
     def scores(self, rows: Rows, copy: int | None = None) -> np.ndarray:
-        """Scores (n, outputs) as the learner would have given them: of one copy, or the mean of all."""
+        """Scores (n, outputs) as the learner would have given them: of one copy, or the mean of all.
+
+        A safe agent predicts with its mixture; without one, the learner that agents share predicts.
+        """
+        if copy is None and self.algorithm.safe:
+            return self._shared.scores(rows)
         found = self._scorer(rows, copy)
         found = found[0] if len(found) == 1 else found.mean(axis=0)
         if self.algorithm.update.experts:
@@ -76,7 +81,16 @@ class Knowledge:
     def is_linear(self) -> bool:
         """Whether a score is a product of weights and features, so that weights can be averaged first."""
         update = self.algorithm.update
+        if self.algorithm.safe:
+            return False
         return not update.experts and update.loops(self.algorithm.average).observe is None
+
+    @cached_property
+    def _shared(self) -> Knowledge:
+        """What agents share, where they know more than that."""
+        update: Any = self.algorithm.update
+        parts = update.part_of(self.theta, self.scalars, 0)
+        return Knowledge(replace(self.algorithm, update=update.learner, safe=False), *parts)
 
     @cached_property
     def _scorer(self) -> Scorer:
@@ -86,7 +100,7 @@ class Knowledge:
 
     def __getstate__(self) -> dict[str, Any]:
         # Addresses of this process mean nothing to another.
-        return {name: value for name, value in vars(self).items() if name != "_scorer"}
+        return {name: value for name, value in vars(self).items() if name not in ("_scorer", "_shared")}
 
 
 @dataclass(frozen=True)
@@ -143,6 +157,18 @@ class Model:
         """
         return Encoder(self.encoding, **{"learning": False, "labelled": False, **options})
 
+    def knows(self, agent: str | int) -> bool:
+        """Whether this is one of the agents; what safe agents share is for others, too.
+
+        Other models refuse an agent that they do not know.
+        """
+        known = self.known
+        if known is None or not known.algorithm.safe:
+            self.agent_number(agent)
+            return True
+        sites, count = self.encoding.sites, int(self.training.get("agents", 1))
+        return agent in sites or (str(agent).isdigit() and int(agent) < max(count, len(sites)))
+
     def agent_number(self, name: str | int) -> int:
         """Number of an agent, given by its name or its number from 0."""
         sites = self.encoding.sites
@@ -162,15 +188,17 @@ class Model:
         X : array, scipy sparse matrix, data frame, or a raw block
             Columns of a data frame are found by their names.
         agent : name or number, optional
-            Whose weights are used; the mean of all by default.
+            Whose weights are used; the mean of all by default. Of safe agents the default, which is for any
+            other site, too, is what they share.
         """
         return self.scores(self.encoder().rows(as_raw(X)), agent)
 
     def scores(self, rows: Rows, agent: str | int | None = None) -> np.ndarray:
         """Scores of rows that are encoded already; see `decision_function`."""
-        copy = None if agent is None else self.agent_number(agent)
+        copy = self.agent_number(agent) if agent is not None and self.knows(agent) else None
         known = self.known
-        one = copy is None or (known is not None and len(known.theta) == 1)
+        together = known is not None and len(known.theta) == 1 < int(self.training.get("agents", 1))
+        one = copy is None or together or (known is not None and not known.algorithm.safe and len(known.theta) == 1)
         if known is None or (one and known.is_linear):
             from ddol.engines.workers.scoring import products
 
@@ -241,6 +269,7 @@ class Model:
         return {
             "made": dict(algorithm.recipe),
             "average": algorithm.average,
+            "safe": algorithm.safe,
             "outputs": algorithm.outputs,
             "copies": len(self.known.theta),
         }
@@ -313,7 +342,10 @@ def _known(
     if recipe is None:
         return None
     algorithm = replace(
-        made_again(recipe["made"]), average=recipe["average"], outputs=int(recipe["outputs"])
+        made_again(recipe["made"]),
+        average=recipe["average"],
+        outputs=int(recipe["outputs"]),
+        safe=bool(recipe.get("safe", False)),
     )
     outputs, width = shape
     state = expected_state(algorithm, width)

@@ -55,6 +55,8 @@ class Answer:
     slopes: np.ndarray
     """(n, outputs): of the loss at each score, times C; NaN where the answer was not asked for."""
     scores: tuple[tuple[float, ...], ...] = ()
+    notes: np.ndarray = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    """(n, outputs, kept): what updates noted when they scored; see `Layout.kept`."""
     weight: float = 1.0
     """Of experts' answers, which have no slopes that could weigh more."""
     shrinks: bool = False
@@ -161,7 +163,8 @@ def predict_examples(
 ) -> Answer:
     """Agent i's predictions: what they cost, and what their answers will bring."""
     X, y = example
-    slopes = np.zeros((len(y), algorithm.outputs))
+    slopes, kept = np.zeros((len(y), algorithm.outputs)), loops.layout.kept
+    notes = np.zeros((len(y), algorithm.outputs, kept))
     penalty = algorithm.update.l2 / 2 * sum(float(np.sum(loops.weights(v) ** 2)) for v in own)
     for state in own:
         for x in X:
@@ -173,11 +176,13 @@ def predict_examples(
         chance = None if chances is None else float(chances[i, b])
         wrong, expected = _count(algorithm, scores, answer, chance)
         cost, slopes[b] = _compare(algorithm, scores, answer, wrong)
+        if kept:
+            slopes[b], notes[b] = algorithm.C, [state.scalars[-kept - 1 : -1] for state in own]
         outcome.mistakes[i] += wrong
         outcome.expected[i] += expected
         outcome.loss[i] += algorithm.C * cost + penalty
         shown.append(tuple(scores))
-    return Answer(example, slopes, tuple(shown))
+    return Answer(example, slopes, tuple(shown), notes)
 
 
 @dataclass(frozen=True)
@@ -259,7 +264,10 @@ def learn_answers(loops: Interpreted, own: list[Vector], answer: Answer, rate: f
         for x, y_b in zip(X, y, strict=True):
             loops.hear(state, x, y_b)
         if len(y) == 1 or loops.loops.additive:
-            for x, g in zip(X, slopes[:, k].tolist(), strict=True):
+            for b, (x, g) in enumerate(zip(X, slopes[:, k].tolist(), strict=True)):
+                if loops.layout.kept:
+                    said = y[b] if slopes.shape[1] == 1 else (1.0 if k == y[b] else -1.0)
+                    state.scalars[-loops.layout.kept - 1 :] = [*answer.notes[b, k], said]
                 if g != 0.0 or loops.update.experts:
                     loops.step(state, x, g, rate, answer.weight / len(y))
         elif slopes[:, k].any():

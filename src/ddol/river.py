@@ -54,6 +54,7 @@ class DictModel:
     batch: int = 1
     period: int = 1
     delay: int = 0
+    safe: bool = False
     hash_bits: int | None = None
     seed: int = 0
     kept: KeptExamples = field(init=False, default_factory=KeptExamples)
@@ -110,6 +111,7 @@ class DictModel:
         """Agents as the parameters say."""
         given = given_parameters(self) | {"loss": self.loss}
         places = {name: getattr(self, name) for name in ("batch", "period", "delay")}
+        places |= {"safe": True} if self.safe else {}
         algorithm = linear_algorithm(self.algorithm, given, places | {"outputs": outputs})
         network = Placement(self.n_agents, self.topology, self.mixing)
         return DictLearner(network.place(algorithm, seed=self.seed), self.hash_bits, self.seed)
@@ -139,6 +141,8 @@ class Classifier(DictModel, base.MiniBatchClassifier):
     batch, period, delay : int
         Examples per agent and round; rounds between two averages; rounds between a prediction and its
         answer.
+    safe : bool
+        Every agent also learns alone, and predicts with a mixture; see `ddol.safe`.
     hash_bits : int or None
         None: every new feature has a column of its own. Otherwise features are hashed into 2^bits.
     seed : int

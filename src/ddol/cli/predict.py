@@ -60,8 +60,8 @@ def predict(path: str, data: DataOptions, out: str | None, wanted: Wanted) -> No
     model = load(path)
     if wanted.what == "chances":
         model.check_chances()
-    if wanted.agent is not None:
-        model.agent_number(wanted.agent)
+    if wanted.agent is not None and not model.knows(wanted.agent):
+        warn(f"found no agent {wanted.agent!r} in the model; predicting with what its agents share")
     stream = open_stream(data.data, read_options(data, model.encoding.kinds, labelled=None))
     if out is not None:
         check_writable(out)

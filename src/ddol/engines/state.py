@@ -35,8 +35,9 @@ class State:
         Sum of the weights over the rounds, for averaged iterates.
     mistakes, loss, expected, examples : (N,)
         Counters per agent; `expected` is the chance of a mistake, summed, where answers are drawn.
-    slopes : (delay + 1, N, batch, outputs)
-        Slopes whose answers are under way, and `pending`, the rows that they belong to.
+    slopes : (delay + 1, N, batch, outputs · (1 + kept))
+        Slopes whose answers are under way, with what updates noted (see `Layout.kept`), and `pending`, the
+        rows that they belong to.
     asking : (N, 6)
         What agents remember of their asking for answers; see `ddol.update.asking`.
     seed : int
@@ -192,6 +193,11 @@ def n_states(algorithm: Algorithm) -> int:
     return 1 if algorithm.update.experts else algorithm.outputs
 
 
+def numbers_kept(algorithm: Algorithm) -> int:
+    """Numbers that are kept of a prediction until its answer comes: slopes, and what updates note."""
+    return algorithm.outputs * (1 + layout_of(algorithm, 1).kept)
+
+
 def numbers_sent(algorithm: Algorithm, n_features: int) -> int:
     """Numbers that an agent sends to a neighbour."""
     layout = layout_of(algorithm, n_features)
@@ -234,7 +240,7 @@ def start_state(
         loss=np.zeros(n),
         expected=np.zeros(n),
         examples=np.zeros(n, np.int64),
-        slopes=np.zeros((algorithm.delay + 1, n, algorithm.batch, algorithm.outputs)),
+        slopes=np.zeros((algorithm.delay + 1, n, algorithm.batch, numbers_kept(algorithm))),
         asking=np.zeros((n, NUMBERS) if algorithm.asking is not None else (0, NUMBERS)),
         pending=_nothing(algorithm) if algorithm.delay else None,
         seed=seed,

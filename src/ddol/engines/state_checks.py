@@ -10,7 +10,7 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.kernels import COPIES
 from ddol.engines.local import check_examples
-from ddol.engines.state import State, layout_of, n_states, sharing
+from ddol.engines.state import State, layout_of, n_states, numbers_kept, sharing
 from ddol.storage import Expected, check_arrays
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows
@@ -48,7 +48,9 @@ def expected_state(
         "expected": Expected("float64", (n,)),
         "examples": Expected("int64", (n,)),
         "asking": Expected("float64", (n if algorithm.asking is not None else 0, NUMBERS)),
-        "slopes": Expected("float64", (algorithm.delay + 1, n, algorithm.batch, algorithm.outputs)),
+        "slopes": Expected(
+            "float64", (algorithm.delay + 1, n, algorithm.batch, numbers_kept(algorithm))
+        ),
     }
 
 

@@ -124,7 +124,8 @@ class TicketEngine:
             )
             raise KeyError(f"ticket {number} {state}; {len(self.waiting)} are waiting")
         slopes = self._count(kept, known)
-        self.player.slopes[kept.slot] = slopes
+        noted = self.player.slopes[kept.slot].reshape(len(slopes), -1)
+        noted[:, 0] = slopes
         self._free.append(kept.slot)
         agent = kept.ticket.agent
         answered = replace(kept.row, y=np.array([known]))
@@ -200,6 +201,8 @@ class TicketEngine:
         pairs = list(zip(scores.tolist(), answers, strict=True))
         cost = sum(loss.value(z, a, loss.parameters) for z, a in pairs)
         state.loss[agent] += importance * cost + kept.penalty
+        if self.player.worker.layout.kept:
+            return np.full(algorithm.outputs, importance)
         return np.array([importance * loss.derivative(z, a, loss.parameters) for z, a in pairs])
 
     # --- what the learner calls ----------------------------------------------------------------------

@@ -98,6 +98,7 @@ class AgentsEstimator(BaseEstimator):
 def exchanges_of(estimator: AgentsEstimator) -> dict[str, Any]:
     """Fields of an algorithm by which agents ask, wait and talk, as an estimator has chosen them."""
     found = {name: getattr(estimator, name, None) for name in _EXCHANGES}
+    found["safe"] = getattr(estimator, "safe", False) or None
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -77,6 +77,8 @@ class DDOLClassifier(TakesFrames, ClassifierMixin, LinearAgents):
     query : float or str, default=None
         Which answers are asked for, as in `Algorithm`: at most this share of them, ``"b:1"``, …; all by
         default. ``trace_.labels`` counts them.
+    safe : bool, default=False
+        Every agent also learns alone, and predicts with a mixture; see `ddol.safe`.
     passes : int, default=5
         Passes of `fit` over the rows.
     max_iter : int, default=None

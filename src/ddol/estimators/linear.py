@@ -53,6 +53,7 @@ class LinearAgents(AgentsEstimator):
     fit_intercept: bool = True
     average_iterates: bool = False
     warm_start: bool = False
+    safe: bool = False
     early_stopping: bool = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 5
@@ -72,6 +73,7 @@ class LinearAgents(AgentsEstimator):
         "fit_intercept": ["boolean"],
         "average_iterates": ["boolean"],
         "warm_start": ["boolean"],
+        "safe": ["boolean"],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [COUNT],

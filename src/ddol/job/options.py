@@ -205,6 +205,10 @@ class LearnOptions:
         metavar="k",
         shown="none",
     )
+    safe: bool = declared(
+        False,
+        "Each agent also learns alone, and predicts with a mixture: never much worse than alone or together.",
+    )
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -308,6 +308,10 @@ class Update(ABC):
         """The update that sees those answers only that its agent is not sure of; most do not care."""
         return self
 
+    def alone(self) -> Update:
+        """The update without others beside it; most have none."""
+        return self
+
     def check(self, n_features: int) -> None:
         """Refuse a number of features that this update cannot have."""
         return None

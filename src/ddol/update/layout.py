@@ -93,6 +93,10 @@ class Layout:
         Statistics are taken of sampled rounds alone, and averaged in them: see `ddol.update.sampling`.
     lists : tuple of FeatureList
         Rows that are lists of features.
+    kept : int
+        Scalars that `score` notes, which a step finds again as they were when its answer's example was
+        predicted: so many, in front of the last scalar, in which a step finds the answer itself. Its slope
+        is then what the answer counts: `C` times its importance.
 
     Examples
     --------
@@ -110,6 +114,7 @@ class Layout:
     statistics: tuple[int, int] = (0, 0)
     sampled: bool = False
     lists: tuple[FeatureList, ...] = ()
+    kept: int = 0
 
     def __post_init__(self) -> None:
         for name in ("rows", "scalars"):

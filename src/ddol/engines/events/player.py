@@ -15,7 +15,7 @@ from ddol.engines.kernels import event_memory as words
 from ddol.engines.kernels.event_memory import EventMemory
 from ddol.engines.kernels.events import Playing
 from ddol.engines.kernels.shadow import Shadow
-from ddol.engines.state import State, grow, numbers_sent
+from ddol.engines.state import State, grow, numbers_kept, numbers_sent
 from ddol.engines.workers.inputs import rates_of
 from ddol.engines.workers.partition import Partition, Snapshots
 from ddol.engines.workers.shadow import ShadowLearner
@@ -75,7 +75,7 @@ class EventPlayer:
         self.spoken = np.diff(wires.spoken_starts)
         self.under_way = np.empty(0, np.int64)
         self.references, self.free = np.empty(0, np.int64), np.empty(0, np.int64)
-        self.slopes = np.empty((1, algorithm.outputs))
+        self.slopes = np.empty((1, numbers_kept(algorithm)))
         self._adopt_size()
 
     def _adopt_size(self) -> None:
@@ -177,7 +177,7 @@ class EventPlayer:
 
     def _make_slots(self, chunk: EventChunk) -> None:
         if chunk.answers >= len(self.slopes):
-            grown = np.zeros((2 * chunk.answers + 1, self.algorithm.outputs))
+            grown = np.zeros((2 * chunk.answers + 1, self.slopes.shape[1]))
             grown[: len(self.slopes)] = self.slopes
             self.slopes = grown
         more = chunk.messages - len(self.under_way)

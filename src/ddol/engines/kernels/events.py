@@ -40,6 +40,7 @@ from ddol.engines.kernels.layout import (
     WEIGHTS_ALL,
     Examples,
     Worker,
+    kept_bytes,
     part,
     squares_of,
     vector_at,
@@ -102,7 +103,7 @@ def _take_turn(worker, examples, memory, shadow, a, slot, row):
     if worker.rules.randomized or worker.rules.asks != 0:
         chance = floats(memory.chances)[integers(memory.chance_starts)[a] + turns[a]]
     place = slot if slot >= 0 else memory.n_slots
-    slopes = memory.slopes + 8 * place * worker.shape.outputs
+    slopes = memory.slopes + place * kept_bytes(worker)
     squares = squares_of(worker, a) if worker.rules.l2 > 0.0 else 0.0
     if part(worker, OBSERVE) != 0:
         observe_example(worker, examples, a, i)
@@ -132,7 +133,7 @@ def _keep_sum_of(worker, a):
 def _learn(worker, views, examples, memory, talk, near, a, slot, e):
     """An answer arrives: one step along the gradient that was kept, and lessons for those whom it helps."""
     i = integers(memory.where)[integers(memory.row)[e] - memory.first_row]
-    slopes = memory.slopes + 8 * slot * worker.shape.outputs
+    slopes = memory.slopes + slot * kept_bytes(worker)
     asked = not math.isnan(floats(slopes)[0])
     if near.by_loss and asked:
         watch(worker, views, examples, memory, near, a, i)

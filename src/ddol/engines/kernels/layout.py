@@ -92,6 +92,8 @@ class Shape(NamedTuple):
     counts: int
     sampled: bool
     """Statistics are left out of exchanges that are not sampled."""
+    kept: int
+    """Scalars that are noted with a prediction, in front of the last one: see `Layout.kept`."""
     rows_bytes: int
     """Bytes of one weight vector's rows, scalars, collected sums and collected maxima."""
     scalars_bytes: int
@@ -119,7 +121,7 @@ class Memory(NamedTuple):
     asking: int
     """float64 (agents, 6): what agents remember of their asking"""
     slopes: int
-    """float64 (delay + 1, agents, batch, outputs): slopes whose answers are under way."""
+    """float64 (delay + 1, agents, batch, outputs · (1 + kept)): slopes whose answers are under way, and notes."""
 
 
 class Scratch(NamedTuple):
@@ -298,9 +300,47 @@ def rows_of(worker, examples, table, r, a):
 
 @inner(inlined=True)
 def slopes_of(worker, turn, a, b):
-    """Address of the slopes of an agent's b-th example of a round, one per output."""
+    """Address of what is kept of an agent's b-th example of a round: see `kept_of`."""
     shape = worker.shape
-    return worker.memory.slopes + 8 * ((turn * shape.agents + a) * shape.batch + b) * shape.outputs
+    place = (turn * shape.agents + a) * shape.batch + b
+    return worker.memory.slopes + place * kept_bytes(worker)
+
+
+@inner(inlined=True)
+def answer_of(worker, y, k):
+    """What output k learns of an answer: among classes, whether it is its own."""
+    if worker.rules.kind == CLASSES:
+        return 1.0 if k == np.int64(y) else -1.0
+    return y
+
+
+@inner(inlined=True)
+def kept_bytes(worker):
+    """Bytes that are kept of a prediction until its answer comes."""
+    return 8 * worker.shape.outputs * (1 + worker.shape.kept)
+
+
+@inner(inlined=True)
+def kept_of(worker, slopes, k):
+    """The slope of output k, with the scalars behind it that were noted with the prediction."""
+    return floats(slopes + 8 * k * (1 + worker.shape.kept))
+
+
+@inner(inlined=True)
+def note(worker, slopes, s, k):
+    """Keep what an update noted when it scored output k."""
+    kept, first = kept_of(worker, slopes, k), worker.shape.scalars - worker.shape.kept - 1
+    for j in range(worker.shape.kept):
+        kept[1 + j] = floats(s)[first + j]
+
+
+@inner(inlined=True)
+def remind(worker, slopes, s, k, y):
+    """Show an update what it noted when it scored output k, and the answer, as that output learns it."""
+    kept, first = kept_of(worker, slopes, k), worker.shape.scalars - worker.shape.kept - 1
+    for j in range(worker.shape.kept):
+        floats(s)[first + j] = kept[1 + j]
+    floats(s)[worker.shape.scalars - 1] = y
 
 
 @inner(inlined=True)

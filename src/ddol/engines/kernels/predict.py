@@ -12,6 +12,9 @@ from ddol.engines.kernels.layout import (
     OBSERVE,
     SCORE,
     VALUE,
+    answer_of,
+    kept_of,
+    note,
     part,
     rows_of,
     slopes_of,
@@ -80,14 +83,6 @@ def _count_binary(worker, z, y, chance, a):
 
 
 @inner(inlined=True)
-def answer_of(worker, y, k):
-    """What output k learns of an answer: among classes, whether it is its own."""
-    if worker.rules.kind == CLASSES:
-        return 1.0 if k == np.int64(y) else -1.0
-    return y
-
-
-@inner(inlined=True)
 def observe_example(worker, examples, copy, i):
     """Show one copy an example that it is going to predict."""
     x, index, n = row_at(worker, examples, i)
@@ -136,7 +131,11 @@ def predict_example(worker, examples, a, copy, i, chance, slopes):
     for k in range(worker.shape.outputs):
         arguments = (scores[k], answer_of(worker, y, k), rules.q)
         cost += call_float(part(worker, VALUE), arguments) + unless_finite(scores[k])
-        floats(slopes)[k] = importance * call_float(part(worker, DERIVATIVE), arguments)
+        kept_of(worker, slopes, k)[0] = importance
+        if worker.shape.kept > 0:
+            note(worker, slopes, vector_at(worker, copy, k)[1], k)
+        else:
+            floats(slopes)[k] *= call_float(part(worker, DERIVATIVE), arguments)
     return importance * cost
 
 
@@ -216,7 +215,7 @@ def ask_for_answer(worker, examples, a, copy, i, chance, slopes):
     if not heard:
         weight = bought
     for k in range(worker.shape.outputs):
-        floats(slopes)[k] *= weight if weight > 0.0 else np.nan
+        kept_of(worker, slopes, k)[0] *= weight if weight > 0.0 else np.nan
 
 
 @inner(inlined=True)

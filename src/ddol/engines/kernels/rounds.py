@@ -78,7 +78,7 @@ WRONG_KERNEL = -(1 << 40)
 def is_usual(worker):
     """Agents with one weight vector and one example a round, answered at once."""
     rules, shape = worker.rules, worker.shape
-    one = shape.batch == 1 and shape.outputs == 1 and shape.states == 1
+    one = shape.batch == 1 and shape.outputs == 1 and shape.states == 1 and shape.kept == 0
     simple = rules.kind == BINARY and rules.delay == 0 and not rules.experts
     return one and simple and not rules.randomized and rules.asks == 0
 

@@ -21,9 +21,12 @@ from ddol.engines.kernels.layout import (
     NOTICE,
     SHARED_COLLECT,
     STEP,
+    answer_of,
     batch_size,
+    kept_of,
     own_rate,
     part,
+    remind,
     rows_of,
     slopes_of,
     turn_of,
@@ -141,7 +144,10 @@ def answer_example(worker, examples, copy, i, slopes, eta):
         w, s = vector_at(worker, copy, k)
         begin_vector(worker, w, s, eta)
         hear_example(worker, examples, w, s, i)
-        step_example(worker, examples, w, s, i, floats(slopes)[k] / weight, eta, weight)
+        if worker.shape.kept > 0:
+            remind(worker, slopes, s, k, answer_of(worker, floats(examples.y)[i], k))
+        g = kept_of(worker, slopes, k)[0] / weight
+        step_example(worker, examples, w, s, i, g, eta, weight)
 
 
 @inner
@@ -167,7 +173,11 @@ def _answer_batch(worker, examples, r, a, size, eta):
             continue
         for b in range(batch):
             if rows[b] >= 0:
-                g = floats(slopes_of(worker, turn, a, b))[k]
+                slopes = slopes_of(worker, turn, a, b)
+                if worker.shape.kept > 0:
+                    y = answer_of(worker, floats(examples.y)[rows[b]], k)
+                    remind(worker, slopes, s, k, y)
+                g = kept_of(worker, slopes, k)[0]
                 step_example(worker, examples, w, s, rows[b], g, eta, 1.0 / size)
 
 

@@ -23,7 +23,7 @@ from ddol.engines.kernels.published import STRIDE
 from ddol.engines.kernels.shadow import Shadow
 from ddol.engines.registry import ScheduledEngine
 from ddol.engines.setup import Setup
-from ddol.engines.state import State, grow, numbers_sent, zeros
+from ddol.engines.state import State, grow, numbers_kept, numbers_sent, zeros
 from ddol.engines.threads.rounds import OthersFailedError, WorkerThreads, checked_workers
 from ddol.engines.workers.inputs import rates_of
 from ddol.engines.workers.partition import Partition, Snapshots, split
@@ -268,7 +268,7 @@ class Seat:
         heard = int(np.diff(wires.starts[first : first + agents + 1]).max(initial=0))
         self.messages = zeros((1 + heard, engine.published.shape[1]))
         self.box, self.version = np.full(hi - lo, -1, np.int64), np.zeros(hi - lo, np.int64)
-        self.slopes = np.zeros((agents * (algorithm.delay + 1) + 1, algorithm.outputs))
+        self.slopes = np.zeros((agents * (algorithm.delay + 1) + 1, numbers_kept(algorithm)))
         self.turns, self.words = np.zeros(agents, np.int64), np.zeros(words.N_WORDS, np.int64)
         self.absent = np.zeros(algorithm.n_agents, np.int64)
         self.log = np.empty(0, np.int64)

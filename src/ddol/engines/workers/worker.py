@@ -208,6 +208,7 @@ class KernelWorker:
             statistics=layout.statistics[0],
             counts=layout.statistics[1],
             sampled=layout.sampled,
+            kept=layout.kept,
             rows_bytes=8 * rows * D,
             scalars_bytes=8 * scalars,
             delta_bytes=8 * (layout.sums * D + layout.linear_scalars),

@@ -1,0 +1,30 @@
+"""Safe together: any algorithm, with a learner of one's own beside the shared one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ddol.algorithm import Algorithm
+
+
+def safe(algorithm: Algorithm) -> Algorithm:
+    """Let every agent keep a learner of its own beside the shared one, and predict with a mixture of both.
+
+    Whatever its neighbours send, an agent's loss exceeds that of learning alone, and that of sharing, by a few nats
+    over the whole run (theory.md §9): the price of not having to know beforehand whom to trust.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+        One that learns from the slope of a loss.
+
+    Examples
+    --------
+    >>> import ddol, numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((2000, 4)); y = np.sign(X @ [1.0, -2.0, 0.5, 0.0])
+    >>> y[::4] *= -1.0  # agent 0 has other labels than the three others
+    >>> trace = ddol.run(ddol.safe(ddol.adaptive("logistic")), (X, y), 4)
+    >>> trace.error < 0.1 < ddol.run(ddol.adaptive("logistic"), (X, y), 4).error
+    True
+    """
+    return replace(algorithm, safe=True)

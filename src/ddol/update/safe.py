@@ -1,0 +1,215 @@
+"""Safe together: an agent keeps a learner of its own beside the shared one, and predicts with a mixture of both.
+
+The shared learner takes part in Algorithm 1, the own one never averages. Both see every example and step along
+the slope of the loss at their own scores. A weighted majority over them (`ddol.update.mixtures`) predicts, so that an
+agent is never much worse than alone, and never much worse than sharing, whatever its neighbours send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ddol.update.beside import Geometry, loops_beside
+from ddol.update.contract import DUAL, Loops, Update
+from ddol.update.layout import LOCAL, FeatureList, Field, Layout, Vector
+from ddol.update.losses import Loss
+from ddol.update.mixtures import FIXED, Places
+
+
+@dataclass(frozen=True)
+class Safe(Update):
+    """The shared learner, the agent's own, and the mixture; see the module's docstring.
+
+    Parameters
+    ----------
+    learner : Update
+        What both are.
+    loss : Loss
+        What scores are compared by, and experts weighed by.
+
+    Examples
+    --------
+    >>> import ddol
+    >>> algorithm = ddol.safe(ddol.dogd("logistic"))
+    >>> algorithm.update.learners[0] == ddol.dogd().update, algorithm.update.names
+    (True, ('shared', 'own'))
+    """
+
+    learner: Update
+    loss: Loss
+    n_agents: int = 1
+
+    family = "safe"
+
+    def __post_init__(self) -> None:
+        if self.learner.experts or self.learner.randomized:
+            raise ValueError(
+                "`safe` is for algorithms that learn from the slope of a loss, such as adaptive; weighted majority "
+                "is one over experts already"
+            )
+        if isinstance(self.learner, Safe):
+            raise ValueError("the algorithm is safe already")
+
+    # --- the learners and the experts ----------------------------------------------------------------
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the learners are called, those that are sent first."""
+        return ("shared", "own")
+
+    @cached_property
+    def learners(self) -> tuple[Update, ...]:
+        """Each learner's update: one of all agents, and one of an agent alone."""
+        return self.learner.with_network(self.n_agents), self.learner.with_network(1)
+
+    @property
+    def sent(self) -> int:
+        """The first so many learners are averaged with neighbours."""
+        return 1
+
+    @cached_property
+    def opinions(self) -> np.ndarray:
+        """Λ (experts, learners): the first expert is the agent alone, the last one the shared learner."""
+        return np.array([[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]])
+
+    @property
+    def places(self) -> Places:
+        """Where the numbers of the mixture are."""
+        return Places(*self.opinions.shape)
+
+    # --- the contract of updates -----------------------------------------------------------------------
+
+    @property
+    def grows(self) -> bool:  # type: ignore[override]
+        """As the learner."""
+        return self.learner.grows
+
+    def check(self, n_features: int) -> None:
+        """As the learner."""
+        self.learner.check(n_features)
+
+    def layout(self, space: str, n_features: int) -> Layout:
+        """Numbers of all learners, then those of the mixture; see `ddol.update.beside`."""
+        own = self.learner.layout(space, n_features)
+        message, (rows, counts) = own.message_fields, own.statistics
+        sent = [f._replace(name=f"sent {f.name}") for f in own.scalar_fields if f.average != LOCAL]
+        counted, sums, maxima = sent[:counts], sent[counts : own.linear_scalars], sent[own.linear_scalars :]
+        mixture = [Field(f"mixture {k}", LOCAL) for k in range(self.places.size)]
+        return Layout(
+            rows=(*self._of_each(own.row_fields), Field("room", LOCAL)),
+            scalars=(
+                *(field for part in (counted, sums, maxima) for field in part * self.sent),
+                *self._of_each(own.scalar_fields),
+                *mixture,
+            ),
+            message=message[:rows] * self.sent + message[rows:] * self.sent,
+            collected=0,
+            whole=own.whole,
+            statistics=(rows * self.sent, counts * self.sent),
+            sampled=own.sampled,
+            lists=tuple(
+                FeatureList(*(None if part is None else f"{name} {part}" for part in listed))  # type: ignore[arg-type]
+                for name in self.names
+                for listed in own.lists
+            ),
+            kept=self.places.learners + 1,
+        )
+
+    def _of_each(self, fields: tuple[Field, ...]) -> list[Field]:
+        """What every learner keeps, under names of its own; none of it is sent as it is."""
+        return [f._replace(name=f"{name} {f.name}", average=LOCAL) for name in self.names for f in fields]
+
+    def geometry(self, space: str) -> Geometry:
+        """Where the numbers of every learner are."""
+        own = self.learner.layout(space, 2)
+        one, two = (len(self.learner.layout(space, d).rows) for d in (1, 2))
+        averaged = self.sent * (own.linear_scalars + own.largest_scalars)
+        return Geometry(
+            learners=len(self.learners),
+            sent=self.sent,
+            experts=len(self.opinions),
+            rows=(2 * one - two, two - one),
+            scalars=len(own.scalars),
+            parameters=len(self.learner.parameters()),
+            linear=own.linear_scalars,
+            largest=own.largest_scalars,
+            counted=own.statistics[1],
+            message=len(own.message_rows),
+            statistics=own.statistics[0],
+            mixture=averaged + len(self.learners) * len(own.scalars),
+            notes=self.places.notes,
+        )
+
+    def loops(self, space: str) -> Loops:
+        """The learner's loops for each of the learners, and those of the mixture."""
+        own = self.learner.loops(space).filled(self.learner.layout(space, 1))
+        return loops_beside(own, self.geometry(space), self.loss)
+
+    def parameters(self) -> np.ndarray:
+        """Those of every learner, Λ, and those of the loss."""
+        each = [np.array([*learner.parameters()], float) for learner in self.learners]
+        return np.concatenate([*each, self.opinions.reshape(-1), np.array(self.loss.parameters)])
+
+    def start(self, n_features: int) -> Vector:
+        """Every learner at its start, and all experts alike."""
+        starts = [learner.start(n_features) for learner in self.learners]
+        rows = [*(start.rows for start in starts), np.zeros((1, n_features))]
+        layout = self.layout(DUAL, n_features)
+        averaged = layout.linear_scalars + layout.largest_scalars
+        mixture = np.zeros(self.places.size)
+        mixture[FIXED : FIXED + len(self.opinions)] = 1.0 / len(self.opinions)
+        scalars = [np.zeros(averaged), *(start.scalars for start in starts), mixture]
+        return Vector(np.concatenate(rows), np.concatenate(scalars))
+
+    # --- what an algorithm tells its update --------------------------------------------------------------
+
+    def _told(self, tell: Callable[[Update], Update]) -> Safe:
+        told = tell(self.learner)
+        return self if told is self.learner else replace(self, learner=told)
+
+    def with_network(self, n_agents: int) -> Safe:
+        """The same update for one of so many agents; an agent's own learner remains one of an agent alone."""
+        return replace(self, n_agents=n_agents)
+
+    def with_delay(self, rounds: int) -> Safe:
+        """The same update, told how late answers come."""
+        return self._told(lambda learner: learner.with_delay(rounds))
+
+    def with_outputs(self, outputs: int) -> Safe:
+        """The same update, told how many outputs there are."""
+        return self._told(lambda learner: learner.with_outputs(outputs))
+
+    def with_chosen_answers(self, chosen: bool) -> Safe:
+        """The same update, told whether it sees those answers only that it is not sure of."""
+        return self._told(lambda learner: learner.with_chosen_answers(chosen))
+
+    def alone(self) -> Update:
+        """The learner, as one of so many agents."""
+        return self.learner.with_network(self.n_agents)
+
+    def comparing_by(self, loss: Loss) -> Safe:
+        """The same update for another loss."""
+        return self if loss == self.loss else replace(self, loss=loss)
+
+    # --- what is known of a state -----------------------------------------------------------------------
+
+    def mixture_of(self, scalars: np.ndarray) -> np.ndarray:
+        """The mixture's numbers (…, numbers) among an agent's scalars."""
+        found: np.ndarray = scalars[..., self.geometry(DUAL).mixture :]
+        return found
+
+    def part_of(self, theta: np.ndarray, scalars: np.ndarray, which: int) -> tuple[Any, Any]:
+        """State of one learner: arrays (…, rows, D) and (…, scalars), as its own update has them."""
+        g = self.geometry(DUAL)
+        rows = g.rows[0] + g.rows[1] * theta.shape[-1]
+        first = g.averaged + which * g.scalars
+        return (
+            theta[..., which * rows : (which + 1) * rows, :],
+            scalars[..., first : first + g.scalars],
+        )
+
