@@ -128,7 +128,9 @@ class Algorithm:
                 "leave +neighbours out"
             )
         if self.teach is not None:
-            raise ValueError("`teach` does not go with `safe`, which learns from an agent's own examples")
+            raise ValueError(
+                "`teach` does not go with `safe`, which learns from an agent's own examples"
+            )
         if isinstance(self.update, Safe):
             return self.update.comparing_by(self.loss)
         return Safe(self.update, self.loss, self.n_agents)

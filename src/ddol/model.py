@@ -100,7 +100,9 @@ class Knowledge:
 
     def __getstate__(self) -> dict[str, Any]:
         # Addresses of this process mean nothing to another.
-        return {name: value for name, value in vars(self).items() if name not in ("_scorer", "_shared")}
+        return {
+            name: value for name, value in vars(self).items() if name not in ("_scorer", "_shared")
+        }
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,11 @@ class Model:
         copy = self.agent_number(agent) if agent is not None and self.knows(agent) else None
         known = self.known
         together = known is not None and len(known.theta) == 1 < int(self.training.get("agents", 1))
-        one = copy is None or together or (known is not None and not known.algorithm.safe and len(known.theta) == 1)
+        one = (
+            copy is None
+            or together
+            or (known is not None and not known.algorithm.safe and len(known.theta) == 1)
+        )
         if known is None or (one and known.is_linear):
             from ddol.engines.workers.scoring import products
 

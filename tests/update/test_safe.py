@@ -174,7 +174,10 @@ def test_a_model_predicts_for_a_site_as_the_site_would_and_for_others_with_what_
     X, y = _examples(500)
     trace = ddol.run(ddol.safe(ddol.adaptive("logistic")), (X, y), N)
     model = trace.model()
-    said = [np.mean(model.predict(X, agent=i) == np.where(X @ [1.0, -2.0, 0.5] > 0, 1, -1)) for i in (0, 1)]
+    said = [
+        np.mean(model.predict(X, agent=i) == np.where(X @ [1.0, -2.0, 0.5] > 0, 1, -1))
+        for i in (0, 1)
+    ]
     assert said[0] > 0.9
     assert said[1] < 0.1
     shared = model.decision_function(X)

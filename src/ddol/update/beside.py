@@ -119,9 +119,7 @@ def loops_beside(own: Loops, g: Geometry, loss: Loss) -> Loops:
         **_each(own, g),
         **_talking(own, g),
     }
-    return Loops(
-        **found, additive=True, shared=None, propagates_nan=own.propagates_nan
-    )
+    return Loops(**found, additive=True, shared=None, propagates_nan=own.propagates_nan)
 
 
 def _predicting(own: Loops, g: Geometry, loss: Loss) -> dict[str, Callable]:
@@ -141,9 +139,7 @@ def _predicting(own: Loops, g: Geometry, loss: Loss) -> dict[str, Callable]:
 
     def score_unseen(w, s, p, x, index, n, D, which):
         scores = unseen(w, s, p, x, index, n, D, which)
-        return predict(
-            floats(address_of(s, mixture)), scores, floats(address_of(p, experts))
-        )
+        return predict(floats(address_of(s, mixture)), scores, floats(address_of(p, experts)))
 
     return {"score": score, "score_unseen": score_unseen}
 

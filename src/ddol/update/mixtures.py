@@ -165,7 +165,7 @@ def _said(m, experts, k, M, notes):
 
 
 @functools.cache
-def mixing(loss: Loss, K: int, M: int) -> Mixing:  # noqa: N803 - as in the formulas
+def mixing(loss: Loss, K: int, M: int) -> Mixing:
     """The functions of K experts over M learners for a loss.
 
     Examples

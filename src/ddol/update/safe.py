@@ -98,7 +98,11 @@ class Safe(Update):
         own = self.learner.layout(space, n_features)
         message, (rows, counts) = own.message_fields, own.statistics
         sent = [f._replace(name=f"sent {f.name}") for f in own.scalar_fields if f.average != LOCAL]
-        counted, sums, maxima = sent[:counts], sent[counts : own.linear_scalars], sent[own.linear_scalars :]
+        counted, sums, maxima = (
+            sent[:counts],
+            sent[counts : own.linear_scalars],
+            sent[own.linear_scalars :],
+        )
         mixture = [Field(f"mixture {k}", LOCAL) for k in range(self.places.size)]
         return Layout(
             rows=(*self._of_each(own.row_fields), Field("room", LOCAL)),
@@ -122,7 +126,11 @@ class Safe(Update):
 
     def _of_each(self, fields: tuple[Field, ...]) -> list[Field]:
         """What every learner keeps, under names of its own; none of it is sent as it is."""
-        return [f._replace(name=f"{name} {f.name}", average=LOCAL) for name in self.names for f in fields]
+        return [
+            f._replace(name=f"{name} {f.name}", average=LOCAL)
+            for name in self.names
+            for f in fields
+        ]
 
     def geometry(self, space: str) -> Geometry:
         """Where the numbers of every learner are."""
@@ -212,4 +220,3 @@ class Safe(Update):
             theta[..., which * rows : (which + 1) * rows, :],
             scalars[..., first : first + g.scalars],
         )
-

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ddol.compiled import call_float, floats, inner, integers
 from ddol.engines.kernels.average import adopt_message
 from ddol.engines.kernels.event_memory import eta_of
-from ddol.engines.kernels.layout import answer_of, DERIVATIVE, FINISH, OBSERVE, VALUE, part
+from ddol.engines.kernels.layout import DERIVATIVE, FINISH, OBSERVE, VALUE, answer_of, part
 from ddol.engines.kernels.predict import observe_example, score_example
 from ddol.engines.kernels.reading import row_at
 from ddol.engines.kernels.update import answer_example, finish_copy
