@@ -137,6 +137,7 @@ __all__ = [
     "ring",
     "run",
     "rwma",
+    "safe",
     "separable_mirror",
     "star",
     "start_state",

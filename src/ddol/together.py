@@ -10,8 +10,8 @@ from ddol.algorithm import Algorithm
 def safe(algorithm: Algorithm) -> Algorithm:
     """Let every agent keep a learner of its own beside the shared one, and predict with a mixture of both.
 
-    Whatever its neighbours send, an agent's loss exceeds that of learning alone, and that of sharing, by a few nats
-    over the whole run (theory.md §9): the price of not having to know beforehand whom to trust.
+    Whatever its neighbours send, an agent's loss exceeds that of learning alone, and that of sharing, by a
+    few nats over the whole run (theory.md §9): the price of not having to know beforehand whom to trust.
 
     Parameters
     ----------

@@ -1,4 +1,5 @@
-"""Two learners side by side and their mixture, beside an oracle in plain NumPy that knows nothing of loops."""
+"""Two learners side by side and their mixture, beside an oracle in plain NumPy that knows nothing of
+loops."""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ def _chance(z: np.ndarray) -> np.ndarray:
 
 
 def _play(loss: Loss, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores (rounds, N) and weights of the experts: gradient descent alone and together, and their mixture."""
+    """Gradient descent alone and together, and their mixture: scores (rounds, N), weights of the experts."""
     own, shared = np.zeros((N, D)), np.zeros((N, D))
     mix = [_Hedge() if loss.name == "hinge" else _Shares() for _ in range(N)]
     centre, reach, rounds = np.zeros(N), np.zeros(N), len(y) // N

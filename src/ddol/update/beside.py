@@ -1,15 +1,17 @@
-"""Several learners side by side in one agent's state: loops that call those of the learner, one after the other.
+"""Several learners side by side in one agent's state: loops that call those of the learner, one after the
+other.
 
-Learners are of one update, with parameters of their own. Their rows stand one after the other, the first ones are sent;
-so do the parameters. Scalars begin with those that neighbours average, of all learners that are sent, then each
-learner has all of its own, and behind them stand the numbers of the mixture (`ddol.update.mixtures`).
+Learners are of one update, with parameters of their own. Their rows stand one after the other, the first
+ones are sent; so do the parameters. Scalars begin with those that neighbours average, of all learners that
+are sent, then each learner has all of its own, and behind them stand the numbers of the mixture
+(`ddol.update.mixtures`).
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ddol.compiled import address_of, floats, inner
 from ddol.update.contract import Loops
@@ -113,7 +115,7 @@ def loops_beside(own: Loops, g: Geometry, loss: Loss) -> Loops:
 
     A step is given what its answer counts for a slope: every learner steps along the slope at its own score.
     """
-    found = {
+    found: dict[str, Any] = {
         **_predicting(own, g, loss),
         **_learning(own, g, loss),
         **_each(own, g),
@@ -166,7 +168,8 @@ def _learning(own: Loops, g: Geometry, loss: Loss) -> dict[str, Callable]:
 
 def _each(own: Loops, g: Geometry) -> dict[str, Callable]:
     """What every learner does once a round, or with every example."""
-    M, found = g.learners, {}
+    M = g.learners
+    found: dict[str, Callable] = {}
     w_of, s_of, p_of = _places(g)
     if own.begin is not None:
         begun = inner(own.begin)

@@ -3,16 +3,16 @@
 Expert k says Σ_m Λ_km·z_m, where z_m is the score of learner m. What is kept of the mixture stands among an
 agent's scalars, from `base` on; see `Places`. Three rules move the experts' weights when an answer comes:
 
-- `LOG` (log loss): w_k ∝ w_k·p_k(y), with p_k = σ(z_k) clipped to [10⁻⁴, 1−10⁻⁴], and fixed share (Herbster and
-  Warmuth) with α_t = 1/(t+1). The agent predicts p = Σ w_k·p_k, and the score is its logit.
-- `SQUARED` (squared loss): w_k ∝ w_k·exp(−ℓ_k/4B²), and the same shares. Predictions are clipped to the centre ± B;
-  B is doubled when an answer lies outside, and such an answer moves no weights.
-- `HEDGED` (any other convex loss): AdaHedge (de Rooij, van Erven, Grünwald and Koolen 2014), which needs neither a
-  range nor a rate.
+- `LOG` (log loss): w_k ∝ w_k·p_k(y), with p_k = σ(z_k) clipped to [10⁻⁴, 1−10⁻⁴], and fixed share
+  (Herbster and Warmuth) with α_t = 1/(t+1). The agent predicts p = Σ w_k·p_k, and the score is its logit.
+- `SQUARED` (squared loss): w_k ∝ w_k·exp(−ℓ_k/4B²), and the same shares. Predictions are clipped to the
+  centre ± B; B is doubled when an answer lies outside, and such an answer moves no weights.
+- `HEDGED` (any other convex loss): AdaHedge (de Rooij, van Erven, Grünwald and Koolen 2014), which needs
+  neither a range nor a rate.
 
-Whether sharing helps is told by two bettors (Waudby-Smith and Ramdas 2024): one bets that the mixture loses less than
-the agent alone, the other that the shared learner loses more. A bettor's capital exceeds 1/a at some time with
-a probability of at most a if it is wrong, at whatever time one looks.
+Whether sharing helps is told by two bettors (Waudby-Smith and Ramdas 2024): one bets that the mixture
+loses less than the agent alone, the other that the shared learner loses more. A bettor's capital exceeds
+1/a at some time with a probability of at most a if it is wrong, at whatever time one looks.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ SWITCHES = 3
     COUNT, LOSS, WRONG, WRONG_ALONE, WRONG_SHARED, CENTRE, REACH, OUTSIDE, GAP, VARIANCE, SPREAD,
     HELPS, HELPS_SUM, HELPS_SQUARES, HARMS, HARMS_SUM, HARMS_SQUARES, FIXED,
 ) = range(18)  # fmt: skip
-"""Numbers of a mixture: answers, loss and mistakes of the mixture, of the first and of the last expert; of squared
-loss the centre and B, and what answers outside cost; of AdaHedge the mixability gaps, variances and the largest
-spread; and the logarithms of both bettors' capital with the sums and squares of what they have seen."""
+"""Numbers of a mixture: answers, loss and mistakes of the mixture, of the first and of the last expert; of
+squared loss the centre and B, and what answers outside cost; of AdaHedge the mixability gaps, variances
+and the largest spread; and the logarithms of both bettors' capital with the sums and squares of what they
+have seen."""
 
 
 class Places(NamedTuple):
@@ -88,11 +89,12 @@ def rule_for(loss: Loss) -> int:
     return {logistic.name: LOG, squared.name: SQUARED}.get(loss.name, HEDGED)
 
 
-class Mixing(NamedTuple):
+class MixtureLoops(NamedTuple):
     """Compiled functions of a mixture: what it predicts, and what it learns from an answer.
 
-    ``predict(m, scores, experts) -> float`` and ``learn(m, y, experts, q)``, with the mixture's numbers in ``m``, Λ in
-    ``experts`` and the loss's parameters in ``q``. Scores and answer are read from the notes by ``learn``.
+    ``predict(m, scores, experts) -> float`` and ``learn(m, y, experts, q)``, with the mixture's numbers in
+    ``m``, Λ in ``experts`` and the loss's parameters in ``q``. Scores and answer are read from the notes
+    by ``learn``.
     """
 
     predict: Callable
@@ -133,7 +135,8 @@ def _limited(gain):
 
 @inner(inlined=True)
 def _follow(m, best, K, k, loss):
-    """Add an expert's loss to the best sequences that end in it; called for all experts, changes from above."""
+    """Add an expert's loss to the best sequences that end in it; called for all experts, changes from
+    above."""
     for changes in range(SWITCHES, -1, -1):
         m[best + changes * K + k] += loss
 
@@ -165,7 +168,7 @@ def _said(m, experts, k, M, notes):
 
 
 @functools.cache
-def mixing(loss: Loss, K: int, M: int) -> Mixing:
+def mixing(loss: Loss, K: int, M: int) -> MixtureLoops:
     """The functions of K experts over M learners for a loss.
 
     Examples
@@ -180,10 +183,10 @@ def mixing(loss: Loss, K: int, M: int) -> Mixing:
     rule = rule_for(loss)
     make = {LOG: _log, SQUARED: _squared, HEDGED: _hedged}[rule]
     found = make(loss, Places(K, M))
-    return Mixing(*map(inner, found))
+    return MixtureLoops(*map(inner, found))
 
 
-def _log(loss: Loss, places: Places) -> Mixing:
+def _log(loss: Loss, places: Places) -> MixtureLoops:
     K, M = places
     weights, losses, best, notes = places.weights, places.losses, places.best, places.notes
 
@@ -220,10 +223,10 @@ def _log(loss: Loss, places: Places) -> Mixing:
         _bet(m, HARMS, _limited((shared - alone) / CLIP))
         _share(m, weights, K, total)
 
-    return Mixing(predict, learn)
+    return MixtureLoops(predict, learn)
 
 
-def _squared(loss: Loss, places: Places) -> Mixing:
+def _squared(loss: Loss, places: Places) -> MixtureLoops:
     K, M = places
     weights, losses, best, notes = places.weights, places.losses, places.best, places.notes
 
@@ -272,18 +275,18 @@ def _squared(loss: Loss, places: Places) -> Mixing:
             _bet(m, HELPS, _limited((alone - cost) / scale))
             _bet(m, HARMS, _limited((shared - alone) / scale))
 
-    return Mixing(predict, learn)
+    return MixtureLoops(predict, learn)
 
 
-def _hedged(loss: Loss, places: Places) -> Mixing:
+def _hedging(places: Places, value: Callable) -> tuple[Callable, Callable]:
+    """AdaHedge's weights, and its mixed loss of a round."""
     K, M = places
-    weights, losses, best, notes = places.weights, places.losses, places.best, places.notes
-    value, numbers = inner(loss.value), loss.task == REGRESSION
+    weights, losses, notes = places.weights, places.losses, places.notes
     log_k = math.log(K)
 
     @inner
     def weigh(m):
-        """AdaHedge's weights: proportional to exp(−η·loss), η = ln K / gaps."""
+        """Make weights proportional to exp(−η·loss), η = ln K / gaps."""
         least, total = math.inf, 0.0
         for k in range(K):
             least = min(least, m[losses + k])
@@ -295,7 +298,7 @@ def _hedged(loss: Loss, places: Places) -> Mixing:
 
     @inner
     def mix_loss(m, experts, y, q, lowest):
-        """−ln Σ w_k·exp(−η·ℓ_k) / η, before the losses are counted; at first η is infinite, and all are alike."""
+        """−ln Σ w_k·exp(−η·ℓ_k) / η, before the losses are counted; at first η is infinite."""
         if m[GAP] == 0.0:
             return lowest
         total = 0.0
@@ -303,6 +306,15 @@ def _hedged(loss: Loss, places: Places) -> Mixing:
             cost = value(_said(m, experts, k, M, notes), y, q)
             total += m[weights + k] * math.exp((lowest - cost) * log_k / m[GAP])
         return lowest - math.log(total) * m[GAP] / log_k
+
+    return weigh, mix_loss
+
+
+def _hedged(loss: Loss, places: Places) -> MixtureLoops:
+    K, M = places
+    weights, losses, best, notes = places.weights, places.losses, places.best, places.notes
+    value, numbers = inner(loss.value), loss.task == REGRESSION
+    weigh, mix_loss = _hedging(places, value)
 
     def predict(m, scores, experts):
         total = 0.0
@@ -345,4 +357,4 @@ def _hedged(loss: Loss, places: Places) -> Mixing:
         if m[GAP] > 0.0:
             weigh(m)
 
-    return Mixing(predict, learn)
+    return MixtureLoops(predict, learn)

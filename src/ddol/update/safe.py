@@ -1,8 +1,10 @@
-"""Safe together: an agent keeps a learner of its own beside the shared one, and predicts with a mixture of both.
+"""Safe together: an agent keeps a learner of its own beside the shared one, and predicts with a mixture of
+both.
 
-The shared learner takes part in Algorithm 1, the own one never averages. Both see every example and step along
-the slope of the loss at their own scores. A weighted majority over them (`ddol.update.mixtures`) predicts, so that an
-agent is never much worse than alone, and never much worse than sharing, whatever its neighbours send.
+The shared learner takes part in Algorithm 1, the own one never averages. Both see every example and step
+along the slope of the loss at their own scores. A weighted majority over them (`ddol.update.mixtures`)
+predicts, so that an agent is never much worse than alone, and never much worse than sharing, whatever its
+neighbours send.
 """
 
 from __future__ import annotations
@@ -49,8 +51,8 @@ class Safe(Update):
     def __post_init__(self) -> None:
         if self.learner.experts or self.learner.randomized:
             raise ValueError(
-                "`safe` is for algorithms that learn from the slope of a loss, such as adaptive; weighted majority "
-                "is one over experts already"
+                "`safe` is for algorithms that learn from the slope of a loss, such as adaptive; weighted "
+                "majority is a mixture already"
             )
         if isinstance(self.learner, Safe):
             raise ValueError("the algorithm is safe already")

@@ -121,7 +121,8 @@ class Memory(NamedTuple):
     asking: int
     """float64 (agents, 6): what agents remember of their asking"""
     slopes: int
-    """float64 (delay + 1, agents, batch, outputs · (1 + kept)): slopes whose answers are under way, and notes."""
+    """float64 (delay + 1, agents, batch, outputs · (1 + kept)): slopes whose answers are under way, and
+    notes."""
 
 
 class Scratch(NamedTuple):
