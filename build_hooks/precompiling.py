@@ -11,6 +11,7 @@ import sys
 import tempfile
 import tomllib
 from pathlib import Path
+from unittest import mock
 
 from setuptools import build_meta
 from setuptools.build_meta import (  # noqa: F401, the rest of the interface
@@ -19,6 +20,7 @@ from setuptools.build_meta import (  # noqa: F401, the rest of the interface
     prepare_metadata_for_build_editable,
     prepare_metadata_for_build_wheel,
 )
+from setuptools.dist import Distribution
 
 _ROOT = Path(__file__).parent.parent
 _NEEDED = ("numpy", "scipy", "numba", "llvmlite", "click", "rich", "safetensors", "scikit-learn")
@@ -36,7 +38,9 @@ def get_requires_for_build_wheel(config_settings=None):
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     """Compile, then build."""
     _precompile()
-    return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+    # Object code is of this platform: setuptools tags a wheel so if it is told of extension modules.
+    with mock.patch.object(Distribution, "has_ext_modules", lambda _: any(_shipped().glob("*"))):
+        return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
@@ -53,8 +57,13 @@ def _wanted():
     return os.environ.get("DDOL_PRECOMPILE", "1") != "0"
 
 
+def _shipped():
+    """The folder of compiled code in the package."""
+    return _ROOT / "src" / "ddol" / "compiled" / "shipped"
+
+
 def _precompile():
-    shipped = _ROOT / "src" / "ddol" / "compiled" / "shipped"
+    shipped = _shipped()
     for old in shipped.glob("*"):
         old.unlink()
     if not _wanted():

@@ -182,3 +182,21 @@ def test_a_model_of_another_loss_is_not_gone_on_from(ddol, examples, tmp_path):
     refused = ddol(*options, "--initial", model)
     assert refused.exit_code == 2 and "add --loss hinge" in refused.stderr
     assert ddol(*options, "--initial", model, "--loss", "hinge").exit_code == 0
+
+
+def test_a_run_with_text_and_means_of_columns_goes_on(ddol, tmp_path):
+    """Running sums are no positions, and may be below 0."""
+    rng = np.random.default_rng(0)
+    rows = [
+        f"{'' if k % 7 == 3 else -1e6 * rng.random():},{'ab'[k % 2]},{int(rng.random() < 0.5)}"
+        for k in range(2000)
+    ]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["x,town,label", *rows]))
+    folder, model = tmp_path / "run", tmp_path / "m"
+    run = ("train", path, "--missing", "mean", "--checkpoint", folder, "--every", 100)
+    whole = figures(ddol(*run, "--model", model, "--json", "-"))
+    means = library.load(model).encoding.means
+    max(folder.glob("*.safetensors"), key=lambda each: each.stat().st_mtime_ns).unlink()
+    again = figures(ddol(*run, "--model", model, "--json", "-", "--resume"))
+    assert again["mistakes"] == whole["mistakes"] and library.load(model).encoding.means == means

@@ -103,7 +103,6 @@ BAD = [
     ([[np.nan, 1], [0, 1]], r"must be finite.*entry \(0, 0\) is nan"),
     ([[1, 0, 0]], r"square matrix, got shape \(1, 3\)"),
     ([["a"]], "matrix of numbers"),
-    (np.eye(3), r"3 components: \{0\}, \{1\}, \{2\}"),
 ]
 
 
@@ -124,6 +123,33 @@ def test_own_matrix_must_keep_to_the_graph():
         mx.custom(matrix, tp.ring(3))
     with pytest.raises(ValueError, match="2 agents, the graph path has 3"):
         mx.custom(np.full((2, 2), 0.5), tp.path(3))
+
+
+@pytest.mark.parametrize(
+    ("engine", "schedule"),
+    [
+        *(("local", name) for name in ("rounds", "async", "gossip", "push-sum")),
+        *(("threads", name) for name in ("rounds", "async")),
+    ],
+)
+def test_agents_that_exchange_nothing_learn_alone_and_it_is_said(schedule, engine):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 3))
+    y = np.sign(X[:, 0] + 0.3 * rng.standard_normal(400))
+    with pytest.warns(UserWarning, match=r"4 parts that exchange nothing: \{0\}, \{1\}"):
+        alone = ddol.dogd().on(4, mixing=np.eye(4))
+    found = ddol.run(alone, (X, y), schedule=schedule, engine=engine)
+    each = [ddol.run(ddol.dogd(), (X[k::4], y[k::4])).mistakes[0] for k in range(4)]
+    assert found.mistakes.tolist() == each and found.messages == 0
+
+
+def test_blocks_average_apart_and_no_token_walks_between_them():
+    blocks = np.kron(np.eye(2), np.full((2, 2), 0.5))
+    with pytest.warns(UserWarning, match=r"2 parts .*\{0, 1\}, \{2, 3\}; each learns alone"):
+        mixing = mx.custom(blocks)
+    np.testing.assert_array_equal(mixing.dense(), blocks)
+    with pytest.raises(ValueError, match="walk needs a connected graph; this one has 2 parts"):
+        ddol.run(ddol.dogd().on(4, mixing=mixing), (np.eye(4), [1, -1, 1, -1]), schedule="walk")
 
 
 def test_changing_matrix_may_be_disconnected_in_a_round():

@@ -164,12 +164,16 @@ def check_connected(graph: Topology) -> Topology:
     parts = graph.components()
     if len(parts) == 1:
         return graph
-    shown = ", ".join(_name_component(part) for part in parts[:4])
-    more = f" and {len(parts) - 4} more" if len(parts) > 4 else ""
     raise ValueError(
         f"`topology` {graph.name} must be connected, but its {graph.n_agents} agents fall into "
-        f"{len(parts)} components: {shown}{more}; add edges between them"
+        f"{len(parts)} components: {described_parts(parts)}; add edges between them"
     )
+
+
+def described_parts(parts: list[IntArray]) -> str:
+    """The agents of the first few components of a graph."""
+    shown = ", ".join(_name_component(part) for part in parts[:4])
+    return f"{shown} and {len(parts) - 4} more" if len(parts) > 4 else shown
 
 
 def check_count(n: int, what: str = "n") -> int:

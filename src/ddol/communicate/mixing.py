@@ -7,6 +7,7 @@ default, since its columns sum to 1 too, so that no agent's examples count for m
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from threading import RLock
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ddol.communicate.graph import FloatArray, IntArray, Topology, check_connected, from_pairs
+from ddol.communicate.graph import FloatArray, IntArray, Topology, described_parts, from_pairs
 from ddol.values import dataclass
 
 ROW_SUM_TOLERANCE = 1e-9
@@ -216,7 +217,8 @@ def custom(matrix: Any, topology: Topology | None = None) -> Mixing:
         Finite, not negative, every row with sum 1 (within 1e-9).
     topology : Topology, optional
         The graph that the entries must keep to; without it, two agents are neighbours where either
-        listens to the other, and that graph must be connected.
+        listens to the other. A matrix whose agents fall into parts that never exchange anything, such as
+        the identity, raises a warning: each part learns alone.
 
     Examples
     --------
@@ -227,7 +229,13 @@ def custom(matrix: Any, topology: Topology | None = None) -> Mixing:
     ValueError: `mixing` rows must sum to 1, row 1 sums to 0.9; use ddol.metropolis(graph)
     """
     mixing = _checked(matrix, topology)
-    check_connected(mixing.topology)
+    parts = mixing.topology.components()
+    if len(parts) > 1:
+        warnings.warn(
+            f"`mixing` has {len(parts)} parts that exchange nothing: {described_parts(parts)}; each "
+            "learns alone",
+            stacklevel=2,
+        )
     return mixing
 
 

@@ -1,4 +1,4 @@
-"""Whose fault it is that a result is none: the data's, or the algorithm's."""
+"""Diagnose results that are not finite: bad input, or an algorithm that diverged, and at which agent."""
 
 from __future__ import annotations
 
@@ -10,15 +10,83 @@ from ddol.algorithm import Algorithm
 from ddol.engines.state import State
 from ddol.streams.arrays import RowsStream
 from ddol.streams.errors import DataError
+from ddol.streams.rows import Block
 from ddol.streams.stream import Stream
+from ddol.values import dataclass
 
 _PIECE = 1 << 17
 
 
+@dataclass(frozen=True)
+class LargestValue:
+    """The largest value that agents learned from in the rounds in which a loss was first not finite.
+
+    Parameters
+    ----------
+    first, last
+        Rounds, counted from 1.
+    agent
+        Whose example has it.
+    value
+    feature
+        Number of its column, from 1; None for a label.
+
+    Examples
+    --------
+    >>> rows = Rows.from_dense([[1.0, 2.0], [3.0, -1e200]], [1.0, -1.0])
+    >>> LargestValue.of(Block(rows, np.array([[[0], [1]]])), before=7)
+    LargestValue(first=8, last=8, agent=1, value=-1e+200, feature=2)
+    """
+
+    first: int
+    last: int
+    agent: int
+    value: float
+    feature: int | None
+
+    @classmethod
+    def of(cls, piece: Block, before: int) -> LargestValue | None:
+        """Look through the rows of a piece of a run, after so many rounds."""
+        agents, places = _learned_from(piece)
+        if not len(places):
+            return None
+        rows = piece.rows.take(places)
+        found: tuple[int, float, int | None]
+        at = int(np.abs(rows.y).argmax())
+        found = at, float(rows.y[at]), None
+        if rows.data.size:
+            place = int(np.abs(rows.data).argmax())
+            if abs(rows.data[place]) >= abs(found[1]):
+                row, column = rows.cell_at(place)
+                found = row, float(rows.data[place]), column + 1
+        return cls(before + 1, before + piece.n_rounds, int(agents[found[0]]), *found[1:])
+
+    def sentence(self, streams: Sequence[Stream], n_agents: int) -> str:
+        """Where it happened, in words."""
+        site = f"agent {self.agent}"
+        if len(streams) == n_agents > 1:
+            site += f" ({streams[self.agent].describe()})"
+        what = "label" if self.feature is None else f"feature {self.feature}"
+        rounds = (
+            f"round {self.last}" if self.first == self.last else f"rounds {self.first}-{self.last}"
+        )
+        return f"in {rounds}, where the largest value is {self.value:.3g}: {what} of {site}"
+
+
+def _learned_from(piece: Block) -> tuple[np.ndarray, np.ndarray]:
+    """Agents and rows of all examples of a piece."""
+    _, agents, _ = np.nonzero(piece.table >= 0)
+    return agents, piece.table[piece.table >= 0]
+
+
 def check_numbers(
-    algorithm: Algorithm, state: State, weights: np.ndarray, streams: Sequence[Stream]
+    algorithm: Algorithm,
+    state: State,
+    weights: np.ndarray,
+    streams: Sequence[Stream],
+    largest: LargestValue | None = None,
 ) -> None:
-    """Refuse a result that is none; streams in memory, where nobody looked before, are looked at first."""
+    """Refuse a result that is not finite; streams in memory, not checked before, are checked first."""
     if np.isfinite(weights).all() and np.isfinite(state.loss).all():
         return
     if algorithm.update.experts:
@@ -26,10 +94,11 @@ def check_numbers(
     for stream in streams:
         if isinstance(stream, RowsStream):
             stream.rows.check_finite(stream.describe())
-    raise FloatingPointError(out_of_range(algorithm))
+    where = "" if largest is None else largest.sentence(streams, algorithm.n_agents)
+    raise FloatingPointError(out_of_range(algorithm, where))
 
 
-def out_of_range(algorithm: Algorithm) -> str:
+def out_of_range(algorithm: Algorithm, where: str = "") -> str:
     """What to do about weights that are no numbers any more.
 
     Examples
@@ -42,7 +111,8 @@ def out_of_range(algorithm: Algorithm) -> str:
         ways = "lower the rate or scale the features"
     else:
         ways = "lower the rate, scale the features, give a radius, or use the algorithm adaptive"
-    return f"the weights of {algorithm.name} left the range of numbers; {ways}"
+    where = f" {where}" if where else ""
+    return f"the weights of {algorithm.name} left the range of numbers{where}; {ways}"
 
 
 def check_advice(algorithm: Algorithm, streams: Sequence[Stream]) -> None:

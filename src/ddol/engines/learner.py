@@ -16,7 +16,7 @@ from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import KEPT, Changing
 from ddol.engines.ending import delivered, seen_now
 from ddol.engines.errors import RankLostError
-from ddol.engines.faults import check_numbers
+from ddol.engines.faults import LargestValue, check_numbers
 from ddol.engines.feed import Feed, Past
 from ddol.engines.groups.processes import Processes
 from ddol.engines.history import History
@@ -93,6 +93,8 @@ class Learner:
         self._pace = Pace()
         self._since: float | None = None
         self._processes: Processes | None = None
+        self._largest: LargestValue | None = None
+        """Where a loss was first not finite."""
 
     # Feeding.
 
@@ -263,6 +265,8 @@ class Learner:
         if shadow is not None and loss is not None:
             shadow.follow(piece, before, loss, seen, engine.counters())
         self._pace.took(piece.n_rounds, time.perf_counter() - began)
+        if self._largest is None and not np.isfinite(engine.counters().loss).all():
+            self._largest = LargestValue.of(piece, before)
         return self.history.keep(before, seen)
 
     def _tell(self, seen: Snapshots, position: Position | None, may_stop: bool = False) -> None:
@@ -384,7 +388,7 @@ class Learner:
         if self.algorithm.delay:
             seen = seen_now(engine)
         state, weights = _state_of(engine, copy=not last), engine.weights()
-        check_numbers(self.algorithm, state, weights, self.feed.streams)
+        check_numbers(self.algorithm, state, weights, self.feed.streams, self._largest)
         messages, sent, dropped = self.history.sent(self.algorithm, engine, counters.rounds)
         recorded = self.history.weights
         return Trace(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ddol.communicate.graph import described_parts
 from ddol.communicate.mixing import Changing, Mixing, metropolis
 from ddol.values import dataclass
 
@@ -78,6 +79,12 @@ def walk_chances(mixing: Mixing | Changing, wires: Wiring) -> NDArray[np.float64
     if isinstance(mixing, Changing):
         raise ValueError(
             "the schedule walk needs a graph that stays; this mixing changes by the round"
+        )
+    parts = mixing.topology.components()
+    if len(parts) > 1:
+        raise ValueError(
+            f"the schedule walk needs a connected graph; this one has {len(parts)} parts "
+            f"({described_parts(parts)}), and its token stays in one"
         )
     chain = metropolis(mixing.topology)
     _, indices, weights = chain.csr()

@@ -308,13 +308,14 @@ class Rows:
         at = _first_not_finite(self.data) if features else -1
         if at < 0:
             return self
-        row, column = self._cell(at)
+        row, column = self.cell_at(at)
         raise DataError(
             f"{where}: found {self.data[at]} in row {row}, column {column}, "
             "expected a finite number; impute or remove missing values"
         )
 
-    def _cell(self, at: int) -> tuple[int, int]:
+    def cell_at(self, at: int) -> tuple[int, int]:
+        """Row and column of a place in `data`."""
         if self.dense:
             return divmod(at, self.n_stored)
         return int(np.searchsorted(self.indptr, at, side="right")) - 1, int(self.indices[at])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ddol.streams.errors import DataError
 from ddol.streams.over.wrapped import WrappedStream
 from ddol.streams.raw import Table
 from ddol.streams.rows import Floats
@@ -26,6 +27,26 @@ class RunningMeans:
     def means(self) -> Floats:
         """Mean of every column; 0 where nothing was seen."""
         return self.sums / np.maximum(self.counts, 1.0)
+
+    def to_json(self) -> list[list[Any]]:
+        """Sums to the bit, as text: every number in a position is a count, and checked as one."""
+        return [[value.hex() for value in self.sums.tolist()], [int(n) for n in self.counts]]
+
+    @classmethod
+    def of(cls, known: Any, n_columns: int) -> RunningMeans:
+        """Read `to_json`; None is the beginning."""
+        if known is None:
+            return cls(np.zeros(n_columns), np.zeros(n_columns))
+        try:
+            sums = np.array([float.fromhex(value) for value in known[0]])
+            counts = np.array([float(count) for count in known[1]])
+        except (TypeError, ValueError, IndexError):
+            sums = counts = np.zeros(0)
+        if not (len(sums) == len(counts) == n_columns and np.isfinite(sums).all()):
+            raise DataError(
+                f"--missing mean: found no sums of {n_columns} columns in the checkpoint; start anew"
+            )
+        return cls(sums, counts)
 
 
 @dataclass(frozen=True)
@@ -64,14 +85,12 @@ class FilledStream(WrappedStream):
         self, position: Position | None = None, pass_number: int = 0
     ) -> Iterator[tuple[Any, Position]]:
         """Yield the tables without missing numbers."""
-        nothing = [0.0] * len(self.columns)
-        at = position or {"at": None, "sums": nothing, "counts": nothing}
-        means = RunningMeans(np.array(at["sums"]), np.array(at["counts"]))
+        at = position or {"at": None}
+        means = RunningMeans.of(at.get("means"), len(self.columns))
         for block, after in self.stream.read(at["at"], pass_number):
             filled = self._filled(block, means) if isinstance(block, Table) else block
             self.latest.sums, self.latest.counts = means.sums.copy(), means.counts.copy()
-            sums = {"sums": means.sums.tolist(), "counts": means.counts.tolist()}
-            yield filled, {"at": after, **sums}
+            yield filled, {"at": after, "means": means.to_json()}
 
     def _filled(self, table: Table, means: RunningMeans) -> Table:
         cells = dict(table.columns)
