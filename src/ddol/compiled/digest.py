@@ -6,7 +6,10 @@ of a constant or of another function that it calls gives another digest.
 
 from __future__ import annotations
 
+import enum
+import sys
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,8 +18,10 @@ from ddol.blake2 import blake2b
 from ddol.compiled.intrinsics import places_of
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))
-# Their functions are Numba's business, and change with Numba's version only.
-_LIBRARIES = {"math", "cmath", "numpy", "builtins", "operator"}
+_LIBRARIES = {"math", "cmath", "numpy", "builtins", "operator", "numba"}
+"""Their functions are known by their names: how they are compiled depends on Numba's version only."""
+_INTRINSICS = "ddol.compiled.intrinsics"
+"""Known by their names as well: what they mean is in the digest of this room's own files."""
 
 
 class UnknownError(Exception):
@@ -29,7 +34,8 @@ def digest(function: Any, *more: str) -> str:
     Raises
     ------
     UnknownError
-        The function names an object that is neither a function nor made of numbers.
+        The function names an object that is neither a function nor made of numbers. Its code can be used
+        in this process, but must not be kept.
 
     Examples
     --------
@@ -59,21 +65,84 @@ def _add(value: Any, pieces: list[str | bytes], seen: dict[int, int]) -> None:
     elif isinstance(value, np.ndarray | np.generic):
         pieces += f"{value.dtype.str} {value.shape}", value.tobytes()
     elif isinstance(value, type):
-        annotations = vars(value).get("__annotations__")
-        pieces.append(f"type {value.__module__}.{value.__qualname__} {annotations}")
-        if hasattr(value, "_fields"):
-            # A NamedTuple may hold others, whose fields are places in memory too.
-            for _, kind in places_of(value).values():
-                _add(kind, pieces, seen)
-    elif hasattr(value, "py_func"):  # a user's function under numba.njit
-        _add_function(value.py_func, pieces, seen)
-    elif getattr(value, "is_inner", False):
-        _add_function(value, pieces, seen)
-    elif callable(value) or isinstance(value, types.ModuleType):
-        # Not called by compiled code, or the same wherever it has this name.
-        pieces.append(f"{type(value).__name__} {getattr(value, '__name__', '')}")
+        _add_class(value, pieces, seen)
+    elif isinstance(value, types.ModuleType):
+        pieces.append(f"module {value.__name__}")
+    elif callable(value):
+        _add_called(value, pieces, seen)
     else:
         raise UnknownError(repr(value))
+
+
+def _add_class(value: type, pieces: list[str | bytes], seen: dict[int, int]) -> None:
+    if hasattr(value, "class_type"):
+        raise UnknownError(f"the class {value.__qualname__}, which is compiled by numba.jitclass")
+    annotations = vars(value).get("__annotations__")
+    pieces.append(f"type {value.__module__}.{value.__qualname__} {annotations}")
+    if hasattr(value, "_fields"):
+        # A NamedTuple may hold others, whose fields are places in memory too.
+        for _, kind in places_of(value).values():
+            _add(kind, pieces, seen)
+    if issubclass(value, enum.Enum):
+        for member in value:
+            pieces.append(member.name)
+            _add(member.value, pieces, seen)
+
+
+def _add_called(value: Any, pieces: list[str | bytes], seen: dict[int, int]) -> None:
+    """Add all that a call of a function or another callable comes to."""
+    if getattr(value, "is_inner", False):
+        _add_function(value, pieces, seen)
+        return
+    # numba.njit, and the dispatcher behind numba.vectorize.
+    dispatcher = value if hasattr(value, "py_func") else getattr(value, "_dispatcher", None)
+    function = getattr(dispatcher, "py_func", None) or getattr(value, "__wrapped__", value)
+    options = getattr(dispatcher, "targetoptions", None) or {}
+    pieces.append(" ".join(f"{name}={_sorted(options[name])}" for name in sorted(options)))
+    module = getattr(function, "__module__", None) or ""
+    if module.partition(".")[0] in _LIBRARIES or module == _INTRINSICS:
+        pieces.append(f"{module}.{getattr(function, '__qualname__', '')}")
+    elif isinstance(function, types.FunctionType):
+        _add_function(function, pieces, seen)
+    elif isinstance(function, types.BuiltinFunctionType | np.ufunc):
+        pieces.append(f"{module}.{function.__name__}")
+    else:
+        raise UnknownError(repr(value))
+    if module != _INTRINSICS:
+        for compiled in _overloads(value):
+            _add_function(compiled, pieces, seen)
+
+
+def _sorted(option: Any) -> str:
+    """An option of a decorator as text that is the same in every process."""
+    return str(sorted(option) if isinstance(option, set | frozenset) else option)
+
+
+def _overloads(value: Any) -> Iterator[types.FunctionType]:
+    """What numba.extending.overload and register_jitable say is compiled in the place of a function.
+
+    Numba's own need no place in a digest, and neither do those of this room.
+    """
+    known = sys.modules.get("numba.core.typing.templates")
+    if known is None:  # nobody can have used them
+        return
+    try:
+        for named, kind in known.builtin_registry.globals:
+            if named is value:
+                for template in getattr(kind, "templates", ()):
+                    found = getattr(template, "_overload_func", None)
+                    if found is not None and not _is_ours(found):
+                        yield found
+    except (AttributeError, TypeError, ValueError) as error:  # another version of Numba
+        raise UnknownError(f"the overloads of {value!r} ({error})") from None
+
+
+def _is_ours(function: types.FunctionType) -> bool:
+    module = function.__module__ or ""
+    # What register_jitable makes is Numba's, around a function of somebody else.
+    return module.startswith("ddol.compiled.") or (
+        module.startswith("numba.") and function.__closure__ is None
+    )
 
 
 def _add_function(
@@ -118,4 +187,8 @@ def _add_attributes(
         return
     for name in names:
         if hasattr(module, name):
-            _add(getattr(module, name), pieces, seen)
+            found = getattr(module, name)
+            _add(found, pieces, seen)
+            if isinstance(found, types.ModuleType) and id(found) not in seen:
+                seen[id(found)] = len(seen)
+                _add_attributes(found, names, pieces, seen)
