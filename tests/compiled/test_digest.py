@@ -100,7 +100,9 @@ def numba_names():
 @pytest.mark.parametrize("source", DECORATED.values(), ids=DECORATED)
 def test_what_is_called_counts(source):
     names = numba_names()
-    one, again, other = (made(source.format(said) + CALLER, **names) for said in ("z+1", "z+1", "z+2"))
+    one, again, other = (
+        made(source.format(said) + CALLER, **names) for said in ("z+1", "z+1", "z+2")
+    )
     assert digest(one) == digest(again) != digest(other)
 
 
@@ -149,9 +151,7 @@ print(json.dumps([kind(scalar(m.f, "f(z, y, p)"))(1.0, 0.0, None) for m in (one,
 @pytest.mark.parametrize("way", ["register_jitable", "overload", "vectorize"])
 def test_code_is_that_of_the_helper_in_its_module_in_one_process_and_from_the_cache(way, tmp_path):
     """Two modules with helpers of one name; then one of them is edited."""
-    start = (
-        "from numba import njit, vectorize\nfrom numba.extending import overload, register_jitable\n"
-    )
+    start = "from numba import njit, vectorize\nfrom numba.extending import overload, register_jitable\n"
 
     def written(name, said):
         text = DECORATED[way].format(said)
