@@ -76,7 +76,10 @@ def test_circumstances_count():
 DECORATED = {
     "register_jitable": "@register_jitable\ndef g(z):\n    return {}\n",
     "register_jitable with options": "@register_jitable(fastmath=True)\ndef g(z):\n    return {}\n",
-    "overload": "def g(z):\n    pass\n@overload(g)\ndef o(z):\n    def made(z):\n        return {}\n    return made\n",
+    "overload": (
+        "def g(z):\n    pass\n"
+        "@overload(g)\ndef o(z):\n    def made(z):\n        return {}\n    return made\n"
+    ),
     "vectorize": "@vectorize(['float64(float64)'])\ndef g(z):\n    return {}\n",
     "vectorize when called": "@vectorize\ndef g(z):\n    return {}\n",
     "njit": "@njit\ndef g(z):\n    return {}\n",
@@ -84,7 +87,9 @@ DECORATED = {
     "plain": "def g(z):\n    return {}\n",
     "cfunc": "@cfunc('float64(float64)')\ndef g(z):\n    return {}\n",
     "an intrinsic": "@intrinsic\ndef g(typing, z):\n    return {}\n",
-    "another that it calls": "@njit\ndef h(z):\n    return {}\n@register_jitable\ndef g(z):\n    return h(z)\n",
+    "another that it calls": (
+        "@njit\ndef h(z):\n    return {}\n@register_jitable\ndef g(z):\n    return h(z)\n"
+    ),
 }
 CALLER = "\ndef f(z, y, p):\n    return g(z)\n"
 
