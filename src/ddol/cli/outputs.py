@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ddol.cli.table import say, summary, warn
+from ddol.job.hindsight import FEW, MANY, Hindsight, hindsight, verdict
 from ddol.job.options import RunOptions, TrainOptions
-from ddol.job.pipeline import Prepared
+from ddol.job.pipeline import REMEDY, Prepared
 from ddol.job.sources import recording_mark
 from ddol.model import model_of
 from ddol.storage import check_writable, write_text
@@ -38,6 +39,7 @@ def write_outputs(
     run = options.run
     skipped = tell_skipped(prepared.sources, prepared.encoder)
     unanswered = _tell_unanswered(prepared.sources)
+    again = _looked_back(options, trace, prepared)
     if run.model is not None:
         write_model(options, trace, prepared)
     if run.json is not None:
@@ -49,6 +51,7 @@ def write_outputs(
             "sites": list(prepared.encoding.sites),
         }
         own["holdout"] = None if held is None else vars(held)
+        own["final_error"] = None if again is None else again.error
         write_json(run.json, {**trace.to_dict(), **own})
     if run.report is not None:
         _write_report(run, trace, prepared)
@@ -66,6 +69,20 @@ def write_outputs(
         ):
             if path is not None and path != STDOUT:
                 say(f"{what}: {path}")
+    doubt = verdict(trace, again, prepared.grouped, REMEDY)
+    if doubt is not None:
+        warn(doubt)
+
+
+def _looked_back(options: TrainOptions, trace: Trace, prepared: Prepared) -> Hindsight | None:
+    """The final model on the same examples, if that costs little and nothing else shows it."""
+    most = MANY if prepared.grouped else FEW
+    once = prepared.encoder.delays is None and not prepared.held
+    here = options.run.engine in ("local", "threads")
+    again = all(getattr(stream, "restartable", False) for stream in prepared.streams)
+    if not (once and here and again and trace.examples <= most):
+        return None
+    return hindsight(model_of(trace, prepared.encoding), prepared.streams)
 
 
 def write_model(options: TrainOptions, trace: Trace, prepared: Prepared) -> None:

@@ -17,7 +17,7 @@ from ddol.streams.arrays import RowsStream
 from ddol.streams.coding.discovery import Peek, Wishes, doubts, learn_encoding, peek
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.encoding import Encoding
-from ddol.streams.coding.labels import listed
+from ddol.streams.coding.order import LabelOrder, order_of_beginning
 from ddol.streams.coding.summary import scan
 from ddol.streams.errors import DataError
 from ddol.streams.over.parallel import BegunStream, ParallelStream, ParsingPool
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 
     from ddol.streams.coding.stumps import Stumps
 
-LONG_RUN = 1000
-"""Rows of one class at the beginning of a stream that are worth a warning."""
-
+REMEDY = "shuffle the file, or use --shuffle"
 _MOST_DEFAULT_EXPERTS = 10_000
 _SHUFFLE_BYTES = 48 << 20
 _MOST_AHEAD = 4
@@ -50,6 +48,7 @@ class Prepared:
     encoder : Encoder
     filled : streams in which missing values are filled
     held : streams of which some examples are not learned from
+    grouped : whether rows with the same label stand together, and are not shuffled
     """
 
     sources: list[Stream]
@@ -57,6 +56,7 @@ class Prepared:
     encoder: Encoder
     filled: list[over.FilledStream] = field(default_factory=list)
     held: list[over.HoldoutStream] = field(default_factory=list)
+    grouped: bool = False
 
     @property
     def encoding(self) -> Encoding:
@@ -125,9 +125,14 @@ class Pipeline:
         sources = self._sources(options, None if known is None else known.kinds)
         parts = self._limited(sources)
         parts = [part if part.restartable else over.ReadAhead(part) for part in parts]
-        if known is not None:
+        if known is None:
+            encoding, orders = self._learned(parts)
+        else:
             self._check_agreement(parts, known)
-        encoding = known or self._learned(parts)
+            numbers = not self.algorithm.classification
+            encoding = known
+            orders = [order_of_beginning(part, known.label, not numbers) for part in parts]
+        grouped = self._tell_of_order(parts, orders)
         parts = self._completed(parts, encoding)
         if known is None:
             encoding = self._finished(encoding, parts)
@@ -140,7 +145,8 @@ class Pipeline:
         )
         streams, held = self._assembled(parts, encoder)
         filled = parts if _has_gaps(encoding) else []
-        return Prepared(sources, streams, encoder, cast("list[over.FilledStream]", filled), held)
+        gaps = cast("list[over.FilledStream]", filled)
+        return Prepared(sources, streams, encoder, gaps, held, grouped)
 
     def _sources(self, options: DataOptions, kinds: Mapping[str, str] | None) -> list[Stream]:
         if self.begun is not None:
@@ -201,7 +207,7 @@ class Pipeline:
             raise DataError(f"--limit: found {limit} for {n} streams, expected one row of each")
         return [over.LimitedStream(s, share) for s, share in zip(sources, shares, strict=True)]
 
-    def _learned(self, parts: Sequence[Stream]) -> Encoding:
+    def _learned(self, parts: Sequence[Stream]) -> tuple[Encoding, list[LabelOrder]]:
         # Experts are fitted to all data, so there every process must have them.
         if self.own is not None and len(parts) > 1 and not self._experts:
             parts = [parts[k] for k in self.own]
@@ -211,8 +217,7 @@ class Pipeline:
         encoding = learn_encoding(parts, wishes, everybody, self.gather)
         for doubt in doubts(encoding, everybody[0].name):
             self.warn(doubt)
-        self._warn_of_long_runs(peeks)
-        return encoding
+        return encoding, [seen.order for seen in peeks]
 
     def _check_agreement(self, parts: Sequence[Stream], known: Encoding) -> None:
         """Refuse a label or a weight that are not those which are known."""
@@ -277,14 +282,15 @@ class Pipeline:
             )
         return found
 
-    def _warn_of_long_runs(self, peeks: Sequence[Peek]) -> None:
-        for seen in peeks:
-            if seen.run >= LONG_RUN and seen.first is not None and not self.options.shuffle:
-                self.warn(
-                    f"{seen.name}: the first {seen.run:,} rows have the label "
-                    f"{listed([seen.first])} only; an online learner forgets what it has not seen "
-                    "for long, so shuffle the file, or use --shuffle"
-                )
+    def _tell_of_order(self, parts: Sequence[Stream], orders: Sequence[LabelOrder]) -> bool:
+        """Warn of rows in the order of their labels; whether there are such."""
+        if self.options.shuffle:
+            return False
+        for part, order in zip(parts, orders, strict=False):
+            doubt = order.doubt(part.describe(), REMEDY)
+            if doubt is not None:
+                self.warn(doubt)
+        return any(order.grouped for order in orders)
 
     def _with_width(self, encoding: Encoding, parts: Sequence[Stream]) -> Encoding:
         """The encoding once all features are known."""

@@ -11,6 +11,7 @@ import numpy as np
 from ddol.streams.coding.columns import choose_columns, one_of
 from ddol.streams.coding.encoding import NUMBER, TEXT, Column, Encoding
 from ddol.streams.coding.labels import Label, checked_classes, listed
+from ddol.streams.coding.order import LabelOrder
 from ddol.streams.coding.summary import MOST_LABELS, joined, label_cells, scan
 from ddol.streams.errors import DataError
 from ddol.streams.over.limited import ReadAhead
@@ -90,8 +91,8 @@ class Peek:
         Distinct labels.
     rows
         Rows that were read.
-    run, first
-        Rows before a second label appears, and their label.
+    order
+        How labels follow each other in them.
     """
 
     name: str
@@ -100,8 +101,7 @@ class Peek:
     weight: str | None
     labels: tuple[Label, ...]
     rows: int
-    run: int
-    first: Label | None
+    order: LabelOrder
 
 
 def peek(stream: Stream, wishes: Wishes, least_rows: int = 1) -> Peek:
@@ -120,7 +120,7 @@ def peek(stream: Stream, wishes: Wishes, least_rows: int = 1) -> Peek:
     --------
     >>> from ddol.streams.arrays import array_stream
     >>> seen = peek(array_stream(np.eye(3), [1, 1, 2]), Wishes())
-    >>> seen.labels, seen.rows, seen.run
+    >>> seen.labels, seen.rows, seen.order.run
     ((1.0, 2.0), 3, 2)
     """
     blocks: Iterable[tuple[Any, Any]] = stream.read()
@@ -128,19 +128,20 @@ def peek(stream: Stream, wishes: Wishes, least_rows: int = 1) -> Peek:
         blocks = stream.look()
     name = stream.describe()
     columns: tuple[Column, ...] | None = None
-    label = weight = first = None
+    label = weight = None
     labels: set[Label] = set()
-    rows = run = size = 0
+    order = LabelOrder(wishes.classification)
+    rows = size = 0
     for block, _ in blocks:
         if not rows:
             columns, label, weight = _shape(block, wishes, name)
         elif isinstance(block, Table) and columns is not None:
             columns = tuple(map(_wider, columns, _columns(block, wishes, label, weight, name)))
         found = label_cells(block, label)
+        if found is not None and (wishes.classification or not isinstance(found, Text)):
+            order.add(found)
         if wishes.classification and found is not None:
-            here, leading, first = _begin(found, first)
-            run += leading if len(labels) < 2 else 0
-            labels = set(sorted(labels | here, key=str)[: MOST_LABELS + 1])
+            labels = set(sorted(labels | _labels_in(found), key=str)[: MOST_LABELS + 1])
         rows += len(block)
         size += block.nbytes
         if rows >= least_rows and (len(labels) > 1 or not wishes.classification):
@@ -150,7 +151,7 @@ def peek(stream: Stream, wishes: Wishes, least_rows: int = 1) -> Peek:
                 f"{name}: found one class only (label {listed(sorted(labels, key=str))}) in the first "
                 f"{rows} rows, expected two; shuffle the data, or name the labels with --labels"
             )
-    return Peek(name, columns, label, weight, _ordered(labels), rows, run, first)
+    return Peek(name, columns, label, weight, _ordered(labels), rows, order)
 
 
 def learn_encoding(
@@ -300,20 +301,12 @@ def _wider(one: Column, other: Column) -> Column:
     return Column(one.name, TEXT if TEXT in (one.kind, other.kind) else NUMBER)
 
 
-def _begin(cells: Cells, first: Label | None) -> tuple[set[Label], int, Label | None]:
-    """Labels of a block, how many rows have the first of all, and which that is."""
+def _labels_in(cells: Cells) -> set[Label]:
+    """Distinct labels of a block."""
     if isinstance(cells, Text):
-        there = np.unique(cells.codes[cells.codes >= 0]).tolist()
-        labels: set[Label] = {cells.values[code] for code in there}
-        first = cells.cell(0) if first is None else first
-        place = cells.values.index(first) if first in cells.values else -2
-        other = cells.codes != place
-    else:
-        numbers = np.asarray(cells, np.float64)
-        labels = set(joined(np.empty(0), numbers[~np.isnan(numbers)])[: MOST_LABELS + 1].tolist())
-        first = float(numbers[0]) if first is None and len(numbers) else first
-        other = numbers != first
-    return labels, int(other.argmax()) if other.any() else len(cells), first
+        return {cells.values[code] for code in np.unique(cells.codes[cells.codes >= 0]).tolist()}
+    numbers = np.asarray(cells, np.float64)
+    return set(joined(np.empty(0), numbers[~np.isnan(numbers)])[: MOST_LABELS + 1].tolist())
 
 
 def _ordered(labels: set[Label]) -> tuple[Label, ...]:
