@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from functools import partial
 
 import numpy as np
@@ -357,3 +358,51 @@ def test_a_port_that_is_none_is_refused(ddol, examples):
     done = ddol("train", examples, "-q", "--live", "70000")
     assert done.exit_code == 2
     assert "70000" in done.stderr
+
+
+def sorted_votes(n: int, kind: str) -> str:
+    """Examples of two classes, all of one before those of the other."""
+    rng = np.random.default_rng(0)
+    rows = [(("no", "yes")[k >= n // 2], *rng.standard_normal(2).round(3)) for k in range(n)]
+    if kind == "jsonl":
+        return "".join(f'{{"vote": "{y}", "a": {a}, "b": {b}}}\n' for y, a, b in rows)
+    if kind == "vw":
+        return "".join(f"{(-1, 1)[y == 'yes']} | a:{a} b:{b}\n" for y, a, b in rows)
+    return "vote,a,b\n" + "".join(f"{y},{a},{b}\n" for y, a, b in rows)
+
+
+@pytest.mark.parametrize("n", [30, 600])
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "vw"])
+def test_rows_sorted_by_label_are_warned_of_before_and_after(ddol, tmp_path, n, kind):
+    path, model = tmp_path / f"sorted.{kind}", tmp_path / "m.ddol"
+    path.write_text(sorted_votes(n, kind))
+    label = () if kind == "vw" else ("--label", "vote")
+    done = ddol("train", path, *label, "--model", model, "--json", tmp_path / "f")
+    first, last = (line for line in done.stderr.splitlines() if line.startswith("warning"))
+    assert "stand together" in first and "--shuffle" in first
+    assert "final model is wrong on" in last and "--shuffle" in last
+    figures(ddol("evaluate", model, path, "--json", tmp_path / "e", "--json", "-"))
+    evaluated = json.loads(ddol("evaluate", model, path, "--json", "-").stdout)
+    assert json.loads((tmp_path / "f").read_text())["final_error"] == evaluated["error"]
+    assert "warning" not in ddol("train", path, *label, "--shuffle").stderr
+
+
+def test_a_model_that_goes_on_is_warned_of_sorted_rows_too(ddol, tmp_path, examples):
+    model, path = tmp_path / "m.ddol", tmp_path / "sorted.libsvm"
+    assert ddol("train", examples, "--model", model, "--quiet").exit_code == 0
+    path.write_text("".join(sorted(examples.read_text().splitlines(keepends=True))))
+    done = ddol("train", path, "--initial", model, "--quiet")
+    assert done.exit_code == 0 and "stand together" in done.stderr
+
+
+def test_a_run_in_python_warns_of_rows_sorted_by_label():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 3)), np.repeat([0, 1], 30)
+    with pytest.warns(UserWarning, match="stand together"):
+        library.run(library.adaptive(), (X, y), 2)
+    with pytest.warns(UserWarning, match="stand together"):
+        library.DDOLClassifier(shuffle=False).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        library.DDOLClassifier().fit(X, y)
+        library.run(library.adaptive(), (X, np.tile([0, 1], 30)), 2)

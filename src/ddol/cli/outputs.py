@@ -69,14 +69,14 @@ def write_outputs(
         ):
             if path is not None and path != STDOUT:
                 say(f"{what}: {path}")
-    doubt = verdict(trace, again, prepared.grouped, REMEDY)
+    doubt = verdict(trace, again, bool(prepared.suspicions), REMEDY)
     if doubt is not None:
         warn(doubt)
 
 
 def _looked_back(options: TrainOptions, trace: Trace, prepared: Prepared) -> Hindsight | None:
     """The final model on the same examples, if that costs little and nothing else shows it."""
-    most = MANY if prepared.grouped else FEW
+    most = MANY if prepared.suspicions else FEW
     once = prepared.encoder.delays is None and not prepared.held
     here = options.run.engine in ("local", "threads")
     again = all(getattr(stream, "restartable", False) for stream in prepared.streams)

@@ -75,6 +75,8 @@ def train(options: TrainOptions, begun: BegunStream | None = None) -> Trace:
         prepared = pipeline.prepare(stack, _known(options, saved, initial))
         if job.leads and not options.run.quiet:
             _say_what_was_taken(prepared, algorithm)
+        for suspicion in prepared.suspicions:
+            job.warn(suspicion)
         n_classes = len(prepared.encoding.classes or (0, 1))
         if n_classes > 2:
             algorithm = build(options.learn, options.run.seed, n_classes)

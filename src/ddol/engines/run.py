@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -19,6 +20,7 @@ from ddol.engines.setup import Setup
 from ddol.schedules.schedule import Schedule, schedule_of
 from ddol.streams.arrays import RowsStream
 from ddol.streams.coding.discovery import Wishes, learn_encoding, peek
+from ddol.streams.coding.order import LabelOrder
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.encoding import Encoding
 from ddol.streams.coding.labels import Label, distinct, listed
@@ -125,7 +127,7 @@ def run(
     # A pass over the memory takes half as long as learning: where the loss tells, at the end, of features
     # that are not finite, nobody looks before. Processes must agree beforehand.
     told = algorithm.update.loops(algorithm.average).propagates_nan and engine != "mpi"
-    found, encoder = encoded(algorithm, streams, classes, checked=not told)
+    found, encoder = encoded(algorithm, streams, classes, not told, _warn_user)
     plan = schedule_of(schedule, conditions, record, replay, certificate)
     setup = Setup(engine, workers, seed, n_features, address, on_lost, plan)
     feed = Feed(found, passes)
@@ -139,6 +141,15 @@ def run(
             learner.on_progress = page if on_progress is None else _both(page, on_progress)
         learner.follow(feed)
         return replace(learner.trace(last=True), encoding=encoder.encoding)
+
+
+REMEDY = "shuffle the rows before"
+"""What to do about rows in the order of their labels."""
+
+
+def _warn_user(text: str) -> None:
+    """Warn whoever called `run`."""
+    warnings.warn(text, stacklevel=4)
 
 
 def _live_page(algorithm: Algorithm, feed: Feed, setup: Setup, live: bool | int) -> Any:
@@ -162,6 +173,7 @@ def encoded(
     streams: Any,
     classes: Sequence[Label] | None = None,
     checked: bool = True,
+    warn: Callable[[str], None] | None = None,
 ) -> tuple[list[Stream], Encoder]:
     """Streams with encoded columns and labels, and what encodes them.
 
@@ -173,6 +185,8 @@ def encoded(
         All labels; by default those of the arrays in memory, or those that the files show.
     checked : bool
         Refuse features that are not finite now, and not when they have been learned from.
+    warn : function of one line, optional
+        Told if the rows come in the order of their labels.
     """
     found = as_streams(streams, checked and not algorithm.update.experts, algorithm.n_agents)
     widths = sorted({s.n_features for s in found if s.n_features is not None})
@@ -184,7 +198,12 @@ def encoded(
     if algorithm.classification:
         check_dense(algorithm, found)
     parts = [s if s.restartable else ReadAhead(s) for s in found]
-    encoder = Encoder(_encoding(algorithm, parts, classes))
+    encoding, orders = _encoding(algorithm, parts, classes)
+    if warn is not None:
+        doubts = (o.doubt(p.describe(), REMEDY) for p, o in zip(parts, orders, strict=True))
+        for doubt in filter(None, doubts):
+            warn(doubt)
+    encoder = Encoder(encoding)
     if classes is None and encoder.start == _AS_LEARNED and _in_memory(parts):
         return parts, encoder  # all labels were looked at, and are the numbers to learn from
     return [encoder.stream(part) for part in parts], encoder
@@ -192,23 +211,26 @@ def encoded(
 
 def _encoding(
     algorithm: Algorithm, streams: list[Stream], classes: Sequence[Label] | None
-) -> Encoding:
-    """Labels of arrays as they are; of files, what their beginnings show."""
+) -> tuple[Encoding, list[LabelOrder]]:
+    """Labels of arrays as they are; of files, what their beginnings show. And in which order they come."""
     numbered = algorithm.outputs > 1
     if _in_memory(streams):
+        rows = [s.rows for s in streams if isinstance(s, RowsStream)]
+        orders = [LabelOrder(algorithm.classification).with_labels(each.y) for each in rows]
         if not algorithm.classification:
-            return Encoding()
+            return Encoding(), orders
         if classes is None:
-            rows = [s.rows for s in streams if isinstance(s, RowsStream)]
             classes = sorted(set().union(*(distinct(each.y).tolist() for each in rows)))
-        return Encoding(classes=check_classes(algorithm, classes), numbered=numbered)
+        return Encoding(classes=check_classes(algorithm, classes), numbered=numbered), orders
     given = None if classes is None else tuple(classes)
     wishes = Wishes(classes=given, classification=algorithm.classification)
-    encoding = learn_encoding(streams, wishes, [peek(stream, wishes) for stream in streams])
+    peeks = [peek(stream, wishes) for stream in streams]
+    encoding = learn_encoding(streams, wishes, peeks)
+    orders = [seen.order for seen in peeks]
     if encoding.classes is None:
-        return encoding
+        return encoding, orders
     known = check_classes(algorithm, encoding.classes)
-    return replace(encoding, classes=known, numbered=numbered)
+    return replace(encoding, classes=known, numbered=numbered), orders
 
 
 _AS_LEARNED = Encoding(classes=(-1.0, 1.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -29,10 +30,12 @@ from ddol.estimators.placing import (
 from ddol.estimators.training_rows import TrainingRows, rows_of
 from ddol.job.algorithm import algorithm_named
 from ddol.streams.coding.encoding import Encoding
+from ddol.streams.coding.order import LabelOrder
+from ddol.streams.raw import Text
 from ddol.streams.rows import Rows
 from ddol.streams.tables.frames import in_memory, with_answers
 from ddol.trace import Trace
-from ddol.update.losses import Loss
+from ddol.update.losses import BINARY, Loss
 
 _MANY = 1 << 18
 """Values that take longer to look at before than what was known takes to remember."""
@@ -248,6 +251,8 @@ class LinearAgents(AgentsEstimator):
         rows = TrainingRows.of(X, self._answers(y), weight, numbers, self.fit_intercept)
         if self.shuffle:
             rows = rows.canonical()
+        elif agents is None:
+            self._warn_of_order(y)
         patience = None
         if self.early_stopping:
             rows, held_out = rows.split(self.validation_fraction, found.rng)
@@ -263,6 +268,13 @@ class LinearAgents(AgentsEstimator):
                 break
         found.rest()
         return self
+
+    def _warn_of_order(self, y: np.ndarray) -> None:
+        """Warn of rows that are learned from in the order of their labels."""
+        cells = y if y.dtype.kind in "fiub" else Text.of(y)  # labels may be text
+        order = LabelOrder(self._task == BINARY).with_labels(cells)
+        if doubt := order.doubt("y", "shuffle the rows, or use shuffle=True"):
+            warnings.warn(doubt, stacklevel=4)
 
     def _partial_fit(self, X: Any, y: np.ndarray, weight: np.ndarray | None, agents: Any) -> Any:
         """Go on with the next rows of the stream."""

@@ -48,7 +48,7 @@ class Prepared:
     encoder : Encoder
     filled : streams in which missing values are filled
     held : streams of which some examples are not learned from
-    grouped : whether rows with the same label stand together, and are not shuffled
+    suspicions : warnings of rows that come in the order of their labels, and are not shuffled
     """
 
     sources: list[Stream]
@@ -56,7 +56,7 @@ class Prepared:
     encoder: Encoder
     filled: list[over.FilledStream] = field(default_factory=list)
     held: list[over.HoldoutStream] = field(default_factory=list)
-    grouped: bool = False
+    suspicions: tuple[str, ...] = ()
 
     @property
     def encoding(self) -> Encoding:
@@ -132,7 +132,7 @@ class Pipeline:
             numbers = not self.algorithm.classification
             encoding = known
             orders = [order_of_beginning(part, known.label, not numbers) for part in parts]
-        grouped = self._tell_of_order(parts, orders)
+        suspicions = self._suspicions(parts, orders)
         parts = self._completed(parts, encoding)
         if known is None:
             encoding = self._finished(encoding, parts)
@@ -146,7 +146,7 @@ class Pipeline:
         streams, held = self._assembled(parts, encoder)
         filled = parts if _has_gaps(encoding) else []
         gaps = cast("list[over.FilledStream]", filled)
-        return Prepared(sources, streams, encoder, gaps, held, grouped)
+        return Prepared(sources, streams, encoder, gaps, held, suspicions)
 
     def _sources(self, options: DataOptions, kinds: Mapping[str, str] | None) -> list[Stream]:
         if self.begun is not None:
@@ -282,15 +282,14 @@ class Pipeline:
             )
         return found
 
-    def _tell_of_order(self, parts: Sequence[Stream], orders: Sequence[LabelOrder]) -> bool:
-        """Warn of rows in the order of their labels; whether there are such."""
+    def _suspicions(
+        self, parts: Sequence[Stream], orders: Sequence[LabelOrder]
+    ) -> tuple[str, ...]:
+        """Warnings of rows in the order of their labels, which a shuffle would end."""
         if self.options.shuffle:
-            return False
-        for part, order in zip(parts, orders, strict=False):
-            doubt = order.doubt(part.describe(), REMEDY)
-            if doubt is not None:
-                self.warn(doubt)
-        return any(order.grouped for order in orders)
+            return ()
+        each = (o.doubt(p.describe(), REMEDY) for p, o in zip(parts, orders, strict=False))
+        return tuple(doubt for doubt in each if doubt is not None)
 
     def _with_width(self, encoding: Encoding, parts: Sequence[Stream]) -> Encoding:
         """The encoding once all features are known."""

@@ -23,6 +23,7 @@ _ENOUGH = 10
 _CHANCE = 0.01
 """Chance that shuffled rows would stand in groups."""
 _MOST_CHANGES = 100
+_MOST_ROWS = 1 << 16
 
 
 @dataclass
@@ -41,7 +42,7 @@ class LabelOrder:
     >>> order.changes, order.grouped
     (2, True)
     >>> order.doubt("iris.csv", "use --shuffle")
-    'iris.csv: rows with the same label stand together (it changes 2 times in 150 rows, by chance about 99 ...
+    'iris.csv: rows with the same label stand together: the first 50 rows have the label 0 only, ...
     """
 
     classification: bool = True
@@ -54,9 +55,16 @@ class LabelOrder:
     _last: Label | None = None
     _counts: dict[Label, int] | None = field(default_factory=dict)
 
+    def with_labels(self, cells: Cells) -> LabelOrder:
+        """The same, after a look at more labels."""
+        self.add(cells)
+        return self
+
     def add(self, cells: Cells) -> None:
-        """Look at the labels of the next rows; missing ones are passed over."""
-        labels = cells.codes if isinstance(cells, Text) else np.asarray(cells, np.float64)
+        """Look at the labels of the next rows, the first 65,536 of them; missing ones are passed over."""
+        given = cells.codes if isinstance(cells, Text) else cells
+        labels = given[:_MOST_ROWS]
+        labels = labels if isinstance(cells, Text) else np.asarray(labels, np.float64)
         labels = labels[labels >= 0] if isinstance(cells, Text) else labels[~np.isnan(labels)]
         if not len(labels):
             return
@@ -107,6 +115,11 @@ class LabelOrder:
             return True
         return self.changes == len(self._counts) - 1 and self._chance_of_groups() < log(_CHANCE)
 
+    @property
+    def suspect(self) -> bool:
+        """Whether there is something to warn of."""
+        return self.grouped or (self.classification and self.run >= LONG_RUN)
+
     def _chance_of_groups(self) -> float:
         """Logarithm of the chance that shuffled rows have one group for each label."""
         counts = list((self._counts or {}).values())
@@ -131,9 +144,10 @@ class LabelOrder:
             )
         if self.grouped:
             return (
-                f"{name}: rows with the same label stand together (it changes {self.changes:,} "
+                f"{name}: rows with the same label stand together: the first {self.run:,} rows have the label "
+                f"{listed([self.first or 0.0])} only, and it changes {self.changes:,} "
                 f"{'time' if self.changes == 1 else 'times'} in {self.rows:,} rows, by chance about "
-                f"{self.expected:,.0f} times); the errors counted while learning are too low, and the model "
+                f"{self.expected:,.0f} times; the errors counted while learning are too low, and the model "
                 f"forgets the labels that came first; {remedy}"
             )
         if self.classification and self.run >= LONG_RUN and self.first is not None:
