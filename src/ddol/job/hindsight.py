@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ddol.measure.evaluation import evaluation_of
+import numpy as np
+
 from ddol.model import Model
+from ddol.streams.coding.labels import class_numbers
 from ddol.streams.stream import Stream
 from ddol.trace import Trace
 from ddol.values import dataclass
@@ -52,14 +54,23 @@ def hindsight(model: Model, streams: Sequence[Stream]) -> Hindsight:
     >>> hindsight(model, [array_stream(X, y)])
     Hindsight(examples=4, error=0.0, r2=None)
     """
-    found = evaluation_of(model.classes)
+    n = wrong = 0
+    sums = np.zeros(3)  # of the numbers, of their squares, and of the squared errors
     for stream in streams:
         for rows, _ in stream.read():
-            found.add(rows.y, model.scores(rows))
-    figures = found.figures()
-    if model.classes is None:
-        return Hindsight(figures["examples"], figures["rmse"], figures["r2"])
-    return Hindsight(figures["examples"], figures["error"])
+            n += len(rows)
+            scores = model.scores(rows)
+            if model.classes is None:
+                sums += rows.y.sum(), np.square(rows.y).sum(), np.square(rows.y - scores).sum()
+            else:
+                true = (rows.y > 0.0) if scores.ndim == 1 else rows.y
+                wrong += int(np.count_nonzero(class_numbers(scores) != true))
+    if model.classes is not None:
+        return Hindsight(n, wrong / max(n, 1))
+    total, squares, missed = sums.tolist()
+    variance = squares - total * total / max(n, 1)
+    r2 = 1.0 - missed / variance if variance > 0.0 else None
+    return Hindsight(n, math.sqrt(missed / max(n, 1)), r2)
 
 
 def verdict(trace: Trace, found: Hindsight | None, grouped: bool, remedy: str) -> str | None:
