@@ -382,7 +382,9 @@ def test_rows_sorted_by_label_are_warned_of_before_and_after(ddol, tmp_path, n, 
     assert "stand together" in first and "--shuffle" in first
     assert "final model is wrong on" in last and "--shuffle" in last
     evaluated = json.loads(ddol("evaluate", model, path, "--json", "-").stdout)
-    assert json.loads((tmp_path / "f").read_text())["final_error"] == pytest.approx(evaluated["error"])
+    assert json.loads((tmp_path / "f").read_text())["final_error"] == pytest.approx(
+        evaluated["error"]
+    )
     assert "warning" not in ddol("train", path, *label, "--shuffle").stderr
 
 

@@ -20,10 +20,10 @@ from ddol.engines.setup import Setup
 from ddol.schedules.schedule import Schedule, schedule_of
 from ddol.streams.arrays import RowsStream
 from ddol.streams.coding.discovery import Wishes, learn_encoding, peek
-from ddol.streams.coding.order import LabelOrder
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.encoding import Encoding
 from ddol.streams.coding.labels import Label, distinct, listed
+from ddol.streams.coding.order import LabelOrder
 from ddol.streams.errors import DataError
 from ddol.streams.over.limited import ReadAhead
 from ddol.streams.sources import as_streams

@@ -282,9 +282,7 @@ class Pipeline:
             )
         return found
 
-    def _suspicions(
-        self, parts: Sequence[Stream], orders: Sequence[LabelOrder]
-    ) -> tuple[str, ...]:
+    def _suspicions(self, parts: Sequence[Stream], orders: Sequence[LabelOrder]) -> tuple[str, ...]:
         """Warnings of rows in the order of their labels, which a shuffle would end."""
         if self.options.shuffle:
             return ()
