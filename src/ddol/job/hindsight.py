@@ -101,6 +101,6 @@ def verdict(trace: Trace, found: Hindsight | None, grouped: bool, remedy: str) -
     if not grouped and not worse:
         return None
     return (
-        f"the final model is wrong on {100 * found.error:.2f} % of the same {found.examples:,} examples, where "
-        f"{100 * trace.error:.2f} % were counted while learning: {because}; {remedy}"
+        f"the final model is wrong on {100 * found.error:.2f} % of the same {found.examples:,} examples, "
+        f"where {100 * trace.error:.2f} % were counted while learning: {because}; {remedy}"
     )

@@ -144,8 +144,8 @@ class LabelOrder:
             )
         if self.grouped:
             return (
-                f"{name}: rows with the same label stand together: the first {self.run:,} rows have the label "
-                f"{listed([self.first or 0.0])} only, and it changes {self.changes:,} "
+                f"{name}: rows with the same label stand together: the first {self.run:,} rows have the "
+                f"label {listed([self.first or 0.0])} only, and it changes {self.changes:,} "
                 f"{'time' if self.changes == 1 else 'times'} in {self.rows:,} rows, by chance about "
                 f"{self.expected:,.0f} times; the errors counted while learning are too low, and the model "
                 f"forgets the labels that came first; {remedy}"
