@@ -186,7 +186,7 @@ def said_by_name(node):
     """What a node says of every feature."""
     columns, numbers = node.read(lambda agent: agent.learning.message())
     names = ["", *node.read(lambda agent: agent.features.names)]
-    rows = node.read(lambda agent: agent.learning.message_rows)
+    rows = node.read(lambda agent: agent.learning.message_rows())
     n = len(columns)
     body = numbers[0, : rows * n].reshape(rows, n)
     return {names[c]: body[:, k] for k, c in enumerate(columns)}, numbers[0, rows * n :]
@@ -232,6 +232,20 @@ def test_sites_of_other_units_of_offset_pool_their_spread():
     squares = one.read(lambda agent: agent.learning.player.message(None))[0]
     count, spread = squares[1], squares[2 * 32 + 1]
     assert spread / count > 9000.0
+
+
+@pytest.mark.parametrize("preset", ["adaptive", "coin", "newton", "dogd", "dual_averaging"])
+def test_every_algorithm_averages_arrays(preset):
+    one, two, new = (ddol.Node(n, getattr(ddol, preset)("logistic")) for n in ("a", "b", "c"))
+    rows, labels = examples()
+    for x, y in zip(rows, labels, strict=True):
+        one.learn(list(x.values()), y)
+        two.learn([-v for v in x.values()], not y)
+    new.receive(one.message())
+    two.receive(one.message())
+    x = list(rows[0].values())
+    a, b = one.predict(x).scores[0], new.predict(x).scores[0]
+    assert math.isclose(a, b, rel_tol=0.3) and two.predict(x).label == labels[0]
 
 
 def test_a_message_is_mixed_once():

@@ -23,6 +23,7 @@ _HOMES = {
     "train": "ddol.cli.train_command",
     **dict.fromkeys(_OTHERS, "ddol.cli.commands"),
     "network": "ddol.cli.network",
+    "serve": "ddol.cli.serve",
 }
 """Commands, the most used first, and the module of each."""
 

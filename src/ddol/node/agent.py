@@ -109,7 +109,13 @@ class LiveAgent:
 
     def mix(self, heard: Sequence[r.Heard]) -> bool:
         """Average with messages that were checked; whether anything changed."""
-        return self.learning.mix([self._told(read_message(h.blob), h.weight) for h in heard])
+        messages = [read_message(h.blob) for h in heard]
+        told = [self._told(m, h.weight) for m, h in zip(messages, heard, strict=True)]
+        if not self.examples:
+            # A newcomer goes on from where the others are; rates count from their beginning.
+            player = self.learning.begun()
+            player.t = max([player.t, *(1 + m.examples for m in messages)])
+        return self.learning.mix(told)
 
     def _told(self, message: Message, weight: float) -> Told:
         schema, columns = message.schema, message.columns
@@ -121,7 +127,7 @@ class LiveAgent:
         numbers, names = message.numbers, schema.get("names")
         if names is not None and columns is not None and self.features.bits is None:
             own = self.features.learn_names(names, schema.get("kinds"))
-            rows = self.learning.message_rows
+            rows = self.learning.message_rows(len(columns))
             numbers, columns = _renamed(numbers, columns, np.concatenate([[0], own]), rows)
         elif columns is None and self.features.named is None:
             self.features.named = False
@@ -227,7 +233,7 @@ class LiveAgent:
         schema, (outputs, size) = message.schema, message.numbers.shape
         algorithm = self.learning.algorithm
         layout = algorithm.update.layout(algorithm.average, 1)
-        rows, scalars = self.learning.message_rows, layout.linear_scalars + layout.largest_scalars
+        scalars = layout.linear_scalars + layout.largest_scalars
         binary = schema.get("fixed") and len(schema["classes"]) == 2
         states = 1 if self.regression or binary else len(schema["classes"])
         if message.columns is None:
@@ -237,6 +243,7 @@ class LiveAgent:
             n, bits = len(message.columns), self.features.bits
             most = 1 + (len(schema["names"]) if bits is None else 1 << bits)
             last = int(message.columns[-1]) if n else 0
+        rows = self.learning.message_rows(n) if size >= n else 0
         if outputs != states or size != rows * n + scalars or last >= most:
             raise RefusedMessageError(
                 "size",

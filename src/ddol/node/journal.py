@@ -91,7 +91,7 @@ class Journal:
         self.failed = ""
         """Why the last write was not possible, if it was not."""
         self._flushing, self._waking = threading.Lock(), threading.Event()
-        self._calls: list[tuple[int, Callable[[], None]]] = []
+        self._calls: list[tuple[int, Callable[[], object]]] = []
         self._calls_lock = threading.Lock()
         self.written = self.flushed = 0
         """Bytes of this process's records: written, and on the disk for certain."""
@@ -192,7 +192,7 @@ class Journal:
                     if not self._closed:
                         self._flush()
 
-    def when_flushed(self, place: int, call: Callable[[], None]) -> None:
+    def when_flushed(self, place: int, call: Callable[[], object]) -> None:
         """Call when all records up to a place are flushed: at once where they are, or need not be."""
         if self.every is None or self.flushed >= place:
             call()

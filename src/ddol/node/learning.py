@@ -71,7 +71,7 @@ class Learning:
         if self.player is None:
             if not self.labels.known:
                 return None
-            self._begun()
+            self.begun()
         player = self.player
         assert player is not None
         if self.features.width > player.state.n_features:
@@ -94,11 +94,12 @@ class Learning:
     def learn(self, row: LiveRow, label: LiveLabel, weight: float = 1.0) -> float:
         """Learn one example whose label was checked; the number that the label is."""
         y = self.labels.number(label)
-        player = self._begun()
+        player = self.begun()
         player.learn(row.values, row.columns, y, weight)
         return y
 
-    def _begun(self) -> SinglePlayer:
+    def begun(self) -> SinglePlayer:
+        """The agent, with as many outputs and columns as are known by now."""
         outputs = self.labels.outputs
         if self.player is None:
             self.algorithm = self.with_outputs(outputs)
@@ -127,10 +128,10 @@ class Learning:
             parameters = self.algorithm.update.with_network(agents).parameters()
             self.player.parameters[: len(parameters)] = parameters
 
-    @property
-    def message_rows(self) -> int:
+    def message_rows(self, n_columns: int = 1) -> int:
         """Numbers that are said of each column."""
-        return len(self.algorithm.update.layout(self.algorithm.average, 1).message_rows)
+        layout = self.algorithm.update.layout(self.algorithm.average, n_columns)
+        return len(layout.message_rows)
 
     @property
     def listed(self) -> np.ndarray | None:
@@ -146,6 +147,10 @@ class Learning:
         """What others average: the columns, and numbers (outputs, rows · columns + scalars)."""
         if self.player is None:
             raise NodeError("a node that has seen no label has nothing to say")
+        if self.player.layout.whole and not self.player.dense:
+            raise NodeError(
+                f"{self.algorithm.name} averages whole matrices; give all nodes arrays, or another algorithm"
+            )
         columns = self.listed
         return columns, self.player.told_strangers(columns)
 
@@ -154,7 +159,7 @@ class Learning:
 
         Returns whether anything changed.
         """
-        player = self._begun()
+        player = self.begun()
         own = 1.0 - sum(each.weight for each in told)
         columns = self.listed
         if columns is not None:
@@ -165,8 +170,8 @@ class Learning:
         averaged = np.empty_like(before)
         for lo, hi, mode in self._spans(before.shape[1]):
             averaged[:, lo:hi] = _average([(w, m[:, lo:hi]) for w, m in heard], mode)
-        if np.array_equal(averaged, before):
-            return False
+        if np.allclose(averaged, before, rtol=1e-9, atol=0.0):
+            return False  # nodes that agree have nothing more to tell each other
         player.take(columns, averaged)
         return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -179,7 +179,9 @@ class Node:
                 self._keep(id, row, scores)
             return self._prediction(id, scores)
 
-    def predict_many(self, examples: Any, ids: Sequence[str] | None = None) -> list[Prediction]:
+    def predict_many(
+        self, examples: Any, ids: Sequence[str | None] | None = None
+    ) -> list[Prediction]:
         """Predict the examples of a list, a frame or a matrix, with an identifier each or none."""
         given = _each(examples)
         names = [None] * len(given) if ids is None else list(ids)
@@ -368,10 +370,17 @@ class Node:
                 self.mailbox.refuse(error, sender or "")
             raise
 
-    def mix(self) -> bool:
-        """Average with all messages that have come since the last time; whether anything changed."""
+    def mix(self, near: Collection[str] | None = None) -> bool:
+        """Average with messages that have come since the last time; whether anything changed.
+
+        Parameters
+        ----------
+        near : names, optional
+            Of those to average with; by default all.
+        """
         with self._lock:
-            fresh = self.mailbox.fresh()
+            found = self.mailbox.fresh()
+            fresh = [(m, blob) for m, blob in found if near is None or m.sender in near]
             if not fresh:
                 return False
             degree = max(self.agents, 1 + len(fresh))
@@ -391,6 +400,11 @@ class Node:
     def classes(self) -> list[LiveLabel]:
         """Labels so far, in the order of probabilities."""
         return list(self._agent.labels.classes)
+
+    @property
+    def takes_arrays(self) -> bool:
+        """Whether examples may be arrays: no feature has a name yet."""
+        return not self._agent.features.named
 
     def state(self) -> dict[str, Any]:
         """Figures of now, as plain values."""

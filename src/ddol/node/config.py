@@ -1,0 +1,284 @@
+"""node.toml: what `ddol serve` is told."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import ipaddress
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from ddol.algorithm import Algorithm
+from ddol.node.errors import NodeError
+from ddol.node.options import NodeOptions
+from ddol.presets import PRESETS
+from ddol.values import dataclass
+
+_NODE = tuple(f.name for f in fields(NodeOptions))
+_TOP = ("name", "model", "models", "http", "network", "logs", *_NODE)
+_MODEL = ("algorithm", "safe", "initial", "share", *_NODE)
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """One model of a node.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    options : NodeOptions
+    initial : str, optional
+        A model file whose weights the node begins with.
+    share : float, optional
+        Share of the requests to the first model's address that this one answers.
+    """
+
+    algorithm: Algorithm
+    options: NodeOptions
+    initial: str | None = None
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class HttpConfig:
+    """The HTTP server.
+
+    Parameters
+    ----------
+    listen : str
+    token_file : str, optional
+        Tokens of clients, as `ddol network token` writes them, or one in plain.
+    certificate, key : str, optional
+        For TLS; read again on SIGHUP.
+    clients : str, optional
+        Certificates that clients' certificates must be signed by.
+    most_body : int
+        Bytes of a request.
+    rate : float, optional
+        Requests a second from one address.
+    connections : int
+        That are served at once.
+    """
+
+    listen: str = "127.0.0.1:8001"
+    token_file: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    clients: str | None = None
+    most_body: int = 1 << 20
+    rate: float | None = None
+    connections: int = 1000
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """Who the node talks to, and when.
+
+    Parameters
+    ----------
+    listen, connect : addresses such as ``tcp/127.0.0.1:7001``
+    identity : str, optional
+        The folder of `ddol network join`; without it only loopback addresses are allowed.
+    exchange : str
+        ``1s``, ``100 answers`` or ``drift:0.1``.
+    peers : list of names, or "all", "ring", "exponential"
+        Whose messages are averaged.
+    least : int
+        Answers that are learned between two messages, at least.
+    transport : str
+        ``zenoh``, or ``mqtt://host:port``.
+    """
+
+    listen: tuple[str, ...] = ()
+    connect: tuple[str, ...] = ()
+    identity: str | None = None
+    exchange: str = "1s"
+    peers: tuple[str, ...] | str = "all"
+    least: int = 1
+    transport: str = "zenoh"
+
+
+@dataclass(frozen=True)
+class NodeConfig:
+    """All that node.toml says.
+
+    Examples
+    --------
+    >>> config = read_config({"name": "eu", "model": {"algorithm": "adaptive", "loss": "logistic"}})
+    >>> config.models["default"].algorithm.name, config.http.listen, config.network
+    ('adaptive', '127.0.0.1:8001', None)
+    """
+
+    name: str
+    models: Mapping[str, ModelConfig]
+    http: HttpConfig = field(default_factory=HttpConfig)
+    network: NetworkConfig | None = None
+    logs: str = "text"
+
+
+def load_config(path: str | Path) -> NodeConfig:
+    """Read a node.toml; whatever is wrong is one line that names the place."""
+    place = Path(path)
+    try:
+        told = tomllib.loads(place.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise NodeError(f"{path}: {error}; see the example in docs/node.md") from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise NodeError(f"{path}: cannot be read ({reason})") from None
+    try:
+        return read_config(told, place.parent)
+    except (ValueError, TypeError) as error:
+        raise NodeError(f"{path}: {error}") from None
+
+
+def with_initial(config: NodeConfig, path: str) -> NodeConfig:
+    """The same, but that the first model begins with a file."""
+    first = next(iter(config.models))
+    models = {**config.models, first: replace(config.models[first], initial=path)}
+    return replace(config, models=models)
+
+
+def read_config(told: Mapping[str, Any], folder: Path | None = None) -> NodeConfig:
+    """What a table says; files are looked for from `folder` on."""
+    here = folder or Path()
+    _check_keys(told, _TOP, "")
+    if not isinstance(told.get("name"), str):
+        raise NodeError("`name`: found none, expected the node's name")
+    if "model" in told and "models" in told:
+        raise NodeError("[model] does not go with [models.NAME]; leave one out")
+    tables = told.get("models") or {"default": told.get("model", {})}
+    common = {name: told[name] for name in _NODE if name in told}
+    models = {name: _model(name, table, common, here) for name, table in tables.items()}
+    http = _table(HttpConfig, told.get("http", {}), "http", here)
+    network = None
+    if "network" in told:
+        network = _table(NetworkConfig, told["network"], "network", here)
+        _check_network(network)
+    _check_http(http)
+    if told.get("logs", "text") not in ("text", "json"):
+        raise NodeError(f"`logs`: found {told['logs']!r}, expected text or json")
+    return NodeConfig(told["name"], models, http, network, told.get("logs", "text"))
+
+
+def _model(
+    name: str, table: Mapping[str, Any], common: Mapping[str, Any], here: Path
+) -> ModelConfig:
+    where = f"[models.{name}] " if name != "default" else "[model] "
+    preset = table.get("algorithm", "adaptive")
+    if preset not in PRESETS:
+        raise NodeError(
+            f"{where}`algorithm`: found {preset!r}, expected {_nearest(preset, PRESETS)}"
+        )
+    own = [p for p in PRESETS[preset].parameters if p not in _MODEL]
+    _check_keys(table, (*_MODEL, *own), where)
+    given = {key: table[key] for key in own if key in table}
+    algorithm = PRESETS[preset](**given)
+    if table.get("safe", True):
+        algorithm = made_safe(algorithm)
+    options = {**common, **{key: table[key] for key in _NODE if key in table}}
+    if options.get("store") is not None:
+        options["store"] = here / options["store"] / name
+    initial = table.get("initial")
+    return ModelConfig(
+        algorithm,
+        NodeOptions(**options),
+        None if initial is None else str(here / initial),
+        table.get("share"),
+    )
+
+
+def made_safe(algorithm: Algorithm) -> Algorithm:
+    """The algorithm beside its own learner, where this version has that."""
+    import ddol
+
+    safe = getattr(ddol, "safe", None) if "safe" in dir(ddol) else None
+    return algorithm if safe is None else safe(algorithm)
+
+
+def _table(kind: Any, told: Any, name: str, here: Path) -> Any:
+    """A table as a value of its class."""
+    if not isinstance(told, Mapping):
+        raise NodeError(f"[{name}]: found {told!r}, expected a table")
+    _check_keys(told, tuple(inspect.signature(kind).parameters), f"[{name}] ")
+    given = dict(told)
+    for key in ("token_file", "certificate", "key", "clients", "identity"):
+        if given.get(key) is not None:
+            given[key] = str(here / given[key])
+    for key in ("listen", "connect"):
+        if isinstance(given.get(key), list):
+            given[key] = tuple(given[key])
+    if isinstance(given.get("peers"), list):
+        given["peers"] = tuple(given["peers"])
+    return kind(**given)
+
+
+def _check_keys(told: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    for key in told:
+        if key not in known:
+            raise NodeError(f"{where}found `{key}`, expected {_nearest(key, known)}")
+
+
+def _nearest(found: Any, known: Iterable[str]) -> str:
+    names = sorted(known)
+    near = difflib.get_close_matches(str(found), names, 1)
+    return f"`{near[0]}`" if near else f"one of {', '.join(names)}"
+
+
+def host_of(address: str) -> tuple[str, int]:
+    """Host and port of ``host:port``, which may begin with ``tcp/`` or ``tls/``.
+
+    Examples
+    --------
+    >>> host_of("tcp/127.0.0.1:7001"), host_of("[::1]:80")
+    (('127.0.0.1', 7001), ('::1', 80))
+    """
+    host, colon, port = address.rpartition("/")[2].rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535 or not host:
+        raise NodeError(f"found the address {address!r}, expected HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address is of this machine alone."""
+    host, _ = host_of(address)
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check_http(http: HttpConfig) -> None:
+    if http.token_file is None and http.clients is None and not is_loopback(http.listen):
+        raise NodeError(
+            f"[http] `listen`: found {http.listen} without `token_file`, expected a loopback address; "
+            "make a token with: ddol network token FILE"
+        )
+    if (http.certificate is None) != (http.key is None):
+        raise NodeError("[http] `certificate` and `key` go together; give both or none")
+    if http.clients is not None and http.certificate is None:
+        raise NodeError("[http] `clients` needs `certificate` and `key`")
+
+
+def _check_network(network: NetworkConfig) -> None:
+    from ddol.node.gossip import Exchange
+
+    Exchange.of(network.exchange)
+    addresses = (*network.listen, *network.connect)
+    if isinstance(network.listen, str) or isinstance(network.connect, str):
+        raise NodeError('[network] `listen` and `connect` are lists: ["tcp/127.0.0.1:7001"]')
+    foreign = [a for a in addresses if not is_loopback(a)]
+    if network.identity is None and foreign:
+        raise NodeError(
+            f"[network] found {foreign[0]} without `identity`, expected a loopback address; messages are "
+            "neither signed nor hidden: see ddol network"
+        )
+    if isinstance(network.peers, str) and network.peers not in ("all", "ring", "exponential"):
+        raise NodeError(
+            f"[network] `peers`: found {network.peers!r}, expected all, ring, exponential or names"
+        )

@@ -1,0 +1,165 @@
+"""From serving to files and back: the model of now, and a node that begins with a model."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ddol.engines.workers.single import SinglePlayer
+from ddol.model import Knowledge, Model, load
+from ddol.node.agent import LiveAgent
+from ddol.node.errors import NodeError
+from ddol.node.messages import algorithm_digest
+from ddol.node.node import Node
+from ddol.streams.coding.encoding import NUMBER, Column, Encoding
+from ddol.version import __version__
+
+
+def model_bytes(node: Node) -> bytes:
+    """The model of now as the bytes of a file, for `ddol predict`."""
+    model = node.read(model_of)
+    with tempfile.TemporaryDirectory(prefix="ddol-") as folder:
+        path = Path(folder, "model.ddol")
+        model.save(path)
+        return path.read_bytes()
+
+
+def model_of(agent: LiveAgent) -> Model:
+    """What an agent knows, as a model; columns of numbers come before features that have names."""
+    player, labels, features = agent.learning.player, agent.labels, agent.features
+    if player is None or (not labels.regression and len(labels.classes) < 2):
+        raise NodeError("this node has not seen two labels yet; there is no model to give")
+    order, columns, names = _order(agent)
+    theta, weights = player.state.theta, player.weights()[0]
+    if order is not None:
+        theta, weights = agent.learning.algorithm.update.renumbered(theta, order), weights[:, order]
+    kept = _outputs(agent)
+    encoding = Encoding(
+        columns=columns,
+        n_features=features.n_values if features.dense else None,
+        classes=_classes(agent),
+        numbered=not labels.regression and not labels.binary,
+        intercept=True,
+        bits=features.bits,
+        missing="zero",
+        means=(),
+        names=names,
+    )
+    algorithm = agent.learning.algorithm
+    if kept is not None:
+        theta, weights = theta[:, kept], weights[kept]
+    scalars = player.state.scalars if kept is None else player.state.scalars[:, kept]
+    if not labels.regression:
+        algorithm = replace(algorithm, outputs=len(weights))
+    return Model(
+        weights=np.ascontiguousarray(weights),
+        encoding=encoding,
+        loss=algorithm.loss.name,
+        algorithm={"name": algorithm.name},
+        training={"examples": agent.examples, "agents": 1, "sites": [agent.name]},
+        version=__version__,
+        known=Knowledge(algorithm, np.ascontiguousarray(theta), np.ascontiguousarray(scalars)),
+    )
+
+
+def _classes(agent: LiveAgent) -> tuple[Any, ...] | None:
+    """Labels in rising order, as encodings have them."""
+    if agent.labels.regression:
+        return None
+    plain = [c if isinstance(c, str) else float(c) for c in agent.labels.classes]
+    if len({type(c) for c in plain}) > 1:
+        plain = [str(c) for c in agent.labels.classes]
+    return tuple(sorted(plain))
+
+
+def _outputs(agent: LiveAgent) -> list[int] | None:
+    """The outputs in the order of rising labels; None where there is one."""
+    labels = agent.labels
+    if labels.regression or labels.binary:
+        return None
+    mixed = len({isinstance(c, str) for c in labels.classes}) > 1
+    shown = [str(c) if mixed else c for c in labels.classes]
+    return sorted(range(len(shown)), key=lambda k: shown[k])
+
+
+def _order(
+    agent: LiveAgent,
+) -> tuple[np.ndarray | None, tuple[Column, ...] | None, tuple[str, ...]]:
+    """Columns of the state in the order of an encoding, its columns, and names of features."""
+    features = agent.features
+    if features.dense:
+        return None, None, ()
+    if agent.learning.player is not None and agent.learning.player.layout.whole:
+        return np.arange(1 + len(features.names)), (), tuple(features.names)
+    if features.bits is not None:
+        columns = tuple(Column(n, k) for n, k in features.kinds.items())
+        return None, columns, tuple(features.names)
+    numbers = [n for n in features.names if features.kinds.get(n) == NUMBER]
+    others = [n for n in features.names if features.kinds.get(n) != NUMBER]
+    at = {name: k for k, name in enumerate(features.names, 1)}
+    order = np.array([0, *(at[n] for n in numbers), *(at[n] for n in others)])
+    kinds = features.kinds.items()
+    columns = tuple(Column(n, k) for n, k in sorted(kinds, key=lambda c: at.get(c[0], len(at) + 1)))
+    return order, columns, tuple(others)
+
+
+def begin_with(node: Node, path: str) -> None:
+    """Let a node that has learned nothing begin with the weights of a model."""
+    model = load(path)
+    if model.known is None:
+        raise NodeError(f"{path}: the model has weights only, expected all that its agents knew")
+
+    def adopt(agent: LiveAgent) -> None:
+        _check_same(agent, model, path)
+        _adopt(agent, model)
+
+    node.read(adopt)
+    if node.journal is not None:
+        node.snapshot()
+
+
+def _check_same(agent: LiveAgent, model: Model, path: str) -> None:
+    assert model.known is not None
+    if algorithm_digest(model.known.algorithm) != agent.digest:
+        raise NodeError(
+            f"{path}: is of {model.known.algorithm.name} with other parameters than the node's "
+            f"{agent.learning.algorithm.name}; give the node those that the model was trained with"
+        )
+    encoding = model.encoding
+    if encoding.bits != agent.options.hash_bits or not encoding.intercept or encoding.stumps:
+        raise NodeError(
+            f"{path}: is hashed to {encoding.bits} bits{'' if encoding.intercept else ' without intercept'}, "
+            f"the node to {agent.options.hash_bits}; give the node hash_bits={encoding.bits}"
+        )
+
+
+def _adopt(agent: LiveAgent, model: Model) -> None:
+    encoding, known, features, labels = model.encoding, model.known, agent.features, agent.labels
+    assert known is not None
+    if encoding.classes is not None:
+        two = len(encoding.classes) == 2 and not encoding.numbered
+        if two and not labels.fixed:
+            labels.fix(list(encoding.classes))
+        labels.learn_classes(list(encoding.classes), labels.fixed)
+    if encoding.columns is None:
+        features.named, features.n_values = False, encoding.n_features
+    else:
+        kinds = {c.name: c.kind for c in encoding.columns}
+        features.learn_names([*encoding.numbers, *encoding.names], kinds)
+    learning = agent.learning
+    learning.algorithm = learning.with_outputs(labels.outputs)
+    theta = known.theta.mean(axis=0, keepdims=True)
+    scalars = known.scalars.mean(axis=0, keepdims=True)
+    from ddol.engines.state import grow, start_state
+
+    state = start_state(learning.algorithm, theta.shape[-1])
+    state = replace(state, theta=np.ascontiguousarray(theta), scalars=np.ascontiguousarray(scalars))
+    state = replace(
+        state, t=1 + int(model.training.get("rounds", model.training.get("examples", 0)))
+    )
+    state = grow(learning.algorithm, state, features.width)
+    learning.player = SinglePlayer(learning.algorithm, state, features.dense)

@@ -1,0 +1,237 @@
+"""`ddol serve`: nodes, their exchange and their HTTP server in one process, until a signal ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import signal
+import ssl
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ddol.node.config import HttpConfig, NetworkConfig, NodeConfig, host_of
+from ddol.node.errors import NodeError
+from ddol.node.gossip import Gossip
+from ddol.node.lines import LineTaker
+from ddol.node.node import Node
+
+_log = logging.getLogger("ddol.node")
+
+
+class JsonLines(logging.Formatter):
+    """Records of a log as JSON, one a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One record."""
+        told = {
+            "time": round(record.created, 3),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            told["exception"] = self.formatException(record.exc_info)
+        return json.dumps(told)
+
+
+def begin_logs(kind: str) -> None:
+    """Let records go to standard error, as text or as JSON lines."""
+    handler = logging.StreamHandler(sys.stderr)
+    plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+    handler.setFormatter(JsonLines() if kind == "json" else plain)
+    for name in ("ddol", "uvicorn"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(logging.INFO)
+    logging.getLogger("uvicorn.access").setLevel(logging.WARNING)
+
+
+def nodes_of(config: NodeConfig) -> dict[str, Node]:
+    """The nodes of all models, as they were when they ended."""
+    found: dict[str, Node] = {}
+    for name, model in config.models.items():
+        node = Node(config.name, model.algorithm, **vars(model.options))
+        found[name] = node
+        if model.initial is not None and not node.state()["examples"]:
+            from ddol.node.exporting import begin_with
+
+            begin_with(node, model.initial)
+        for line in node.news:
+            _log.info("%s", line)
+    return found
+
+
+def talks_of(network: NetworkConfig | None, name: str, nodes: dict[str, Node]) -> list[Gossip]:
+    """The exchange of every model."""
+    if network is None:
+        return []
+    talks = []
+    transport = transport_of(network, name)
+    for model, node in nodes.items():
+        talks.append(
+            Gossip(node, transport, network.exchange, network.peers, network.least, model).start()
+        )
+    return talks
+
+
+def transport_of(network: NetworkConfig, name: str) -> Any:
+    """What carries the messages of a node."""
+    from ddol.node.transport.seals import NoSeals, Seals, SignedSeals
+    from ddol.node.transport.zenoh import ZenohTransport, plain_settings
+
+    seals: Seals = NoSeals()
+    settings = plain_settings(network.listen, network.connect)
+    if network.identity is not None:
+        from ddol.node.identity.access import zenoh_settings
+        from ddol.node.identity.member import Identity
+
+        identity = Identity(network.identity)
+        if identity.name != name:
+            raise NodeError(
+                f"{network.identity}: is the identity of {identity.name!r}, expected {name!r}; give the node "
+                "that name"
+            )
+        seals = SignedSeals(identity)
+        settings = zenoh_settings(identity, network.listen, network.connect)
+    if network.transport.startswith("mqtt://"):
+        from ddol.node.transport.mqtt import MqttTransport
+
+        return MqttTransport(name, network.transport, seals)
+    if network.transport != "zenoh":
+        raise NodeError(
+            f"[network] `transport`: found {network.transport!r}, expected zenoh or mqtt://…"
+        )
+    return ZenohTransport(name, settings, seals)
+
+
+def serve(
+    config: NodeConfig, ready: Callable[[str], None] | None = None, stdin: bool = False
+) -> None:
+    """Serve until SIGTERM or SIGINT: then requests under way are answered, and all is written down.
+
+    Parameters
+    ----------
+    config : NodeConfig
+    ready : function, optional
+        Called with the server's address when requests are taken.
+    stdin : bool
+        Take JSON lines from standard input, too, for the first model.
+    """
+    try:
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise NodeError(
+            "ddol serve needs uvicorn; install it with: pip install 'ddol[node]'"
+        ) from None
+    nodes = nodes_of(config)
+    talks: list[Gossip] = []
+    try:
+        talks = talks_of(config.network, config.name, nodes)
+        if stdin:
+            _read_lines(next(iter(nodes.values())))
+        asyncio.run(_serve(config, nodes, ready))
+    finally:
+        for talk in talks:
+            talk.close()
+        for node in nodes.values():
+            node.close()
+        _log.info("%s has ended; all is written down", config.name)
+
+
+def _read_lines(node: Node) -> None:
+    """Take lines from standard input in a thread of its own."""
+    taker = LineTaker(node, lambda text: print(text, flush=True))
+    arguments = sys.stdin, "standard input"
+    threading.Thread(target=taker.take_all, args=arguments, daemon=True, name="ddol lines").start()
+
+
+async def _serve(
+    config: NodeConfig, nodes: dict[str, Node], ready: Callable[[str], None] | None
+) -> None:
+    import uvicorn
+
+    from ddol.node.exporting import model_bytes
+    from ddol.node.http import Served, application
+
+    shares = {n: m.share for n, m in config.models.items() if m.share is not None}
+    served = Served(config.name, nodes, config.http, shares, model_bytes)
+    host, port = host_of(config.http.listen)
+    settings = uvicorn.Config(
+        application(served), host=host, port=port, log_config=None, access_log=False, lifespan="off",
+        server_header=False, limit_concurrency=config.http.connections, timeout_keep_alive=75,
+        timeout_graceful_shutdown=10,
+    )  # fmt: skip
+    settings.load()
+    if config.http.certificate is not None:
+        settings.ssl = tls_context(config.http)
+    server = _server(settings)
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        served.ready, server.should_exit = False, True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    if settings.ssl is not None:
+        loop.add_signal_handler(signal.SIGHUP, _read_again, settings.ssl, config.http)
+    server.told = lambda place: _tell(config.name, place, settings.ssl is not None, ready)
+    await server.serve()
+    if not server.started:
+        raise NodeError(f"[http] cannot listen at {config.http.listen}; is the port in use?")
+
+
+def _tell(name: str, place: str, tls: bool, ready: Callable[[str], None] | None) -> None:
+    address = f"{'https' if tls else 'http'}://{place}"
+    _log.info("%s serves at %s", name, address)
+    if ready is not None:
+        ready(address)
+
+
+def _server(config: Any) -> Any:
+    """A server that says when it has begun, and leaves signals to us."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        told: Callable[[str], None]
+
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+        async def startup(self, sockets: Any = None) -> None:
+            try:
+                await super().startup(sockets)
+            except SystemExit:  # the port is in use, which uvicorn's log has said
+                self.should_exit = True
+                return
+            if self.servers:
+                place = self.servers[0].sockets[0].getsockname()
+                self.told(f"{place[0]}:{place[1]}")
+
+    return Server(config)
+
+
+def tls_context(http: HttpConfig) -> ssl.SSLContext:
+    """TLS 1.2 or newer from the files that the configuration names."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _read_again(context, http)
+    if http.clients is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def _read_again(context: ssl.SSLContext, http: HttpConfig) -> None:
+    """Read certificates anew; connections from now on have them."""
+    assert http.certificate is not None
+    try:
+        context.load_cert_chain(http.certificate, http.key)
+        if http.clients is not None:
+            context.load_verify_locations(http.clients)
+    except (OSError, ssl.SSLError) as error:
+        raise NodeError(f"[http] `certificate`: cannot be read ({error})") from None
+    _log.info("certificates of %s are read", http.certificate)

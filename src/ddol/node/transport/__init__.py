@@ -1,0 +1,1 @@
+"""How messages travel between nodes: an interface of four calls, and what carries it out."""

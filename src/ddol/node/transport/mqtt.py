@@ -1,0 +1,117 @@
+"""Messages over a broker of MQTT: the second transport, for who has one already."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+from urllib.parse import urlsplit
+
+from ddol.node.errors import NodeError
+from ddol.node.transport.meeting import Hear, Meet
+from ddol.node.transport.seals import Seals
+
+_THERE, _GONE = b"1", b""
+
+
+class MqttTransport:
+    """A transport over a broker, which keeps the newest message of every sender.
+
+    Who is there is a kept message, too; the broker takes it back when a connection breaks, so one connection
+    can say so of one topic.
+
+    Parameters
+    ----------
+    name : str
+    address : str
+        ``mqtt://host:port``; only a loopback address goes without an identity.
+    seals : Seals
+    """
+
+    def __init__(self, name: str, address: str, seals: Seals) -> None:
+        try:
+            from paho.mqtt import client
+        except ImportError:
+            raise NodeError(
+                "MQTT needs paho-mqtt; install it with: pip install 'ddol[mqtt]'"
+            ) from None
+        self.name, self.seals = name, seals
+        self._newest: dict[str, dict[str, bytes]] = {}
+        self._hearers: dict[str, Hear] = {}
+        self._meeters: dict[str, Meet] = {}
+        self._client = client.Client(client.CallbackAPIVersion.VERSION2, client_id=f"ddol-{name}")
+        self._client.on_connect, self._client.on_message = self._connected, self._came
+        self._seen = threading.Event()
+        place = urlsplit(address)
+        try:
+            self._where = place.hostname or "127.0.0.1", place.port or 1883
+        except ValueError:
+            raise NodeError(f"found {address!r}, expected mqtt://HOST:PORT") from None
+        self._begun = False
+
+    def _begin(self) -> None:
+        """Connect when it is known what is to be said if the connection breaks."""
+        if self._begun:
+            return
+        self._begun = True
+        try:
+            self._client.connect(*self._where, keepalive=10)
+        except OSError as error:
+            raise NodeError(f"mqtt://{self._where[0]}:{self._where[1]}: {error}") from None
+        self._client.loop_start()
+        self._seen.wait(10.0)
+
+    def _key(self, name: str, topic: str) -> str:
+        return f"{self.seals.root}/{name}/{topic}"
+
+    def _connected(self, client: Any, *_: Any) -> None:
+        for topic in {*self._hearers, *self._meeters}:
+            client.subscribe(self._key("+", topic), qos=1)
+        for topic in self._meeters:
+            client.publish(self._key(self.name, topic), _THERE, qos=1, retain=True)
+        self._seen.set()
+
+    def _came(self, client: Any, _: Any, message: Any) -> None:
+        name, _, topic = message.topic.removeprefix(f"{self.seals.root}/").partition("/")
+        if name == self.name:
+            return
+        if topic in self._meeters:
+            self._meeters[topic](name, message.payload == _THERE)
+        elif topic in self._hearers and message.payload:
+            opened = self.seals.open(topic, name, message.payload)
+            if opened is not None:
+                self._newest.setdefault(topic, {})[name] = opened[1]
+                self._hearers[topic](*opened)
+
+    def put(self, topic: str, blob: bytes) -> None:
+        """Send a message; the broker keeps it for who comes later."""
+        self._begin()
+        sent = self._client.publish(
+            self._key(self.name, topic), self.seals.seal(topic, blob), qos=1, retain=True
+        )
+        sent.wait_for_publish(30.0)
+
+    def get(self, topic: str) -> dict[str, bytes]:
+        """The newest message of every sender that was heard here."""
+        return dict(self._newest.get(topic, {}))
+
+    def subscribe(self, topic: str, hear: Hear) -> None:
+        """Hear messages of others."""
+        self._hearers[topic] = hear
+        if self._begun:
+            self._client.subscribe(self._key("+", topic), qos=1)
+
+    def alive(self, topic: str, meet: Meet) -> None:
+        """Be seen, and see others."""
+        self._meeters[topic] = meet
+        if not self._begun:
+            self._client.will_set(self._key(self.name, topic), _GONE, qos=1, retain=True)
+        else:
+            self._connected(self._client)
+        self._begin()
+
+    def close(self) -> None:
+        """Leave."""
+        for topic in self._meeters:
+            self._client.publish(self._key(self.name, topic), _GONE, qos=1, retain=True)
+        self._client.disconnect()
+        self._client.loop_stop()

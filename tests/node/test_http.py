@@ -1,0 +1,258 @@
+"""The HTTP server: by its contract, and by its OpenAPI file."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+
+import jsonschema
+import pytest
+from starlette.testclient import TestClient
+
+import ddol
+from ddol.node.config import HttpConfig
+from ddol.node.exporting import model_bytes
+from ddol.node.http import Served, application
+
+TOKEN = "a-token-of-many-letters"
+DESCRIBED = json.loads(files("ddol.node").joinpath("openapi.json").read_text())
+
+
+def make(**options):
+    return ddol.Node("eu", ddol.adaptive("logistic"), **options)
+
+
+def client(node=None, shares=None, **http):
+    nodes = node if isinstance(node, dict) else {"default": node or make()}
+    served = Served("eu", nodes, HttpConfig(**http), shares or {}, model_bytes)
+    return TestClient(application(served), base_url="http://127.0.0.1:8001")
+
+
+def tensor(name, *data, kind="FP64"):
+    return {"name": name, "shape": [len(data)], "datatype": kind, "data": list(data)}
+
+
+def infer(web, identifier=None, *inputs, model="default"):
+    body = {"inputs": list(inputs)} | ({} if identifier is None else {"id": identifier})
+    return web.post(f"/v2/models/{model}/infer", json=body)
+
+
+def feedback(web, told, model="default"):
+    return web.post(f"/v2/models/{model}/feedback", json=told)
+
+
+def price(value=3.5, country="fr"):
+    return tensor("price", value), tensor("country", country, kind="BYTES")
+
+
+def test_a_prediction_and_its_label():
+    web = client(make(classes=["no", "yes"]))
+    told = infer(web, "r1", *price()).json()
+    assert told["model_name"] == "default" and told["id"] == "r1"
+    label, chances = told["outputs"]
+    assert label == {"name": "label", "shape": [1], "datatype": "BYTES", "data": ["yes"]}
+    assert chances == {
+        "name": "probability", "shape": [1, 2], "datatype": "FP64", "data": [0.5, 0.5],
+    }  # fmt: skip
+    for _ in range(2):
+        told = feedback(web, {"id": "r1", "label": "yes"})
+    assert told.status_code == 200
+    assert told.json() == {"accepted": 0, "duplicate": 1, "unknown": 0, "expired": 0}
+
+
+def test_before_a_label_there_is_none():
+    outputs = infer(client(), "r1", *price()).json()["outputs"]
+    assert outputs[0]["data"] == [None] and outputs[1]["data"] == []
+
+
+def test_several_examples_have_tickets_of_their_own():
+    web = client()
+    inputs = tensor("price", 1.0, 2.0, 3.0), tensor("country", "a", "b", "a", kind="BYTES")
+    assert infer(web, "r", *inputs).json()["outputs"][0]["shape"] == [3]
+    labels = [{"id": f"r/{k}", "label": k == 1} for k in range(4)]
+    assert feedback(web, labels).json() == {
+        "accepted": 3, "duplicate": 0, "unknown": 1, "expired": 0,
+    }  # fmt: skip
+    outputs = infer(web, None, *inputs).json()["outputs"]
+    assert outputs[0]["datatype"] == "BOOL" and outputs[1]["shape"] == [3, 2]
+
+
+def test_an_array_is_one_input_of_two_dimensions():
+    web = client(make(classes=[0, 1]))
+    array = {"name": "x", "shape": [2, 3], "datatype": "FP64", "data": [1, 2, 3, 4, 5, 6]}
+    assert infer(web, "r", array).json()["outputs"][0]["shape"] == [2]
+    assert (
+        feedback(web, [{"id": "r/0", "label": 1}, {"id": "r/1", "label": 0}]).json()["accepted"]
+        == 2
+    )
+    assert "expected an array" not in infer(web, "s", array | {"data": [[1, 2, 3], [4, 5, 6]]}).text
+
+
+def test_metadata_tell_how_it_goes():
+    web = client()
+    infer(web, "r1", *price())
+    feedback(web, {"id": "r1", "label": "yes"})
+    told = web.get("/v2/models/default").json()
+    assert (told["examples"], told["answers"], told["peers"]) == (1, 1, [])
+    assert told["error_window"] == 1.0 and told["sites"]["name"] == "eu"
+
+
+def test_metrics_are_in_the_format_of_prometheus():
+    web = client()
+    infer(web, "r1", *price())
+    text = web.get("/metrics").text
+    assert 'ddol_predictions_total{model="default"} 1' in text
+    line = re.compile(r'(# (HELP|TYPE) \w+ .*|\w+(\{(\w+="[^"]*",?)*\})? [0-9.e+-]+)')
+    assert all(line.fullmatch(each) for each in text.splitlines())
+
+
+BAD = [
+    ("infer", "{", 400, "cannot be read"),
+    ("infer", "{}", 400, "missing required field `inputs`"),
+    ("infer", json.dumps({"inputs": []}), 400, "found none"),
+    ("infer", json.dumps({"inputs": [tensor("x", "a")]}), 400, "found 'a', expected FP64"),
+    ("infer", '{"inputs":[{"name":"x","shape":[1],"datatype":"FP64","data":[1e999]}]}', 400, ""),
+    ("infer", json.dumps({"inputs": [tensor("x", 1.0) | {"shape": [2]}]}), 400, "found shape [2]"),
+    (
+        "infer",
+        json.dumps({"inputs": [tensor("x", 1.0) | {"shape": [1 << 62]}]}),
+        400,
+        "found shape",
+    ),
+    ("infer", json.dumps({"inputs": [tensor("x", 1.0, kind="FP1")]}), 400, "datatype 'FP1'"),
+    ("feedback", json.dumps({"id": "a"}), 400, "missing required field `label`"),
+    ("feedback", json.dumps({"id": "a", "label": None}), 400, "cannot be read"),
+    ("feedback", json.dumps({"id": "a", "label": "maybe"}), 400, "expected one of no, yes"),
+    ("feedback", "[" * 5000, 400, ""),
+    ("infer", " " * 2000, 413, "more than 1,000 bytes"),
+]
+
+
+@pytest.mark.parametrize(("what", "body", "status", "sentence"), BAD)
+def test_errors_are_json_with_one_sentence(what, body, status, sentence):
+    web = client(make(classes=["no", "yes"]), most_body=1000 if status == 413 else 1 << 20)
+    told = web.post(f"/v2/models/default/{what}", content=body)
+    assert told.status_code == status and told.json().keys() == {"error"}
+    assert sentence in told.json()["error"] and "\n" not in told.json()["error"]
+    jsonschema.validate(told.json(), DESCRIBED["components"]["schemas"]["Error"])
+
+
+def test_what_is_not_there_is_told():
+    web = client()
+    assert "expected default" in web.get("/v2/models/other").json()["error"]
+    assert web.get("/nowhere").json()["error"].startswith("found no /nowhere")
+    assert web.get("/v2/models/default/infer").status_code == 405
+
+
+def test_a_token_is_asked_for(tmp_path):
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    file.chmod(0o600)
+    web = client(token_file=str(file))
+    assert web.get("/v2/health/live").status_code == 200
+    for header in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic !"}):
+        told = web.get("/v2/models/default", headers=header)
+        assert told.status_code == 401 and "expected Authorization" in told.json()["error"]
+    assert web.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+    assert web.get("/", auth=("me", TOKEN)).status_code == 200
+
+
+def test_without_a_token_other_pages_and_hosts_are_refused():
+    web = client()
+    assert web.get("/v2", headers={"Host": "evil.example"}).status_code == 403
+    assert web.get("/v2", headers={"Origin": "http://evil.example"}).status_code == 403
+    assert web.get("/v2", headers={"Host": "localhost"}).status_code == 200
+
+
+def test_requests_have_a_rate():
+    web = client(rate=2.0)
+    codes = [web.get("/v2").status_code for _ in range(4)]
+    assert codes[:2] == [200, 200] and 429 in codes
+
+
+def test_two_versions_have_shares_of_the_requests():
+    nodes = {"default": make(), "next": make()}
+    web = client(nodes, {"next": 0.25})
+    models = [infer(web, f"r{k}", *price()).json()["model_name"] for k in range(400)]
+    assert 60 < models.count("next") < 140
+    told = feedback(web, [{"id": f"r{k}", "label": k % 2 == 0} for k in range(400)])
+    assert told.json()["accepted"] == 400
+    assert nodes["next"].state()["answers"] == models.count("next")
+    assert infer(web, "x", *price(), model="next").json()["model_name"] == "next"
+
+
+def test_a_full_disk_is_told(tmp_path, monkeypatch):
+    node = make(store=tmp_path)
+    web = client(node)
+    infer(web, "r1", *price())
+    monkeypatch.setattr("ddol.node.journal.os.write", lambda fd, text: 0)
+    told = feedback(web, {"id": "r1", "label": True})
+    assert told.status_code == 503 and "not learned" in told.json()["error"]
+    assert infer(web, "r2", *price()).status_code == 200
+    monkeypatch.undo()
+    assert feedback(web, {"id": "r1", "label": True}).json()["accepted"] == 1
+    node.close()
+
+
+def test_a_label_is_on_the_disk_when_it_is_acknowledged(tmp_path):
+    node = make(store=tmp_path, durability="batch:20ms")
+    with client(node) as web:
+        infer(web, "r1", *price())
+        feedback(web, {"id": "r1", "label": True})
+        assert node.journal.flushed == node.journal.written
+    node.close()
+
+
+def test_the_model_of_now_predicts_as_the_node(tmp_path):
+    node = make()
+    for k in range(60):
+        country = "fr" if k % 3 else "de"
+        node.learn(
+            {"country": country, "price": float(k % 7)}, "yes" if k % 3 and k % 7 > 2 else "no"
+        )
+    file = tmp_path / "model.ddol"
+    file.write_bytes(client(node).get("/v2/models/default/model").content)
+    model = ddol.load(file)
+    assert list(model.classes) == ["no", "yes"]
+    import pandas as pd
+
+    frame = pd.DataFrame({"price": [1.0, 6.0, 6.0], "country": ["fr", "de", "fr"]})
+    assert model.predict(frame).tolist() == [p.label for p in node.predict_many(frame)]
+
+
+def test_a_node_without_labels_has_no_model():
+    assert client().get("/v2/models/default/model").status_code == 400
+
+
+def test_the_server_is_what_its_file_says():
+    """Every path is described, and every answer fits its schema."""
+    web = client(make(classes=["no", "yes"]))
+    paths = {route.path: route.methods - {"HEAD"} for route in web.app.routes}
+    told = {
+        p: {m.upper() for m in each if m != "parameters"} for p, each in DESCRIBED["paths"].items()
+    }
+    assert paths == told
+    infer(web, "r0", *price())
+    bodies = {
+        "/v2/models/{name}/infer": {"id": "r1", "inputs": list(price())},
+        "/v2/models/{name}/feedback": {"id": "r0", "label": "yes"},
+    }
+    for path, each in DESCRIBED["paths"].items():
+        for method in each.keys() - {"parameters"}:
+            body = bodies.get(path)
+            schema = each[method].get(
+                "requestBody", {"content": {"application/json": {"schema": {}}}}
+            )
+            _fits(body, schema["content"]["application/json"]["schema"])
+            answer = web.request(method, path.replace("{name}", "default"), json=body)
+            [(kind, content)] = each[method]["responses"][str(answer.status_code)][
+                "content"
+            ].items()
+            assert answer.headers["content-type"].startswith(kind), path
+            if kind == "application/json":
+                _fits(answer.json(), content["schema"])
+
+
+def _fits(told, schema):
+    jsonschema.validate(told, {**schema, "components": DESCRIBED["components"]})
