@@ -20,7 +20,7 @@ from ddol.node.journal import Journal, seconds_of
 
 CHILD = """
 import sys, ddol
-node = ddol.Node("n", ddol.adaptive("logistic"), store=sys.argv[1], log_bytes=20_000, waiting=5000)
+node = ddol.Node("n", ddol.adaptive("logistic"), store=sys.argv[1], log_bytes=20_000, waiting=500_000)
 first = int(sys.argv[2])
 for k in range(first, first + 100_000):
     node.predict({"x": k % 7, f"f{k % 50}": 1.0}, id=str(k))
@@ -189,7 +189,7 @@ def test_kill_9_loses_no_acknowledged_answer_and_counts_none_twice(tmp_path):
             (predicted if line[0] == "p" else answered).add(line[1])
             assert line[0] == "p" or line[2] == "accepted"
         first = max(map(int, predicted)) + 100
-    node = make(tmp_path, waiting=5000)
+    node = make(tmp_path, waiting=500_000)
     shown = node.read(lambda agent: (dict(agent.room.pending), dict(agent.room.done)))
     done = {name for name, became in shown[1].items() if became == "answered"}
     assert answered <= done and len(done) == node.state()["examples"]

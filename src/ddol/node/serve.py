@@ -195,7 +195,7 @@ def _server(config: Any) -> Any:
     """A server that says when it has begun, and leaves signals to us."""
     import uvicorn
 
-    class Server(uvicorn.Server):
+    class QuietServer(uvicorn.Server):
         told: Callable[[str], None]
 
         @contextlib.contextmanager
@@ -212,7 +212,7 @@ def _server(config: Any) -> Any:
                 place = self.servers[0].sockets[0].getsockname()
                 self.told(f"{place[0]}:{place[1]}")
 
-    return Server(config)
+    return QuietServer(config)
 
 
 def tls_context(http: HttpConfig) -> ssl.SSLContext:
