@@ -31,7 +31,7 @@ class Statistics:
         self.size, self.usual = np.full(n_features, np.nan), np.nan
 
     def wait(self, delay: int) -> None:
-        """Answers come so many rounds late."""
+        """Slopes are so many rounds old."""
 
     def observe(self, x: np.ndarray) -> None:
         apart = np.where(x != 0.0, np.clip(x - self.reference, -self.limit, self.limit), 0.0)
@@ -302,11 +302,12 @@ def play(
     slope: Callable[[float, float], float],
     period: int = 1,
     delay: int = 0,
+    gradient: str = "arrival",
 ) -> np.ndarray:
     """Scores of all examples, dealt round-robin."""
     n, scores = len(agents), np.empty(len(y))
     for agent in agents:
-        agent.wait(delay)
+        agent.wait(delay if gradient == "kept" else 0)
     rounds = -(-len(y) // n)
     slopes = np.empty(len(y))
     for t in range(rounds):
@@ -316,6 +317,8 @@ def play(
                 agent.observe(X[now])
                 scores[now] = agent.score(X[now])
                 slopes[now] = slope(scores[now], y[now])
+            if gradient == "arrival" and 0 <= late < len(y):
+                slopes[late] = slope(agent.score(X[late]), y[late])
             if 0 <= late < len(y) and slopes[late] != 0.0:
                 agent.step(X[late], slopes[late])
         if (t + 1) % period == 0 and n > 1:

@@ -16,7 +16,7 @@ from ddol.communicate.graph import Topology, check_count
 from ddol.communicate.mixing import Changing, Mixing, metropolis, mixing_for, uniform
 from ddol.communicate.topologies import complete
 from ddol.update.asking import Asking, asking_of
-from ddol.update.contract import DUAL, PRIMAL, Update
+from ddol.update.contract import ARRIVAL, DUAL, KEPT, PRIMAL, Update
 from ddol.update.losses import REGRESSION, Loss, hinge
 from ddol.update.rates import PerAgent, Rate, inverse_sqrt
 from ddol.values import dataclass
@@ -50,6 +50,9 @@ class Algorithm:
         and its answer.
     outputs : int
         1, or the number of classes (one-vs-all).
+    gradient : "kept", "arrival" or None
+        Where the gradient of a late answer is taken: at the weights that predicted, or at those of now. None is
+        the update's own way: "arrival" for `adaptive`, `coin` and `newton`, "kept" for the paper's.
     query : Asking, float, str or None
         When agents ask for answers; see `ddol.update.asking`. All of them if it is None.
     talk, compress, talk_to, teach
@@ -82,6 +85,7 @@ class Algorithm:
     delay: int = 0
     outputs: int = 1
     average_iterates: bool = False
+    gradient: str | None = None
     query: Asking | float | str | None = None
     talk: Talking | str | None = None
     compress: Compression | str | None = None
@@ -110,8 +114,11 @@ class Algorithm:
         object.__setattr__(self, "query", asking_of(self.query))
         if self.asking is not None:
             self._check_asking(self.asking)
-        update = self._made_safe() if self.safe else self.update.alone()
-        told = update.with_delay(self.delay).with_outputs(self.outputs)
+        if self.gradient not in (None, KEPT, ARRIVAL):
+            raise ValueError(f"`gradient` must be 'kept' or 'arrival', it is {self.gradient!r}")
+        update, fresh = self._made_safe() if self.safe else self.update.alone(), self.at_arrival
+        told = update.with_gradient(fresh).with_delay(0 if fresh else self.delay)
+        told = told.with_outputs(self.outputs)
         told = told.with_chosen_answers(self.asking is not None and self.asking.by_margin)
         object.__setattr__(self, "update", told)
         if self.chooses_messages:
@@ -160,6 +167,12 @@ class Algorithm:
         """When agents ask for answers; None where they ask for all."""
         assert self.query is None or isinstance(self.query, Asking)
         return self.query
+
+    @property
+    def at_arrival(self) -> bool:
+        """Whether the gradient of a late answer is taken at the weights of now."""
+        chosen = self.update.gradient if self.gradient is None else self.gradient
+        return chosen == ARRIVAL and not self.update.experts and not self.safe
 
     @property
     def chooses_messages(self) -> bool:

@@ -59,6 +59,8 @@ class Answer:
     """(n, outputs, kept): what updates noted when they scored; see `Layout.kept`."""
     weight: float = 1.0
     """Of experts' answers, which have no slopes that could weigh more."""
+    asked: float = 1.0
+    """By what slopes weigh more, since not all answers are asked for."""
     shrinks: bool = False
     """Where it was not asked for, whether the agent steps along λw, which needs no answer."""
 
@@ -138,6 +140,11 @@ def play_round(
         asked = _Asked(algorithm, loops, states, asking, seen)
         predicted = [asked.answer(i, answer, chances) for i, answer in enumerate(predicted)]
     *_, answered = (answers := (predicted, *agents.pending))
+    if algorithm.at_arrival and algorithm.delay > 0:
+        answered = [
+            renewed(algorithm, loops, own, answer)
+            for own, answer in zip(states, answered, strict=True)
+        ]
 
     # ... updates with the answers that arrive in this round ...
     for own, answer, own_rate in zip(states, answered, rates, strict=True):
@@ -222,7 +229,7 @@ class _Asked:
             return replace(answer, slopes=nothing, shrinks=bool(p[UNBIASED]))
         if self.algorithm.update.experts:
             return replace(answer, weight=weight)
-        return replace(answer, slopes=weight * answer.slopes)
+        return replace(answer, slopes=weight * answer.slopes, asked=weight)
 
     def _neighbours_answer(self, i: int, x: np.ndarray, p: np.ndarray) -> float | None:
         """What the first neighbour that is sure says."""
@@ -250,6 +257,20 @@ def margin_of(scores: Sequence[float]) -> float:
         return abs(scores[0])
     second, best = sorted(scores)[-2:]
     return best - second
+
+
+def renewed(
+    algorithm: Algorithm, loops: Interpreted, own: list[Vector], answer: Answer
+) -> Answer:
+    """The same answer with the gradient at the weights of now."""
+    (X, y), slopes = answer.example, answer.slopes
+    if not len(y) or np.isnan(slopes).any():
+        return answer
+    fresh = np.zeros_like(slopes)
+    for b, (x, told) in enumerate(zip(X, y, strict=True)):
+        scores = [loops.score(own[k % len(own)], x, k) for k in range(algorithm.outputs)]
+        _, fresh[b] = _compare(algorithm, scores, told, False)
+    return replace(answer, slopes=fresh if answer.asked == 1.0 else answer.asked * fresh)
 
 
 def learn_answers(loops: Interpreted, own: list[Vector], answer: Answer, rate: float) -> None:
@@ -379,13 +400,9 @@ def _compare(
     algorithm: Algorithm, scores: list[float], answer: float, wrong: bool
 ) -> tuple[float, np.ndarray]:
     """The loss of one example, and its slope for each output; experts are told the answer instead."""
-    loss, slopes = algorithm.loss, np.zeros(algorithm.outputs)
     if algorithm.update.experts:
+        slopes = np.zeros(algorithm.outputs)
         slopes[0] = answer
         return float(wrong), slopes
-    many, cost = algorithm.outputs > 1, 0.0
-    for k, score in enumerate(scores):
-        said = (1.0 if k == answer else -1.0) if many else float(answer)
-        cost += loss.value(score, said, loss.parameters)
-        slopes[k] = algorithm.C * loss.derivative(score, said, loss.parameters)
-    return cost, slopes
+    cost, slopes = algorithm.loss.compare(scores, float(answer))
+    return cost, algorithm.C * slopes

@@ -55,6 +55,7 @@ class DictModel:
     period: int = 1
     delay: int = 0
     safe: bool = False
+    gradient: str | None = None
     hash_bits: int | None = None
     seed: int = 0
     kept: KeptExamples = field(init=False, default_factory=KeptExamples)
@@ -110,7 +111,7 @@ class DictModel:
     def _start(self, outputs: int) -> DictLearner:
         """Agents as the parameters say."""
         given = given_parameters(self) | {"loss": self.loss}
-        places = {name: getattr(self, name) for name in ("batch", "period", "delay")}
+        places = {name: getattr(self, name) for name in ("batch", "period", "delay", "gradient")}
         places |= {"safe": True} if self.safe else {}
         algorithm = linear_algorithm(self.algorithm, given, places | {"outputs": outputs})
         network = Placement(self.n_agents, self.topology, self.mixing)
@@ -143,6 +144,8 @@ class Classifier(DictModel, base.MiniBatchClassifier):
         answer.
     safe : bool
         Every agent also learns alone, and predicts with a mixture; see `ddol.safe`.
+    gradient : "kept", "arrival" or None
+        Where the gradient of a late answer is taken; see `Algorithm`.
     hash_bits : int or None
         None: every new feature has a column of its own. Otherwise features are hashed into 2^bits.
     seed : int
@@ -290,7 +293,7 @@ class Regressor(DictModel, base.MiniBatchRegressor):
     algorithm : str or Algorithm
     loss : str
         ``"squared"``, ``"absolute"``, ``"huber"``, ``"epsilon_insensitive"`` or ``"quantile"``.
-    rate, C, l2, n_agents, topology, mixing, batch, period, delay, hash_bits, seed
+    rate, C, l2, n_agents, topology, mixing, batch, period, delay, gradient, hash_bits, seed
         As in `Classifier`.
 
     Examples

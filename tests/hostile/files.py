@@ -18,7 +18,7 @@ from ddol.engines.learner import Learner
 from ddol.engines.setup import Setup
 from ddol.engines.state import State
 from ddol.model import load, model_of
-from ddol.schedules.events import Events
+from ddol.schedules.events import FIELDS, Events
 from ddol.schedules.recording import load_events, save_events
 from ddol.schedules.schedule import Schedule
 from ddol.streams import DataError, array_stream
@@ -199,7 +199,7 @@ def crafted_recordings(first: int, tries: int) -> dict[str, str]:
     events = ddol.run(algorithm, (X, Y), schedule="async", record=True).events
     for number in range(first, first + tries):
         draw = np.random.default_rng(number)
-        arrays = {name: array.copy() for name, array in vars(events).items()}
+        arrays = {name: array.copy() for name, array in vars(events).items() if name in FIELDS}
         for _ in range(int(draw.integers(1, 4))):
             column = arrays[str(draw.choice(list(arrays)))]
             column[draw.integers(len(column))] = draw.choice([-1, 0, 1, 2, 7, 119, 120, 127])

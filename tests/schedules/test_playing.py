@@ -9,6 +9,7 @@ from ddol.engines.events.scheduled import Scheduled
 from ddol.engines.local import Local
 from ddol.engines.state import start_state
 from ddol.schedules.conditions import Conditions
+from ddol.schedules.recording import load_events, recorded_data, save_events
 from ddol.schedules.schedule import SCHEDULES, Schedule
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows
@@ -22,6 +23,7 @@ ALGORITHMS = {
     "dogd on a ball": ddol.dogd(l2=0.0, radius=1.5),
     "doeg": ddol.doeg(radius=3.0),
     "doeg in the primal": ddol.doeg(radius=3.0, average="primal"),
+    "gradients at arrival": ddol.dogd(gradient="arrival"),
     "p-norm": ddol.p_norm(),
     "dual averaging": ddol.dual_averaging(l1=0.01),
     "winnow": ddol.winnow(),
@@ -106,7 +108,9 @@ def test_rows_longer_than_what_is_exchanged_at_a_time_are_the_same_to_the_bit(na
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("name", ["dogd", "doeg", "three classes", "dual averaging"])
+@pytest.mark.parametrize(
+    "name", ["dogd", "doeg", "three classes", "dual averaging", "gradients at arrival"]
+)
 def test_recording_plays_again_to_the_bit(schedule, name):
     algorithm = ALGORITHMS[name]
     examples = data(algorithm.outputs if algorithm.outputs > 1 else 2)
@@ -125,6 +129,26 @@ def test_recording_plays_again_to_the_bit(schedule, name):
     assert np.array_equal(first.weights, again.weights)
     assert first.examples == again.examples == 2 * N_ROWS
     assert again.certificate.total == first.certificate.total
+
+
+def test_a_recording_says_which_gradients_were_played(tmp_path):
+    late = Conditions(delay="geometric:5")
+    runs = {
+        gradient: ddol.run(
+            ddol.dogd(), data(), ddol.ring(5), schedule="async", conditions=late, record=True,
+            gradient=gradient,
+        )
+        for gradient in ("kept", "arrival")
+    }  # fmt: skip
+    assert not np.array_equal(runs["kept"].weights, runs["arrival"].weights)
+    for gradient, trace in runs.items():
+        save_events(tmp_path / "run.npz", trace.events, "some-data")
+        events = load_events(tmp_path / "run.npz")
+        assert events.gradient == gradient and recorded_data(tmp_path / "run.npz") == "some-data"
+        again = ddol.run(ddol.dogd(), data(), ddol.ring(5), schedule="async", replay=events)
+        assert np.array_equal(again.weights, trace.weights)
+    with pytest.raises(ValueError, match="the recording took gradients 'arrival', `gradient` is 'kept'"):
+        ddol.run(ddol.dogd(), data(), ddol.ring(5), replay=events, gradient="kept")
 
 
 def test_one_stream_for_each_agent_is_numbered_one_after_the_other():

@@ -27,6 +27,8 @@ ALGORITHMS = {
     "doeg": ddol.doeg(radius=3.0),
     "doeg in the primal": ddol.doeg(radius=3.0, average="primal"),
     "dual averaging": ddol.dual_averaging(l1=0.01),
+    "gradients at arrival": ddol.dogd(gradient="arrival"),
+    "gradients that were kept": ddol.adaptive(gradient="kept"),
     "p-norm": ddol.p_norm(),
     "three classes": ddol.dogd(outputs=3),
     "adaptive": ddol.adaptive(),

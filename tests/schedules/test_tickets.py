@@ -23,14 +23,16 @@ ALGORITHMS = [
 ]
 
 
+@pytest.mark.parametrize("gradient", ["arrival", "kept"])
 @pytest.mark.parametrize(
     "algorithm", ALGORITHMS, ids=lambda a: f"{a.name}-{a.loss.name}-{a.outputs}"
 )
-def test_tickets_are_the_events_that_they_say(algorithm):
+def test_tickets_are_the_events_that_they_say(algorithm, gradient):
     """Predictions and answers in a random order are the same list of events, to the bit."""
     X, y = data(classes=max(algorithm.outputs, 2))
     rng = np.random.default_rng(1)
-    learner = ddol.TicketLearner(algorithm.on(ddol.ring(3)))
+    asked = {} if gradient == "arrival" else {"gradient": gradient}
+    learner = ddol.TicketLearner(algorithm.on(ddol.ring(3), **asked))
     waiting, tickets, order = [], {}, []
     for row in range(len(X)):
         tickets[row] = learner.predict(row % 3, X[row])
@@ -54,7 +56,7 @@ def test_tickets_are_the_events_that_they_say(algorithm):
                 yield receive(other, agent, message)
             yield mix(agent)
 
-    trace = ddol.run(algorithm, (X, y), ddol.ring(3), schedule=schedule)
+    trace = ddol.run(algorithm, (X, y), ddol.ring(3), schedule=schedule, gradient=gradient)
     assert np.array_equal(learner.weights(), trace.weights)
     answered = [row for what, row in order if what == "answer"]
     assert learner.trace().examples == len(answered)

@@ -85,7 +85,7 @@ HINGE = {
     "sketch": ddol.newton("hinge", rank=3),
 }
 NETWORKS = (ddol.complete(1), ddol.complete(4), ddol.ring(5))
-PLACES = ({}, {"period": 3}, {"delay": 7})
+PLACES = ({}, {"period": 3}, {"delay": 7}, {"delay": 7, "gradient": "kept"})
 
 
 def logistic_slope(z, y):
@@ -282,6 +282,33 @@ def test_a_constant_feature_says_nothing_but_the_intercept():
         assert not other.weights[..., -2:].any()
 
 
+@pytest.mark.parametrize("preset", [ddol.adaptive, ddol.coin, ddol.newton])
+def test_late_answers_cost_little_where_gradients_are_those_of_now(preset):
+    X, y = blobs(6_000)
+    now, late, kept = (
+        ddol.run(preset(), (X, y), **places).error
+        for places in ({}, {"delay": 100}, {"delay": 100, "gradient": "kept"})
+    )
+    assert late < now + 0.02 and late < kept  # the first hundred are guesses
+
+
+def test_numbers_that_are_told_very_late_are_predicted_better_than_by_a_constant():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((6_000, 8))
+    y = 50.0 + X @ rng.standard_normal(8) + rng.standard_normal(6_000)
+    rows, late = Rows.from_dense(X, y), 1_600
+    predicted = {}
+    for gradient in ("arrival", "kept"):
+        learner = Learner(ddol.adaptive("squared", delay=late, gradient=gradient))
+        blocks = []
+        learner.on_predicted = blocks.append
+        learner.learn(rows)
+        predicted[gradient] = np.concatenate([block.scores[: block.n_rounds, 0] for block in blocks])
+    told = slice(late + 100, None)
+    apart = {how: np.sqrt(np.mean((z[told] - y[told]) ** 2)) for how, z in predicted.items()}
+    assert apart["arrival"] < 0.6 * y.std() < apart["kept"]
+
+
 def test_coin_does_not_diverge_on_late_answers():
     rng = np.random.default_rng(0)
     X = (rng.random((4_000, 40)) < 0.3).astype(float)
@@ -437,7 +464,7 @@ def test_a_delay_costs_and_is_made_up_for(algorithm):
 
 def test_adaptive_forgets_a_long_delay():
     X, y = blobs(6_000)
-    curves = ddol.run(ddol.adaptive(), (X, y), delay=100).curves
+    curves = ddol.run(ddol.adaptive("hinge", gradient="kept"), (X, y), delay=100).curves
     half = np.searchsorted(curves.examples, 3_000)
     first, second = curves.mistakes[half], curves.mistakes[-1] - curves.mistakes[half]
     assert second < 0.5 * first

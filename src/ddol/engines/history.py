@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from ddol.engines.state import numbers_seldom_sent, numbers_sent
 from ddol.engines.workers.partition import Snapshots
 from ddol.recording import Moment, Recorder, WeightHistory
 from ddol.streams.rows import Block
+from ddol.update.contract import ARRIVAL, KEPT
 from ddol.update.sampling import count_sampled, samples
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ class History:
     """
 
     def __init__(self, algorithm: Algorithm, schedule: Schedule) -> None:
+        self._gradient = ARRIVAL if algorithm.at_arrival else KEPT
         self.curves = Recorder(algorithm.n_agents)
         self.traffic = Traffic(algorithm.mixing, algorithm.period)
         self.weights: WeightRecord | None = None
@@ -101,8 +104,10 @@ class History:
     def events(self, engine: Engine, feed: Feed) -> Events | None:
         """What happened, if it was recorded."""
         if is_scheduled(engine):
-            return engine.events()
-        return None if self.log is None else self.log.events(feed.passes, feed.n_streams)
+            events = engine.events()
+        else:
+            events = None if self.log is None else self.log.events(feed.passes, feed.n_streams)
+        return None if events is None else replace(events, gradient=self._gradient)
 
     def edges(self, engine: Engine) -> np.ndarray | None:
         """Sender, receiver, messages and bytes of every edge that was used, where an engine counts them."""

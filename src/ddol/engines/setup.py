@@ -8,6 +8,7 @@ from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
 from ddol.engines.kinds import EngineKind
 from ddol.schedules.schedule import Schedule
+from ddol.update.contract import ARRIVAL, KEPT
 from ddol.values import dataclass
 
 
@@ -57,11 +58,20 @@ class Setup:
         return replace(self, schedule=replace(self.schedule, talks=True))
 
     def replayable(self, algorithm: Algorithm) -> Algorithm:
-        """The algorithm so that its rounds, recorded on any number of workers, come again to the bit.
+        """The algorithm as a recording says, or so that its rounds, recorded on any number of workers, come again to the bit.
 
         Where all agents share one copy of the weights every worker adds up what its own agents say first, and
         another number of workers rounds differently; so each agent has a copy of its own.
         """
+        replay = self.schedule.replay
+        if replay is not None and replay.gradient:
+            taken = ARRIVAL if algorithm.at_arrival else KEPT
+            if algorithm.gradient is not None and taken != replay.gradient:
+                raise ValueError(
+                    f"the recording took gradients {replay.gradient!r}, `gradient` is "
+                    f"{algorithm.gradient!r}; leave it out"
+                )
+            algorithm = replace(algorithm, gradient=replay.gradient)
         mixing, rounds = algorithm.mixing, self.schedule.record and not self.schedule.plays_events
         if not rounds or self.engine_name == "local" or algorithm.n_agents == 1:
             return algorithm

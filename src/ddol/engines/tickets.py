@@ -24,6 +24,7 @@ from ddol.schedules.events import ANSWER, MIX, NONE, PREDICT, PROJECT, RECEIVE, 
 from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block, Rows
 from ddol.trace import Trace
+from ddol.update.contract import ARRIVAL
 from ddol.values import dataclass
 
 
@@ -194,16 +195,11 @@ class TicketEngine:
         if algorithm.update.experts:
             state.loss[agent] += importance * wrong
             return np.full(algorithm.outputs, y)
-        loss = algorithm.loss
-        answers = (
-            [y] if algorithm.outputs == 1 else np.where(np.arange(len(scores)) == y, 1.0, -1.0)
-        )
-        pairs = list(zip(scores.tolist(), answers, strict=True))
-        cost = sum(loss.value(z, a, loss.parameters) for z, a in pairs)
+        cost, slopes = algorithm.loss.compare(scores.tolist(), y)
         state.loss[agent] += importance * cost + kept.penalty
         if self.player.worker.layout.kept:
             return np.full(algorithm.outputs, importance)
-        return np.array([importance * loss.derivative(z, a, loss.parameters) for z, a in pairs])
+        return importance * slopes
 
     # --- what the learner calls ----------------------------------------------------------------------
 
@@ -252,8 +248,9 @@ class TicketEngine:
 class TicketLearner:
     """Agents that predict now and learn when the answers come: in any order, some of them never.
 
-    The agents are asynchronous: whoever gets an answer learns, sends to its neighbours, and mixes with the
-    newest that they have sent.
+    The agents are asynchronous: the one that gets an answer learns, sends to its neighbours, and mixes with the
+    newest that they have sent. It learns along the gradient at the weights of then, unless the algorithm has
+    ``gradient="kept"``.
 
     Parameters
     ----------
@@ -283,6 +280,8 @@ class TicketLearner:
         state: State | None = None,
         most: int = 1024,
     ) -> None:
+        if algorithm.gradient is None:
+            algorithm = replace(algorithm, gradient=ARRIVAL)
         self.algorithm, self.most = algorithm, most
         self._learner = Learner(algorithm, setup, state)
         self._desk: TicketEngine | None = None

@@ -32,7 +32,7 @@ COUNT = Interval(Integral, 1, None, closed="left")
 _LEAST_0 = Interval(Integral, 0, None, closed="left")
 QUERY = [Interval(Real, 0, 1, closed="both"), str, Asking, None]
 """`query`, of those that learn classes."""
-_EXCHANGES = ("batch", "period", "delay", "query", "talk", "compress", "talk_to", "teach")
+_EXCHANGES = ("batch", "period", "delay", "gradient", "query", "talk", "compress", "talk_to", "teach")
 
 
 @dataclass(eq=False, repr=False)
@@ -51,6 +51,7 @@ class AgentsEstimator(BaseEstimator):
     batch: int | None = None
     period: int | None = None
     delay: int | None = None
+    gradient: str | None = None
     talk: Any = None
     compress: Any = None
     talk_to: Any = None
@@ -75,6 +76,7 @@ class AgentsEstimator(BaseEstimator):
         "batch": [COUNT, None],
         "period": [COUNT, None],
         "delay": [_LEAST_0, None],
+        "gradient": [StrOptions({"kept", "arrival"}), None],
         "talk": [str, Talking, None],
         "compress": [str, Compression, None],
         "talk_to": [COUNT, str, Partners, None],

@@ -69,6 +69,8 @@ class DDOLClassifier(TakesFrames, ClassifierMixin, LinearAgents):
     batch, period, delay : int, default=None
         Examples per agent and round (1), rounds between two averages (1), and rounds between a
         prediction and its answer (0).
+    gradient : {"kept", "arrival"}, default=None
+        Where the gradient of a late answer is taken: at the weights that predicted, or at those of now.
     talk, compress : str, default=None
         When agents send, such as ``"drift"``, and how it is written, such as ``"8bit"``.
     talk_to, teach : int or str, default=None

@@ -68,7 +68,7 @@ class WeightedMajorityClassifier(TakesFrames, ClassifierMixin, AgentsEstimator):
     fit_rows : int, default=1000
         With `partial_fit`: first rows of the stream on which stumps and experts that have no
         `partial_fit` themselves are fitted, anew whenever these rows have doubled.
-    n_agents, topology, mixing, engine, workers, batch, period, delay
+    n_agents, topology, mixing, engine, workers, batch, period, delay, gradient
         As in `DDOLClassifier`.
     query, talk, compress, talk_to, teach
         As in `DDOLClassifier`; ``query="experts"`` is the rule for experts. There is nothing to teach.

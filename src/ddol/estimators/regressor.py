@@ -29,7 +29,7 @@ class DDOLRegressor(TakesFrames, RegressorMixin, LinearAgents):
         A loss with another parameter is given by itself: ``ddol.update.losses.quantile(0.9)``.
     C, penalty, alpha, l1_ratio, radius, memory, rank, rate, n_agents, topology, mixing
         As in `DDOLClassifier`.
-    engine, workers, batch, period, delay, talk, compress, talk_to, teach, passes, max_iter
+    engine, workers, batch, period, delay, gradient, talk, compress, talk_to, teach, passes, max_iter
         As in `DDOLClassifier`.
     shuffle, fit_intercept, average_iterates, random_state, verbose, warm_start
         As in `DDOLClassifier`.

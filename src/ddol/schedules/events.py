@@ -127,6 +127,8 @@ class Events:
         `RECEIVE`, else −1.
     time : float64 array
         Virtual time, or seconds from the start.
+    gradient : str
+        Where answers took their gradients, "kept" or "arrival"; empty where it is not known.
 
     Examples
     --------
@@ -140,6 +142,7 @@ class Events:
     peer: NDArray[np.int32]
     row: NDArray[np.int64]
     time: NDArray[np.float64]
+    gradient: str = ""
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Events:

@@ -84,7 +84,8 @@ class _Check:
             self.refuse(int(places[0]), why)
 
     def agents_and_rows(self) -> None:
-        kind, agent, peer, row, _ = vars(self.events).values()
+        events = self.events
+        kind, agent, peer, row = events.kind, events.agent, events.peer, events.row
         unknown = np.flatnonzero((kind < PREDICT) | (kind > GRADIENT))
         if len(unknown):
             raise DataError(

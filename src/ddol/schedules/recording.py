@@ -2,7 +2,8 @@
 
 A file is read without trusting it: no objects, no sizes that the file does not have, and every field
 within its range. The archive's comment has a checksum of the arrays and, where it is known, what tells the
-data of the run from others; a file written by another program need not have either.
+data of the run from others and where answers took their gradients; a file written by another program need
+not have these.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from ddol.schedules.events import FIELDS, GRADIENT, Events
 from ddol.storage import at_hand, naming, written_beside
 from ddol.streams.errors import DataError
 from ddol.streams.store.room import check_room
+from ddol.update.contract import ARRIVAL, KEPT
 
 _CHECKSUM = b"ddol "
+_GRADIENT = "gradient="
 _MOST_PRESSED = 1100
 """No archive gives more bytes than this for one of its own."""
 
@@ -61,7 +64,8 @@ def save_events(path: str | Path, events: Events, data: str = "") -> None:
         beside.open("wb") as file,
         zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
-        archive.comment = b" ".join([_CHECKSUM + _checksum(arrays), *data.encode().split()])
+        words = [*data.split(), *([_GRADIENT + events.gradient] if events.gradient else [])]
+        archive.comment = b" ".join([_CHECKSUM + _checksum(arrays), *(w.encode() for w in words)])
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
@@ -97,7 +101,11 @@ def load_events(path: str | Path) -> Events:
             f"{path}: found a recording that has changed since it was written (its checksum differs); "
             "it is damaged, record the run again"
         )
-    events = Events(**arrays)
+    events = Events(**arrays, gradient=_said(comment, _GRADIENT))
+    if events.gradient not in ("", KEPT, ARRIVAL):
+        raise DataError(
+            f"{path}: found gradients taken {events.gradient!r}, expected {KEPT} or {ARRIVAL}"
+        )
     _check_ranges(path, events)
     return events
 
@@ -118,7 +126,14 @@ def recorded_data(path: str | Path) -> str:
             words = archive.comment.split()
     except (*_NO_ARCHIVE, OSError, ValueError):
         return ""
-    return words[2].decode("ascii", "replace") if words[2:] and words[0] == b"ddol" else ""
+    told = words[2:3] if words[:1] == [b"ddol"] else []
+    return "".join(w.decode("ascii", "replace") for w in told if b"=" not in w)
+
+
+def _said(comment: bytes, what: str) -> str:
+    """What the comment of a recording says of something; empty where it says nothing."""
+    words = comment.decode("ascii", "replace").split() if comment.startswith(_CHECKSUM) else []
+    return "".join(word.removeprefix(what) for word in words if word.startswith(what))
 
 
 def _header(

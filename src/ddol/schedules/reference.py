@@ -8,7 +8,15 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.talking import Compression, compression_of
-from ddol.reference import Agents, Answer, Outcome, learn_answers, predict_examples, start
+from ddol.reference import (
+    Agents,
+    Answer,
+    Outcome,
+    learn_answers,
+    predict_examples,
+    renewed,
+    start,
+)
 from ddol.schedules.events import (
     ADOPT,
     ANSWER,
@@ -94,6 +102,8 @@ class EventReference:
             self._predict(i, own, event.row)
         elif event.kind == ANSWER:
             answer = self._late[i, event.row].pop(max(event.peer, 0))
+            if self.algorithm.at_arrival:
+                answer = renewed(self.algorithm, self._loops, own, answer)
             learn_answers(self._loops, own, answer, self._rate(i))
         elif event.kind == SEND:
             self._sent[place] = self._said[i] = self._coded(i, own, event.row)

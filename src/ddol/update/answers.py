@@ -13,7 +13,7 @@ from ddol.compiled import inner
 # Scalars of `ddol.update.coordinates`: sums that neighbours average.
 SAMPLED, SEEN, HEARD, ANSWERS, VARIATION, OWN_SUMS = range(6)
 # Its parameters.
-KEEP, REGRESSION, AGENTS, LARGER, OWN_PARAMETERS = range(5)
+KEEP, REGRESSION, AGENTS, LARGER, FRESH, OWN_PARAMETERS = range(6)
 
 OUTLYING = 8.0
 """Deviations from the mean up to which a value counts as it is."""
@@ -61,30 +61,33 @@ def hear(w, s, p, x, index, n, D, y):
 
 @inner(inlined=True)
 def teaches_nothing(s, p, g, weight):
-    """Whether an answer has no slope, or belongs to a prediction made before two numbers were heard.
+    """Whether an answer has no slope, or its slope was taken before two numbers were heard.
 
     A step weighs 1 over the examples of its batch, which were all predicted before any answer to them was
     heard. As many answers were under way then as are now, unless there were fewer examples.
     """
-    return g == 0.0 or (p[REGRESSION] != 0.0 and _heard_before(s, 1.0 / weight, 0.0) < 1.75)
+    return g == 0.0 or (p[REGRESSION] != 0.0 and _heard_before(s, p, 1.0 / weight, 0.0) < 1.75)
 
 
 @inner(inlined=True)
 def absorbs_nothing(s, p, g, weight):
     """The same on a shared copy, where steps weigh less by the agents, and nobody's batch is counted yet."""
     size = 1.0 / (weight * p[AGENTS])
-    return g == 0.0 or (p[REGRESSION] != 0.0 and _heard_before(s, size, size) < 1.75)
+    return g == 0.0 or (p[REGRESSION] != 0.0 and _heard_before(s, p, size, size) < 1.75)
 
 
 @inner(inlined=True)
 def under_way(s, p):
-    """Numbers that have not been heard yet of the examples seen; who is told classes does not count them."""
-    return max(s[SEEN] - s[HEARD], 0.0) if p[REGRESSION] != 0.0 else 0.0
+    """Numbers that have not been heard yet, of the examples whose slopes were taken; not counted of classes."""
+    kept = p[REGRESSION] != 0.0 and p[FRESH] == 0.0
+    return max(s[SEEN] - s[HEARD], 0.0) if kept else 0.0
 
 
 @inner(inlined=True)
-def _heard_before(s, size, own):
-    """Answers that had been heard when the batch was predicted whose answers come now."""
+def _heard_before(s, p, size, own):
+    """Answers that had been heard when the slopes were taken of the batch whose answers come now."""
+    if p[FRESH] != 0.0:
+        return s[HEARD] + own - size
     return 2.0 * (s[HEARD] + own) - (s[SEEN] + own) - size
 
 

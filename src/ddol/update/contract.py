@@ -37,12 +37,14 @@ from ddol.values import dataclass
 
 __all__ = [
     "ADD",
+    "ARRIVAL",
     "CALLS",
     "COLLECT",
     "COUNT",
     "DUAL",
     "INDEX",
     "INTEGER",
+    "KEPT",
     "LARGEST",
     "LINEAR",
     "LOCAL",
@@ -62,6 +64,8 @@ __all__ = [
 ]
 
 DUAL, PRIMAL = "dual", "primal"
+KEPT, ARRIVAL = "kept", "arrival"
+"""Where the gradient of a late answer is taken: at the weights that predicted, or at those of now."""
 ADD, COLLECT = "add", "collect"
 """How steps of several agents reach one copy: one after the other, or collected and then together."""
 _DERIVED = "as follows from the loops"
@@ -272,6 +276,8 @@ class Update(ABC):
     """What a wrong expert's log-weight loses, where rows are advice."""
     tie: float = 0.0
     """Scores that differ by no more are tied: rounding must not decide between votes."""
+    gradient: ClassVar[str] = KEPT
+    """Where the gradient of a late answer is taken, unless the algorithm says."""
     coordinates: ClassVar[tuple[int, int, int] | None] = None
     """Where a score is a sum over standardised features: the rows of centre and 1/scale, and the scalar that
     says how far x̃ may be from 0; see `ddol.update.coordinates`."""
@@ -294,6 +300,10 @@ class Update(ABC):
 
     def with_network(self, n_agents: int) -> Update:
         """The update for one of so many agents; most do not care."""
+        return self
+
+    def with_gradient(self, fresh: bool) -> Update:
+        """The update whose gradients are taken when their answers arrive, or were kept; most do not care."""
         return self
 
     def with_delay(self, rounds: int) -> Update:

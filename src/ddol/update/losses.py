@@ -11,17 +11,26 @@ Labels of classification are −1 and +1. Rules that hold for all of them:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddol.compiled import call_float, check_arguments, entry, floats, scalar
+from ddol.compiled import (
+    Signature,
+    call_float,
+    check_arguments,
+    compile_part,
+    entry,
+    floats,
+    scalar,
+)
 from ddol.values import dataclass
 
 BINARY, REGRESSION = "binary", "regression"
 _VALUE, _DERIVATIVE = "value(z, y, p)", "derivative(z, y, p)"
+_TOGETHER = "together(z, n, y, p, slopes)"
 
 Pieces = list[tuple[np.ndarray, np.ndarray]]
 """Slopes and offsets, one of each for every answer."""
@@ -45,6 +54,9 @@ class Loss:
     pieces : function of answers and ``parameters``, or None
         Of a piecewise linear loss: slopes and offsets of which it is the largest slope · z + offset,
         or 0. Solvers that look for the best weights in hindsight make use of it.
+    together : function ``f(z, n, y, p, slopes)`` or None
+        Loss of the scores z of n > 2 classes where y is the right one; writes its derivatives by the
+        scores to ``slopes``. None sums one binary loss for each class (one against all).
 
     Examples
     --------
@@ -63,6 +75,7 @@ class Loss:
     task: str = BINARY
     probability: Callable[[float], float] | None = None
     pieces: Callable[[np.ndarray, tuple], Pieces] | None = None
+    together: Callable[[Any, int, float, Any, Any], float] | None = None
 
     def __post_init__(self) -> None:
         if self.task not in (BINARY, REGRESSION):
@@ -71,10 +84,39 @@ class Loss:
             )
         check_arguments(self.value, _VALUE)
         check_arguments(self.derivative, _DERIVATIVE)
+        if self.together is not None:
+            check_arguments(self.together, _TOGETHER)
 
     def addresses(self) -> tuple[int, int]:
         """Compiled value and derivative, by address."""
         return scalar(self.value, _VALUE), scalar(self.derivative, _DERIVATIVE)
+
+    def address_together(self, outputs: int) -> int:
+        """Compiled `together`, by address; 0 where so many outputs are learned one by one."""
+        if self.together is None or outputs == 1:
+            return 0
+        kinds = "double*", "int64", "double", "double*", "double*"
+        return compile_part(self.together, Signature("double", kinds), _TOGETHER)
+
+    def compare(self, scores: Sequence[float], answer: float) -> tuple[float, np.ndarray]:
+        """What one example costs at its scores, and the slope for each of them.
+
+        Examples
+        --------
+        >>> logistic.compare([0.0], 1.0), hinge.compare([0.0, 0.5, -2.0], 1.0)[1].tolist()
+        ((0.6931471805599453, array([-0.5])), [1.0, -1.0, 0.0])
+        """
+        n, p = len(scores), self.parameters
+        slopes = np.zeros(n)
+        if n > 1 and self.together is not None:
+            given = np.array(scores, float)
+            return float(self.together(given, n, answer, p, slopes)), slopes
+        cost = 0.0
+        for k, score in enumerate(scores):
+            said = answer if n == 1 else (1.0 if k == answer else -1.0)
+            cost += self.value(score, said, p)
+            slopes[k] = self.derivative(score, said, p)
+        return cost, slopes
 
     def values(self, scores: ArrayLike, answers: ArrayLike) -> np.ndarray:
         """The loss of every score and answer, compiled."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from ddol.update import answers
 from ddol.update import coordinates as at
-from ddol.update.contract import COLLECT, Field, Layout, Loops, Update
+from ddol.update.contract import ARRIVAL, COLLECT, Field, Layout, Loops, Update
 
 _layout = functools.lru_cache(maxsize=16)(Layout)
 """A run asks for its layout some twenty times, and making one takes as long as a hundred examples."""
@@ -44,12 +44,16 @@ class Standardising(Update):
         Answers are numbers of any size and offset; else they are classes.
     n_agents : int
         Set by `Algorithm.on`.
+    fresh : bool
+        Set by `Algorithm`: slopes are taken when answers arrive.
     """
 
     regression: bool = False
     n_agents: int = 1
+    fresh: bool = False
 
     coordinates: ClassVar[tuple[int, int, int] | None] = (at.CENTRE, at.INVERSE, at.REACH)
+    gradient: ClassVar[str] = ARRIVAL
     larger: ClassVar[float] = 1.0
     """By how much a rare feature must be larger than others to count in full; found by trial."""
     memory: ClassVar[float] = math.inf
@@ -58,6 +62,10 @@ class Standardising(Update):
     def with_network(self, n_agents: int) -> Self:
         """The same update, told how many agents there are."""
         return replace(self, n_agents=n_agents)
+
+    def with_gradient(self, fresh: bool) -> Self:
+        """The same update, told when slopes are taken."""
+        return self if fresh == self.fresh else replace(self, fresh=fresh)
 
     def renumbered(self, rows: np.ndarray, order: np.ndarray) -> np.ndarray:
         """Features in another order; lists of features name them by their new numbers."""
@@ -97,9 +105,9 @@ class Standardising(Update):
         return replace(self.own_loops, hear=answers.hear) if self.regression else self.own_loops
 
     def parameters(self) -> list[float]:
-        """How fast to forget, the task, the number of agents, `larger`, and the update's own."""
+        """How fast to forget, the task, the number of agents, `larger`, `fresh`, and the update's own."""
         known = [math.exp(-1.0 / self.memory), float(self.regression), float(self.n_agents)]
-        return [*known, self.larger, *self.own_parameters]
+        return [*known, self.larger, float(self.fresh), *self.own_parameters]
 
     def standardised_layout(
         self,

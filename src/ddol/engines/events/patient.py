@@ -16,7 +16,7 @@ from ddol.engines.state import State, numbers_sent, start_state
 from ddol.engines.workers.partition import Snapshots
 from ddol.recording import Moment, WaitingPool
 from ddol.schedules.clock import Clock
-from ddol.schedules.events import ANSWER, RECEIVE, Events
+from ddol.schedules.events import ANSWER, FIELDS, RECEIVE, Events
 from ddol.schedules.linking import linked
 from ddol.schedules.patient import in_layers, layered_mixing
 from ddol.schedules.schedule import Schedule
@@ -97,7 +97,7 @@ class PatientEngine:
         pieces = []
         while (chunk := self.clock.make()) is not None:
             made = chunk.events(self.clock.wires)
-            pieces.append(Events(*(array.copy() for array in vars(made).values())))
+            pieces.append(Events(*(getattr(made, name).copy() for name in FIELDS)))
         self._messages = self.clock.sent, self.clock.lost
         return Events.joined(pieces)
 

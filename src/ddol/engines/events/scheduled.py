@@ -22,6 +22,7 @@ from ddol.schedules.clock import Clock, EventChunk
 from ddol.schedules.conditions import Conditions, Draw, whole_delays
 from ddol.schedules.events import (
     ADOPT,
+    FIELDS,
     MIX,
     NONE,
     PREDICT,
@@ -289,7 +290,7 @@ class Scheduled:
         if self.schedule.record:
             self.player.near.record(chunk, sum(len(piece) for piece in self.recorded))
             made = chunk.events(self.wires)
-            self.recorded.append(Events(*(array.copy() for array in vars(made).values())))
+            self.recorded.append(Events(*(getattr(made, name).copy() for name in FIELDS)))
         self._keep(seen, chunk, turns, played)
         return seen
 

@@ -60,7 +60,12 @@ from ddol.engines.kernels.neighbours import (
     teach,
     watch,
 )
-from ddol.engines.kernels.predict import ask_for_answer, observe_example, predict_example
+from ddol.engines.kernels.predict import (
+    ask_for_answer,
+    observe_example,
+    predict_example,
+    renew_slopes,
+)
 from ddol.engines.kernels.published import STRIDE
 from ddol.engines.kernels.reading import fetch, forget_rows, row_at
 from ddol.engines.kernels.shadow import NO_SHADOW, Shadow, follow
@@ -129,11 +134,21 @@ def _keep_sum_of(worker, a):
             sums[d] += floats(out)[d]
 
 
+@inner(inlined=True)
+def _is_fresh(worker, memory, a, slot, e):
+    """Whether the agent has done nothing since this prediction, so that its slopes are those of now."""
+    if e == 0 or worker.rules.asks != 0 or bytes_at(memory.kind)[e - 1] != PREDICT:
+        return False
+    return ints(memory.agent)[e - 1] == a and ints(memory.slot)[e - 1] == slot
+
+
 @inner
 def _learn(worker, views, examples, memory, talk, near, a, slot, e):
-    """An answer arrives: one step along the gradient that was kept, and lessons for those whom it helps."""
+    """An answer arrives: one step along its gradient, and lessons for those whom it helps."""
     i = integers(memory.where)[integers(memory.row)[e] - memory.first_row]
     slopes = memory.slopes + slot * kept_bytes(worker)
+    if worker.rules.arrival and not _is_fresh(worker, memory, a, slot, e):
+        renew_slopes(worker, examples, a, i, slopes)
     asked = not math.isnan(floats(slopes)[0])
     if near.by_loss and asked:
         watch(worker, views, examples, memory, near, a, i)

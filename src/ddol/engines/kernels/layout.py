@@ -19,7 +19,7 @@ from ddol.compiled import call_float, call_void, floats, inner, integers
 SCORE, STEP, BEGIN, FINISH, OBSERVE, SCORE_UNSEEN, HEAR, ABSORB, NOTICE, COMMIT = range(10)
 TO_MESSAGE, FROM_MESSAGE, TO_STATISTICS, FROM_STATISTICS, WEIGHTS, SQUARES = range(10, 16)
 COMMIT_ALL, TO_MESSAGE_ALL, FROM_MESSAGE_ALL, TO_STATISTICS_ALL, FROM_STATISTICS_ALL = range(16, 21)
-WEIGHTS_ALL, VALUE, DERIVATIVE, TURN = range(21, 25)
+WEIGHTS_ALL, VALUE, DERIVATIVE, TURN, TOGETHER = range(21, 26)
 
 BINARY, CLASSES, REGRESSION = 0, 1, 2
 SHARED_ADD, SHARED_COLLECT, COPIES = 0, 1, 2
@@ -56,6 +56,8 @@ class Rules(NamedTuple):
     """float64: the update's parameters."""
     q: int
     """float64: the loss's parameters."""
+    arrival: bool
+    """Slopes are taken when an answer arrives, at the weights of then."""
     asks: int
     """float64: when agents ask for answers; 0 where they ask for all."""
     factors: int

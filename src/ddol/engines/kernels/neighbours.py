@@ -13,11 +13,16 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ddol.compiled import call_float, floats, inner, integers
+from ddol.compiled import floats, inner, integers
 from ddol.engines.kernels.average import adopt_message
 from ddol.engines.kernels.event_memory import eta_of
-from ddol.engines.kernels.layout import DERIVATIVE, FINISH, OBSERVE, VALUE, answer_of, part
-from ddol.engines.kernels.predict import observe_example, score_example
+from ddol.engines.kernels.layout import FINISH, OBSERVE, part
+from ddol.engines.kernels.predict import (
+    compare,
+    importance_of,
+    observe_example,
+    score_example,
+)
 from ddol.engines.kernels.reading import row_at
 from ddol.engines.kernels.update import answer_example, finish_copy
 
@@ -79,13 +84,9 @@ def _look_at(views, memory, near, wire):
 
 @inner
 def _slopes_at(worker, examples, i, scores, slopes):
-    """Slopes of the loss of a row at some scores."""
-    importance = worker.rules.C
-    if examples.weight != 0:
-        importance *= floats(examples.weight)[i]
-    for k in range(worker.shape.outputs):
-        arguments = (scores[k], answer_of(worker, floats(examples.y)[i], k), worker.rules.q)
-        slopes[k] = importance * call_float(part(worker, DERIVATIVE), arguments)
+    """The loss of a row at some scores; its slopes (by address) are written."""
+    y, importance = floats(examples.y)[i], importance_of(worker, examples, i)
+    return compare(worker, scores, y, importance, slopes)
 
 
 @inner
@@ -102,11 +103,10 @@ def watch(worker, views, examples, memory, near, a, i):
             continue
         _look_at(views, memory, near, wire)
         theirs, found = score_example(views, examples, wire, i), 0.0
-        for k in range(outputs):
-            if near.by_loss:
-                arguments = (theirs[k], answer_of(worker, floats(examples.y)[i], k), worker.rules.q)
-                found += call_float(part(worker, VALUE), arguments)
-            else:
+        if near.by_loss:
+            found = _slopes_at(worker, examples, i, theirs, near.slopes + 16 * outputs)
+        else:
+            for k in range(outputs):
                 found += abs(theirs[k] - mine[k])
         use = floats(near.use)
         use[wire] = found if math.isinf(use[wire]) else use[wire] + _RECENT * (found - use[wire])
@@ -204,7 +204,7 @@ def _gain(worker, views, examples, near, a, wire, i, length):
     outputs, eta = worker.shape.outputs, floats(near.pace)[a]
     mine, slopes = floats(near.slopes + 8 * outputs), floats(near.slopes + 16 * outputs)
     theirs, gain = score_example(views, examples, wire, i), 0.0
-    _slopes_at(worker, examples, i, theirs, slopes)
+    _slopes_at(worker, examples, i, theirs, near.slopes + 16 * outputs)
     for k in range(outputs):
         gain += 2.0 * eta * slopes[k] * (theirs[k] - mine[k]) - eta * eta * slopes[k] ** 2 * length
     return gain
@@ -254,12 +254,12 @@ def be_taught(worker, views, examples, memory, talk, near, j, wire, i, gradient)
         _look_at(views, memory, near, back)
         if sees:
             observe_example(views, examples, back, i)
-        _slopes_at(worker, examples, i, score_example(views, examples, back, i), floats(slopes))
+        _slopes_at(worker, examples, i, score_example(views, examples, back, i), slopes)
         answer_example(views, examples, back, i, slopes, eta)
     if not (gradient and near.views and back >= 0):
         if sees:
             observe_example(worker, examples, j, i)
-        _slopes_at(worker, examples, i, score_example(worker, examples, j, i), floats(slopes))
+        _slopes_at(worker, examples, i, score_example(worker, examples, j, i), slopes)
     answer_example(worker, examples, j, i, slopes, eta)
     if part(worker, FINISH) != 0:
         finish_copy(worker, j, max(integers(memory.turns)[j], 1), eta)

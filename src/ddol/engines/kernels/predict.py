@@ -11,6 +11,7 @@ from ddol.engines.kernels.layout import (
     DERIVATIVE,
     OBSERVE,
     SCORE,
+    TOGETHER,
     VALUE,
     answer_of,
     kept_of,
@@ -83,6 +84,24 @@ def _count_binary(worker, z, y, chance, a):
 
 
 @inner(inlined=True)
+def compare(worker, scores, y, importance, slopes):
+    """What scores cost, and the slopes there (by address), which importance multiplies."""
+    cost, outputs = 0.0, worker.shape.outputs
+    if part(worker, TOGETHER) != 0:
+        q = worker.rules.q
+        cost = call_float(part(worker, TOGETHER), (scores, outputs, y, q, slopes))
+        for k in range(outputs):
+            cost += unless_finite(scores[k])
+            floats(slopes)[k] *= importance
+        return cost
+    for k in range(outputs):
+        arguments = (scores[k], answer_of(worker, y, k), worker.rules.q)
+        cost += call_float(part(worker, VALUE), arguments) + unless_finite(scores[k])
+        floats(slopes)[k] = importance * call_float(part(worker, DERIVATIVE), arguments)
+    return cost
+
+
+@inner(inlined=True)
 def observe_example(worker, examples, copy, i):
     """Show one copy an example that it is going to predict."""
     x, index, n = row_at(worker, examples, i)
@@ -104,6 +123,14 @@ def score_example(worker, examples, copy, i):
 
 
 @inner(inlined=True)
+def importance_of(worker, examples, i):
+    """By what the loss of an example counts."""
+    if examples.weight == 0:
+        return worker.rules.C
+    return worker.rules.C * floats(examples.weight)[i]
+
+
+@inner(inlined=True)
 def predict_example(worker, examples, a, copy, i, chance, slopes):
     """Predict one example, count it, and keep the slopes (by address) for when the answer arrives.
 
@@ -121,22 +148,50 @@ def predict_example(worker, examples, a, copy, i, chance, slopes):
         wrong = _count_classes(worker, y, chance, a)
     integers(memory.mistakes)[a] += wrong
     integers(memory.examples)[a] += 1
-    importance = rules.C
-    if examples.weight != 0:
-        importance *= floats(examples.weight)[i]
+    importance = importance_of(worker, examples, i)
     if rules.experts:
         floats(slopes)[0] = y
         return (importance if wrong else 0.0) + unless_finite(scores[0])
+    if worker.shape.kept == 0:
+        return importance * compare(worker, scores, y, importance, slopes)
     cost = 0.0
     for k in range(worker.shape.outputs):
         arguments = (scores[k], answer_of(worker, y, k), rules.q)
         cost += call_float(part(worker, VALUE), arguments) + unless_finite(scores[k])
         kept_of(worker, slopes, k)[0] = importance
-        if worker.shape.kept > 0:
-            note(worker, slopes, vector_at(worker, copy, k)[1], k)
-        else:
-            floats(slopes)[k] *= call_float(part(worker, DERIVATIVE), arguments)
+        note(worker, slopes, vector_at(worker, copy, k)[1], k)
     return importance * cost
+
+
+@inner
+def renew_slopes(worker, examples, copy, i, slopes):
+    """Take the slopes of an answer that arrives at the weights of now.
+
+    Where agents ask for answers, what is kept in the place of slopes says whether, by what weight, and
+    what was answered: see `_note_answer`.
+    """
+    y, weight, kept = floats(examples.y)[i], 1.0, floats(slopes)
+    if worker.rules.asks != 0:
+        if kept[0] != kept[0]:  # not asked for
+            return
+        weight, y = abs(kept[0]), 1.0 if kept[0] > 0.0 else -1.0
+        if worker.rules.kind == CLASSES:
+            y = kept[1]
+    scores = score_example(worker, examples, copy, i)
+    compare(worker, scores, y, importance_of(worker, examples, i), slopes)
+    if weight != 1.0:
+        for k in range(worker.shape.outputs):
+            kept[k] *= weight
+
+
+@inner
+def _note_answer(worker, said, weight, slopes):
+    """Keep what was answered, and by what weight it counts, until slopes are taken."""
+    if worker.rules.kind == CLASSES:
+        floats(slopes)[0] = weight
+        floats(slopes)[1] = said
+    else:
+        floats(slopes)[0] = weight if said > 0.0 else -weight
 
 
 @inner
@@ -180,23 +235,18 @@ def _neighbours_answer(worker, examples, a, i, seen):
 
 @inner
 def _ask_neighbours(worker, examples, a, copy, i, slopes):
-    """Whether a neighbour is sure of an example; what he says is then what the slopes are of."""
-    rules, seen = worker.rules, integers(worker.memory.examples)[a]
+    """What a neighbour says that is sure of an example, of which the slopes then are; NaN where none is."""
+    seen = integers(worker.memory.examples)[a]
     said = _neighbours_answer(worker, examples, a, i, seen)
     if np.isnan(said):
-        return False
+        return said
     _asking_of(worker, a)[HEARD] += 1.0
-    if rules.experts:
+    if worker.rules.experts:
         floats(slopes)[0] = said
-        return True
-    importance = rules.C
-    if examples.weight != 0:
-        importance *= floats(examples.weight)[i]
+        return said
     scores = score_example(worker, examples, copy, i)
-    for k in range(worker.shape.outputs):
-        arguments = (scores[k], answer_of(worker, said, k), rules.q)
-        floats(slopes)[k] = importance * call_float(part(worker, DERIVATIVE), arguments)
-    return True
+    compare(worker, scores, said, importance_of(worker, examples, i), slopes)
+    return said
 
 
 @inner
@@ -208,12 +258,15 @@ def ask_for_answer(worker, examples, a, copy, i, chance, slopes):
     p, own = floats(worker.rules.asks), _asking_of(worker, a)
     seen = np.float64(integers(worker.memory.examples)[a])
     drawn = second_chance(chance) if worker.rules.randomized else chance
-    weight, heard = wish(p, own, seen, _margin(worker), drawn), False
+    weight, said = wish(p, own, seen, _margin(worker), drawn), np.nan
     if weight > 0.0 and worker.rules.neighbours != 0:
-        heard = _ask_neighbours(worker, examples, a, copy, i, slopes)
-    bought = buy(p, own, seen, 0.0 if heard else weight)
-    if not heard:
-        weight = bought
+        said = _ask_neighbours(worker, examples, a, copy, i, slopes)
+    bought = buy(p, own, seen, weight if np.isnan(said) else 0.0)
+    if np.isnan(said):
+        weight, said = bought, floats(examples.y)[i]
+    if worker.rules.arrival and weight > 0.0:
+        _note_answer(worker, said, weight, slopes)
+        return
     for k in range(worker.shape.outputs):
         kept_of(worker, slopes, k)[0] *= weight if weight > 0.0 else np.nan
 
@@ -245,3 +298,15 @@ def predict_agent(worker, examples, r, a, copy, penalty, fetches):
         if worker.rules.asks != 0:
             ask_for_answer(worker, examples, a, copy, rows[b], chance, slopes)
         floats(worker.memory.loss)[a] += cost + penalty
+    if worker.rules.arrival:
+        renew_batch(worker, examples, r, a, copy)
+
+
+@inner
+def renew_batch(worker, examples, r, a, copy):
+    """Take the slopes of the answers that arrive in a round, with which nobody has learned yet."""
+    rows = rows_of(worker, examples, examples.learned, r, a)
+    turn = turn_of(worker, examples.t + r + 1)
+    for b in range(worker.shape.batch):
+        if rows[b] >= 0:
+            renew_slopes(worker, examples, copy, rows[b], slopes_of(worker, turn, a, b))

@@ -53,7 +53,12 @@ from ddol.engines.kernels.layout import (
     vector_at,
 )
 from ddol.engines.kernels.metrics import take_snapshot
-from ddol.engines.kernels.predict import penalty_of, predict_agent, unless_finite
+from ddol.engines.kernels.predict import (
+    importance_of,
+    penalty_of,
+    predict_agent,
+    unless_finite,
+)
 from ddol.engines.kernels.reading import (
     begin_row,
     fetch,
@@ -99,14 +104,6 @@ def _example_from(examples, r, hi):
 
 
 @inner(inlined=True)
-def _importance(worker, examples, i):
-    """By what the loss of an example counts."""
-    if examples.weight == 0:
-        return worker.rules.C
-    return worker.rules.C * floats(examples.weight)[i]
-
-
-@inner(inlined=True)
 def _fetch_later(worker, examples, r, i):
     """Ask for the row that comes some rounds later, unless the processor guesses which one that is."""
     if r + AHEAD < examples.rounds:
@@ -139,7 +136,7 @@ def _turn(worker, examples, r, after, z, eta, learns):
     i = integers(examples.predicted)[r]
     x, index, n = _row_of(worker, examples, r)
     state, y = (memory.theta, memory.scalars, rules.p), floats(examples.y)[i]
-    importance = _importance(worker, examples, i) if learns else 0.0
+    importance = importance_of(worker, examples, i) if learns else 0.0
     given = (z, y, rules.q, importance, eta, rules.l2, learns, memory.loss)
     following = _row_of(worker, examples, after)
     return call_float(part(worker, TURN), (*state, x, index, n, D, *given, *following))
@@ -210,7 +207,7 @@ def _alone(worker, examples, lo, hi):
         _fetch_later(worker, examples, r, i)
         if rules.l2 > 0.0:
             loss += 0.5 * rules.l2 * squares_at(worker, w, s)
-        importance = _importance(worker, examples, i)
+        importance = importance_of(worker, examples, i)
         if part(worker, OBSERVE) != 0:
             call_void(part(worker, OBSERVE), (w, s, p, x, index, n, D))
         z = call_float(part(worker, SCORE), (w, s, p, x, index, n, D, 0.0))

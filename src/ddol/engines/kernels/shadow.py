@@ -89,6 +89,8 @@ class Plays(NamedTuple):
     C: float
     value: int
     derivative: int
+    together: int
+    """Of several classes at once; 0 for one against all."""
     q: int
     """The loss."""
     costs: int
@@ -182,6 +184,12 @@ def _slopes(plays, i, outputs):
     y, importance, cost = floats(plays.y)[i], plays.C, 0.0
     if plays.weight != 0:
         importance *= floats(plays.weight)[i]
+    if plays.together != 0:
+        scores = plays.scores + 8 * i * outputs
+        cost = call_float(plays.together, (scores, outputs, y, plays.q, plays.slopes))
+        for k in range(outputs):
+            floats(plays.slopes)[k] *= importance
+        return importance * cost
     for k in range(outputs):
         answer = y
         if plays.classes:

@@ -141,7 +141,8 @@ class ShadowLearner:
         plays = Plays(
             n=len(agents), agent=agents.ctypes.data, place=places.ctypes.data, **addresses(rows),
             scores=scores.ctypes.data, slopes=slopes.ctypes.data, classes=algorithm.outputs > 1,
-            C=algorithm.C, value=value, derivative=derivative, q=q.ctypes.data,
+            C=algorithm.C, value=value, derivative=derivative,
+            together=algorithm.loss.address_together(algorithm.outputs), q=q.ctypes.data,
             costs=costs.ctypes.data,
         )  # fmt: skip
         follow_plays(self.memory(len(agents), rows.dense), plays)

@@ -126,7 +126,9 @@ class KernelWorker:
         if not own:
             # An agent sees its example before it predicts, and the copy of all sees it afterwards.
             parts[places.SCORE], parts[places.OBSERVE] = parts[places.SCORE_UNSEEN], 0
-        self._parts[dense] = np.append(parts, (*self.algorithm.loss.addresses(), 0))
+        loss = self.algorithm.loss
+        together = loss.address_together(self.algorithm.outputs)
+        self._parts[dense] = np.append(parts, (*loss.addresses(), 0, together))
         return self._parts[dense]
 
     @cached_property
@@ -135,6 +137,11 @@ class KernelWorker:
         update, loops = self.algorithm.update, self.loops
         alone = self.algorithm.n_agents == 1 and not update.experts
         return alone and loops.direct and (update.l2 == 0.0 or loops.squares is not None)
+
+    @property
+    def _arrival(self) -> bool:
+        """Whether slopes are taken when answers arrive; in rounds without a delay these are the same."""
+        return self.algorithm.at_arrival and (self.separate or self.algorithm.delay > 0)
 
     @property
     def _adds_ones(self) -> bool:
@@ -183,6 +190,7 @@ class KernelWorker:
             parts=parts.ctypes.data,
             p=self.parameters.ctypes.data,
             q=self.loss_parameters.ctypes.data,
+            arrival=self._arrival,
             asks=self.asks.ctypes.data if len(self.asks) else 0,
             factors=self.factors.ctypes.data if len(self.factors) else 0,
             neighbours=self.neighbours.ctypes.data if len(self.neighbours) else 0,
