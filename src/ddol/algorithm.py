@@ -51,8 +51,8 @@ class Algorithm:
     outputs : int
         1, or the number of classes (one-vs-all).
     gradient : "kept", "arrival" or None
-        Where the gradient of a late answer is taken: at the weights that predicted, or at those of now. None is
-        the update's own way: "arrival" for `adaptive`, `coin` and `newton`, "kept" for the paper's.
+        Where the gradient of a late answer is taken: at the weights that predicted, or at those of now. None
+        is the update's own way: "arrival" for `adaptive`, `coin` and `newton`, "kept" for the paper's.
     query : Asking, float, str or None
         When agents ask for answers; see `ddol.update.asking`. All of them if it is None.
     talk, compress, talk_to, teach

@@ -259,9 +259,7 @@ def margin_of(scores: Sequence[float]) -> float:
     return best - second
 
 
-def renewed(
-    algorithm: Algorithm, loops: Interpreted, own: list[Vector], answer: Answer
-) -> Answer:
+def renewed(algorithm: Algorithm, loops: Interpreted, own: list[Vector], answer: Answer) -> Answer:
     """The same answer with the gradient at the weights of now."""
     (X, y), slopes = answer.example, answer.slopes
     if not len(y) or np.isnan(slopes).any():

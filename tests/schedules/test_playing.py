@@ -147,7 +147,9 @@ def test_a_recording_says_which_gradients_were_played(tmp_path):
         assert events.gradient == gradient and recorded_data(tmp_path / "run.npz") == "some-data"
         again = ddol.run(ddol.dogd(), data(), ddol.ring(5), schedule="async", replay=events)
         assert np.array_equal(again.weights, trace.weights)
-    with pytest.raises(ValueError, match="the recording took gradients 'arrival', `gradient` is 'kept'"):
+    with pytest.raises(
+        ValueError, match="the recording took gradients 'arrival', `gradient` is 'kept'"
+    ):
         ddol.run(ddol.dogd(), data(), ddol.ring(5), replay=events, gradient="kept")
 
 

@@ -303,7 +303,9 @@ def test_numbers_that_are_told_very_late_are_predicted_better_than_by_a_constant
         blocks = []
         learner.on_predicted = blocks.append
         learner.learn(rows)
-        predicted[gradient] = np.concatenate([block.scores[: block.n_rounds, 0] for block in blocks])
+        predicted[gradient] = np.concatenate(
+            [block.scores[: block.n_rounds, 0] for block in blocks]
+        )
     told = slice(late + 100, None)
     apart = {how: np.sqrt(np.mean((z[told] - y[told]) ** 2)) for how, z in predicted.items()}
     assert apart["arrival"] < 0.6 * y.std() < apart["kept"]

@@ -58,7 +58,7 @@ class Setup:
         return replace(self, schedule=replace(self.schedule, talks=True))
 
     def replayable(self, algorithm: Algorithm) -> Algorithm:
-        """The algorithm as a recording says, or so that its rounds, recorded on any number of workers, come again to the bit.
+        """The algorithm as a recording says, or so that rounds recorded on any workers come again to the bit.
 
         Where all agents share one copy of the weights every worker adds up what its own agents say first, and
         another number of workers rounds differently; so each agent has a copy of its own.

@@ -32,7 +32,17 @@ COUNT = Interval(Integral, 1, None, closed="left")
 _LEAST_0 = Interval(Integral, 0, None, closed="left")
 QUERY = [Interval(Real, 0, 1, closed="both"), str, Asking, None]
 """`query`, of those that learn classes."""
-_EXCHANGES = ("batch", "period", "delay", "gradient", "query", "talk", "compress", "talk_to", "teach")
+_EXCHANGES = (
+    "batch",
+    "period",
+    "delay",
+    "gradient",
+    "query",
+    "talk",
+    "compress",
+    "talk_to",
+    "teach",
+)
 
 
 @dataclass(eq=False, repr=False)

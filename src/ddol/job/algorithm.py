@@ -64,7 +64,18 @@ def build(options: LearnOptions, seed: int, n_classes: int = 2) -> Algorithm:
     return algorithm.on(graph, options.mixing, **places)
 
 
-_PLACES = ("batch", "period", "delay", "gradient", "query", "talk", "compress", "talk_to", "teach", "safe")
+_PLACES = (
+    "batch",
+    "period",
+    "delay",
+    "gradient",
+    "query",
+    "talk",
+    "compress",
+    "talk_to",
+    "teach",
+    "safe",
+)
 
 
 def two_classes_only(algorithm: Algorithm) -> bool:

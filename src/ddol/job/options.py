@@ -173,6 +173,11 @@ class LearnOptions:
     batch: Count = declared(1, "Examples per agent and round.", metavar="n")
     period: Count = declared(1, "Rounds between two exchanges.", metavar="n")
     delay: int = 0
+    gradient: Literal["kept", "arrival"] | None = declared(
+        None,
+        "Gradients of late answers are kept from the prediction, or taken on arrival.",
+        shown="arrival for adaptive, coin and newton",
+    )
     query: str | None = declared(
         None,
         "Ask for at most the share s of the labels; other rules: b:1, adaptive:1, unbiased:1, "

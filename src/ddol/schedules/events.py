@@ -157,14 +157,24 @@ class Events:
     def from_columns(cls, events: Sequence[Event]) -> Events:
         """The same of events that are there already."""
         columns: Any = zip(*events, strict=True) if events else ([],) * len(FIELDS)
-        return cls(*(_column(name, values) for name, values in zip(FIELDS, columns, strict=True)))
+        return cls.from_arrays(
+            _column(name, values) for name, values in zip(FIELDS, columns, strict=True)
+        )
+
+    @classmethod
+    def from_arrays(cls, arrays: Iterable[NDArray[Any]]) -> Events:
+        """The arrays of a list, in the order of `FIELDS`."""
+        kind, agent, peer, row, time = arrays
+        return cls(kind, agent, peer, row, time)
 
     @classmethod
     def joined(cls, pieces: Sequence[Events]) -> Events:
         """Several pieces one after the other; messages are named by their place in the whole."""
         if not pieces:
             return cls.of([])
-        return cls(*(np.concatenate([getattr(p, name) for p in pieces]) for name in FIELDS))
+        return cls.from_arrays(
+            np.concatenate([getattr(p, name) for p in pieces]) for name in FIELDS
+        )
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -194,8 +204,8 @@ class Events:
         row = np.where(received, places[np.where(received, self.row, 0)], self.row)
         order = np.argsort(np.concatenate([np.flatnonzero(kept), after]), kind="stable")
         columns = vars(self) | {"row": row}
-        return Events(
-            *(np.concatenate([columns[n][kept], getattr(lessons, n)])[order] for n in FIELDS)
+        return Events.from_arrays(
+            np.concatenate([columns[n][kept], getattr(lessons, n)])[order] for n in FIELDS
         )
 
     def renumbered(self, numbers: NDArray[np.int64]) -> Events:

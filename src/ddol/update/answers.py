@@ -78,7 +78,7 @@ def absorbs_nothing(s, p, g, weight):
 
 @inner(inlined=True)
 def under_way(s, p):
-    """Numbers that have not been heard yet, of the examples whose slopes were taken; not counted of classes."""
+    """Numbers not heard yet, of the examples whose slopes were taken; not counted of classes."""
     kept = p[REGRESSION] != 0.0 and p[FRESH] == 0.0
     return max(s[SEEN] - s[HEARD], 0.0) if kept else 0.0
 

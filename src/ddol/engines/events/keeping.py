@@ -194,7 +194,7 @@ def events_from(kept: Mapping[str, np.ndarray], where: str) -> Events:
     n = len(kept["kind"]) if "kind" in kept else 0
     kinds = {name: "float64" if name == "time" else "int64" for name in FIELDS}
     check_arrays(where, kept, {name: Expected(kind, (n,)) for name, kind in kinds.items()})
-    return Events(*(kept[name].astype(kind) for name, kind in FIELDS.items()))
+    return Events.from_arrays(kept[name].astype(kind) for name, kind in FIELDS.items())
 
 
 # --- the virtual clock ---------------------------------------------------------------------------

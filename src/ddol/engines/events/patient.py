@@ -97,7 +97,7 @@ class PatientEngine:
         pieces = []
         while (chunk := self.clock.make()) is not None:
             made = chunk.events(self.clock.wires)
-            pieces.append(Events(*(getattr(made, name).copy() for name in FIELDS)))
+            pieces.append(Events.from_arrays(getattr(made, name).copy() for name in FIELDS))
         self._messages = self.clock.sent, self.clock.lost
         return Events.joined(pieces)
 

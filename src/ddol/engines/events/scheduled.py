@@ -290,7 +290,7 @@ class Scheduled:
         if self.schedule.record:
             self.player.near.record(chunk, sum(len(piece) for piece in self.recorded))
             made = chunk.events(self.wires)
-            self.recorded.append(Events(*(getattr(made, name).copy() for name in FIELDS)))
+            self.recorded.append(Events.from_arrays(getattr(made, name).copy() for name in FIELDS))
         self._keep(seen, chunk, turns, played)
         return seen
 
