@@ -249,8 +249,8 @@ class TicketLearner:
     """Agents that predict now and learn when the answers come: in any order, some of them never.
 
     The agents are asynchronous: the one that gets an answer learns, sends to its neighbours, and mixes with
-    the newest that they have sent. It learns along the gradient at the weights of then, unless the algorithm has
-    ``gradient="kept"``.
+    the newest that they have sent. It learns along the gradient at the weights of then, unless the algorithm
+    has ``gradient="kept"``.
 
     Parameters
     ----------
