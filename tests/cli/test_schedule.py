@@ -72,7 +72,7 @@ BAD = {
         "--schedule", "async", "--patient", "--engine", "threads",
     ),
     "`speed` is given for 2 agents": ("--schedule", "async", "--speed", "1,2"),
-    "runs a schedule in real time": (
+    "runs schedules on a virtual clock": (
         "--schedule", "async", "--engine", "threads", "--checkpoint", "folder",
     ),
 }  # fmt: skip

@@ -195,7 +195,7 @@ def test_engines_without_schedules_say_so(monkeypatch):
 
     plain = kinds.EngineKind("ddol.engines.local:Local")
     monkeypatch.setitem(kinds.ENGINES, "plain", plain)
-    with pytest.raises(ValueError, match="the engine plain plays rounds"):
+    with pytest.raises(ValueError, match="which plain does not; use local, threads or ray"):
         ddol.run(ddol.dogd(), data(), ddol.ring(5), schedule="async", engine="plain")
 
 

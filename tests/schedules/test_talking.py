@@ -112,7 +112,10 @@ def test_losses_and_latencies():
         ({"talk": "drift", "schedule": "gossip"}, "`talk` is for rounds and async"),
         ({"compress": "8bit", "schedule": "gossip"}, "use float32"),
         ({"compress": "8bit", "conditions": ddol.Conditions(drop=0.1)}, "use float32"),
-        ({"talk": "drift", "engine": "mpi"}, "are for the engines local and threads"),
+        (
+            {"talk": "drift", "engine": "mpi"},
+            "lets agents choose what they send, which mpi does not",
+        ),
         ({"talk": "drift", "batch": 2}, "one example a turn"),
     ],
 )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ddol.cli.table import say, summary, warn
+from ddol.engines.kinds import engine_named
 from ddol.job.hindsight import FEW, MANY, Hindsight, hindsight, verdict
 from ddol.job.options import RunOptions, TrainOptions
 from ddol.job.pipeline import REMEDY, Prepared
@@ -78,7 +79,7 @@ def _looked_back(options: TrainOptions, trace: Trace, prepared: Prepared) -> Hin
     """The final model on the same examples, if that costs little and nothing else shows it."""
     most = MANY if prepared.suspicions else FEW
     once = prepared.encoder.delays is None and not prepared.held
-    here = options.run.engine in ("local", "threads")
+    here = engine_named(options.run.engine).can.in_process
     again = all(getattr(stream, "restartable", False) for stream in prepared.streams)
     if not (once and here and again and trace.examples <= most):
         return None

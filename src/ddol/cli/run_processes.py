@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from ddol.cli.table import warn
+from ddol.engines.kinds import ENGINES, engine_named
 from ddol.job.options import RunOptions
 from ddol.streams.errors import DataError
 
@@ -17,7 +18,7 @@ class RunProcesses:
 
     def __init__(self, run: RunOptions) -> None:
         self.ranks: Any = None
-        if run.engine == "mpi":
+        if engine_named(run.engine).can.replicated:
             from ddol.engines.mpi.ranks import open_ranks
 
             self.ranks = open_ranks(run.on_lost)
@@ -69,5 +70,5 @@ def check_alone(engine: str) -> None:
     if size > 1:
         raise DataError(
             f"mpiexec started {size} ranks, but --engine is {engine}, which would run {size} copies; "
-            "add --engine mpi"
+            f"use --engine {' or '.join(name for name, kind in ENGINES.items() if kind.can.replicated)}"
         )

@@ -14,6 +14,7 @@ from ddol.cli.table import ProgressTable, say, warn
 from ddol.cli.watching import RunWatch
 from ddol.engines.errors import EngineError, SetupError
 from ddol.engines.feed import Feed
+from ddol.engines.kinds import engine_named, require
 from ddol.engines.learner import Learner
 from ddol.engines.setup import Setup
 from ddol.job.algorithm import build, check_data
@@ -59,11 +60,13 @@ def train(options: TrainOptions, begun: BegunStream | None = None) -> Trace:
     run = {**options.identity(), "the data": _data_of(options, job)}
     algorithm = build(options.learn, options.run.seed)
     check_data(options.learn, options.data, algorithm)
-    if options.run.engine == "ray":
+    engine = engine_named(options.run.engine).can
+    if engine.cluster:
         _check_ray(options.run)
-    if options.run.engine == "local" and (options.run.workers or 1) > 1:
+    if not engine.parallel and (options.run.workers or 1) > 1:
         job.warn(
-            "the local engine reads with so many --workers, and learns in one; use --engine threads"
+            f"the engine {options.run.engine} reads with so many --workers, and learns in one; use --engine "
+            "threads"
         )
     with ExitStack() as stack:
         if options.run.checkpoint is not None and job.leads:
@@ -129,9 +132,9 @@ def _pipeline(
         job.gather,
         _parsers(options.run),
         (lambda outputs: _readers(options, replace(algorithm, outputs=outputs)))
-        if options.run.engine == "threads"
+        if _reads_beside(options.run)
         else None,
-        options.run.engine in ("mpi", "ray"),
+        not engine_named(options.run.engine).can.in_process,
         begun,
     )
 
@@ -228,7 +231,7 @@ def _served(
 
 def _data_of(options: TrainOptions, job: RunProcesses) -> list[str]:
     """What identifies the data; processes that deal one file to all agents must have the same."""
-    if options.run.engine != "mpi" and options.run.checkpoint is None:
+    if options.run.checkpoint is None and not engine_named(options.run.engine).can.replicated:
         return []
     found = fingerprint(options.data)
     if len(found) == 1:  # else each reads its own files, and others' may be missing here
@@ -259,8 +262,10 @@ def check(options: TrainOptions, leads: bool = True) -> None:
         except OSError as error:
             raise DataError(f"--checkpoint {run.checkpoint}: {error.strerror}") from None
         check_writable(folder.file("checkpoint"))
-    if run.engine == "mpi" and data.from_stdin:
-        raise DataError("standard input reaches one rank only; with --engine mpi give a file")
+    if data.from_stdin and engine_named(run.engine).can.replicated:
+        raise DataError(
+            f"standard input reaches one rank only; with --engine {run.engine} give a file"
+        )
 
 
 def _check_lateness(options: TrainOptions) -> None:
@@ -278,7 +283,7 @@ def _check_lateness(options: TrainOptions) -> None:
         "--deal contiguous": data.deal != "round-robin",
         "--checkpoint": run.checkpoint is not None,
         "--predictions": run.predictions is not None,
-        f"--engine {run.engine}": run.engine != "local",
+        f"--engine {run.engine}": not engine_named(run.engine).can.clock,
     }
     for other, given in strange.items():
         if given:
@@ -293,10 +298,7 @@ def _check_predictions(options: TrainOptions) -> None:
         raise DataError(
             "--predictions - and --json - both write to standard output; give one of them a file"
         )
-    if options.run.engine not in ("local", "threads"):
-        raise DataError(
-            f"--predictions does not go with --engine {options.run.engine}; use local or threads"
-        )
+    require(options.run.engine, "predictions", "--predictions")
     if options.schedule.to_schedule().plays_events or options.learn.talks:
         raise DataError(
             "--predictions needs --schedule rounds in which every agent sends; leave one out"
@@ -309,22 +311,28 @@ def _check_predictions(options: TrainOptions) -> None:
 
 
 def _parsers(run: RunOptions) -> int | None:
-    """Threads that parse: with the threads engine, all that learn, which wait for it."""
-    if run.engine == "mpi":
+    """Threads that parse: where threads learn, all of them, which wait for it."""
+    if engine_named(run.engine).can.replicated:
         from ddol.engines.mpi.ranks import cores_of_rank
 
         return cores_of_rank()
-    if run.engine != "threads":
+    if not _reads_beside(run):
         return run.workers
     from ddol.engines.threads.rounds import checked_workers
 
     return checked_workers(run.workers)
 
 
+def _reads_beside(run: RunOptions) -> bool:
+    """Whether several threads of this process learn, of which some can read."""
+    can = engine_named(run.engine).can
+    return can.in_process and can.parallel
+
+
 def _readers(options: TrainOptions, algorithm: Algorithm) -> int:
     """Threads that read while others learn."""
     run, in_rounds = options.run, not options.schedule.to_schedule().plays_events
-    if run.engine != "threads" or options.learn.talks or not in_rounds:
+    if not _reads_beside(run) or options.learn.talks or not in_rounds:
         return 0
     from ddol.engines.threads.rounds import readers_beside
 

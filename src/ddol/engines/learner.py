@@ -20,12 +20,13 @@ from ddol.engines.faults import LargestValue, check_numbers
 from ddol.engines.feed import Feed, Past
 from ddol.engines.groups.processes import Processes
 from ddol.engines.history import History
+from ddol.engines.kinds import engine_named, imported
 from ddol.engines.local import Local
 from ddol.engines.memory import check_memory
 from ddol.engines.open_round import OpenRound
 from ddol.engines.pace import Pace
 from ddol.engines.progress import Progress
-from ddol.engines.registry import Engine, engine_named, imported, is_scheduled, open_engine
+from ddol.engines.registry import Engine, is_scheduled, open_engine
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, layout_of, n_states, start_state, with_outputs
 from ddol.engines.workers.partition import Snapshots

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.engines.errors import SetupError
 from ddol.engines.feed import Feed
-from ddol.engines.kinds import ENGINES, EngineKind
+from ddol.engines.kinds import engine_named, imported, require
 from ddol.engines.setup import Setup
 from ddol.engines.state import State
 from ddol.engines.state_checks import check_start
@@ -22,11 +21,6 @@ from ddol.streams.rows import Block
 if TYPE_CHECKING:
     from ddol.recording import Moment
     from ddol.schedules.events import Events
-
-_SCORING = ("local", "threads")
-"""Engines that give the scores of single rows back."""
-_APART = ("mpi", "ray")
-"""Engines whose agents are in several processes."""
 
 
 class Engine(Protocol):
@@ -90,29 +84,6 @@ def is_scheduled(engine: Engine | None) -> TypeGuard[ScheduledEngine]:
     return hasattr(engine, "moments")
 
 
-def engine_named(name: str | EngineKind) -> EngineKind:
-    """Find an engine, of which nothing is imported yet.
-
-    Examples
-    --------
-    >>> imported(engine_named("local").engine).__name__
-    'Local'
-    """
-    if isinstance(name, EngineKind):
-        return name
-    if name not in ENGINES:
-        raise ValueError(f"unknown engine {name!r}; use one of {', '.join(ENGINES)}")
-    return ENGINES[name]
-
-
-def imported(found: Any) -> Any:
-    """A part of an engine, which may be given as ``"module:class"``."""
-    if not isinstance(found, str):
-        return found
-    module, _, attribute = found.partition(":")
-    return getattr(import_module(module), attribute)
-
-
 def open_engine(
     algorithm: Algorithm,
     state: State,
@@ -139,23 +110,14 @@ def open_engine(
 def _opened(algorithm: Algorithm, state: State, setup: Setup, feed: Feed) -> Engine:
     kind = engine_named(setup.engine)
     asking = algorithm.asking
-    if asking is not None and asking.neighbours and setup.engine_name in _APART:
-        raise ValueError(
-            f"`query` asks neighbours, which needs all agents in one worker, and the engine "
-            f"{setup.engine_name} has several; use the local engine"
-        )
+    if asking is not None and asking.neighbours:
+        require(setup.engine, "asks", "`query` of neighbours")
     if not setup.schedule.plays_events:
-        if setup.schedule.certificate and setup.engine_name not in _SCORING:
-            raise ValueError(
-                f"the engine {setup.engine_name} keeps no certificate of rounds; use local or threads"
-            )
+        if setup.schedule.certificate:
+            require(setup.engine, "certificate", "a certificate of rounds")
         opened: Engine = imported(kind.engine).open(algorithm, state, setup)
         return opened
-    if kind.scheduled is None:
-        raise ValueError(
-            f"the engine {setup.engine_name} plays rounds; schedules and conditions are for "
-            "the engines local and threads"
-        )
+    require(setup.engine, "schedules", setup.schedule.described)
     scheduled: ScheduledEngine = imported(kind.scheduled).open(algorithm, state, setup)
     scheduled.begin(feed.passes, feed.n_streams)
     return scheduled

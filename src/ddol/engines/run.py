@@ -14,6 +14,7 @@ from ddol.communicate.graph import Topology
 from ddol.engines.faults import check_dense
 from ddol.engines.feed import Feed
 from ddol.engines.history import WeightRecord
+from ddol.engines.kinds import EngineKind, engine_named
 from ddol.engines.learner import Learner
 from ddol.engines.progress import Progress
 from ddol.engines.setup import Setup
@@ -42,7 +43,7 @@ def run(
     topology: Topology | int | None = None,
     *,
     mixing: Any = None,
-    engine: str = "local",
+    engine: str | EngineKind = "local",
     workers: int | None = None,
     passes: int = 1,
     seed: int = 0,
@@ -126,7 +127,8 @@ def run(
         algorithm = replace(algorithm, **changes)
     # A pass over the memory takes half as long as learning: where the loss tells, at the end, of features
     # that are not finite, nobody looks before. Processes must agree beforehand.
-    told = algorithm.update.loops(algorithm.average).propagates_nan and engine != "mpi"
+    told = algorithm.update.loops(algorithm.average).propagates_nan
+    told = told and not engine_named(engine).can.replicated
     found, encoder = encoded(algorithm, streams, classes, not told, _warn_user)
     plan = schedule_of(schedule, conditions, record, replay, certificate)
     setup = Setup(engine, workers, seed, n_features, address, on_lost, plan)

@@ -6,7 +6,7 @@ from dataclasses import field, replace
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
-from ddol.engines.kinds import EngineKind
+from ddol.engines.kinds import Capabilities, EngineKind, engine_named, require
 from ddol.schedules.schedule import Schedule
 from ddol.update.contract import ARRIVAL, KEPT
 from ddol.values import dataclass
@@ -50,11 +50,7 @@ class Setup:
         """The same for an algorithm, which may ask for events where everybody else plays rounds."""
         if not algorithm.chooses_messages or self.schedule.talks:
             return self
-        if self.engine_name not in ("local", "threads"):
-            raise ValueError(
-                "`talk`, `compress`, `talk_to` and `teach` are for the engines local and threads; on "
-                f"{self.engine_name} every agent sends to all neighbours"
-            )
+        require(self.engine, "talks", "a rule of `talk`, `compress`, `talk_to` or `teach`")
         return replace(self, schedule=replace(self.schedule, talks=True))
 
     def replayable(self, algorithm: Algorithm) -> Algorithm:
@@ -73,7 +69,7 @@ class Setup:
                 )
             algorithm = replace(algorithm, gradient=replay.gradient)
         mixing, rounds = algorithm.mixing, self.schedule.record and not self.schedule.plays_events
-        if not rounds or self.engine_name == "local" or algorithm.n_agents == 1:
+        if not rounds or not self.can.parallel or algorithm.n_agents == 1:
             return algorithm
         if isinstance(mixing, Changing) or not mixing.is_uniform_complete:
             return algorithm
@@ -82,7 +78,12 @@ class Setup:
     @property
     def in_real_time(self) -> bool:
         """Whether workers send messages when they like: of a size that must be known before the first."""
-        return self.schedule.plays_events and self.engine_name != "local"
+        return self.schedule.plays_events and self.can.real_time
+
+    @property
+    def can(self) -> Capabilities:
+        """What the engine can do."""
+        return engine_named(self.engine).can
 
     @property
     def engine_name(self) -> str:

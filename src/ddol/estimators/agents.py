@@ -213,7 +213,7 @@ class LearningAgents:
 
     def rest(self) -> None:
         """Give threads, actors and a cluster of one's own back; whoever learns on opens others."""
-        if self.learner.setup.engine_name != "local":
+        if self.learner.setup.can.parallel:
             self._at_rest = self.learner.trace()
             self.learner.close()
 
@@ -238,7 +238,7 @@ class LearningAgents:
     def tells_of_nan(self) -> bool:
         """Whether the loss says that a row was not finite; processes must agree beforehand."""
         loops = self.algorithm.update.loops(self.algorithm.average)
-        return loops.propagates_nan and self.learner.setup.engine_name != "mpi"
+        return loops.propagates_nan and not self.learner.setup.can.replicated
 
     @property
     def is_finite(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from ddol.compiled import on_compiling
+from ddol.engines.kinds import engine_named
 from ddol.job.options import TrainOptions
 from ddol.job.sources import open_sources
 from ddol.streams.errors import DataError
@@ -39,7 +40,7 @@ def _reads_ahead(options: TrainOptions) -> bool:
     cores = usable_cores() if run.workers is None else run.workers
     whole = len(data.data) == 1 and data.limit is None and data.deal == "round-robin"
     anew = run.checkpoint is None and run.initial is None
-    return cores > 1 and run.engine in ("local", "threads") and whole and anew
+    return cores > 1 and engine_named(run.engine).can.in_process and whole and anew
 
 
 def _text(options: TrainOptions) -> Stream | None:

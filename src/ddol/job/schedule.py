@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ddol.engines.kinds import require
 from ddol.parameters import CountFromZero, declared
 from ddol.streams.errors import DataError
 
@@ -128,11 +129,8 @@ class ScheduleOptions:
                 "--checkpoint keeps what is under way; --replay and --patient have all examples in memory "
                 "and are played at once: leave it out"
             )
-        if special and checkpoint is not None and engine != "local":
-            raise DataError(
-                f"--checkpoint: --engine {engine} runs a schedule in real time, which does not come again; "
-                "use --engine local, or --record to keep what happened"
-            )
+        if special and checkpoint is not None:
+            require(engine, "clock", "--checkpoint of a schedule")
         if self.record is not None:
             from ddol.storage import check_writable
 

@@ -28,6 +28,7 @@ from functools import partial
 import numpy as np
 
 from ddol.algorithm import Algorithm
+from ddol.engines.kinds import engine_named
 from ddol.engines.local import Local
 from ddol.engines.state import start_state
 from ddol.engines.threads.rounds import Threads
@@ -284,7 +285,7 @@ def measured(engine: str = "mpi", network: tuple[float, float] | None = None) ->
     brief, full = _an_example(short), _an_example(long)
     entry = max((full - brief) / (long - short), 1e-12)
     copy = _a_copy(long)
-    crowding = _crowding(long) if engine == "threads" else 0.0
+    crowding = _crowding(long) if engine_named(engine).can.in_process else 0.0
     if network is None:
         small, large = _MESSAGES[engine]((1, 1 << 16))
         network = small, 8 * (1 << 16) / max(large - small, 1e-9)

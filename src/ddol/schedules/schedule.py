@@ -81,6 +81,17 @@ class Schedule:
         """Whether there is a list, or something that yields one, in the place of a clock."""
         return self.own is not None or self.replay is not None
 
+    @property
+    def described(self) -> str:
+        """What is beyond rounds, in a few words."""
+        if self.is_given:
+            return "a recording or a schedule of one's own"
+        if self.patient:
+            return "a patient pool"
+        if self.name == ROUNDS and not self.conditions.is_calm:
+            return "a run with conditions"
+        return f"the schedule {self.name}"
+
     @cached_property
     def plays_events(self) -> bool:
         """Whether a run needs more than rounds."""

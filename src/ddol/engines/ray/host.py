@@ -386,7 +386,7 @@ class Host:
         unrecorded = replace(
             job.setup.schedule, record=False
         )  # the driver knows all that there is to know
-        kind = EngineKind(opener, partial(Together, self, agents))
+        kind = EngineKind(opener, partial(Together, self, agents), can=job.setup.can)
         setup = replace(job.setup, engine=kind, schedule=unrecorded)
         state = None if known else self._known(job)
         learner = self.learner = Learner(job.algorithm, setup, state, self._tell)

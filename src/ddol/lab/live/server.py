@@ -110,7 +110,7 @@ def served(
     """Serve a run that follows a feed; its address is printed on standard error."""
     name = described(feed.streams) if data is None else data
     width = max(setup.n_features or 0, feed.n_features)
-    watched = WatchedRun(algorithm, width, name, str(setup.engine), feed)
+    watched = WatchedRun(algorithm, width, name, setup.engine_name, feed, setup.can.in_process)
     with LiveServer(watched, port) as server, heard_by(watched.note):
         print(f"live: {server.address}", file=sys.stderr, flush=True)
         yield watched

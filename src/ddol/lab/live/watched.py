@@ -43,6 +43,8 @@ class WatchedRun:
         What is read, and where it runs.
     feed : Feed, optional
         From which the share of the work that is done is told.
+    in_process : bool
+        Whether this process sees all examples.
 
     Examples
     --------
@@ -58,6 +60,7 @@ class WatchedRun:
     data: str = ""
     engine: str = "local"
     feed: Feed | None = None
+    in_process: bool = True
     last: Progress | None = None
     share: float | None = None
     ended: bool = False
@@ -95,7 +98,7 @@ class WatchedRun:
         sizes = [n for stream in feed.streams if (n := stream.n_examples) is not None]
         known = len(sizes) == len(feed.streams) and sum(sizes) > 0
         # Elsewhere a process knows its own streams only.
-        if not known or self.engine not in ("local", "threads"):
+        if not known or not self.in_process:
             return self.share
         return min(1.0, max(self.share or 0.0, progress.examples / (sum(sizes) * feed.passes)))
 
