@@ -166,10 +166,6 @@ def test_answers_come_by_identifier_in_any_order():
     assert model.predict_one({"x": 2.0}) == "yes"
     with pytest.raises(KeyError, match="no prediction waits under 3"):
         model.learn_one(None, "yes", identifier=3)
-    model.kept.most = 2
-    for k in range(5):
-        model.predict_one({"x": 1.0}, identifier=k)
-    assert model.kept.unanswered == 3
 
 
 def test_an_answer_asked_for_by_an_unbiased_rule_weighs_one_over_its_chance():
@@ -190,3 +186,90 @@ def test_an_answer_asked_for_by_an_unbiased_rule_weighs_one_over_its_chance():
             weighed.learn_one(x, k % 7 > 3)
     assert plain.weights == weighed.weights
     assert weighed.labels < 300
+
+
+# --- sites that predict before they learn, and answers that come late ---------------------------
+
+
+@pytest.mark.parametrize("kind", [Classifier, Regressor])
+def test_an_agent_predicts_before_it_has_learned_what_all_agents_know(kind):
+    model = kind(n_agents=2)
+    assert model.predict_one({"x": 1.0}, agent="us") in (None, 0.0)  # before anything
+    for k in range(40):
+        model.learn_one({"x": k % 7 - 3.0}, float(k % 7 > 3), agent="eu")
+    assert model.predict_one({"x": 3.0}, agent="us") == model.predict_one({"x": 3.0})
+    if kind is Classifier:
+        assert model.predict_proba_one({"x": 3.0}, agent="us") == model.predict_proba_one({"x": 3.0})
+    model.learn_one({"x": 3.0}, 1.0, agent="us")
+    assert model.predict_one({"x": 3.0}, agent="us") is not None
+
+
+def test_the_agent_that_predicted_learns_from_the_answer():
+    model, told = Classifier(n_agents=2), Classifier(n_agents=2)
+    for k in range(60):
+        x, y, site = {"x": k % 7 - 3.0}, k % 7 > 3, ("eu", "us")[k % 2]
+        model.predict_one(x, agent=site, identifier=k)
+        model.learn_one(None, y, identifier=k)
+        told.learn_one(x, y, agent=site)
+    for site in ("eu", "us"):
+        assert model.predict_proba_one({"x": 1.0}, agent=site) == told.predict_proba_one(
+            {"x": 1.0}, agent=site
+        )
+
+
+def test_agents_that_take_turns_do_so_whoever_predicted():
+    model = Classifier(n_agents=2)
+    model.learn_one({"x": 1.0}, True)
+    model.predict_one({"x": 1.0}, agent=1, identifier="q")
+    model.learn_one(None, True, identifier="q")
+    assert model.trace.examples == 2
+
+
+def test_a_refused_answer_leaves_the_prediction_waiting():
+    model = Classifier()
+    model.predict_proba_one({"x": 1.0}, identifier="q")
+    for wrong in ({"y": None}, {"y": "yes", "w": -1.0}):
+        with pytest.raises(ValueError, match="expected|must be"):
+            model.learn_one(None, identifier="q", **wrong)
+    model.learn_one(None, "yes", identifier="q")
+    with pytest.raises(KeyError, match="no prediction waits under 'q'"):
+        model.learn_one(None, "yes", identifier="q")
+    with pytest.raises(ValueError, match="neither"):
+        model.learn_one(None, "yes")
+
+
+def test_how_many_predictions_wait_is_a_parameter():
+    model = Classifier(waiting=2)
+    for k in range(5):
+        model.predict_one({"x": 1.0}, identifier=k)
+    assert model.kept.unanswered == 3
+    with pytest.raises(KeyError, match="3 were; up to 2 wait, see `waiting`"):
+        model.learn_one(None, "yes", identifier=0)
+    model.learn_one(None, "yes", identifier=4)
+    assert model.clone().waiting == 2
+    many = Classifier(waiting=5000)
+    for k in range(5000):
+        many.predict_one({"x": float(k)}, identifier=k)
+    for k in range(5000):
+        many.learn_one(None, k > 2500, identifier=k)
+    assert many.kept.unanswered == 0 and many.trace.examples == 5000
+    for wrong in (0, -1, 1.5, "many", True):
+        with pytest.raises(ValueError, match="`waiting`"):
+            Regressor(waiting=wrong)
+
+
+def test_words_that_nothing_knows_are_refused():
+    model = Classifier()
+    for call in (model.predict_one, model.predict_proba_one, Regressor().predict_one):
+        with pytest.raises(TypeError, match="agnet"):
+            call({"x": 1.0}, agnet="us")
+    with pytest.raises(TypeError, match="agnet"):
+        Classifier(agnet=3)
+
+
+def test_every_parameter_of_an_algorithm_can_be_given():
+    for model in (Classifier(memory=50.0), Regressor(memory=50.0), Classifier(algorithm="newton", rank=2)):
+        for k in range(20):
+            model.learn_one({"x": k % 7 - 3.0}, float(k % 7 > 3))
+        update = model._agents.learner.algorithm.update
+        assert getattr(update, "rank", None) == 2 or update.memory == 50.0

@@ -58,8 +58,12 @@ class DictModel:
     gradient: str | None = None
     hash_bits: int | None = None
     seed: int = 0
-    kept: KeptExamples = field(init=False, default_factory=KeptExamples)
+    waiting: int = 1024
+    kept: KeptExamples = field(init=False)
     _agents: DictLearner | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.kept = KeptExamples(self.waiting)
 
     def _get_params(self) -> dict[str, Any]:
         later = {name: getattr(self, name, None) for name in later_names(type(self))}
@@ -80,6 +84,8 @@ class DictModel:
     ) -> None:
         """Learn from one example.
 
+        The answer to a prediction that was made with an identifier goes to the agent that made it.
+
         Parameters
         ----------
         x : features by name
@@ -88,11 +94,17 @@ class DictModel:
         w : float
             Importance of the example.
         agent : any id, optional
-            Whose example it is, in all calls or in none; by default agents take turns.
+            Whose example it is, in all calls or in none; by default agents take turns. The answer to a
+            prediction is learned by the agent that was asked, if it is not said.
         identifier : optional
-            Of the prediction that this is the answer to; x may be None then.
+            Of the prediction that this is the answer to; x may be None then. It goes on waiting if the
+            answer is refused, and a KeyError says that no prediction waits: it was never made, is answered,
+            or was dropped because more than `waiting` predictions were made after it.
         """
-        self._learn([self.kept.taken(identifier, x)], [y], agent, w)
+        kept = self.kept.of(identifier, x, agent)
+        turns = agent is None and self._agents is not None and not self._agents.ids.known
+        self._learn([kept.example], [y], None if turns else kept.agent, w)
+        self.kept.remove(identifier)
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:
         """Learn from the rows of a data frame, one after the other."""
@@ -149,6 +161,8 @@ class Classifier(DictModel, base.MiniBatchClassifier):
     hash_bits : int or None
         None: every new feature has a column of its own. Otherwise features are hashed into 2^bits.
     seed : int
+    waiting : int
+        Predictions with an identifier that may wait for their answers; the oldest is dropped to make room.
     query : str, float or None
         When `ask` says that an answer is worth asking for, such as 0.2 for at most a fifth of them.
 
@@ -166,6 +180,7 @@ class Classifier(DictModel, base.MiniBatchClassifier):
     classes: dict[Any, int] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._asker = Asker(self.query, self.seed)
 
     @property
@@ -205,8 +220,11 @@ class Classifier(DictModel, base.MiniBatchClassifier):
         """Answers that `ask` has asked for."""
         return self._asker.labels
 
-    def predict_proba_one(self, x: Example, agent: Any = None, **kwargs: Any) -> dict[Any, float]:
-        """Chance of every class seen so far, by all agents together or by one."""
+    def predict_proba_one(
+        self, x: Example, agent: Any = None, identifier: Any = None
+    ) -> dict[Any, float]:
+        """Chance of every class seen so far, by all agents together or by one; see `predict_one`."""
+        self.kept.keep(identifier, x, agent)
         chances = self._chances([x], agent)[0].tolist()
         return dict(zip(self.classes, chances, strict=True))
 
@@ -216,14 +234,14 @@ class Classifier(DictModel, base.MiniBatchClassifier):
 
         return pd.DataFrame(self._chances(X.to_dict("records")), X.index, list(self.classes))
 
-    def predict_one(
-        self, x: Example, agent: Any = None, identifier: Any = None, **kwargs: Any
-    ) -> Any:
+    def predict_one(self, x: Example, agent: Any = None, identifier: Any = None) -> Any:
         """The most likely class, by all agents together or by one; None before the first example.
 
-        With an identifier the example is kept until `learn_one` has its answer.
+        An agent that has not learned yet predicts as all agents together do. With an identifier the example
+        is kept until `learn_one` has its answer; of more than `waiting` the oldest is dropped, and counted
+        in ``kept.unanswered``.
         """
-        self.kept.keep(identifier, x)
+        self.kept.keep(identifier, x, agent)
         return self._predict([x], agent)[0]
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
@@ -293,7 +311,7 @@ class Regressor(DictModel, base.MiniBatchRegressor):
     algorithm : str or Algorithm
     loss : str
         ``"squared"``, ``"absolute"``, ``"huber"``, ``"epsilon_insensitive"`` or ``"quantile"``.
-    rate, C, l2, n_agents, topology, mixing, batch, period, delay, gradient, hash_bits, seed
+    rate, C, l2, n_agents, topology, mixing, batch, period, delay, gradient, hash_bits, seed, waiting
         As in `Classifier`.
 
     Examples
@@ -320,7 +338,7 @@ class Regressor(DictModel, base.MiniBatchRegressor):
 
     def predict_one(self, x: Example, agent: Any = None, identifier: Any = None) -> float:
         """The prediction, by all agents together or by one; 0 before the first example."""
-        self.kept.keep(identifier, x)
+        self.kept.keep(identifier, x, agent)
         return float(self._scores([x], agent)[0])
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:

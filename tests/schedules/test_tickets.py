@@ -103,3 +103,22 @@ def test_tickets_go_on_from_what_was_learned_before():
     assert ticket.scores[0] == pytest.approx(known.weights[0, 0] @ X[30])
     learner.answer(ticket, y[30])
     assert learner.trace().examples == 31
+
+
+@pytest.mark.parametrize("network", [1, 2, 5, ddol.ring(3), ddol.ring(4)], ids=str)
+@pytest.mark.parametrize("delay", [0, 2])
+@pytest.mark.parametrize("preset", [ddol.dogd, ddol.adaptive])
+def test_tickets_go_on_from_the_trace_of_tickets(network, delay, preset):
+    """On a complete graph rounds share one copy; tickets never do."""
+    X, y = data()
+    algorithm = preset().on(network, delay=delay)
+    first = ddol.TicketLearner(algorithm)
+    for k in range(10):
+        first.answer(first.predict(k % algorithm.n_agents, X[k]), y[k])
+    second = ddol.TicketLearner(algorithm, state=first.trace().state)
+    assert second.trace().examples == 10
+    assert np.array_equal(second.weights(), first.weights())
+    ticket = second.predict(0, X[10])
+    assert ticket.scores == first.predict(0, X[10]).scores
+    second.answer(ticket, y[10])
+    assert second.trace().examples == 11

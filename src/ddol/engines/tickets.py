@@ -285,6 +285,13 @@ class TicketLearner:
         self.algorithm, self.most = algorithm, most
         self._learner = Learner(algorithm, setup, state)
         self._desk: TicketEngine | None = None
+        if state is not None:  # every agent has a copy of its own: rounds could not go on from it
+            self._open(state.n_features)
+
+    def _open(self, n_features: int) -> TicketEngine:
+        state = self._learner.first_state(n_features)
+        self._desk = self._learner.engine = TicketEngine(self.algorithm, state, self.most)
+        return self._desk
 
     def predict(self, agent: int, x: Any) -> Ticket:
         """Let an agent predict one example whose answer comes later, or never.
@@ -295,10 +302,7 @@ class TicketLearner:
         x : vector, sparse row, or Rows of one row
         """
         row = _one_row(x)
-        if self._desk is None:
-            state = self._learner.first_state(row.n_features)
-            self._desk = self._learner.engine = TicketEngine(self.algorithm, state, self.most)
-        return self._desk.predict(agent, row)
+        return (self._desk or self._open(row.n_features)).predict(agent, row)
 
     def answer(self, ticket: Ticket | int, y: float) -> None:
         """Learn from the answer to an earlier prediction; y is −1 or +1, a class, a number."""

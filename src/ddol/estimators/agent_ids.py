@@ -75,6 +75,21 @@ class AgentIds:
                 )
         return np.array([places[one] for one in distinct.tolist()], np.int64)[inverse]
 
+    def number_if_known(self, agent: Any) -> int | None:
+        """Number of one agent; None for an id that has not been met.
+
+        Numbers from 0 to N − 1 are known before any id is.
+
+        Examples
+        --------
+        >>> ids = AgentIds(2)
+        >>> ids.number_if_known(1), ids.number_if_known("us")
+        (1, None)
+        """
+        _refuse_missing(np.asarray([agent], object))
+        known = self.known or list(self._range or ())
+        return known.index(agent) if agent in known else None
+
     def _are_numbers(self, given: np.ndarray) -> bool:
         """Whether ids are numbers of agents already."""
         if self._range is None or not np.issubdtype(given.dtype, np.integer) or not len(given):

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -275,12 +275,15 @@ class DictLearner:
         self.learner.learn(self.columns.rows(examples, answers, True, importance), agents)
 
     def scores(self, examples: Sequence[Example], agent: Any = None) -> np.ndarray:
-        """Scores (n, outputs) by one agent, or the mean of all agents' scores."""
+        """Scores (n, outputs) by one agent, or the mean of all agents' scores.
+
+        An agent that has not learned yet, while there are fewer than N, knows what all know together.
+        """
         rows = self.columns.rows(examples, np.zeros(len(examples)), learn=False)
-        number = None
-        if agent is not None:
-            known = self.ids.known_numbers([agent], self.learner.algorithm.n_agents)
-            number = int(known[0])
+        number = self.ids.number_if_known(agent) if agent is not None else None
+        n_agents = self.learner.algorithm.n_agents
+        if agent is not None and number is None and len(self.ids.known) >= n_agents:
+            self.ids.known_numbers([agent], n_agents)  # refuses it
         return self.learner.scores(rows, number)
 
     def weights(self) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -290,6 +293,13 @@ class DictLearner:
             name: sign * weights[:, column] for name, (column, sign) in self.columns.known.items()
         }
         return by_name, weights[:, INTERCEPT]
+
+
+class KeptExample(NamedTuple):
+    """An example whose answer is to come, and the agent that was asked to predict it, if one was."""
+
+    example: Example
+    agent: Any = None
 
 
 class KeptExamples:
@@ -302,16 +312,18 @@ class KeptExamples:
     Examples
     --------
     >>> kept = KeptExamples(most=1)
-    >>> kept.keep("a", {"x": 1.0}); kept.keep("b", {"x": 2.0})
-    >>> kept.taken("b", None), kept.unanswered
-    ({'x': 2.0}, 1)
+    >>> kept.keep("a", {"x": 1.0}); kept.keep("b", {"x": 2.0}, agent="us")
+    >>> kept.of("b"), kept.unanswered
+    (KeptExample(example={'x': 2.0}, agent='us'), 1)
     """
 
     def __init__(self, most: int = 1024) -> None:
+        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+            raise ValueError(f"`waiting` must be a whole number of at least 1, it is {most!r}")
         self.most, self.unanswered = most, 0
-        self._waiting: dict[Any, Example] = {}
+        self._waiting: dict[Any, KeptExample] = {}
 
-    def keep(self, identifier: Any, x: Example) -> None:
+    def keep(self, identifier: Any, x: Example, agent: Any = None) -> None:
         """Keep an example that was predicted."""
         if identifier is None:
             return
@@ -319,16 +331,26 @@ class KeptExamples:
         if len(self._waiting) >= self.most:
             del self._waiting[next(iter(self._waiting))]
             self.unanswered += 1
-        self._waiting[identifier] = x
+        self._waiting[identifier] = KeptExample(x, agent)
 
-    def taken(self, identifier: Any, x: Example | None) -> Example:
-        """The example that an answer belongs to."""
-        found = self._waiting.pop(identifier, x) if identifier is not None else x
+    def of(self, identifier: Any, x: Example | None = None, agent: Any = None) -> KeptExample:
+        """The example that an answer belongs to; what is said of it counts more than what was kept."""
+        found = self._waiting.get(identifier) if identifier is not None else None
         if found is None:
+            if x is not None:
+                return KeptExample(x, agent)
+            if identifier is None:
+                raise ValueError("found neither `x` nor an `identifier`, expected one of them")
             raise KeyError(
-                f"no prediction waits under {identifier!r}: it was never made, is answered, or was dropped"
+                f"no prediction waits under {identifier!r}: it was never made, is answered, or was dropped "
+                f"to make room ({self.unanswered} were; up to {self.most} wait, see `waiting`)"
             )
-        return found
+        return KeptExample(found.example, found.agent if agent is None else agent)
+
+    def remove(self, identifier: Any) -> None:
+        """Forget an example whose answer was learned."""
+        if identifier is not None:
+            self._waiting.pop(identifier, None)
 
 
 def _checked(weight: float) -> float:
