@@ -199,7 +199,9 @@ def test_an_agent_predicts_before_it_has_learned_what_all_agents_know(kind):
         model.learn_one({"x": k % 7 - 3.0}, float(k % 7 > 3), agent="eu")
     assert model.predict_one({"x": 3.0}, agent="us") == model.predict_one({"x": 3.0})
     if kind is Classifier:
-        assert model.predict_proba_one({"x": 3.0}, agent="us") == model.predict_proba_one({"x": 3.0})
+        assert model.predict_proba_one({"x": 3.0}, agent="us") == model.predict_proba_one(
+            {"x": 3.0}
+        )
     model.learn_one({"x": 3.0}, 1.0, agent="us")
     assert model.predict_one({"x": 3.0}, agent="us") is not None
 
@@ -268,7 +270,11 @@ def test_words_that_nothing_knows_are_refused():
 
 
 def test_every_parameter_of_an_algorithm_can_be_given():
-    for model in (Classifier(memory=50.0), Regressor(memory=50.0), Classifier(algorithm="newton", rank=2)):
+    for model in (
+        Classifier(memory=50.0),
+        Regressor(memory=50.0),
+        Classifier(algorithm="newton", rank=2),
+    ):
         for k in range(20):
             model.learn_one({"x": k % 7 - 3.0}, float(k % 7 > 3))
         update = model._agents.learner.algorithm.update
