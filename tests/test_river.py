@@ -231,7 +231,7 @@ def test_a_refused_answer_leaves_the_prediction_waiting():
     model = Classifier()
     model.predict_proba_one({"x": 1.0}, identifier="q")
     for wrong in ({"y": None}, {"y": "yes", "w": -1.0}):
-        with pytest.raises(ValueError, match="expected|must be"):
+        with pytest.raises(ValueError, match=r"expected|must be"):
             model.learn_one(None, identifier="q", **wrong)
     model.learn_one(None, "yes", identifier="q")
     with pytest.raises(KeyError, match="no prediction waits under 'q'"):
