@@ -114,7 +114,7 @@ def test_a_third_label_that_appears_late(ddol, tmp_path, text_of):
 
 
 def test_neither_one_file_nor_one_for_each_agent(ddol, examples):
-    result = ddol("train", examples, examples, examples, "-q")
+    result = ddol("train", examples, examples, examples, "--agents", 4, "-q")
     check_refused(result, "found 3 files for 4 agents", 2)
     assert "--agents 3" in result.stderr
 

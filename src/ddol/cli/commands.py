@@ -9,7 +9,7 @@ import click
 
 from ddol.cli.blas import without_blas_threads
 from ddol.cli.flags import Command, as_json, debug, flag, options_of
-from ddol.job.options import DataOptions, LearnOptions, RunOptions, part_of
+from ddol.job.options import DataOptions, LearnOptions, RunOptions, agents_for, part_of
 
 COUNT = click.IntRange(min=1)
 COUNT_FROM_ZERO = click.IntRange(min=0)
@@ -175,8 +175,7 @@ def frontier(against: str, out: str | None, agents: int | None, **given: Any) ->
     """
     from ddol.cli.frontier import frontier as run_frontier
 
-    several = len(given["data"]) > 1
-    given["agents"] = agents or (len(given["data"]) if several else 16)
+    given["agents"] = agents or agents_for(given["data"], alone=16)
 
     data, learn = part_of(DataOptions, given), part_of(LearnOptions, given)
     run_frontier(data, learn, part_of(RunOptions, given), against, out)

@@ -91,7 +91,12 @@ def write_model(options: TrainOptions, trace: Trace, prepared: Prepared) -> None
     settings = {k: v for k, v in vars(options.learn).items() if v is not None}
     settings.pop("algorithm")
     assert options.run.model is not None
-    model_of(trace, prepared.encoding, settings).save(options.run.model)
+    model = model_of(trace, prepared.encoding, settings)
+    if prepared.initial is not None:
+        from ddol.job.sites import with_absent_sites
+
+        model = with_absent_sites(model, prepared.initial)
+    model.save(options.run.model)
 
 
 def tell_skipped(sources: Sequence[Stream], encoder: Encoder) -> int:

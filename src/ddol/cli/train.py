@@ -76,6 +76,7 @@ def train(options: TrainOptions, begun: BegunStream | None = None) -> Trace:
         initial = _initial(options.run)
         pipeline = _pipeline(options, algorithm, job, begun)
         prepared = pipeline.prepare(stack, _known(options, saved, initial))
+        prepared = replace(prepared, initial=initial)
         if job.leads and not options.run.quiet:
             _say_what_was_taken(prepared, algorithm)
         for suspicion in prepared.suspicions:
@@ -84,7 +85,7 @@ def train(options: TrainOptions, begun: BegunStream | None = None) -> Trace:
         if n_classes > 2:
             algorithm = build(options.learn, options.run.seed, n_classes)
         setup = _setup(options, prepared, algorithm)
-        learner = _learner(options, algorithm, setup, saved, initial)
+        learner = _learner(options, algorithm, setup, saved, prepared)
         stack.callback(learner.close, keep=False)
         _make_room(options.run, job)
         with _in_mid_run():
@@ -117,6 +118,11 @@ def _say_what_was_taken(prepared: Prepared, algorithm: Algorithm) -> None:
     from ddol.cli.first_line import taken_for
 
     say(taken_for(prepared.encoding, algorithm.n_agents))
+    if prepared.initial is not None:
+        from ddol.job.sites import matches
+
+        if line := matches(prepared.initial, prepared.encoding.sites):
+            say(line)
 
 
 def _pipeline(
@@ -177,7 +183,9 @@ def _known(
         return None
     from ddol.job.initial import encoding_to_go_on
 
-    return encoding_to_go_on(initial, options.data, str(options.run.initial))
+    return encoding_to_go_on(
+        initial, options.data, str(options.run.initial), options.learn.agents
+    )
 
 
 def _setup(options: TrainOptions, prepared: Prepared, algorithm: Algorithm) -> Setup:
@@ -202,15 +210,16 @@ def _learner(
     algorithm: Algorithm,
     setup: Setup,
     saved: Checkpoint | None,
-    initial: Model | None,
+    prepared: Prepared,
 ) -> Learner:
     """Agents at the beginning, or where a model or a checkpoint left them."""
-    state = None
+    state, initial = None, prepared.initial
     if initial is not None:
         from ddol.job.initial import algorithm_to_go_on, state_to_go_on
 
         path = str(options.run.initial)
-        state = state_to_go_on(initial, algorithm, setup.seed, path)
+        sites = prepared.encoding.sites
+        state = state_to_go_on(initial, algorithm, setup.seed, path, sites)
         algorithm = algorithm_to_go_on(initial, algorithm)
     learner = Learner(algorithm, setup, state)
     if saved is not None:

@@ -13,6 +13,7 @@ from ddol.job.options import (
     LearnOptions,
     RunOptions,
     TrainOptions,
+    agents_for,
     pair_of_features,
     part_of,
 )
@@ -23,7 +24,7 @@ _QUIET = "quiet"
 
 @click.command(cls=Command, algorithms=True)
 @click.argument("data", nargs=-1)
-@options_of(LearnOptions)
+@options_of(LearnOptions, agents={"default": None, "shown": "one for each file, 4 for one file"})
 @options_of(ScheduleOptions)
 @options_of(
     DataOptions, interactions={"spellings": ("-q", "--interactions"), "bare": _QUIET, "read": str}
@@ -40,6 +41,7 @@ def train(**given: Any) -> None:
     in LIBSVM and Vowpal Wabbit text it stands first in the line. The first line of a run says what was
     taken for what.
     """
+    given["agents"] = given["agents"] or agents_for(given["data"])
     given["quiet"] |= _QUIET in given["interactions"]
     given["interactions"] = tuple(
         map(pair_of_features, filter(_QUIET.__ne__, given["interactions"]))

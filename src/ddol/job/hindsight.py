@@ -43,7 +43,7 @@ class Hindsight:
 
 
 def hindsight(model: Model, streams: Sequence[Stream]) -> Hindsight:
-    """Predict all examples of encoded streams with the final model.
+    """Predict all examples of encoded streams with the final model: those of a site with its own weights.
 
     Examples
     --------
@@ -56,10 +56,11 @@ def hindsight(model: Model, streams: Sequence[Stream]) -> Hindsight:
     """
     n = wrong = 0
     sums = np.zeros(3)  # of the numbers, of their squares, and of the squared errors
-    for stream in streams:
+    for number, stream in enumerate(streams):
+        agent = number if len(streams) > 1 else None
         for rows, _ in stream.read():
             n += len(rows)
-            scores = model.scores(rows)
+            scores = model.scores(rows, agent)
             if model.classes is None:
                 sums += rows.y.sum(), np.square(rows.y).sum(), np.square(rows.y - scores).sum()
             else:

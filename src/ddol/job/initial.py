@@ -10,21 +10,33 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.state import State, start_state
 from ddol.job.options import DataOptions
+from ddol.job.sites import copies_for, mean_of
+from ddol.job.sources import site_names
 from ddol.model import Knowledge, Model
-from ddol.reference import mean_of_copies
 from ddol.streams.coding.encoding import Encoding
 from ddol.streams.coding.labels import listed
 from ddol.streams.errors import DataError
+from ddol.streams.open import expand, partition_name
 from ddol.update.rates import later
 
 
-def encoding_to_go_on(model: Model, options: DataOptions, path: str) -> Encoding:
+def encoding_to_go_on(
+    model: Model, options: DataOptions, path: str, n_agents: int = 1
+) -> Encoding:
     """The encoding of a model, which may learn new names; options that say another are refused."""
-    encoding = model.encoding
+    encoding = replace(model.encoding, sites=_sites_of(options, n_agents, model))
     for option, has in _contradictions(encoding, options):
         raise DataError(f"--{option}: the model {path} {has}; leave it out, or train anew")
     numbered = encoding.columns is None and encoding.bits is None and encoding.stumps is None
     return replace(encoding, n_features=None) if numbered else encoding
+
+
+def _sites_of(options: DataOptions, n_agents: int, model: Model) -> tuple[str, ...]:
+    """Names of the sites of this run; a single file has one if the model has names."""
+    alone = n_agents == len(options.data) == 1 and not options.from_stdin
+    if alone and model.encoding.sites:
+        return (partition_name(expand(options.data)[0]),)
+    return site_names(options, n_agents)
 
 
 def _contradictions(encoding: Encoding, options: DataOptions) -> Iterator[tuple[str, str]]:
@@ -44,21 +56,23 @@ def _contradictions(encoding: Encoding, options: DataOptions) -> Iterator[tuple[
         yield "no-intercept", "has an intercept"
 
 
-def state_to_go_on(model: Model, algorithm: Algorithm, seed: int, path: str) -> State:
+def state_to_go_on(
+    model: Model, algorithm: Algorithm, seed: int, path: str, sites: tuple[str, ...] = ()
+) -> State:
     """The state before round 1 of agents that know what the model's agents knew.
 
-    As many agents as the model has go on each with its own weights; otherwise all of them begin with
-    the mean.
+    Sites go on from what the site of their name knew, and new ones from the mean. Without names, as many
+    agents as the model has go on each with its own weights; otherwise all of them begin with the mean.
     """
     known = _of_the_same_kind(model, algorithm, path)
-    width = known.theta.shape[3]
-    start = start_state(algorithm, width, seed)
-    theta, scalars = known.theta, known.scalars
+    start = start_state(algorithm, known.theta.shape[3], seed)
     copies = len(start.theta)
-    if len(theta) != copies:
-        if len(theta) > 1:
-            theta, scalars = mean_of_copies(known.algorithm, theta, scalars)
-        theta, scalars = np.repeat(theta, copies, axis=0), np.repeat(scalars, copies, axis=0)
+    found = copies_for(known, model.encoding.sites, sites) or (known.theta, known.scalars)
+    named = model.encoding.sites and not sites
+    if len(found[0]) != copies or named:
+        mean = mean_of(Knowledge(known.algorithm, *found))
+        found = np.repeat(mean[0], copies, axis=0), np.repeat(mean[1], copies, axis=0)
+    theta, scalars = found
     if theta.shape != start.theta.shape or scalars.shape != start.scalars.shape:
         raise DataError(f"{path}: found weights of another algorithm, expected {algorithm.name}'s")
     return replace(start, theta=theta.copy(), scalars=scalars.copy())

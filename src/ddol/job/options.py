@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -39,6 +39,22 @@ def format_names() -> list[str]:
     from ddol.streams.formats import FORMATS
 
     return list(FORMATS)
+
+
+def agents_for(data: Sequence[str], alone: int = 4) -> int:
+    """Number of agents where nobody has said it: one for each file, and so many for a single one.
+
+    Examples
+    --------
+    >>> agents_for(["a.csv", "b.csv"]), agents_for(["a.csv"])
+    (2, 4)
+    """
+    paths = list(data)
+    if any(mark in path for path in paths for mark in "*?["):
+        from ddol.streams.open import expand
+
+        paths = expand(paths)
+    return len(paths) if len(paths) > 1 else alone
 
 
 def pair_of_features(text: str) -> str:

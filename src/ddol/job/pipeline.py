@@ -28,6 +28,7 @@ from ddol.values import dataclass
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from ddol.model import Model
     from ddol.streams.coding.stumps import Stumps
 
 REMEDY = "shuffle the file, or use --shuffle"
@@ -49,6 +50,7 @@ class Prepared:
     filled : streams in which missing values are filled
     held : streams of which some examples are not learned from
     suspicions : warnings of rows that come in the order of their labels, and are not shuffled
+    initial : the model that the run goes on from
     """
 
     sources: list[Stream]
@@ -57,6 +59,7 @@ class Prepared:
     filled: list[over.FilledStream] = field(default_factory=list)
     held: list[over.HoldoutStream] = field(default_factory=list)
     suspicions: tuple[str, ...] = ()
+    initial: Model | None = None
 
     @property
     def encoding(self) -> Encoding:
