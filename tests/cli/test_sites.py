@@ -55,7 +55,9 @@ def test_sites_go_on_by_name(ddol, sites, tmp_path, algorithm, topology):
     assert not np.allclose(predictions(ddol, model, sites["alpha"], "alpha"), before["alpha"])
 
     # One alone, whose model can be read, predicted with and gone on from.
-    done = ddol("train", sites["beta"], "--agents", 1, *options, "--initial", first, "--model", model)
+    done = ddol(
+        "train", sites["beta"], "--agents", 1, *options, "--initial", first, "--model", model
+    )
     assert done.exit_code == 0, done.stderr
     for name in ("alpha", "gamma"):
         assert np.allclose(predictions(ddol, model, sites[name], name), before[name])

@@ -183,9 +183,7 @@ def _known(
         return None
     from ddol.job.initial import encoding_to_go_on
 
-    return encoding_to_go_on(
-        initial, options.data, str(options.run.initial), options.learn.agents
-    )
+    return encoding_to_go_on(initial, options.data, str(options.run.initial), options.learn.agents)
 
 
 def _setup(options: TrainOptions, prepared: Prepared, algorithm: Algorithm) -> Setup:

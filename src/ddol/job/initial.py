@@ -20,9 +20,7 @@ from ddol.streams.open import expand, partition_name
 from ddol.update.rates import later
 
 
-def encoding_to_go_on(
-    model: Model, options: DataOptions, path: str, n_agents: int = 1
-) -> Encoding:
+def encoding_to_go_on(model: Model, options: DataOptions, path: str, n_agents: int = 1) -> Encoding:
     """The encoding of a model, which may learn new names; options that say another are refused."""
     encoding = replace(model.encoding, sites=_sites_of(options, n_agents, model))
     for option, has in _contradictions(encoding, options):

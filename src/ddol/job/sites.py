@@ -115,7 +115,9 @@ def matches(initial: Model, now: tuple[str, ...]) -> str:
         ),
     ]
     return "; ".join(
-        f"{listed(names, 5)} {one if len(names) == 1 else many}" for names, one, many in told if names
+        f"{listed(names, 5)} {one if len(names) == 1 else many}"
+        for names, one, many in told
+        if names
     )
 
 
