@@ -97,3 +97,30 @@ def test_labels_may_be_words(asked, tmp_path):
     assert words.stdout == numbers.stdout
     asked.write_text(ASKED + 'loss = ["squared", "hinge"]\n')
     assert "expected a number" in sweep(asked, "--workers", 1, "-q").stderr
+
+
+@pytest.mark.parametrize("agents", ["", "agents = 2"])
+def test_each_of_several_files_is_an_agents(tmp_path, agents):
+    rng = np.random.default_rng(0)
+    for name, towns in (("a", ["Rome", "Bern"]), ("b", ["Lyon", "Bern"])):
+        rows = [f"{x:.2f},{rng.choice(towns)},{'yes' if x > 0 else 'no'},{k}" for k, x in
+                enumerate(rng.standard_normal(50))]  # fmt: skip
+        rows[3] = ",Bern,no,3"
+        (tmp_path / f"{name}.csv").write_text("\n".join(["x,town,vote,id", *rows]) + "\n")
+    path = tmp_path / "sites.toml"
+    path.write_text(
+        'data = ["a.csv", "b.csv"]\nlabel = "vote"\ndrop = ["id"]\nmissing = "mean"\n'
+        f'[sweep]\nalgorithm = ["dogd", "adaptive"]\nseed = 3\n{agents}\n'
+    )
+    done = sweep(path, "--out", tmp_path / "runs.csv", "--workers", 1, "-q")
+    assert done.exit_code == 0, done.output
+    with (tmp_path / "runs.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 6 and {row["agents"] for row in rows} == {"2"}
+    assert {row["examples"] for row in rows} == {"100"}
+    assert max(float(row["mistakes"]) for row in rows if row["algorithm"] == "adaptive") < 20
+    path.write_text('data = "[ab].csv"\nlabel = "vote"\nmissing = "zero"\n[sweep]\nagents = [2, 4]\n')
+    refused = sweep(path, "-q")
+    assert refused.exit_code == 2 and "found 4 for 2 files, expected 2" in refused.output
+    path.write_text('data = ["a.csv", 3]\n[sweep]\nseed = 2\n')
+    assert "expected a list of names" in sweep(path, "-q").output

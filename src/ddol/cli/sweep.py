@@ -20,7 +20,7 @@ def sweep(path: str, out: str | None, report: str | None, workers: int | None, q
     folder = asked.path.with_suffix(".runs")
     try:
         found = run_sweep(
-            asked.sweep,
+            asked.axes,
             asked.load(),
             workers=workers,
             folder=folder,
@@ -37,7 +37,7 @@ def sweep(path: str, out: str | None, report: str | None, workers: int | None, q
     if report is not None:
         body = [
             f"<h1>{escape(asked.path.stem)}</h1>",
-            paragraph(f"{len(found.rows)} runs on {asked.data}.", "lead"),
+            paragraph(f"{len(found.rows)} runs on {', '.join(asked.files)}.", "lead"),
             figures([figure(chart)]),
             heading("Means over the seeds"),
             f"<pre>{escape(as_text(found.summary()))}</pre>",

@@ -24,7 +24,7 @@ _QUIET = "quiet"
 
 @click.command(cls=Command, algorithms=True)
 @click.argument("data", nargs=-1)
-@options_of(LearnOptions, agents={"default": None, "shown": "one for each file, 4 for one file"})
+@options_of(LearnOptions, agents={"default": None, "shown": "4, or one a file"})
 @options_of(ScheduleOptions)
 @options_of(
     DataOptions, interactions={"spellings": ("-q", "--interactions"), "bare": _QUIET, "read": str}

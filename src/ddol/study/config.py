@@ -1,6 +1,7 @@
 """Sweeps as small TOML files.
 
-data = "svmguide1"          # beside this file; LIBSVM, CSV, Parquet, NumPy
+data = "svmguide1"          # beside this file; several files or a pattern: an agent for each
+label = "outcome"           # optional: of a table; also drop = ["id"], missing = "zero" or "mean"
 experts = 4                 # optional: decision stumps instead of the features
 show = "mistakes"           # and against = "rounds", compare = "algorithm"
 
@@ -14,6 +15,7 @@ seed = 30                   # a number of seeds: 0, …, 29
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -23,12 +25,17 @@ from ddol.streams.coding.discovery import Wishes, learn_encoding, peek
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.stumps import fit_stumps
 from ddol.streams.errors import DataError
-from ddol.streams.open import open_stream
+from ddol.streams.formats import ReadOptions
+from ddol.streams.open import expand, open_stream
+from ddol.streams.over.filling import FilledStream
 from ddol.streams.rows import Rows, concatenate
+from ddol.streams.store.files import is_remote
 from ddol.study.points import Axis
 from ddol.study.study import AGAINST, SHOWN
 from ddol.update.losses import REGRESSION, loss_named
 from ddol.values import dataclass
+
+MISSING = ("error", "zero", "mean")
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,12 @@ class SweepFile:
         Of the file itself.
     sweep : dict
         Axes of `ddol.sweep`.
-    data : str
+    data : str, or list of str
+        Files or patterns; each of several files is an agent's.
+    label : str, int or None
+    drop : tuple of str
+    missing : str
+        As `ddol train` has them.
     experts : int or None
         Decision stumps P that see the features.
     show, against : str
@@ -52,19 +64,50 @@ class SweepFile:
 
     path: Path
     sweep: dict[str, Any]
-    data: str
+    data: str | list[str]
+    label: str | int | None = None
+    drop: tuple[str, ...] = ()
+    missing: str = "error"
     experts: int | None = None
     show: str = "mistakes"
     against: str = "examples"
     compare: str | None = None
 
-    def load(self) -> tuple[Any, Any]:
-        """Features, or what the stumps make of them, and answers."""
-        rows = read_rows(self.path.parent / self.data, self._is_about_classes())
+    @property
+    def files(self) -> list[str]:
+        """Names of the files, found from the folder of this one."""
+        given = [self.data] if isinstance(self.data, str) else self.data
+        return expand([d if is_remote(d) else str(self.path.parent / d) for d in given])
+
+    @property
+    def axes(self) -> dict[str, Any]:
+        """Axes of the sweep: with several files there are as many agents, or none other."""
+        n = len(self.files)
+        found = {"agents": n, **self.sweep} if n > 1 else self.sweep
+        strange = [k for k in Axis.of("agents", found.get("agents", n)).values if n > 1 and k != n]
+        if strange:
+            raise DataError(
+                f"agents: found {strange[0]} for {n} files, expected {n}, one for each; leave `agents` out, or "
+                "join the files"
+            )
+        return found
+
+    def load(self) -> Any:
+        """Features, or what the stumps make of them, and answers; a list of both for several files."""
+        tables = read_rows(self.files, self._hints())
         if self.experts is not None:
-            rows = fit_stumps(RowsStream(rows), self.experts).advice(rows)
-        X = rows.data.reshape(len(rows), -1) if rows.dense else rows.to_scipy()
-        return X, rows.y
+            stumps = fit_stumps([RowsStream(rows) for rows in tables], self.experts)
+            tables = [stumps.advice(rows) for rows in tables]
+        pairs = [(_features(rows), rows.y) for rows in tables]
+        return pairs if len(pairs) > 1 else pairs[0]
+
+    def _hints(self) -> Wishes:
+        return Wishes(
+            label=self.label,
+            drop=tuple(self.drop),
+            missing=self.missing,
+            classification=self._is_about_classes(),
+        )
 
     def _is_about_classes(self) -> bool:
         """Whether labels may be text: numbers are learned if a single loss is about numbers."""
@@ -97,16 +140,42 @@ def read_sweep(path: str | Path) -> SweepFile:
     axes = dict(given["sweep"])
     if isinstance(axes.get("seed"), int):
         axes["seed"] = range(axes["seed"])
+    _check_data(str(path), given)
     return SweepFile(place, **{**given, "sweep": axes})
 
 
-def read_rows(path: Path, classes: bool = False) -> Rows:
-    """All rows of a file, dense where every number is there; labels as numbers, or as classes."""
-    stream, wishes = open_stream(path), Wishes(classification=classes)
-    encoding = learn_encoding([stream], wishes, [peek(stream, wishes)])
+def _check_data(path: str, given: dict[str, Any]) -> None:
+    """Refuse what is no name of a file, of a column, or of what to do about missing values."""
+    texts = {"data": given["data"], "drop": given.get("drop", [])}
+    for name, value in texts.items():
+        each = [value] if name == "data" and isinstance(value, str) else value
+        if not isinstance(each, list) or not all(isinstance(item, str) for item in each):
+            raise DataError(f"{path}: found {name} = {value!r}, expected a list of names")
+    if given.get("missing", "error") not in MISSING:
+        raise DataError(
+            f"{path}: found missing = {given['missing']!r}, expected one of {', '.join(MISSING)}"
+        )
+
+
+def read_rows(paths: Sequence[str | Path], hints: Wishes) -> list[Rows]:
+    """All rows of each file, dense where every number is there; labels as numbers, or as classes."""
+    options = ReadOptions(label=hints.label, drop=hints.drop)
+    streams = [open_stream(path, options) for path in paths]
+    encoding = learn_encoding(streams, hints, [peek(stream, hints) for stream in streams])
     many = encoding.classes is not None and len(encoding.classes) > 2
     encoder = Encoder(replace(encoding, numbered=many))
-    rows = concatenate([block for block, _ in encoder.stream(stream).read()])
+    if encoding.missing == "mean":
+        streams = [FilledStream(stream, encoding.numbers) for stream in streams]
+    found = [concatenate([rows for rows, _ in encoder.stream(s).read()]) for s in streams]
+    width = max(rows.n_features for rows in found)
+    return [_dense_if_whole(rows.widen(width)) for rows in found]
+
+
+def _dense_if_whole(rows: Rows) -> Rows:
     if not rows.dense and rows.n_features * len(rows) == len(rows.data):
         return Rows.from_dense(rows.data.reshape(len(rows), -1), rows.y)
     return rows
+
+
+def _features(rows: Rows) -> Any:
+    return rows.data.reshape(len(rows), -1) if rows.dense else rows.to_scipy()

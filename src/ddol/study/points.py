@@ -154,8 +154,13 @@ def data_for(point: Point, data: Any, shuffle: bool) -> Any:
         return data(0 if seed is None else seed)
     if not shuffle or seed is None or _is_streams(data):
         return data
-    order = np.random.default_rng(seed).permutation(len(data[1]))
-    return tuple(_take(part, order) for part in data)
+    rng = np.random.default_rng(seed)
+    return [_mixed(pair, rng) for pair in data] if isinstance(data, list) else _mixed(data, rng)
+
+
+def _mixed(pair: Any, rng: np.random.Generator) -> Any:
+    order = rng.permutation(len(pair[1]))
+    return tuple(_take(part, order) for part in pair)
 
 
 def _take(values: Any, order: np.ndarray) -> Any:
