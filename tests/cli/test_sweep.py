@@ -119,7 +119,9 @@ def test_each_of_several_files_is_an_agents(tmp_path, agents):
     assert len(rows) == 6 and {row["agents"] for row in rows} == {"2"}
     assert {row["examples"] for row in rows} == {"100"}
     assert max(float(row["mistakes"]) for row in rows if row["algorithm"] == "adaptive") < 20
-    path.write_text('data = "[ab].csv"\nlabel = "vote"\nmissing = "zero"\n[sweep]\nagents = [2, 4]\n')
+    path.write_text(
+        'data = "[ab].csv"\nlabel = "vote"\nmissing = "zero"\n[sweep]\nagents = [2, 4]\n'
+    )
     refused = sweep(path, "-q")
     assert refused.exit_code == 2 and "found 4 for 2 files, expected 2" in refused.output
     path.write_text('data = ["a.csv", 3]\n[sweep]\nseed = 2\n')
