@@ -87,7 +87,7 @@ class SweepFile:
         strange = [k for k in Axis.of("agents", found.get("agents", n)).values if n > 1 and k != n]
         if strange:
             raise DataError(
-                f"agents: found {strange[0]} for {n} files, expected {n}, one for each; leave `agents` out, or "
+                f"agents: found {strange[0]} for {n} files, expected {n}, one for each; leave it out, or "
                 "join the files"
             )
         return found
