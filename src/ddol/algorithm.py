@@ -61,6 +61,9 @@ class Algorithm:
     safe : bool
         Every agent keeps a learner of its own beside the shared one, and predicts with a mixture of both; see
         `ddol.safe`.
+    trust : "test" or None
+        Average only with neighbours whose weights predict an agent's own examples well; see
+        `ddol.update.trust`. Safe agents do unless it is "all". None is "test" if safe, else "all".
     recipe : dict or None
         How a preset made it, in plain values: what a saved model needs to score again.
 
@@ -92,6 +95,7 @@ class Algorithm:
     talk_to: Partners | int | str | None = None
     teach: Teaching | int | str | None = None
     safe: bool = False
+    trust: str | None = None
     recipe: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -116,7 +120,10 @@ class Algorithm:
             self._check_asking(self.asking)
         if self.gradient not in (None, KEPT, ARRIVAL):
             raise ValueError(f"`gradient` must be 'kept' or 'arrival', it is {self.gradient!r}")
-        update, fresh = self._made_safe() if self.safe else self.update.alone(), self.at_arrival
+        if self.trust not in (None, "test", "all"):
+            raise ValueError(f"`trust` must be 'test' or 'all', it is {self.trust!r}")
+        two, fresh = self.safe or self.trust == "test", self.at_arrival
+        update = self._with_own_learner() if two else self.update.alone()
         told = update.with_gradient(fresh).with_delay(0 if fresh else self.delay)
         told = told.with_outputs(self.outputs)
         told = told.with_chosen_answers(self.asking is not None and self.asking.by_margin)
@@ -124,7 +131,13 @@ class Algorithm:
         if self.chooses_messages:
             self._read_rules()
 
-    def _made_safe(self) -> Update:
+    @property
+    def tests(self) -> bool:
+        """Whether agents test what neighbours send before it counts."""
+        tested = self.trust == "test" or (self.safe and self.trust is None)
+        return tested and self.n_agents > 1 and not isinstance(self.mixing, Changing)
+
+    def _with_own_learner(self) -> Update:
         """The update with a learner of the agent's own beside it."""
         from ddol.update.safe import Safe
 
@@ -138,9 +151,13 @@ class Algorithm:
             raise ValueError(
                 "`teach` does not go with `safe`, which learns from an agent's own examples"
             )
+        wires = 0
+        if self.tests:
+            assert isinstance(self.mixing, Mixing)
+            wires = int(np.diff(self.mixing.csr()[0]).max())
         if isinstance(self.update, Safe):
-            return self.update.comparing_by(self.loss)
-        return Safe(self.update, self.loss, self.n_agents)
+            return self.update.told(self.loss, self.safe, wires)
+        return Safe(self.update, self.loss, self.n_agents, wires, self.safe)
 
     def _read_rules(self) -> None:
         """Make values of the rules of talking that are given as text; few algorithms have any."""
@@ -172,7 +189,7 @@ class Algorithm:
     def at_arrival(self) -> bool:
         """Whether the gradient of a late answer is taken at the weights of now."""
         chosen = self.update.gradient if self.gradient is None else self.gradient
-        return chosen == ARRIVAL and not self.update.experts and not self.safe
+        return chosen == ARRIVAL and not self.update.experts
 
     @property
     def chooses_messages(self) -> bool:
@@ -205,8 +222,9 @@ class Algorithm:
         Parameters
         ----------
         topology : Topology, or the number of agents of a complete graph
-        mixing : None, "uniform", "metropolis", a matrix, a Mixing or a callable of t
-            None is uniform on the complete graph and Metropolis elsewhere.
+        mixing : None, "uniform", "metropolis", "tested", a matrix, a Mixing or a callable of t
+            None is uniform on the complete graph and Metropolis elsewhere; "tested" is the same, of those
+            neighbours whose weights predict an agent's own examples well.
 
         Examples
         --------
@@ -216,6 +234,8 @@ class Algorithm:
         8
         """
         graph = topology
+        if isinstance(mixing, str) and mixing == "tested":
+            changes, mixing = {"trust": "test", **changes}, None
         if not isinstance(graph, Topology):
             graph = complete(check_count(graph, "topology"))
         if mixing is None:

@@ -29,6 +29,7 @@ from ddol.update.asking import (
 from ddol.update.contract import LINEAR, LOG, Interpreted, Vector
 from ddol.update.rates import agent_rate, evaluate
 from ddol.update.sampling import samples
+from ddol.update.trust import BOXES, SCALARS, THERE, WANTS, passes
 from ddol.values import dataclass
 
 Example = tuple[np.ndarray, np.ndarray]
@@ -140,7 +141,7 @@ def play_round(
         asked = _Asked(algorithm, loops, states, asking, seen)
         predicted = [asked.answer(i, answer, chances) for i, answer in enumerate(predicted)]
     *_, answered = (answers := (predicted, *agents.pending))
-    if algorithm.at_arrival and algorithm.delay > 0:
+    if algorithm.at_arrival and algorithm.delay > 0 and not loops.layout.kept:
         answered = [
             renewed(algorithm, loops, own, answer)
             for own, answer in zip(states, answered, strict=True)
@@ -304,9 +305,41 @@ def _average(algorithm: Algorithm, loops: Interpreted, states: list[list[Vector]
     statistics = not loops.layout.sampled or samples(t // algorithm.period)
     for k in range(len(states[0])):
         sent = [loops.to_message(own[k]) for own in states]
-        rows, scalars = _averaged(algorithm.mixing.at(t), loops.layout.modes, sent)
+        matrix = algorithm.mixing.at(t)
+        rows, scalars = _averaged(matrix, loops.layout.modes, sent)
         for i, own in enumerate(states):
-            loops.from_message(own[k], rows[i], scalars[i], statistics)
+            heard = rows[i], scalars[i]
+            if loops.layout.boxes.wires:
+                heard = _tested(algorithm, loops, own[k], i, sent)
+            loops.from_message(own[k], *heard, statistics)
+
+
+def _tested(
+    algorithm: Algorithm,
+    loops: Interpreted,
+    vector: Vector,
+    i: int,
+    sent: list[tuple[np.ndarray, np.ndarray]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """What agent i averages: its own message in the place of those that failed its tests.
+
+    All of them are kept, to be tested on the next examples.
+    """
+    boxes, D = loops.layout.boxes, vector.rows.shape[1]
+    statistics = loops.layout.statistics[0]
+    matrix = algorithm.mixing.at(1)
+    neighbours, _ = matrix.row(i)
+    known, heard = vector.scalars[boxes.scalar :], list(sent)
+    for wire, j in enumerate(neighbours.tolist()):
+        box = known[BOXES + wire * boxes.scalars :][: boxes.scalars]
+        heard[j] = sent[j] if j == i or passes(box) else sent[i]
+        if j != i and (known[WANTS] or algorithm.period > 1):
+            first = boxes.row + wire * boxes.rows
+            vector.rows[first : first + boxes.rows] = sent[j][0][statistics:].reshape(-1, D)
+            box[SCALARS:] = sent[j][1]
+            box[THERE] = 1.0
+    rows, scalars = _averaged(matrix, loops.layout.modes, heard)
+    return rows[i], scalars[i]
 
 
 def _averaged(

@@ -185,7 +185,10 @@ def loops_of(algorithm: Algorithm) -> Loops:
 
 def averages_together(algorithm: Algorithm) -> bool:
     """Whether copies are averaged by one sum, and one maximum, over all agents."""
-    return algorithm.mixing.is_uniform_complete and LOG not in layout_of(algorithm, 1).modes
+    layout = layout_of(algorithm, 1)
+    return (
+        algorithm.mixing.is_uniform_complete and LOG not in layout.modes and not layout.boxes.wires
+    )
 
 
 def n_states(algorithm: Algorithm) -> int:

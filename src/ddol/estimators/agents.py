@@ -74,7 +74,7 @@ class AgentsEstimator(BaseEstimator):
         "n_agents": [COUNT, None],
         "topology": [str, Topology, HasMethods(["nodes", "edges"]), "array-like", callable, None],
         "mixing": [
-            StrOptions({"uniform", "metropolis"}),
+            StrOptions({"uniform", "metropolis", "tested"}),
             Mixing,
             Changing,
             "array-like",

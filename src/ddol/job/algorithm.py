@@ -75,6 +75,7 @@ _PLACES = (
     "talk_to",
     "teach",
     "safe",
+    "trust",
 )
 
 

@@ -230,6 +230,11 @@ class LearnOptions:
         False,
         "Each agent also learns alone, and predicts with a mixture: never much worse than alone or together.",
     )
+    trust: Literal["test", "all"] | None = declared(
+        None,
+        "test: average only with neighbours whose weights predict one's own examples well.",
+        shown="test if safe, else all",
+    )
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -102,7 +102,7 @@ class EventReference:
             self._predict(i, own, event.row)
         elif event.kind == ANSWER:
             answer = self._late[i, event.row].pop(max(event.peer, 0))
-            if self.algorithm.at_arrival:
+            if self.algorithm.at_arrival and not self._loops.layout.kept:
                 answer = renewed(self.algorithm, self._loops, own, answer)
             learn_answers(self._loops, own, answer, self._rate(i))
         elif event.kind == SEND:

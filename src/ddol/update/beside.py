@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ddol.compiled import address_of, floats, inner
 from ddol.update.contract import Loops
 from ddol.update.losses import Loss
-from ddol.update.mixtures import FIXED, mixing
+from ddol.update.mixtures import COUNT, FIXED, mixing
 
 
 class Geometry(NamedTuple):
@@ -38,6 +38,9 @@ class Geometry(NamedTuple):
         Place of the mixture's scalars.
     notes : int
         Place of the scores that are noted, counted from the mixture's first number.
+    wires, box : int
+        Neighbours whose messages are tested, the agent itself among them, and the place of what is known
+        of them. mixes : bool The mixture's weights move; else the last expert predicts.
     """
 
     learners: int
@@ -53,6 +56,10 @@ class Geometry(NamedTuple):
     statistics: int
     mixture: int
     notes: int
+    wires: int = 0
+    box: int = 0
+    mixes: bool = True
+    fresh: bool = False
 
     @property
     def averaged(self) -> int:
@@ -60,7 +67,7 @@ class Geometry(NamedTuple):
         return self.sent * (self.linear + self.largest)
 
 
-class _At(NamedTuple):
+class LearnerPlaces(NamedTuple):
     """Compiled functions that find a learner's rows, scalars and parameters, and the mixture's numbers."""
 
     w: Callable
@@ -69,7 +76,7 @@ class _At(NamedTuple):
 
 
 @functools.cache
-def _places(g: Geometry) -> _At:
+def places_of(g: Geometry) -> LearnerPlaces:
     fixed, by_feature = g.rows
     averaged, scalars, parameters = g.averaged, g.scalars, g.parameters
 
@@ -85,13 +92,13 @@ def _places(g: Geometry) -> _At:
     def p_of(p, m):
         return floats(address_of(p, m * parameters))
 
-    return _At(w_of, s_of, p_of)
+    return LearnerPlaces(w_of, s_of, p_of)
 
 
 @functools.cache
 def _scores(score: Callable, g: Geometry, m: int) -> Callable:
     """Scores of the first learners, up to number m, as a tuple."""
-    w_of, s_of, p_of = _places(g)
+    w_of, s_of, p_of = places_of(g)
     scored = inner(score)
     if m == 0:
 
@@ -127,7 +134,7 @@ def loops_beside(own: Loops, g: Geometry, loss: Loss) -> Loops:
 def _predicting(own: Loops, g: Geometry, loss: Loss) -> dict[str, Callable]:
     M, mixture, notes = g.learners, g.mixture, g.notes
     experts = g.learners * g.parameters
-    predict, _ = mixing(loss, g.experts, M)
+    predict, _ = mixing(loss, g.experts, M, g.mixes)
     seen = _scores(own.score, g, M - 1)
     unseen = _scores(own.score_unseen or own.score, g, M - 1)
 
@@ -137,6 +144,7 @@ def _predicting(own: Loops, g: Geometry, loss: Loss) -> dict[str, Callable]:
         for k in range(M):
             m[notes + k] = scores[k]
         m[notes + M] = predict(m, scores, floats(address_of(p, experts)))
+        m[notes + M + 1] = m[COUNT]
         return m[notes + M]
 
     def score_unseen(w, s, p, x, index, n, D, which):
@@ -149,28 +157,52 @@ def _predicting(own: Loops, g: Geometry, loss: Loss) -> dict[str, Callable]:
 def _learning(own: Loops, g: Geometry, loss: Loss) -> dict[str, Callable]:
     M, K, mixture, notes = g.learners, g.experts, g.mixture, g.notes
     experts = g.learners * g.parameters
-    w_of, s_of, p_of = _places(g)
-    _, learn = mixing(loss, K, M)
-    stepped, slope = inner(own.step), inner(loss.derivative)
+    w_of, s_of, p_of = places_of(g)
+    _, learn = mixing(loss, K, M, g.mixes)
+    stepped, slope, scored, fresh = inner(own.step), inner(loss.derivative), inner(own.score), g.fresh
+    test, recover = _trust_loops(own, g, loss)
 
     def step(w, s, p, x, index, n, D, g, eta, weight):
         m = floats(address_of(s, mixture))
-        y, q = m[notes + M + 1], floats(address_of(p, experts + K * M))
+        y, q = m[notes + M + 2], floats(address_of(p, experts + K * M))
+        test(w, s, p, x, index, n, D)
         for k in range(M):
-            each = g * slope(m[notes + k], y, q)
+            there, z = (w_of(w, k, D), s_of(s, k), p_of(p, k)), m[notes + k]
+            if fresh and weight == 1.0 and m[COUNT] != m[notes + M + 1]:
+                z = scored(there[0], there[1], there[2], x, index, n, D, 0.0)
+            each = g * slope(z, y, q)
             if each != 0.0:
-                there = w_of(w, k, D), s_of(s, k), p_of(p, k)
                 stepped(there[0], there[1], there[2], x, index, n, D, each, eta, weight)
+        recover(w, s, p, D)
         learn(m, y, floats(address_of(p, experts)), q)
 
     return {"step": step}
+
+
+def _trust_loops(own: Loops, g: Geometry, loss: Loss) -> tuple[Callable, Callable]:
+    """Tests of what neighbours sent, where they are tested."""
+    if not g.wires:
+        return _untested, _never_astray
+    from ddol.update.trust import testing
+
+    return testing(own, g, loss)
+
+
+@inner(inlined=True)
+def _untested(w, s, p, x, index, n, D):
+    """Where neighbours are trusted."""
+
+
+@inner(inlined=True)
+def _never_astray(w, s, p, D):
+    """Where the shared learner stays what neighbours make of it."""
 
 
 def _each(own: Loops, g: Geometry) -> dict[str, Callable]:
     """What every learner does once a round, or with every example."""
     M = g.learners
     found: dict[str, Callable] = {}
-    w_of, s_of, p_of = _places(g)
+    w_of, s_of, p_of = places_of(g)
     if own.begin is not None:
         begun = inner(own.begin)
 
@@ -209,7 +241,7 @@ def _each(own: Loops, g: Geometry) -> dict[str, Callable]:
 def _weights(own: Loops, g: Geometry) -> Callable:
     """Weights of the learners, as much of each as the mixture follows it; its last row is room for them."""
     M, K, mixture, first = g.learners, g.experts, g.mixture, g.learners * g.parameters
-    w_of, s_of, p_of = _places(g)
+    w_of, s_of, p_of = places_of(g)
     read, shares = inner(own.weights), FIXED
 
     def weights(w, s, p, index, n, D, out):
@@ -230,7 +262,7 @@ def _weights(own: Loops, g: Geometry) -> Callable:
 def _talking(own: Loops, g: Geometry) -> dict[str, Callable]:
     """Messages of all learners that are sent: statistics of each, then the rest of each."""
     sent, counted, linear, largest = g.sent, g.counted, g.linear, g.largest
-    w_of, s_of, p_of = _places(g)
+    w_of, s_of, p_of = places_of(g)
     statistics, rest = g.statistics, g.message - g.statistics
     written, taken = inner(own.to_message), inner(own.from_message)
 

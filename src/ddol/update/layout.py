@@ -70,6 +70,28 @@ class FeatureList(NamedTuple):
     stale: str | None = None
 
 
+class Boxes(NamedTuple):
+    """Where an agent keeps what its neighbours sent last, to test it on examples of its own.
+
+    Parameters
+    ----------
+    wires : int
+        Neighbours at most, the agent itself among them.
+    row, rows : int
+        The first row of the first message, and rows of one message.
+    scalar, scalars : int
+        The first scalar: whether messages are wanted. Behind the next one those of every wire: how many
+        tests, by how much its message lost more than the agent's own learner, whether there is one, and
+        its scalars.
+    """
+
+    wires: int = 0
+    row: int = 0
+    rows: int = 0
+    scalar: int = 0
+    scalars: int = 0
+
+
 @dataclass(frozen=True)
 class Layout:
     """What an agent keeps for each output, and what of it neighbours average.
@@ -97,6 +119,8 @@ class Layout:
         Scalars that `score` notes, which a step finds again as they were when its answer's example was
         predicted: so many, in front of the last scalar, in which a step finds the answer itself. Its slope
         is then what the answer counts: `C` times its importance.
+    boxes : Boxes
+        Where messages are kept that are tested before they count.
 
     Examples
     --------
@@ -115,6 +139,7 @@ class Layout:
     sampled: bool = False
     lists: tuple[FeatureList, ...] = ()
     kept: int = 0
+    boxes: Boxes = Boxes()
 
     def __post_init__(self) -> None:
         for name in ("rows", "scalars"):

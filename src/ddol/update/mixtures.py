@@ -30,6 +30,8 @@ LOG, SQUARED, HEDGED = range(3)
 
 CLIP = math.log((1.0 - 1e-4) / 1e-4)
 """The score at which a probability is 1 − 10⁻⁴."""
+ALIKE = 1e-6
+"""Losses that differ by so little of the largest are alike: learners may be the same but for rounding."""
 LEAST_GAP = 0.01
 """Of AdaHedge's gaps, in spreads: with less, weights would follow what is rounding."""
 SWITCHES = 3
@@ -68,13 +70,13 @@ class Places(NamedTuple):
 
     @property
     def notes(self) -> int:
-        """Scores of the learners and of the mixture as they were predicted with, and the answer."""
+        """Scores of the learners and of the mixture as they were predicted with, answers until then, the answer."""
         return FIXED + (3 + SWITCHES) * self.experts
 
     @property
     def size(self) -> int:
         """Numbers in all."""
-        return self.notes + self.learners + 2
+        return self.notes + self.learners + 3
 
 
 def rule_for(loss: Loss) -> int:
@@ -168,8 +170,8 @@ def _said(m, experts, k, M, notes):
 
 
 @functools.cache
-def mixing(loss: Loss, K: int, M: int) -> MixtureLoops:
-    """The functions of K experts over M learners for a loss.
+def mixing(loss: Loss, K: int, M: int, mixes: bool = True) -> MixtureLoops:
+    """The functions of K experts over M learners for a loss; where it does not mix, the last expert predicts.
 
     Examples
     --------
@@ -183,7 +185,28 @@ def mixing(loss: Loss, K: int, M: int) -> MixtureLoops:
     rule = rule_for(loss)
     make = {LOG: _log, SQUARED: _squared, HEDGED: _hedged}[rule]
     found = make(loss, Places(K, M))
+    if not mixes:
+        found = _last_expert(found, Places(K, M))
     return MixtureLoops(*map(inner, found))
+
+
+def _last_expert(whole: MixtureLoops, places: Places) -> MixtureLoops:
+    """The last expert in the place of the mixture, which counts all the same."""
+    K, M = places
+    weights, learned = places.weights, inner(whole.learn)
+
+    def predict(m, scores, experts):
+        z = 0.0
+        for i in range(M):
+            z += experts[(K - 1) * M + i] * scores[i]
+        return z
+
+    def learn(m, y, experts, q):
+        learned(m, y, experts, q)
+        for k in range(K):
+            m[weights + k] = 1.0 if k == K - 1 else 0.0
+
+    return MixtureLoops(predict, learn)
 
 
 def _log(loss: Loss, places: Places) -> MixtureLoops:
@@ -213,7 +236,7 @@ def _log(loss: Loss, places: Places) -> MixtureLoops:
             _follow(m, best, K, k, cost)
             alone = cost if k == 0 else alone
             shared = cost
-        cost = math.log1p(math.exp(-sign * m[notes + M]))
+        cost = -math.log(_chance(sign * m[notes + M]))
         m[LOSS] += cost
         m[COUNT] += 1.0
         m[WRONG] += _wrong(m[notes + M], y)
@@ -337,8 +360,9 @@ def _hedged(loss: Loss, places: Places) -> MixtureLoops:
             cost = value(_said(m, experts, k, M, notes), y, q)
             m[VARIANCE] += m[weights + k] * (cost - hedged) * (cost - hedged)
             m[losses + k] += cost
-        m[SPREAD] = max(spread, highest - lowest)
-        m[GAP] = max(m[GAP] + max(hedged - mixed, 0.0), LEAST_GAP * m[SPREAD])
+        if highest - lowest > ALIKE * highest:
+            m[SPREAD] = max(spread, highest - lowest)
+            m[GAP] = max(m[GAP] + max(hedged - mixed, 0.0), LEAST_GAP * m[SPREAD])
         alone, shared = _said(m, experts, 0, M, notes), _said(m, experts, K - 1, M, notes)
         m[LOSS] += value(score, y, q)
         m[COUNT] += 1.0

@@ -18,9 +18,10 @@ import numpy as np
 
 from ddol.update.beside import Geometry, loops_beside
 from ddol.update.contract import DUAL, Loops, Update
-from ddol.update.layout import LOCAL, FeatureList, Field, Layout, Vector
+from ddol.update.layout import LOCAL, UNBOUNDED, Boxes, FeatureList, Field, Layout, Vector
 from ddol.update.losses import Loss
 from ddol.update.mixtures import FIXED, Places
+from ddol.update.trust import BOXES, SCALARS, WANTS
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,15 @@ class Safe(Update):
         What both are.
     loss : Loss
         What scores are compared by, and experts weighed by.
+    n_agents : int
+        Set by `Algorithm.on`.
+    wires : int
+        Neighbours at most, the agent itself among them, whose messages are tested before they count; 0 for no
+        tests. See `ddol.update.trust`.
+    mixes : bool
+        Predict with the mixture; else with the shared learner alone, and the own one is for tests.
+    fresh : bool
+        Set by `Algorithm`: slopes are those at the weights of now.
 
     Examples
     --------
@@ -45,6 +55,9 @@ class Safe(Update):
     learner: Update
     loss: Loss
     n_agents: int = 1
+    wires: int = 0
+    mixes: bool = True
+    fresh: bool = False
 
     family = "safe"
 
@@ -80,6 +93,12 @@ class Safe(Update):
         return np.array([[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]])
 
     @property
+    def shares(self) -> np.ndarray:
+        """Weights of the experts before the first answer."""
+        count = len(self.opinions)
+        return np.full(count, 1.0 / count) if self.mixes else np.eye(count)[-1]
+
+    @property
     def places(self) -> Places:
         """Where the numbers of the mixture are."""
         return Places(*self.opinions.shape)
@@ -107,10 +126,11 @@ class Safe(Update):
         )
         mixture = [Field(f"mixture {k}", LOCAL) for k in range(self.places.size)]
         return Layout(
-            rows=(*self._of_each(own.row_fields), Field("room", LOCAL)),
+            rows=(*self._of_each(own.row_fields), Field("room", LOCAL), *self._box_rows(own)),
             scalars=(
                 *(field for part in (counted, sums, maxima) for field in part * self.sent),
                 *self._of_each(own.scalar_fields),
+                *self._box_scalars(own),
                 *mixture,
             ),
             message=message[:rows] * self.sent + message[rows:] * self.sent,
@@ -123,7 +143,38 @@ class Safe(Update):
                 for name in self.names
                 for listed in own.lists
             ),
-            kept=self.places.learners + 1,
+            kept=self.places.learners + 2,
+            boxes=self._boxes(own),
+        )
+
+    def _box_rows(self, own: Layout) -> list[Field]:
+        """Room to put the shared learner aside, and to gather a message; and the newest message of each
+        wire."""
+        if not self.wires:
+            return []
+        rows = len(own.message_fields) - own.statistics[0]
+        count = len(own.rows) + rows * (1 + self.wires)
+        return [Field(f"box {k}", LOCAL, holds=UNBOUNDED) for k in range(count)]
+
+    def _box_scalars(self, own: Layout) -> list[Field]:
+        if not self.wires:
+            return []
+        boxes = self._boxes(own)
+        count = BOXES + boxes.wires * boxes.scalars + len(own.scalars)
+        found = [Field(f"box {k}", LOCAL, holds=UNBOUNDED) for k in range(count)]
+        return [found[WANTS]._replace(start=1.0), *found[WANTS + 1 :]]
+
+    def _boxes(self, own: Layout) -> Boxes:
+        if not self.wires:
+            return Boxes()
+        count, averaged = len(self.learners), own.linear_scalars + own.largest_scalars
+        rows = len(own.message_fields) - own.statistics[0]
+        return Boxes(
+            wires=self.wires,
+            row=(count + 1) * len(own.rows) + 1 + rows,
+            rows=rows,
+            scalar=self.sent * averaged + count * len(own.scalars),
+            scalars=SCALARS + self.sent * averaged,
         )
 
     def _of_each(self, fields: tuple[Field, ...]) -> list[Field]:
@@ -151,8 +202,12 @@ class Safe(Update):
             counted=own.statistics[1],
             message=len(own.message_rows),
             statistics=own.statistics[0],
-            mixture=averaged + len(self.learners) * len(own.scalars),
+            mixture=averaged + len(self.learners) * len(own.scalars) + len(self._box_scalars(own)),
             notes=self.places.notes,
+            wires=self.wires,
+            box=averaged + len(self.learners) * len(own.scalars),
+            mixes=self.mixes,
+            fresh=self.fresh,
         )
 
     def loops(self, space: str) -> Loops:
@@ -172,9 +227,13 @@ class Safe(Update):
         layout = self.layout(DUAL, n_features)
         averaged = layout.linear_scalars + layout.largest_scalars
         mixture = np.zeros(self.places.size)
-        mixture[FIXED : FIXED + len(self.opinions)] = 1.0 / len(self.opinions)
-        scalars = [np.zeros(averaged), *(start.scalars for start in starts), mixture]
-        return Vector(np.concatenate(rows), np.concatenate(scalars))
+        mixture[FIXED : FIXED + len(self.opinions)] = self.shares
+        boxes = np.array(
+            [field.start for field in layout.scalar_fields if field.name.startswith("box ")]
+        )
+        scalars = [np.zeros(averaged), *(start.scalars for start in starts), boxes, mixture]
+        more = np.zeros((len(layout.rows) - sum(map(len, rows)), n_features))
+        return Vector(np.concatenate([*rows, more]), np.concatenate(scalars))
 
     # --- what an algorithm tells its update --------------------------------------------------------------
 
@@ -185,6 +244,23 @@ class Safe(Update):
     def with_network(self, n_agents: int) -> Safe:
         """The same update for one of so many agents; an agent's own learner remains one of an agent alone."""
         return replace(self, n_agents=n_agents)
+
+    @property
+    def gradient(self) -> str:  # type: ignore[override]
+        """As the learner."""
+        return self.learner.gradient
+
+    def with_gradient(self, fresh: bool) -> Safe:
+        """The same update, told when slopes are taken."""
+        told = self._told(lambda learner: learner.with_gradient(fresh))
+        return told if fresh == told.fresh else replace(told, fresh=fresh)
+
+    def renumbered(self, rows: np.ndarray, order: np.ndarray) -> np.ndarray:
+        """Rows (…, rows, D) with the features in another order."""
+        held = len(self.learner.layout(DUAL, rows.shape[-1]).rows)
+        count = len(self.learners) * held
+        each = [self.learner.renumbered(rows[..., k : k + held, :], order) for k in range(0, count, held)]
+        return np.concatenate([*each, rows[..., count:, :][..., order]], axis=-2)
 
     def with_delay(self, rounds: int) -> Safe:
         """The same update, told how late answers come."""
@@ -202,9 +278,14 @@ class Safe(Update):
         """The learner, as one of so many agents."""
         return self.learner.with_network(self.n_agents)
 
-    def comparing_by(self, loss: Loss) -> Safe:
-        """The same update for another loss."""
-        return self if loss == self.loss else replace(self, loss=loss)
+    def told(self, loss: Loss, mixes: bool, wires: int) -> Safe:
+        """The same update for another loss, or in another place."""
+        now = self.loss, self.mixes, self.wires
+        return (
+            self
+            if now == (loss, mixes, wires)
+            else replace(self, loss=loss, mixes=mixes, wires=wires)
+        )
 
     # --- what is known of a state -----------------------------------------------------------------------
 
@@ -212,6 +293,15 @@ class Safe(Update):
         """The mixture's numbers (…, numbers) among an agent's scalars."""
         found: np.ndarray = scalars[..., self.geometry(DUAL).mixture :]
         return found
+
+    def untested(self, theta: np.ndarray, scalars: np.ndarray) -> tuple[Any, Any]:
+        """The state without what neighbours sent: of an update that tests nobody, or of the learner."""
+        if not self.mixes:
+            return self.part_of(theta, scalars, 0)
+        g = self.geometry(DUAL)
+        rows = len(self.learners) * (g.rows[0] + g.rows[1] * theta.shape[-1]) + 1
+        kept = np.concatenate([scalars[..., : g.box], scalars[..., g.mixture :]], axis=-1)
+        return theta[..., :rows, :], kept
 
     def part_of(self, theta: np.ndarray, scalars: np.ndarray, which: int) -> tuple[Any, Any]:
         """State of one learner: arrays (…, rows, D) and (…, scalars), as its own update has them."""

@@ -262,6 +262,11 @@ def check_playable(algorithm: Algorithm, n_features: int, push_sum: bool) -> Non
         raise ValueError(
             f"schedules and recordings are of one example a turn, `batch` is {algorithm.batch}; use 1"
         )
+    if push_sum and algorithm.tests:
+        raise ValueError(
+            "push-sum adds up what all have sent, so that nobody can be left out; use the schedule async, or "
+            'trust="all"'
+        )
     numbers = algorithm.update.layout(algorithm.average, n_features).modes
     if push_sum and any(mode != LINEAR for mode in numbers):
         raise ValueError(

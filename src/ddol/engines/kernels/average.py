@@ -30,6 +30,7 @@ from ddol.engines.kernels.layout import (
 )
 from ddol.engines.kernels.update import finish
 from ddol.update.sampling import samples
+from ddol.update.trust import BOXES, SCALARS, THERE, WANTS, passes
 
 
 @inner(inlined=True)
@@ -223,7 +224,7 @@ def _stride_of(worker, n, row, scalar):
 def writes_early(worker):
     """Whether an agent's message is written as soon as it has learned, while all that it says is near."""
     shape, links, rules = worker.shape, worker.links, worker.rules
-    if links.workers > 1 or rules.n_agents == 1 or rules.period > 1:
+    if links.workers > 1 or rules.n_agents == 1 or rules.period > 1 or shape.wires > 0:
         return False
     return shape.states == 1 and links.block == shape.D and worker.scratch.touched == 0
 
@@ -396,14 +397,51 @@ def _average_all(worker, packed, row, scalar):
 
 
 @inner
+def _passed(worker, s, columns, count, own):
+    """Whose messages a weight vector averages, by address: its own in the place of those that fail its
+    tests."""
+    heard = integers(worker.scratch.passed)
+    for j in range(count):
+        sender = integers(columns)[j]
+        heard[j] = sender if sender == own or passes(box_of(worker, s, j)) else own
+    return worker.scratch.passed
+
+
+@inner(inlined=True)
+def box_of(worker, s, wire):
+    """What a weight vector knows of a neighbour."""
+    shape = worker.shape
+    return floats(s + 8 * (shape.box_scalar + BOXES + wire * shape.box_scalars))
+
+
+@inner
+def deliver(worker, w, s, wire, message, row, scalar):
+    """Keep a neighbour's message, from some row and scalar on, to be tested on the next examples."""
+    shape = worker.shape
+    if floats(s + 8 * shape.box_scalar)[WANTS] == 0.0 and worker.rules.period == 1:
+        return
+    size, place = shape.box_rows * shape.D, shape.box_row + wire * shape.box_rows
+    _copy_numbers(message + 8 * (shape.statistics - row) * shape.D, w + 8 * place * shape.D, size)
+    box, numbers = box_of(worker, s, wire), message + 8 * (shape.message_rows - row) * shape.D
+    for k in range(scalar, _sent_scalars(worker)):
+        box[SCALARS + k] = floats(numbers)[k - scalar]
+    box[THERE] = 1.0
+
+
+@inner
 def mix_copy(worker, copy, packed, columns, weights, count, row, scalar):
     """One copy becomes the average of messages from some row and scalar on, which are rows of `packed`."""
     shape, unit = worker.shape, _unit_from(worker, row, scalar)
     stride = 8 * shape.states * unit
     for k in range(shape.states):
         w, s = vector_at(worker, copy, k)
-        first = packed + 8 * k * unit
-        mix_message(worker, first, stride, columns, weights, count, shape.D, row, scalar)
+        first, heard = packed + 8 * k * unit, columns
+        if shape.wires > 0:
+            heard = _passed(worker, s, columns, count, worker.links.own + copy)
+        mix_message(worker, first, stride, heard, weights, count, shape.D, row, scalar)
+        for j in range(count if shape.wires > 0 else 0):
+            if integers(columns)[j] != worker.links.own + copy:
+                deliver(worker, w, s, j, first + integers(columns)[j] * stride, row, scalar)
         _take_scalars(worker, s, shape.D, row, scalar, worker.scratch.mixed)
         _adopt_rows(worker, w, s, row, worker.scratch.mixed)
 
@@ -419,7 +457,7 @@ def _exchange_across(worker, exchange, r):
         _write_from(worker, copy, row, scalar, packed + 8 * (links.own + copy) * size)
     if links.complete:
         return _average_all(worker, packed, row, scalar)
-    status = call_int(links.exchange, (links.context, packed, size))
+    status = call_int(links.exchange, (links.context, packed, size)) if links.workers > 1 else 0
     if status != 0:
         return status
     starts = integers(links.starts + 8 * (r if links.matrices > 1 else 0) * (shape.agents + 1))
@@ -438,7 +476,7 @@ def average_copies(worker, examples, r, eta):
         return 0
     if period > 1:
         finish(worker, t, eta)
-    if worker.links.workers > 1:
+    if worker.links.workers > 1 or worker.shape.wires > 0:
         return _exchange_across(worker, t // period, r)
     _exchange_here(worker, t // period, r)
     return 0

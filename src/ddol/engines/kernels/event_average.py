@@ -8,20 +8,41 @@ from __future__ import annotations
 import math
 
 from ddol.compiled import floats, inner, integers
-from ddol.engines.kernels.average import adopt_message, alike, left_out, unit_of, write_message
-from ddol.engines.kernels.layout import LINEAR, LOG
+from ddol.engines.kernels.average import (
+    adopt_message,
+    alike,
+    box_of,
+    deliver,
+    left_out,
+    unit_of,
+    write_message,
+)
+from ddol.engines.kernels.layout import LINEAR, LOG, vector_at
 from ddol.engines.kernels.messages import heard_at, own_at
+from ddol.update.trust import passes
 
 
 @inner
-def _mix_numbers(worker, memory, mode, place, size, lo, hi):
+def _heard(worker, memory, a, k, wire, lo, own):
+    """What comes by a wire, and counts; the agent's own message in the place of one that failed its tests."""
+    tested = worker.shape.wires > 0 and integers(memory.sender)[wire] != memory.first_agent + a
+    if tested and not passes(box_of(worker, vector_at(worker, a, k)[1], wire - lo)):
+        return own
+    return heard_at(memory, wire, lo, own)
+
+
+@inner
+def _mix_numbers(worker, memory, mode, place, size, lo, hi, a, k):
     """Some numbers, averaged over the wires of an agent in one way, in `mixed`."""
     weights, own = floats(memory.weight), own_at(memory)
     out = floats(worker.scratch.mixed + 8 * place)
     for d in range(size):
         out[d] = 0.0 if mode == LINEAR else -math.inf
     for wire in range(lo, hi):
-        sent, weight = floats(heard_at(memory, wire, lo, own) + 8 * place), weights[wire]
+        sent, weight = (
+            floats(_heard(worker, memory, a, k, wire, lo, own) + 8 * place),
+            weights[wire],
+        )
         if weight == 0.0:
             continue
         if mode == LINEAR:
@@ -35,16 +56,19 @@ def _mix_numbers(worker, memory, mode, place, size, lo, hi):
             total = 0.0
             for wire in range(lo, hi):
                 if weights[wire] > 0.0:
-                    sent = floats(heard_at(memory, wire, lo, own) + 8 * place)
+                    sent = floats(_heard(worker, memory, a, k, wire, lo, own) + 8 * place)
                     total += weights[wire] * math.exp(sent[d] - out[d])
             out[d] += math.log(total)
 
 
 @inner
-def _average_two(worker, memory, mode, place, size, wire):
+def _average_two(worker, memory, mode, place, size, wire, a, k):
     """Some numbers, averaged with one neighbour alone."""
-    own = floats(own_at(memory) + 8 * place)
-    sent = floats(heard_at(memory, wire, wire, own_at(memory)) + 8 * place)
+    own, lo = floats(own_at(memory) + 8 * place), integers(memory.starts)[a]
+    message, there = heard_at(memory, wire, wire, own_at(memory)), own_at(memory)
+    if worker.shape.wires == 0 or passes(box_of(worker, vector_at(worker, a, k)[1], wire - lo)):
+        there = message
+    sent = floats(there + 8 * place)
     out = floats(worker.scratch.mixed + 8 * place)
     for d in range(size):
         if mode == LINEAR:
@@ -69,9 +93,9 @@ def _average(worker, memory, a, wire):
             mode = modes[i]
             size, i = alike(worker, i, worker.shape.D, 0)
             if wire >= 0:
-                _average_two(worker, memory, mode, place, size, wire)
+                _average_two(worker, memory, mode, place, size, wire, a, k)
             else:
-                _mix_numbers(worker, memory, mode, place, size, lo, hi)
+                _mix_numbers(worker, memory, mode, place, size, lo, hi, a, k)
             place += size
 
 
@@ -99,10 +123,24 @@ def _collect_pushed(worker, memory, a):
 
 
 @inner
+def _test_later(worker, memory, a):
+    """Keep what comes by the wires of an agent, to be tested on its next examples."""
+    lo, own = integers(memory.starts)[a], own_at(memory)
+    for k in range(worker.shape.states):
+        w, s = vector_at(worker, a, k)
+        for wire in range(lo, integers(memory.starts)[a + 1]):
+            message = heard_at(memory, wire, lo, own)
+            if message != own and integers(memory.sender)[wire] != memory.first_agent + a:
+                deliver(worker, w, s, wire - lo, message + 8 * k * unit_of(worker), 0, 0)
+
+
+@inner
 def mix(worker, memory, a, wire):
     """An agent averages with what it has heard."""
     write_message(worker, a, own_at(memory))
     row, scalar = 0, 0
+    if worker.shape.wires > 0:
+        _test_later(worker, memory, a)
     if memory.push and wire < 0:
         _collect_pushed(worker, memory, a)  # nothing that was pushed may be lost
     else:

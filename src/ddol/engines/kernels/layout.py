@@ -96,6 +96,12 @@ class Shape(NamedTuple):
     """Statistics are left out of exchanges that are not sampled."""
     kept: int
     """Scalars that are noted with a prediction, in front of the last one: see `Layout.kept`."""
+    wires: int
+    box_row: int
+    box_rows: int
+    box_scalar: int
+    box_scalars: int
+    """Where messages are kept that are tested: see `ddol.update.layout.Boxes`."""
     rows_bytes: int
     """Bytes of one weight vector's rows, scalars, collected sums and collected maxima."""
     scalars_bytes: int
@@ -157,6 +163,9 @@ class Scratch(NamedTuple):
     """int64 (1,)"""
     is_touched: int
     """uint8 (D,)"""
+    passed: int
+    """int64 (wires,): whose messages an agent averages: its own in the place of those that failed its
+    tests."""
     begun: int
     """float64 (SLOTS, begun_size): rows that begin with a 1 which is not stored, as they are read."""
     begun_index: int

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from itertools import pairwise
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +45,10 @@ class Scorer:
     """
 
     def __init__(self, algorithm: Algorithm, theta: np.ndarray, scalars: np.ndarray) -> None:
+        if algorithm.tests:
+            update: Any = algorithm.update
+            theta, scalars = update.untested(theta, scalars)
+            algorithm = replace(algorithm, trust="all")
         # Nothing is learned, so that no agent's rate matters.
         self._algorithm = replace(algorithm, rate=constant(1.0), delay=0, batch=1, period=1).on(1)
         self._state = replace(

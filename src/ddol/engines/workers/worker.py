@@ -141,7 +141,8 @@ class KernelWorker:
     @property
     def _arrival(self) -> bool:
         """Whether slopes are taken when answers arrive; in rounds without a delay these are the same."""
-        return self.algorithm.at_arrival and (self.separate or self.algorithm.delay > 0)
+        late = self.separate or self.algorithm.delay > 0
+        return self.algorithm.at_arrival and late and not self.layout.kept
 
     @property
     def _adds_ones(self) -> bool:
@@ -217,6 +218,11 @@ class KernelWorker:
             counts=layout.statistics[1],
             sampled=layout.sampled,
             kept=layout.kept,
+            wires=layout.boxes.wires,
+            box_row=layout.boxes.row,
+            box_rows=layout.boxes.rows,
+            box_scalar=layout.boxes.scalar,
+            box_scalars=layout.boxes.scalars,
             rows_bytes=8 * rows * D,
             scalars_bytes=8 * scalars,
             delta_bytes=8 * (layout.sums * D + layout.linear_scalars),
