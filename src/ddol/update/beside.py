@@ -159,7 +159,12 @@ def _learning(own: Loops, g: Geometry, loss: Loss) -> dict[str, Callable]:
     experts = g.learners * g.parameters
     w_of, s_of, p_of = places_of(g)
     _, learn = mixing(loss, K, M, g.mixes)
-    stepped, slope, scored, fresh = inner(own.step), inner(loss.derivative), inner(own.score), g.fresh
+    stepped, slope, scored, fresh = (
+        inner(own.step),
+        inner(loss.derivative),
+        inner(own.score),
+        g.fresh,
+    )
     test, recover = _trust_loops(own, g, loss)
 
     def step(w, s, p, x, index, n, D, g, eta, weight):

@@ -70,7 +70,8 @@ class Places(NamedTuple):
 
     @property
     def notes(self) -> int:
-        """Scores of the learners and of the mixture as they were predicted with, answers until then, the answer."""
+        """Scores of the learners and of the mixture as they were predicted with, answers until then, the
+        answer."""
         return FIXED + (3 + SWITCHES) * self.experts
 
     @property

@@ -259,8 +259,23 @@ class Safe(Update):
         """Rows (…, rows, D) with the features in another order."""
         held = len(self.learner.layout(DUAL, rows.shape[-1]).rows)
         count = len(self.learners) * held
-        each = [self.learner.renumbered(rows[..., k : k + held, :], order) for k in range(0, count, held)]
+        each = [
+            self.learner.renumbered(rows[..., k : k + held, :], order)
+            for k in range(0, count, held)
+        ]
         return np.concatenate([*each, rows[..., count:, :][..., order]], axis=-2)
+
+    def to_strangers(self, message: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """As the learner, whose rows come first, says."""
+        return self.learner.to_strangers(
+            message, rows[: len(self.learner.layout(DUAL, rows.shape[-1]).rows)]
+        )
+
+    def from_strangers(self, message: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """As the learner, whose rows come first, says."""
+        return self.learner.from_strangers(
+            message, rows[: len(self.learner.layout(DUAL, rows.shape[-1]).rows)]
+        )
 
     def with_delay(self, rounds: int) -> Safe:
         """The same update, told how late answers come."""
