@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ddol.algorithm import Algorithm
+from ddol.earlier import field_names, in_place, lifted
 from ddol.engines.feed import Past
 from ddol.engines.learner import Learner
-from ddol.engines.state import State
+from ddol.engines.state import State, layout_of
 from ddol.engines.state_checks import check_counts, check_state
 from ddol.folders import KeepingPlace, folder_at
 from ddol.recording import Recorder
@@ -65,6 +67,8 @@ class Checkpoint:
     facts: Mapping[str, Any] = field(default_factory=dict)
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
     kept: Mapping[str, np.ndarray] = field(default_factory=dict)
+    layout: Mapping[str, Any] = field(default_factory=dict)
+    """Names of the fields that the state has; see `ddol.earlier.in_place`."""
 
     @property
     def rounds(self) -> int:
@@ -92,9 +96,10 @@ def take(learner: Learner, copy: bool = True, **known: Any) -> Checkpoint:
     >>> take(learner).rounds
     2
     """
-    past = learner.past()
+    past, state = learner.past(), learner.state(copy)
+    layout = field_names(layout_of(learner.algorithm, state.n_features))
     return Checkpoint(
-        learner.state(copy), past.position, past.curves, learner.seconds, kept=past.kept, **known
+        state, past.position, past.curves, learner.seconds, kept=past.kept, layout=layout, **known
     )
 
 
@@ -119,6 +124,7 @@ def resume(learner: Learner, saved: Checkpoint, where: str = "the checkpoint") -
     """
     scheduled = learner.setup.schedule.plays_events
     with damaged(where, KIND):
+        saved = replace(saved, state=_in_place(learner.algorithm, saved, where))
         check_state(learner.algorithm, saved.state, where, separate=scheduled)
         check_counts(where, saved.position)
         _check_curves(saved, where)
@@ -126,6 +132,16 @@ def resume(learner: Learner, saved: Checkpoint, where: str = "the checkpoint") -
         raise DataError(f"{where}: found a checkpoint of {_other(saved)}, expected one of this run")
     learner.go_back(saved.state, Past(saved.position, saved.recorder, kept=saved.kept), where)
     learner.seconds = saved.seconds
+
+
+def _in_place(algorithm: Algorithm, saved: Checkpoint, where: str) -> State:
+    """The state in the present layout."""
+    state = saved.state
+    if not saved.layout or state.theta.ndim != 4 or not state.n_features:
+        return state
+    layout = layout_of(algorithm, state.n_features)
+    theta, scalars = in_place(layout, saved.layout, state.theta, state.scalars, where)
+    return replace(state, theta=theta, scalars=scalars)
 
 
 def _other(saved: Checkpoint) -> str:
@@ -167,8 +183,7 @@ def save_checkpoint(folder: str | Path, checkpoint: Checkpoint) -> Path | str:
     """
     place = folder_at(folder)
     path = place.file(f"checkpoint-{checkpoint.rounds}.safetensors")
-    arrays, header = _pack(checkpoint)
-    write_arrays(path, KIND, arrays, header)
+    write_checkpoint(path, checkpoint)
     for name in _names_in(place)[:-KEPT]:
         place.remove(name)
     for name in place.names():
@@ -178,7 +193,10 @@ def save_checkpoint(folder: str | Path, checkpoint: Checkpoint) -> Path | str:
 
 
 def load_checkpoint(
-    folder: str | Path, run: Mapping[str, Any] | None = None, warn: Warn = warnings.warn
+    folder: str | Path,
+    run: Mapping[str, Any] | None = None,
+    warn: Warn = warnings.warn,
+    defaults: Mapping[str, Any] | None = None,
 ) -> Checkpoint | None:
     """The newest checkpoint that is whole, or None where there is none at all.
 
@@ -189,6 +207,8 @@ def load_checkpoint(
         Options and data of the present run; a checkpoint of another run is refused.
     warn : function of one line
         Told about damaged files.
+    defaults : dict, optional
+        Values of options that did not exist when a checkpoint was written.
 
     Examples
     --------
@@ -212,7 +232,7 @@ def load_checkpoint(
             warn(f"{error}; trying the one before")
             continue
         if run is not None:
-            _check_same_run(path, checkpoint.run, run)
+            _check_same_run(path, {**(defaults or {}), **checkpoint.run}, run)
         return checkpoint
     if found:
         raise DataError(
@@ -225,7 +245,12 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     """Read one checkpoint file."""
     arrays, header = read_arrays(path, KIND)
     with damaged(path, KIND):
-        return _unpack(arrays, header)
+        return _unpack(*lifted(KIND, arrays, header))
+
+
+def write_checkpoint(path: Path | str, checkpoint: Checkpoint) -> None:
+    """Write one checkpoint file."""
+    write_arrays(path, KIND, *_pack(checkpoint))
 
 
 def saved_in(folder: str | Path) -> list[tuple[int, Path | str]]:
@@ -287,6 +312,7 @@ def _pack(checkpoint: Checkpoint) -> tuple[dict[str, np.ndarray], dict[str, Any]
         "seconds": checkpoint.seconds,
         "run": dict(checkpoint.run),
         "facts": dict(checkpoint.facts),
+        "layout": dict(checkpoint.layout),
     }
     return arrays, header
 
@@ -308,6 +334,7 @@ def _unpack(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Chec
         facts=dict(header["facts"]),
         arrays=_below("arrays", arrays),
         kept=_below("kept", arrays),
+        layout=dict(header.get("layout") or {}),
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ddol.algorithm import Algorithm
+from ddol.earlier import field_names, in_place, lifted
 from ddol.engines.state import grow, layout_of
 from ddol.engines.state_checks import check_number, expected_state
 from ddol.presets import made_again
@@ -245,9 +246,10 @@ class Model:
         """Write the model beside ``path`` and rename it."""
         plain, arrays = self.encoding.to_plain()
         kept = {f"encoding.{name}": array for name, array in arrays.items()}
-        kept["weights"] = self.weights
+        kept["weights"], layout = self.weights, None
         if self.known is not None:
             kept |= {"scalars": self.known.scalars, **_thinned(self.known)}
+            layout = field_names(layout_of(self.known.algorithm, self.known.theta.shape[-1]))
         header = {
             "version": self.version,
             "encoding": plain,
@@ -255,6 +257,7 @@ class Model:
             "outputs": len(self.weights),
             "width": self.weights.shape[1],
             "recipe": self._recipe(),
+            "layout": layout,
             "algorithm": self.algorithm,
             "training": self.training,
         }
@@ -305,6 +308,7 @@ def load(path: str | Path) -> Model:
     """
     arrays, header = read_arrays(path, KIND)
     with damaged(path, KIND):
+        arrays, header = lifted(KIND, arrays, header)
         own = [name for name in arrays if name.startswith("encoding.")]
         parts = {name.removeprefix("encoding."): arrays[name] for name in own}
         encoding = Encoding.from_plain(header["encoding"], parts)
@@ -315,7 +319,7 @@ def load(path: str | Path) -> Model:
             raise ValueError(f"{shape[1]} weights for {encoding.width} features")
         if encoding.n_outputs != shape[0] and encoding.stumps is None:
             raise ValueError(f"{shape[0]} weight vectors for {encoding.n_outputs} outputs")
-        known, training = _known(path, header["recipe"], arrays, shape), dict(header["training"])
+        known, training = _known(path, header, arrays, shape), dict(header["training"])
         _check_agents(training, encoding, known)
         return Model(
             weights=_finite(path, arrays["weights"]),
@@ -341,10 +345,11 @@ def _check_agents(training: Mapping[str, Any], encoding: Encoding, known: Knowle
 
 def _known(
     path: str | Path,
-    recipe: Mapping[str, Any] | None,
+    header: Mapping[str, Any],
     arrays: dict[str, np.ndarray],
     shape: tuple[int, int],
 ) -> Knowledge | None:
+    recipe = header["recipe"]
     if recipe is None:
         return None
     algorithm = replace(
@@ -363,6 +368,11 @@ def _known(
     }
     parts = (*expected, "places")
     found = {name: arrays[name] for name in parts if name in arrays}
+    layout, names = layout_of(algorithm, width), header.get("layout")
+    if names and {"theta", "scalars"} <= found.keys() and found["theta"].ndim == 4:
+        found["theta"], found["scalars"] = in_place(
+            layout, names, found["theta"], found["scalars"], path
+        )
     if "places" in found:
         places = found["places"]
         expected["places"] = Expected("int64", (None,))
@@ -371,7 +381,7 @@ def _known(
     theta = found["theta"]
     if "places" in found:
         theta = _widened(algorithm, theta, places, width)
-    check_vectors(layout_of(algorithm, width), theta, found["scalars"], path)
+    check_vectors(layout, theta, found["scalars"], path)
     return Knowledge(algorithm, theta, found["scalars"])
 
 

@@ -16,8 +16,10 @@ from ddol.blake2 import blake2b
 from ddol.streams.errors import DataError
 from ddol.streams.store.files import is_remote
 
-FORMAT = 4
-"""Version of the layout, and of what an update keeps in it; a reader refuses files of another one."""
+FORMAT = 5
+"""Version of the layout, and of what an update keeps in it."""
+OLDEST = 4
+"""Earliest format that is read; see `ddol.earlier`."""
 
 _MOST_SAID = 200
 """Letters of a file's own that a message repeats."""
@@ -201,15 +203,35 @@ def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dic
     return arrays, header
 
 
+def kind_of(path: str | Path) -> str:
+    """What a file says it is, such as "model"; empty where it says nothing.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "w")
+    >>> write_arrays(path, "model", {}, {})
+    >>> kind_of(path)
+    'model'
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with at_hand(path) as place, safe_open(place, framework="numpy") as file:
+            return str(json.loads((file.metadata() or {})[_HEADER])["kind"])
+    except (SafetensorError, OSError, *_NO_HEADER):
+        return ""
+
+
 def _checked_header(path: str | Path, kind: str, metadata: Mapping[str, str]) -> dict[str, Any]:
     with damaged(path, kind):
         header = json.loads(metadata[_HEADER])
         found, written = int(header["format"]), str(header["kind"])
-    if found != FORMAT:
+    if not OLDEST <= found <= FORMAT:
         advice = "upgrade ddol to read it" if found > FORMAT else "write it again with this version"
         raise DataError(
             f"{path}: found format {found} of ddol {header.get('version', '?')}, expected format "
-            f"{FORMAT}; {advice}"
+            f"{OLDEST} to {FORMAT}; {advice}"
         )
     if written != kind:
         raise DataError(f"{path}: found a {written}, expected a {kind}; name another file")

@@ -24,6 +24,7 @@ _HOMES = {
     **dict.fromkeys(_OTHERS, "ddol.cli.commands"),
     "network": "ddol.cli.network",
     "serve": "ddol.cli.serve",
+    "convert": "ddol.cli.convert",
 }
 """Commands, the most used first, and the module of each."""
 

@@ -19,7 +19,7 @@ from ddol.engines.learner import Learner
 from ddol.engines.setup import Setup
 from ddol.job.algorithm import build, check_data
 from ddol.job.checkpoints import CheckpointWriter
-from ddol.job.options import RunOptions, TrainOptions
+from ddol.job.options import DataOptions, LearnOptions, RunOptions, TrainOptions
 from ddol.job.pipeline import Pipeline, Prepared
 from ddol.job.sources import fingerprint, recording_mark
 from ddol.job.stopping import Signals, StoppedError
@@ -353,7 +353,8 @@ def _saved(run: RunOptions, identity: dict[str, Any], job: RunProcesses) -> Chec
         return None
     from ddol.checkpoint import load_checkpoint
 
-    found = job.from_leader(lambda: load_checkpoint(folder, identity, warn))
+    defaults = TrainOptions(DataOptions(data=()), LearnOptions(), RunOptions()).identity()
+    found = job.from_leader(lambda: load_checkpoint(folder, identity, warn, defaults))
     if job.leads and not run.quiet:
         examples = "the beginning" if found is None else f"{found.state.examples.sum():,}"
         unit = "; no checkpoint was found" if found is None else " examples"
