@@ -132,9 +132,7 @@ def _names_of_four(preset: str, shape: tuple[int, int]) -> dict[str, list[str]]:
     }
 
 
-def _from_four(
-    kind: str, arrays: Arrays, header: dict[str, Any]
-) -> tuple[Arrays, dict[str, Any]]:
+def _from_four(kind: str, arrays: Arrays, header: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
     """Say which fields a state has."""
     recipe, run = header.get("recipe") or {}, header.get("run") or {}
     preset = recipe.get("made", {}).get("preset") or run.get("--algorithm") or ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 
 import ddol
-from ddol.checkpoint import read_checkpoint
 from ddol.cli.app import app
 from ddol.earlier import field_names, in_place, lifted
 from ddol.engines.state import layout_of
@@ -89,7 +87,9 @@ def test_a_state_finds_its_place_in_a_layout_that_has_changed():
         in_place(new, {"rows": ["b"], "scalars": ["s"]}, theta, scalars, "m.ddol")
 
 
-@pytest.mark.parametrize("preset", [ddol.adaptive(), ddol.coin(), ddol.newton(), ddol.newton(rank=3)])
+@pytest.mark.parametrize(
+    "preset", [ddol.adaptive(), ddol.coin(), ddol.newton(), ddol.newton(rank=3)]
+)
 def test_names_of_format_4_are_those_that_the_fields_still_have(preset):
     """Where a layout changes, this test says which fields format 4 has that are lost."""
     layout = layout_of(preset.on(1), 5)
@@ -104,7 +104,9 @@ def test_a_format_that_nobody_reads_is_refused_in_one_line(tmp_path):
     for number, advice in ((3, "write it again"), (FORMAT + 1, "upgrade ddol")):
         path = tmp_path / "m.ddol"
         write_arrays(path, "model", {}, {"format": number})
-        with pytest.raises(DataError, match=rf"found format {number} .*expected format 4 to 5; {advice}"):
+        with pytest.raises(
+            DataError, match=rf"found format {number} .*expected format 4 to 5; {advice}"
+        ):
             ddol.load(path)
 
 
