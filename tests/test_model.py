@@ -287,7 +287,7 @@ def _no_header(path):
         (_newer, "format 99 of ddol 9.0"),
         (_checkpoint, "found a checkpoint, expected a model"),
         (_no_encoding, "header that is not that of a model"),
-        (_earlier, "found format 1 of ddol 0.1, expected format 4; write it again"),
+        (_earlier, "found format 1 of ddol 0.1, expected format 4 to 5; write it again"),
         (_no_header, "header that is not that of a model"),
         (lambda path: path.write_bytes(b""), "not a whole model file"),
     ],

@@ -53,7 +53,7 @@ def lifted(kind: str, arrays: Arrays, header: dict[str, Any]) -> tuple[Arrays, d
 def in_place(
     layout: Layout, names: Names, theta: np.ndarray, scalars: np.ndarray, where: str | Path
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A state whose fields have these names, in the order of a layout; fields that it lacks are at their start.
+    """A state whose fields have these names, in the order of a layout; others are at their start.
 
     Parameters
     ----------
@@ -99,8 +99,8 @@ def in_place(
 # --- format 4: states without names ---------------------------------------------------------------
 
 _ROWS = (
-    "filled", "sum", "squares", "reference", "centre", "inverse", "limit", "next", "before", "size", "centred",
-    "due", "mark", "absent",
+    "filled", "sum", "squares", "reference", "centre", "inverse", "limit", "next", "before", "size",
+    "centred", "due", "mark", "absent",
 )  # fmt: skip
 _SCALARS = (
     "sampled", "seen", "heard", "answers", "variation", *(f"own {k}" for k in range(6)), "n_centred", "stale",

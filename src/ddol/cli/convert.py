@@ -19,7 +19,7 @@ def convert(old: str, new: str) -> None:
     Files of earlier versions are read as they are, too; convert those that have to last longer than the
     major version.
 
-    OLD: a file that `ddol train --model` wrote, a checkpoint, or a folder of --checkpoint. NEW: where to write.
+    OLD: a model, a checkpoint, or a folder of --checkpoint. NEW: where to write.
     """
     from ddol.checkpoint import saved_in
 
