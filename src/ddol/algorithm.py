@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from ddol.update.asking import Asking, asking_of
 from ddol.update.contract import ARRIVAL, DUAL, KEPT, PRIMAL, Update
 from ddol.update.losses import REGRESSION, Loss, hinge
 from ddol.update.rates import PerAgent, Rate, inverse_sqrt
-from ddol.values import dataclass
 
 if TYPE_CHECKING:
     from ddol.communicate.talking import Compression, Partners, Talking, Teaching

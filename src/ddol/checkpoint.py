@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from ddol.storage import Expected, Warn, check_arrays, damaged, read_arrays, sho
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows
 from ddol.streams.stream import Position
-from ddol.values import dataclass
 from ddol.version import __version__
 
 KIND = "checkpoint"

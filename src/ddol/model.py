@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,6 @@ from ddol.streams.rows import Rows
 from ddol.trace import Trace
 from ddol.update.checks import check_vectors
 from ddol.update.losses import loss_named
-from ddol.values import dataclass
 
 if TYPE_CHECKING:
     from ddol.engines.workers.scoring import Scorer

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from ddol.values import dataclass
 
 MOST_AGENT_CURVES = 64
 """Agents whose curves are kept one by one."""

@@ -7,7 +7,7 @@ that engines compile.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -30,7 +30,6 @@ from ddol.update.contract import LINEAR, LOG, Interpreted, Vector
 from ddol.update.rates import agent_rate, evaluate
 from ddol.update.sampling import samples
 from ddol.update.trust import BOXES, SCALARS, THERE, WANTS, passes
-from ddol.values import dataclass
 
 Example = tuple[np.ndarray, np.ndarray]
 """One agent's examples of a round: rows (n, D), n ≤ batch, and their answers (n,)."""

@@ -7,12 +7,12 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from hashlib import blake2b
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from ddol.blake2 import blake2b
 from ddol.streams.errors import DataError
 from ddol.streams.store.files import is_remote
 

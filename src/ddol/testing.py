@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,6 @@ from ddol.update.contract import DUAL, PRIMAL, Update, Vector
 from ddol.update.losses import REGRESSION, Loss, hinge
 from ddol.update.mirrors import Mirror, MirrorDescent
 from ddol.update.rates import inverse_sqrt
-from ddol.values import dataclass
 
 CLOSE = 1e-12
 """Largest relative difference between the engine and the reference."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from ddol.values import dataclass
 
 if TYPE_CHECKING:
     from ddol.recording import Curves, Moment, WeightHistory

@@ -202,22 +202,3 @@ def test_a_renamed_copy_is_the_same_data_and_a_changed_one_is_not(ddol, tmp_path
     renamed.write_bytes(renamed.read_bytes().replace(b"1", b"2", 1))
     changed = ddol("train", renamed, *options, "--resume")
     assert changed.exit_code == 2 and "this checkpoint is of another run" in changed.stderr
-
-
-LEAVING = """
-import atexit, sys
-from ddol.__main__ import main
-atexit.register(print, "at the end")
-sys.argv = ["ddol", *sys.argv[1:]]
-main()
-"""
-
-
-@pytest.mark.parametrize(
-    ("words", "code"), [(["--version"], 0), (["train", "--agents", "none"], 2)]
-)
-def test_a_process_that_leaves_at_once_has_done_all(words, code):
-    command = [sys.executable, "-c", LEAVING, *words]
-    left = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert left.returncode == code and left.stdout.endswith("at the end\n")
-    assert ("ddol " in left.stdout) == (code == 0) and ("agents" in left.stderr) == (code == 2)

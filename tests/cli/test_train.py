@@ -254,25 +254,16 @@ def test_the_threads_engine_makes_the_same_mistakes(ddol, examples):
 
 
 @pytest.mark.parametrize("more", [(), ("--algorithm", "rwma"), ("--passes", 2), ("--limit", 90)])
-def test_reading_that_begins_early_changes_nothing(ddol, tmp_path, text_of, monkeypatch, more):
-    from ddol.job import beginning, sources
+def test_threads_that_read_change_nothing(ddol, tmp_path, text_of, monkeypatch, more):
+    from ddol.job import sources
 
     path = tmp_path / "pieces.libsvm"
     path.write_text(text_of(400))
     small = partial(sources.ReadOptions, chunk_bytes=1 << 10)
     monkeypatch.setattr(sources, "ReadOptions", small)
-    begun = []
-    monkeypatch.setattr(beginning, "begin_reading", _noted(beginning.begin_reading, begun))
     found = [figures(ddol("train", path, "--workers", n, "--json", "-", *more)) for n in (1, 2, 3)]
     for name in ("mistakes", "loss", "examples", "rounds"):
         assert found[0][name] == found[1][name] == found[2][name]
-    assert begun[0] is None and (begun[1] is None) == ("--limit" in more)
-    assert "--limit" in more or len(list(begun[1].pieces())) > 8
-
-
-def _noted(function, results):
-    """The function, whose results are kept."""
-    return lambda *given: results.append(function(*given)) or results[-1]
 
 
 def test_a_file_that_is_not_there_is_told_of_once(ddol):

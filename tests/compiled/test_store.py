@@ -25,7 +25,7 @@ def value(z, y, p):
 
 kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double, ctypes.c_double, ctypes.c_void_p)
 found = kind(scalar(value, "value(z, y, p)"))(0.0, 2.0, None)
-print(found, bool({{"numba", "llvmlite.binding"}} & set(sys.modules)))
+print(found, "numba" in sys.modules)
 """
 
 

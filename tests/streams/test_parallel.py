@@ -8,7 +8,7 @@ from ddol.streams.arrays import array_stream
 from ddol.streams.errors import DataError
 from ddol.streams.over.chained import ChainedStream
 from ddol.streams.over.mapped import with_intercept
-from ddol.streams.over.parallel import BegunStream, ParallelStream, ParsingPool
+from ddol.streams.over.parallel import ParallelStream, ParsingPool
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Parsed
 from patience import LONG
@@ -144,33 +144,3 @@ def test_a_signal_is_not_kept_for_later():
 
     with pytest.raises(KeyboardInterrupt):
         list(ParallelStream(Interrupted(1000), ParsingPool(2)).read())
-
-
-def test_a_stream_is_parsed_before_anybody_reads_it():
-    stream, pool = Counting(50), ParsingPool(3)
-    begun = BegunStream.of(stream, pool, most=5)
-    for job in begun.jobs:
-        pool.wait(job, helping=False)
-    assert sorted(stream.parsed) == [0, 1, 2, 3, 4]  # two threads take them in turn
-    assert labels(begun.read()) == list(range(50))
-    before = len(stream.parsed)
-    assert labels(ParallelStream(begun, pool).read()) == list(range(50))
-    assert len(stream.parsed) == before + 45 and begun.jobs == []  # the first were there already
-    assert labels(ParallelStream(begun, pool).read()) == list(range(50))
-    assert len(stream.parsed) == before + 95
-
-
-def test_what_was_begun_is_not_read_from_the_middle():
-    stream, pool = Counting(20), ParsingPool(2)
-    begun = BegunStream.of(stream, pool, most=4)
-    assert labels(ParallelStream(begun, pool).read(7)) == list(range(7, 20))
-    assert labels(BegunStream.of(stream, pool, most=4).read(2)) == list(range(2, 20))
-
-
-def test_an_error_of_what_was_begun_is_raised_in_its_place():
-    begun = BegunStream.of(Counting(9, fail_at=2), ParsingPool(2), most=4)
-    seen = []
-    with pytest.raises(DataError, match="bad piece 2"):
-        for rows, _ in ParallelStream(begun, begun.pool).read():
-            seen.extend(rows.y.tolist())
-    assert seen == [0, 1]

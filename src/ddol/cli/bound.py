@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from ddol.job.algorithm import build
@@ -10,7 +11,6 @@ from ddol.job.options import LearnOptions
 from ddol.measure.applicable import applicable_bound, entry, regret_before
 from ddol.measure.theorems import Bound, find_theorem
 from ddol.streams.errors import DataError
-from ddol.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TextIO
 
 import numpy as np
@@ -21,7 +22,6 @@ from ddol.streams.open import open_stream
 from ddol.streams.over.parallel import ParallelStream, ParsingPool
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Position, Stream
-from ddol.values import dataclass
 
 
 @dataclass(frozen=True)

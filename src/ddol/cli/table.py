@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ddol.algorithm import Algorithm
@@ -12,7 +13,6 @@ from ddol.engines.progress import Progress
 from ddol.streams.dealing import progress as work_done
 from ddol.streams.stream import Position
 from ddol.trace import Trace
-from ddol.values import dataclass
 
 if TYPE_CHECKING:
     from ddol.job.holdout import HeldOutFigures

@@ -12,6 +12,7 @@ from ddol.cli.outputs import STDOUT, check_outputs, write_model, write_outputs
 from ddol.cli.run_processes import RunProcesses
 from ddol.cli.table import ProgressTable, say, warn
 from ddol.cli.watching import RunWatch
+from ddol.compiled import on_compiling
 from ddol.engines.errors import EngineError, SetupError
 from ddol.engines.feed import Feed
 from ddol.engines.kinds import engine_named, require
@@ -25,6 +26,7 @@ from ddol.job.sources import fingerprint, recording_mark
 from ddol.job.stopping import Signals, StoppedError
 from ddol.storage import check_writable, damaged
 from ddol.streams.errors import DataError
+from ddol.streams.store.room import keep_memory
 from ddol.streams.stream import described
 from ddol.trace import Trace
 
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from ddol.measure.applicable import MistakeBound
     from ddol.model import Model
     from ddol.streams.coding.encoding import Encoding
-    from ddol.streams.over.parallel import BegunStream
 
 _MOST_ROUNDS = 8192
 _MOST_PLACES = 1 << 18
@@ -45,16 +46,17 @@ class RunError(Exception):
     """The run could not be finished, for a reason that is not the input's."""
 
 
-def train(options: TrainOptions, begun: BegunStream | None = None) -> Trace:
+def train(options: TrainOptions) -> Trace:
     """Learn from data, show how it goes, and write what was asked for.
 
     Parameters
     ----------
     options : TrainOptions
-    begun : BegunStream, optional
-        The data, where somebody reads them already.
     """
+    keep_memory()
     job = RunProcesses(options.run)
+    if options.run.quiet or not job.leads:
+        on_compiling(lambda text: None)
     job.check_same(options.identity() | options.progress())
     check(options, job.leads)
     run = {**options.identity(), "the data": _data_of(options, job)}
@@ -74,7 +76,7 @@ def train(options: TrainOptions, begun: BegunStream | None = None) -> Trace:
         saved = _saved(options.run, run, job)
         signals = stack.enter_context(Signals(at_once=True))
         initial = _initial(options.run)
-        pipeline = _pipeline(options, algorithm, job, begun)
+        pipeline = _pipeline(options, algorithm, job)
         prepared = pipeline.prepare(stack, _known(options, saved, initial))
         prepared = replace(prepared, initial=initial)
         if job.leads and not options.run.quiet:
@@ -125,9 +127,7 @@ def _say_what_was_taken(prepared: Prepared, algorithm: Algorithm) -> None:
             say(line)
 
 
-def _pipeline(
-    options: TrainOptions, algorithm: Algorithm, job: RunProcesses, begun: BegunStream | None
-) -> Pipeline:
+def _pipeline(options: TrainOptions, algorithm: Algorithm, job: RunProcesses) -> Pipeline:
     return Pipeline(
         options.data,
         algorithm,
@@ -141,7 +141,6 @@ def _pipeline(
         if _reads_beside(options.run)
         else None,
         not engine_named(options.run.engine).can.in_process,
-        begun,
     )
 
 

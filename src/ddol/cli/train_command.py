@@ -55,9 +55,6 @@ def train(**given: Any) -> None:
         schedule,
     )
     without_blas_threads()
-    from ddol.job.beginning import begin_reading
-
-    begun = begin_reading(options)
     from ddol.cli.train import train as run_training  # the larger part of what is imported
 
-    run_training(options, begun)
+    run_training(options)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-
-from ddol.values import dataclass
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any
 
 import numpy as np
 
 from ddol.communicate.graph import FloatArray, IntArray, Topology, described_parts, from_pairs
-from ddol.values import dataclass
 
 ROW_SUM_TOLERANCE = 1e-9
 

@@ -11,9 +11,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
-
-from ddol.values import dataclass
 
 DRIFT = 0.1
 """E where users write ``drift`` alone: found by trial."""

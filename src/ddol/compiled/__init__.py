@@ -7,7 +7,7 @@ on disk on its own, and a user's part is compiled exactly like ours.
 
 - `parts`: what is compiled, and when: `compile_part`, `entry`, `inner`.
 - `intrinsics`: what compiled code can say beyond plain Python: `column`, `floats`, `call_float`, …
-- `digest`, `store`, `folder`, `linking`: object code, known by what its function says, kept on disk, and
+- `digest`, `store`, `folder`: object code, known by what its function says, kept on disk, and
   loaded.
 - `target`: the level of the processor that it is for.
 - `compiler`, `lowering`: Numba, which only a process that has something to compile imports, and

@@ -10,11 +10,11 @@ import enum
 import sys
 import types
 from collections.abc import Iterator
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-from ddol.blake2 import blake2b
 from ddol.compiled.intrinsics import places_of
 
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis))

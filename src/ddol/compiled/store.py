@@ -15,12 +15,11 @@ import itertools
 import os
 import sys
 from collections.abc import Iterator
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ddol.blake2 import blake2b
 from ddol.compiled.folder import Folder, UnsafeFolderError
-from ddol.compiled.linking import Loaded, NotSimpleError, link
 from ddol.compiled.target import target
 
 SHIPPED = Path(__file__).with_name("shipped")
@@ -28,6 +27,13 @@ SHIPPED = Path(__file__).with_name("shipped")
 
 _CHECKSUM = 20
 _MOST_FILES = 4000
+
+
+class Loaded(NamedTuple):
+    """A function in memory: valid while its owner lives."""
+
+    address: int
+    owner: Any
 
 
 class Cache(NamedTuple):
@@ -168,21 +174,14 @@ def ship(name: str, folder: Path) -> bool:
 
 def load(name: str, symbol: str, code: bytes) -> Loaded:
     """Link object code against this process, in a name space of its own."""
-    try:
-        return link(symbol, code)
-    except NotSimpleError:
-        return _linked_by_llvm(name, symbol, code)
-
-
-_turn = itertools.count()
-
-
-def _linked_by_llvm(name: str, symbol: str, code: bytes) -> Loaded:
     import llvmlite.binding as llvm
 
     library = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
     linked = library.export_symbol(symbol).link(_linker(), f"{name} {next(_turn)}")
     return Loaded(linked[symbol], linked)
+
+
+_turn = itertools.count()
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from ddol.streams.arrays import RowsStream
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block
 from ddol.streams.stream import Stream
-from ddol.values import dataclass
 
 _PIECE = 1 << 17
 
@@ -33,6 +33,7 @@ class LargestValue:
 
     Examples
     --------
+    >>> from ddol.streams.rows import Rows
     >>> rows = Rows.from_dense([[1.0, 2.0], [3.0, -1e200]], [1.0, -1.0])
     >>> LargestValue.of(Block(rows, np.array([[[0], [1]]])), before=7)
     LargestValue(first=8, last=8, agent=1, value=-1e+200, feature=2)

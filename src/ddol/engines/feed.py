@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from ddol.engines.open_round import OpenRound
 from ddol.streams.stream import Position, Stream
-from ddol.values import dataclass
 
 
 @dataclass(frozen=True)

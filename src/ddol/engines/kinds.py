@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
 from ddol.engines.errors import SetupError
-from ddol.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ddol.engines.workers.partition import Snapshots
 from ddol.streams.stream import Position
-from ddol.values import dataclass
 
 if TYPE_CHECKING:
     from ddol.recording import Moment

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
 from ddol.engines.kinds import Capabilities, EngineKind, engine_named, require
 from ddol.schedules.schedule import Schedule
 from ddol.update.contract import ARRIVAL, KEPT
-from ddol.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import mmap
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from ddol.streams.rows import Block, no_rows
 from ddol.update.asking import HEARD, LABELS, NUMBERS, QUESTIONS, SHOWN
 from ddol.update.contract import ADD, COLLECT, Layout, Loops
 from ddol.update.rates import PerAgent
-from ddol.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,6 @@ from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block, Rows
 from ddol.trace import Trace
 from ddol.update.contract import ARRIVAL
-from ddol.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from ddol.estimators.experts import Expert, LearningExpert, expert_of, stacked, 
 from ddol.streams.arrays import RowsStream
 from ddol.streams.coding.stumps import Stumps, fit_stumps
 from ddol.streams.rows import Rows
-from ddol.values import dataclass
 
 ADVICE = "advice"
 MOST_AT_A_TIME = 128

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ddol.algorithm import Algorithm
@@ -12,7 +12,6 @@ from ddol.job.algorithm import algorithm_named
 from ddol.parameters import NotAParameterError, Parameter, check_given
 from ddol.presets import PRESETS
 from ddol.update.losses import LOSSES, Loss, loss_named, zero_one
-from ddol.values import dataclass
 
 
 class Registered(Set):

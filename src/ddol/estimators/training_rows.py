@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from ddol.estimators.content import by_content, has_twins
 from ddol.streams.dealing import table_by_agent, table_of
 from ddol.streams.rows import Block, Rows
-from ddol.values import dataclass
 
 MOST_COPIES = 16
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from ddol.model import Model
 from ddol.streams.coding.labels import class_numbers
 from ddol.streams.stream import Stream
 from ddol.trace import Trace
-from ddol.values import dataclass
 
 FEW = 20_000
 """Examples that are predicted once more after every run."""

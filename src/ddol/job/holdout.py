@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from ddol.engines.learner import Learner
 from ddol.job.pipeline import Prepared
 from ddol.measure.evaluation import evaluation_of
 from ddol.model import model_of
-from ddol.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ddol.algorithm import Algorithm
@@ -20,10 +20,9 @@ from ddol.streams.coding.encoding import Encoding
 from ddol.streams.coding.order import LabelOrder, order_of_beginning
 from ddol.streams.coding.summary import scan
 from ddol.streams.errors import DataError
-from ddol.streams.over.parallel import BegunStream, ParallelStream, ParsingPool
+from ddol.streams.over.parallel import ParallelStream, ParsingPool
 from ddol.streams.store.files import is_remote
 from ddol.streams.stream import Stream
-from ddol.values import dataclass
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -97,7 +96,6 @@ class Pipeline:
     readers : function of the number of outputs: how many threads parse while others learn, or 0, where all of
         them parse, then learn, by turns; None where one thread learns
     apart : whether processes read on their own, so that names must have their places beforehand
-    begun : the one source, where it is opened, and being parsed, already
     """
 
     options: DataOptions
@@ -110,7 +108,6 @@ class Pipeline:
     parsers: int | None = None
     readers: Callable[[int], int] | None = None
     apart: bool = False
-    begun: BegunStream | None = None
 
     def prepare(self, stack: ExitStack, known: Encoding | None = None) -> Prepared:
         """Open the data, learn their encoding, and put the streams together.
@@ -152,14 +149,8 @@ class Pipeline:
         return Prepared(sources, streams, encoder, gaps, held, suspicions)
 
     def _sources(self, options: DataOptions, kinds: Mapping[str, str] | None) -> list[Stream]:
-        if self.begun is not None:
-            return [self.begun.stream]
         regression = not self.algorithm.classification
         return open_sources(options, self.algorithm.n_agents, regression, self.own, kinds)
-
-    def _perhaps_begun(self, part: Stream) -> Stream:
-        """A part as it is, or as it is being parsed, if nothing was changed about it."""
-        return self.begun if self.begun is not None and part is self.begun.stream else part
 
     @property
     def _experts(self) -> bool:
@@ -276,7 +267,7 @@ class Pipeline:
     def _peeks(self, parts: Sequence[Stream], wishes: Wishes) -> list[Peek]:
         n_agents = self.algorithm.n_agents
         least = n_agents if len(parts) == 1 else 1
-        found = [peek(self._perhaps_begun(part), wishes, least) for part in parts]
+        found = [peek(part, wishes, least) for part in parts]
         if found[0].rows < least:
             noun = "example" if found[0].rows == 1 else "examples"
             raise DataError(
@@ -327,13 +318,10 @@ class Pipeline:
         readers = None if self.readers is None else self.readers(encoder.start.n_outputs)
         # Whoever waits for a piece parses as well: one of those who learn.
         parsers = readers + 1 if readers else self.parsers
-        pool = (
-            ParsingPool(parsers, abroad=2 if far else 1) if self.begun is None else self.begun.pool
-        )
-        pool.allow(parsers)
+        pool = ParsingPool(parsers, abroad=2 if far else 1)
         n, turns = len(parts), readers == 0
         streams, held = [], []
-        for number, part in enumerate(map(self._perhaps_begun, parts)):
+        for number, part in enumerate(parts):
             # Pieces are encoded where they are parsed, unless names get their places as they come.
             if encoder.in_order:
                 stream = encoder.stream(_parallel(part, n, pool, turns))

@@ -6,11 +6,11 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path, PurePath
 
 import numpy as np
 
-from ddol.blake2 import blake2b
 from ddol.job.options import DataOptions
 from ddol.streams import over
 from ddol.streams.arrays import RowsStream, array_stream

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ddol.algorithm import Algorithm
@@ -18,7 +18,6 @@ from ddol.measure.frames import columns_of, frame_of, write_table
 from ddol.measure.regret import regret
 from ddol.streams.stream import Stream
 from ddol.trace import Trace
-from ddol.values import dataclass
 
 BYTES, LABELS = "bytes", "labels"
 AGAINST = (BYTES, LABELS)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import dataclass
 from html import escape
 
 import numpy as np
 
 from ddol.communicate.graph import Topology
-from ddol.values import dataclass
 
 MOST_DRAWN = 200
 """Agents that are drawn as dots; a network of more is drawn as its matrix."""

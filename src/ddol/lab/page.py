@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
 
 from ddol.measure.chart import COLOURS, DARK_COLOURS, STYLE, Chart, draw
 from ddol.storage import write_text
-from ddol.values import dataclass
 from ddol.version import __version__
 
 _CSS = """

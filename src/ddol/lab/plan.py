@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -35,7 +35,6 @@ from ddol.engines.threads.rounds import Threads
 from ddol.presets import dogd
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows
-from ddol.values import dataclass
 from ddol.version import __version__
 
 WANTED = 0.9

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,6 @@ from ddol.measure.theorems import (
 from ddol.update.domains import EVERYWHERE, L1_BALL, SIMPLEX
 from ddol.update.majority import Majority
 from ddol.update.mirrors import PNorm
-from ddol.values import dataclass
 
 if TYPE_CHECKING:
     from ddol.algorithm import Algorithm

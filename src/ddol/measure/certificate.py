@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ddol.recording import Moment, ShadowSums
-from ddol.values import dataclass
 
 
 @dataclass(frozen=True)

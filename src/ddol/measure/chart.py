@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
 import numpy as np
-
-from ddol.values import dataclass
 
 WIDTH, HEIGHT = 440, 290
 _TOP, _BOTTOM = 14, 42

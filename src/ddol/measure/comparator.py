@@ -15,11 +15,12 @@ is infinite, and the regret against it is at most the true one.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ddol.measure.problem import Problem
 from ddol.measure.solvers import linear_program, on_l2_ball, solver_for
-from ddol.values import dataclass
 
 MOST_ROWS = 10_000
 _TIMES_MORE = 10

@@ -6,7 +6,7 @@ example k: the objectives of all examples added up, as the agents were charged f
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ import numpy as np
 from ddol.streams.rows import Rows
 from ddol.update.domains import EVERYWHERE, L1_BALL, L2_BALL, SIMPLEX, Domain
 from ddol.update.losses import Loss, Pieces
-from ddol.values import dataclass
 
 
 def features(rows: Rows) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,6 @@ from ddol.streams.rows import Block, Rows, concatenate
 from ddol.streams.stream import Stream
 from ddol.trace import Trace
 from ddol.update.domains import Domain, everywhere
-from ddol.values import dataclass
 
 MOST_REPLAYED = 200_000
 """Rounds up to which a run is played again for its regret bound."""

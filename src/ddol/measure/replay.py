@@ -7,6 +7,7 @@ the run is repeated on the local engine with a look at the weights before every 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,7 +21,6 @@ from ddol.measure.theorems import DOMD, Bound, find_theorem, on_regret
 from ddol.streams.rows import Block
 from ddol.update.mirrors import Mirror, MirrorDescent, PNorm, SignedEntropy
 from ddol.update.rates import evaluate
-from ddol.values import dataclass
 
 _MOST_ROUNDS = 1024
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -21,7 +23,6 @@ from ddol.measure.bounds import (
 from ddol.update.majority import Majority
 from ddol.update.mirrors import MirrorDescent
 from ddol.update.rates import PerAgent, evaluate
-from ddol.values import dataclass
 
 _ROUNDS_TRIED = 1024
 _LUCK = 1e-6

@@ -7,7 +7,7 @@ import inspect
 import ipaddress
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from ddol.algorithm import Algorithm
 from ddol.node.errors import NodeError
 from ddol.node.options import NodeOptions
 from ddol.presets import PRESETS
-from ddol.values import dataclass
 
 _NODE = tuple(f.name for f in fields(NodeOptions))
 _TOP = ("name", "model", "models", "http", "network", "logs", *_NODE)

@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from ddol.node.errors import NodeError, NotDurableError, RefusedMessageError
 from ddol.node.journal import seconds_of
 from ddol.node.node import Node
 from ddol.node.transport.meeting import ALIVE, WEIGHTS, Transport
-from ddol.values import dataclass
 
 _log = logging.getLogger("ddol.node")
 _LOOK = 0.05

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ddol.node.errors import NodeError
 from ddol.node.journal import flush_seconds, seconds_of
 from ddol.node.labels import LiveLabel
-from ddol.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ddol.streams.errors import DataError
-from ddol.values import dataclass
 
 if TYPE_CHECKING:
     from ddol.schedules.wiring import Wiring

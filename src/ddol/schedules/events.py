@@ -20,12 +20,11 @@ kind  event                   what happens
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from ddol.values import dataclass
 
 PREDICT, ANSWER, SEND, RECEIVE, MIX, PROJECT, LEAVE, JOIN, ADOPT, TEACH, GRADIENT = range(11)
 NAMES = (

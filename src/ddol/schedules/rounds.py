@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +18,6 @@ from ddol.schedules.events import (
     Events,
 )
 from ddol.schedules.wiring import Wiring
-from ddol.values import dataclass
 
 
 @dataclass(frozen=True, eq=False)

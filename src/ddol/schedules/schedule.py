@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from ddol.schedules.conditions import CALM, Conditions
-from ddol.values import dataclass
 
 if TYPE_CHECKING:
     from ddol.schedules.events import Event, Events

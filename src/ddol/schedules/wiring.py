@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ddol.communicate.graph import described_parts
 from ddol.communicate.mixing import Changing, Mixing, metropolis
-from ddol.values import dataclass
 
 MOST_WIRES = 1 << 26
 

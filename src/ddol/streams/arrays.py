@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from numpy.typing import ArrayLike
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Position
-from ddol.values import dataclass
 
 _NUMBERS = "biuf"
 _LOSING = "cmM"

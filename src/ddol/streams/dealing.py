@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
@@ -18,7 +18,6 @@ from ddol.streams.errors import DataError
 from ddol.streams.places import check_position, meant_for, read_from
 from ddol.streams.rows import Block, Rows, concatenate, no_rows
 from ddol.streams.stream import Position, Stream
-from ddol.values import dataclass
 
 _MOST_TABLE = 1 << 20
 _MOST_BYTES = 8 << 20

@@ -6,6 +6,7 @@ A format is a module with a function ``(paths, options) -> Stream`` and a line i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import PurePath
 from typing import Literal, cast
@@ -14,7 +15,6 @@ from ddol.streams.errors import DataError
 from ddol.streams.store.chunks import CHUNK_BYTES
 from ddol.streams.store.compression import ENDINGS
 from ddol.streams.stream import Stream
-from ddol.values import dataclass
 
 
 @dataclass(frozen=True)

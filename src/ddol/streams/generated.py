@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -11,7 +12,6 @@ import numpy as np
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Position
-from ddol.values import dataclass
 
 _BLOCK = 1024
 

@@ -7,14 +7,13 @@ and `Named` where every row names its own features. `ddol.streams.coding.encodin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ddol.streams.rows import Floats, Rows
-from ddol.values import dataclass
 
 MISSING_WORDS = ("", "na", "n/a", "nan", "null", "none", "?")
 """Cells that stand for a missing value, in any case."""

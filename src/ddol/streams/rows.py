@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from ddol.compiled import copy_floats, copy_raised, entry, floats, indices, inner
 from ddol.streams.errors import DataError
-from ddol.values import dataclass
 
 Floats = NDArray[np.float64]
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
-
-from ddol.values import dataclass
 
 Position: TypeAlias = Any
 """A JSON-able value that says where reading stands; only its own stream understands it."""

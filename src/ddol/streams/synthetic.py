@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Floats, Rows
 from ddol.streams.stream import Position
-from ddol.values import dataclass
 
 Make: TypeAlias = Callable[[np.random.Generator, int, int], Rows]
 """Rows `first` to `first + n` of a stream, from a generator that is their own."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,6 @@ from ddol.streams.store.files import is_remote
 from ddol.study.points import Axis
 from ddol.study.study import AGAINST, SHOWN
 from ddol.update.losses import REGRESSION, loss_named
-from ddol.values import dataclass
 
 MISSING = ("error", "zero", "mean")
 

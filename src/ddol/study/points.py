@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from ddol.presets import PRESETS, preset_name
 from ddol.streams.over.shuffle import ShuffledStream
 from ddol.streams.stream import Stream
 from ddol.trace import Trace
-from ddol.values import dataclass
 
 SEED, DATA = "seed", "data"
 _NETWORK = ("agents", "topology", "mixing")

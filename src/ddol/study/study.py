@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +14,6 @@ from ddol.measure.chart import Chart, Line, draw_on, new_axes
 from ddol.measure.frames import columns_of, frame_of, write_table
 from ddol.recording import Curves
 from ddol.study.compare import Comparison, compared, mean_and_interval
-from ddol.values import dataclass
 
 _SEED = "seed"
 

@@ -27,12 +27,12 @@ of the label.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ddol.compiled import inner
-from ddol.values import dataclass
 
 MARGIN, BUDGET, RANDOM, EXPERTS, ADAPTIVE = 1.0, 2.0, 3.0, 4.0, 5.0
 _KINDS = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,7 +33,6 @@ from ddol.update.layout import (
     Layout,
     Vector,
 )
-from ddol.values import dataclass
 
 __all__ = [
     "ADD",

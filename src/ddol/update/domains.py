@@ -6,8 +6,7 @@ Each mirror map has its own Bregman projection; `ddol.update.mirrors` says which
 from __future__ import annotations
 
 import math
-
-from ddol.values import dataclass
+from dataclasses import dataclass
 
 EVERYWHERE, L2_BALL, L1_BALL, SIMPLEX, NORM_BALL = (
     "everywhere",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-
-from ddol.values import dataclass
 
 LINEAR, LOG, LARGEST, LOCAL = range(4)
 """How neighbours' numbers are averaged: Σ A v, log Σ A exp v, the largest, or not sent at all."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,6 @@ from ddol.compiled import (
     floats,
     scalar,
 )
-from ddol.values import dataclass
 
 BINARY, REGRESSION = "binary", "regression"
 _VALUE, _DERIVATIVE = "value(z, y, p)", "derivative(z, y, p)"

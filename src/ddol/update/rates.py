@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
-
-from ddol.values import dataclass
 
 Rate = Callable[[Any], Any]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ddol.engines.groups.grouped import Group
@@ -13,7 +14,6 @@ from ddol.streams.errors import DataError
 from ddol.streams.over.sharing import for_agents
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position, Stream
-from ddol.values import dataclass
 
 if TYPE_CHECKING:
     from ddol.engines.learner import Learner

@@ -9,7 +9,7 @@ import ctypes
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,7 +25,6 @@ from ddol.engines.workers.shares import joined, merged, part_of
 from ddol.engines.workers.worker import KernelWorker
 from ddol.streams.rows import Block
 from ddol.update.rates import evaluate
-from ddol.values import dataclass
 
 REDUCE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ddol.algorithm import Algorithm
@@ -17,7 +18,6 @@ from ddol.engines.state import State, sharing
 from ddol.engines.workers.partition import Snapshots
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position
-from ddol.values import dataclass
 
 if TYPE_CHECKING:
     from ddol.engines.learner import Learner

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from types import SimpleNamespace
@@ -43,7 +43,6 @@ from ddol.streams.errors import DataError
 from ddol.streams.rows import Block
 from ddol.streams.store.room import keep_memory
 from ddol.streams.stream import Position
-from ddol.values import dataclass
 from ddol.version import __version__
 
 SECONDS = 1.0

@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any
-
-from ddol.values import dataclass
 
 
 class StaleError(Exception):

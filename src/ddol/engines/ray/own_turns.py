@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,6 @@ from ddol.streams.over.chained import ChainedStream
 from ddol.streams.over.sharing import for_agents
 from ddol.streams.rows import Block, no_rows
 from ddol.streams.stream import Position
-from ddol.values import dataclass
 
 _UNDER_WAY = 2
 """Letters to one actor that may be under way: more would only grow old in a queue."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ from typing import Any
 from ddol.lab.experiments.sources import DATASETS, VARIANTS
 from ddol.presets import PRESETS
 from ddol.streams.errors import DataError
-from ddol.values import dataclass
 
 SHOWN = ("mistakes", "objective", "total mistakes", "best expert", "total objective")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ import numpy as np
 from ddol.lab.experiments.play import Key, Regretted, Repeats
 from ddol.lab.experiments.sources import DataFacts
 from ddol.measure.chart import number
-from ddol.values import dataclass
 
 HOLDS, PART, NOT = "holds", "holds in part", "not reproduced"
 _ABOUT = 0.02

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from ddol.streams.rows import Rows
 from ddol.study.study import Study
 from ddol.study.sweep import sweep
 from ddol.trace import Trace
-from ddol.values import dataclass
 
 _WORTH_TIMING = 100_000
 

@@ -7,6 +7,7 @@ import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from ddol.storage import written_beside
 from ddol.streams.errors import DataError
 from ddol.streams.open import open_stream
 from ddol.streams.rows import Rows, concatenate
-from ddol.values import dataclass
 
 SITE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
 VARIANTS = ("file order", "shuffled", "raw", "scaled")

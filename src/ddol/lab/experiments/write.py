@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ from ddol.lab.page import (
 )
 from ddol.measure.chart import Chart, draw
 from ddol.storage import write_text
-from ddol.values import dataclass
 
 _PAPER = "Ouyang and Gray, Data-Distributed Weighted Majority and Online Mirror Descent (2011)"
 _STYLES = {HOLDS: "good", PART: "fair", NOT: "bad"}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from ddol.streams.errors import DataError
-from ddol.values import dataclass
 
 LABEL_NAMES = ("label", "y", "target")
 

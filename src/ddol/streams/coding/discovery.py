@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from ddol.streams.over.limited import ReadAhead
 from ddol.streams.raw import Cells, Raw, Table, Text
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Stream
-from ddol.values import dataclass
 
 MANY_CLASSES = 20
 """More classes than this are worth a warning: they may be measurements."""

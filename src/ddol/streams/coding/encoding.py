@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from ddol.streams.coding.labels import Label, answers, shown_labels, targets
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Floats
-from ddol.values import dataclass
 
 if TYPE_CHECKING:
     from ddol.streams.coding.stumps import Stumps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,6 @@ from ddol.streams.errors import DataError
 from ddol.streams.over.mapped import mapped
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Stream
-from ddol.values import dataclass
 
 Floats = NDArray[np.float64]
 

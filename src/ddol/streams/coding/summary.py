@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from ddol.streams.errors import DataError
 from ddol.streams.raw import Named, Raw, Text
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Stream
-from ddol.values import dataclass
 
 MOST_LABELS = 1024
 

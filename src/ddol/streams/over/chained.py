@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Position, Stream
-from ddol.values import dataclass
 
 
 @dataclass(frozen=True)

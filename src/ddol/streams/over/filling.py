@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from ddol.streams.over.wrapped import WrappedStream
 from ddol.streams.raw import Table
 from ddol.streams.rows import Floats
 from ddol.streams.stream import Position
-from ddol.values import dataclass
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from ddol.streams.over.wrapped import WrappedStream
 from ddol.streams.rows import Rows, concatenate
 from ddol.streams.stream import Position
-from ddol.values import dataclass
 
 _MOST_BYTES = 16 << 20
 

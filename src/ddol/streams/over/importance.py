@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +12,6 @@ from ddol.streams.errors import DataError
 from ddol.streams.over.wrapped import WrappedStream
 from ddol.streams.rows import Floats, Rows
 from ddol.streams.stream import Position
-from ddol.values import dataclass
 
 
 @dataclass(frozen=True)

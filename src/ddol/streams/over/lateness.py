@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from ddol.streams.errors import DataError
 from ddol.streams.over.wrapped import WrappedStream
 from ddol.streams.raw import Cells, Raw, Table, Text
 from ddol.streams.stream import Position, Stream
-from ddol.values import dataclass
 
 DELAY = "turns until the answer"
 """Column that `AnsweredStream` adds."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from ddol.streams.errors import DataError
 from ddol.streams.over.wrapped import WrappedStream
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Position, Stream
-from ddol.values import dataclass
 
 
 @dataclass(frozen=True)

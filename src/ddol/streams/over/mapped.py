@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -12,7 +12,6 @@ from ddol.streams.over.parallel import pieces_of
 from ddol.streams.over.wrapped import WrappedStream
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Parsed, Piece, Position, Stream
-from ddol.values import dataclass
 
 Change: TypeAlias = Callable[[Rows, Callable[[int], str]], Rows]
 """New rows from old; the second argument says where a row is, for messages."""

@@ -10,15 +10,13 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from ddol.streams.errors import DataError
 from ddol.streams.over.wrapped import WrappedStream
 from ddol.streams.stream import Parsed, Piece, Position, Stream
-from ddol.values import dataclass
 
 _ENDED = object()
 
@@ -110,65 +108,6 @@ class ParallelStream(WrappedStream):
         ahead = self.pool.workers + AHEAD if self.ahead is None else self.ahead
         parsed = _Ahead(pieces, self.pool, ahead, self.by_turns, self.restartable)
         return in_order(parsed.results(), position)
-
-
-@dataclass(frozen=True)
-class BegunStream(WrappedStream):
-    """Another stream, whose first pieces are parsed before it is read.
-
-    `read` leaves them in place, so that looking at the beginning parses it only once; `pieces`
-    hands them on, once.
-
-    Parameters
-    ----------
-    stream
-        Where the pieces come from; advancing them must be cheap.
-    pool
-        Who parses, and will parse the rest.
-    jobs
-        The first pieces.
-
-    Examples
-    --------
-    >>> from ddol.streams.arrays import array_stream
-    >>> stream = BegunStream.of(array_stream([[1.0]], [1]), ParsingPool(2), most=4)
-    >>> [len(rows) for _ in range(2) for rows, _ in stream.read()], len(list(stream.pieces()))
-    ([1, 1], 1)
-    """
-
-    pool: ParsingPool
-    jobs: list[_Job]
-
-    @classmethod
-    def of(cls, stream: Stream, pool: ParsingPool, most: int) -> BegunStream:
-        """Begin to parse so many pieces."""
-        jobs = [_Job(piece) for piece in islice(pieces_of(stream), most)]
-        with pool.changed:
-            for job in jobs:
-                pool.submit(job)
-        return cls(stream, pool, jobs)
-
-    def read(
-        self, position: Position | None = None, pass_number: int = 0
-    ) -> Iterator[tuple[Any, Position]]:
-        """Yield blocks in the order of the stream."""
-        pieces = self._pieces(list(self.jobs), position, pass_number)
-        return in_order((piece() for piece in pieces), position)
-
-    def pieces(self, position: Position | None = None, pass_number: int = 0) -> Iterator[Piece]:
-        """Yield pieces, of which the first may be parsed already."""
-        jobs = list(self.jobs)
-        self.jobs.clear()
-        return self._pieces(jobs, position, pass_number)
-
-    def _pieces(
-        self, jobs: list[_Job], position: Position | None, pass_number: int
-    ) -> Iterator[Piece]:
-        pieces = pieces_of(self.stream, position, pass_number)
-        if position is None and pass_number == 0:
-            for _ in islice(pieces, len(jobs)):
-                yield partial(self.pool.result, jobs.pop(0))
-        yield from pieces
 
 
 @dataclass(eq=False)

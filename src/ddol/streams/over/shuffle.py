@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ import numpy as np
 from ddol.streams.over.wrapped import WrappedStream
 from ddol.streams.rows import Rows, concatenate
 from ddol.streams.stream import Position, Stream
-from ddol.values import dataclass
 
 _PIECE_BYTES = 8 << 20
 _BEGINNING: dict[str, Any] = {"at": None, "window": 0, "done": 0}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ddol.streams.stream import Position, Stream
-from ddol.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import select
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, BinaryIO, TypeAlias, cast
 
@@ -29,7 +29,6 @@ from ddol.streams.store.files import (
     read_range,
     size_of,
 )
-from ddol.values import dataclass
 
 CHUNK_BYTES = 4 << 20
 _LEAST_CHUNK = 64 << 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,6 @@ import numpy as np
 from ddol.streams.errors import DataError
 from ddol.streams.raw import MISSING_WORDS, Cells, Table, Text
 from ddol.streams.stream import Position, Stream
-from ddol.values import dataclass
 
 
 def import_arrow(where: str) -> Any:

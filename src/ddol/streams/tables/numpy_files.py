@@ -8,6 +8,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +23,6 @@ from ddol.streams.rows import Rows
 from ddol.streams.store.files import check_readable, is_remote, read_range, size_of
 from ddol.streams.store.room import check_room
 from ddol.streams.stream import Position, Stream
-from ddol.values import dataclass
 
 _BLOCK_BYTES = 8 << 20
 _DAMAGES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -18,7 +18,6 @@ from ddol.streams.store.files import check_readable, describe_paths, is_remote, 
 from ddol.streams.store.room import check_room
 from ddol.streams.stream import Parsed, Piece, Position
 from ddol.streams.tables.frames import import_arrow, is_strange, table_of_arrow
-from ddol.values import dataclass
 
 _PIECE_BYTES = 8 << 20
 

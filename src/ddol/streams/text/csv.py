@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from ddol.streams.text import csv_kernel as kernel
 from ddol.streams.text.lines import Lines, LineStream
 from ddol.streams.text.number_kernel import exact_number
 from ddol.streams.text.word_kernel import WordRoom, WordTable
-from ddol.values import dataclass
 
 _MOST_MESSAGES = 5
 _TRUTHS = {"true", "false"}

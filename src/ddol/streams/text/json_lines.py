@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from ddol.streams.raw import MISSING_WORDS, Cells, Table, Text
 from ddol.streams.store.chunks import Chunk
 from ddol.streams.text.csv import is_text
 from ddol.streams.text.lines import Lines, LineStream
-from ddol.values import dataclass
 
 _MOST_MESSAGES = 5
 _LARGEST = int(np.finfo(np.float64).max)

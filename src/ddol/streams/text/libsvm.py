@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,6 @@ from ddol.streams.stream import Parsed, Piece, Position, Stream
 from ddol.streams.text import libsvm_kernel as kernel
 from ddol.streams.text.lines import Lines, TextStream
 from ddol.streams.text.number_kernel import exact_number
-from ddol.values import dataclass
 
 _MOST_INDEX = 1 << 31
 _FIRST_BYTES, _FIRST_LINES = 1 << 16, 50

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, Protocol, Self
 
@@ -33,7 +33,6 @@ from ddol.streams.store.chunks import (
 )
 from ddol.streams.store.files import check_first_reading, describe_paths, read_once
 from ddol.streams.stream import Parsed, Piece, Position
-from ddol.values import dataclass
 
 
 @dataclass

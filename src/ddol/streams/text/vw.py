@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from ddol.streams.text.csv import is_text
 from ddol.streams.text.lines import Lines, LineStream
 from ddol.streams.text.number_kernel import exact_number
 from ddol.streams.text.word_kernel import LazyNames, WordRoom, WordTable
-from ddol.values import dataclass
 
 _MOST_MESSAGES = 5
 _LABELLED = {None: kernel.PERHAPS, True: kernel.ALWAYS, False: kernel.NEVER}

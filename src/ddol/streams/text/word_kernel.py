@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -13,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddol.compiled import inner, integers
-from ddol.values import dataclass
 
 
 class Words(NamedTuple):
