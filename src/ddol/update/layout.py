@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -138,7 +138,7 @@ class Layout:
     sampled: bool = False
     lists: tuple[FeatureList, ...] = ()
     kept: int = 0
-    boxes: Boxes = Boxes()
+    boxes: Boxes = field(default_factory=Boxes)
 
     def __post_init__(self) -> None:
         for name in ("rows", "scalars"):
