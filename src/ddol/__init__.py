@@ -30,10 +30,10 @@ if TYPE_CHECKING:
         torus,
     )
     from ddol.engines.local import advance
-    from ddol.engines.run import run
     from ddol.engines.state import start_state
     from ddol.engines.tickets import TicketLearner
     from ddol.estimators import DDOLClassifier, DDOLRegressor, WeightedMajorityClassifier
+    from ddol.job.run import run
     from ddol.model import Model, load
     from ddol.node.node import Node
     from ddol.presets import (
@@ -72,7 +72,7 @@ _HOMES = {
         "hypercube path random_regular ring star torus"
     ),
     "ddol.engines.local": "advance",
-    "ddol.engines.run": "run",
+    "ddol.job.run": "run",
     "ddol.engines.state": "start_state",
     "ddol.engines.tickets": "TicketLearner",
     "ddol.estimators": "DDOLClassifier DDOLRegressor WeightedMajorityClassifier",

@@ -100,6 +100,8 @@ class Parameter:
         Of the option on the command line, where they do not follow from the name.
     bare : optional
         The value of an option that is given without one.
+    key : str, optional
+        Its name in its table of a TOML file, where that is another one.
     read : function of a text, optional
         Makes the value of a text where that is more than a number or a word.
 
@@ -127,6 +129,7 @@ class Parameter:
     shown: str | None = None
     spellings: tuple[str, ...] = ()
     bare: Any = None
+    key: str | None = None
     read: Callable[[str], Any] | None = None
 
     @property
@@ -157,6 +160,8 @@ class Parameter:
         >>> Parameter("memory", (float,), words=("auto",)).parsed("auto")
         'auto'
         """
+        if self.many:
+            return replace(self, many=False).parsed(text, called)
         if text in self._allowed():
             return text
         if self.read is not None:
@@ -171,11 +176,19 @@ class Parameter:
         """The value, if it may have it; None is "not given", and passes."""
         if value is None or (isinstance(value, str) and value in self._allowed()):
             return value
+        if isinstance(value, list | tuple) and (self.many or self.read is not None):
+            return tuple(value)
+        if self.many and isinstance(value, str):
+            return (value,)
         if not isinstance(value, Real | str):
-            if self.others or self.many:
+            if self.others:
                 return value  # an object, which the part itself looks at
             raise self._wrong(value, called)
-        if not any(_is(kind, value) for kind in self.kinds):
+        if self.kinds == (str,) and isinstance(value, Real) and not isinstance(value, bool):
+            value = str(value)  # as the command line gives it
+        if not any(_is(kind, value) for kind in self.kinds) and not (
+            self.others and not self.kinds
+        ):
             raise self._wrong(value, called)
         if isinstance(value, Real) and not isinstance(value, bool):
             outside = self.bounds is not None and value not in self.bounds

@@ -21,8 +21,8 @@ from ddol.communicate.graph import Topology
 from ddol.communicate.mixing import changing, metropolis, uniform
 from ddol.communicate.topologies import complete, from_edges, path, ring, star
 from ddol.engines.local import Local
-from ddol.engines.run import run
 from ddol.engines.state import layout_of, start_state
+from ddol.job.run import run
 from ddol.reference import play_round, start
 from ddol.streams.arrays import array_stream
 from ddol.streams.dealing import table_round_robin

@@ -28,7 +28,8 @@ def test_options_of_train_are_in_panels(ddol):
     panels = [line for line in lines if line and not line.startswith((" ", "Usage"))]
     names = ["Algorithm", "Network", "Schedule", "Data", "Run", "Output", "Options"]
     assert [panel.split(":")[0].split(" (")[0] for panel in panels] == names
-    assert "  --agents N       Number of agents.  [default: (4, or one a file)]" in lines
+    shown = "  --agents N       Number of agents.  [default: (one for each file, or 4; 1 for"
+    assert shown in lines
     assert max(map(len, lines)) <= 80
 
 

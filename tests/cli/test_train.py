@@ -12,7 +12,7 @@ import pytest
 
 import ddol as library
 from ddol.job.algorithm import build
-from ddol.job.options import LearnOptions
+from ddol.job.job import Job
 from ddol.presets import PRESETS
 from ddol.streams import array_stream, open_stream, with_intercept
 
@@ -307,15 +307,7 @@ def test_a_report_is_written(ddol, examples, tmp_path):
 
 def test_parameters_reach_the_algorithm():
     algorithm = build(
-        LearnOptions(
-            "dogd",
-            agents=8,
-            topology="ring",
-            batch=3,
-            period=2,
-            parameters={"C": 0.25, "l2": 0.5},
-        ),
-        seed=0,
+        Job.of(algorithm="dogd", agents=8, topology="ring", batch=3, period=2, C=0.25, l2=0.5)
     )
     assert (algorithm.C, algorithm.update.l2, algorithm.batch, algorithm.period) == (
         0.25,

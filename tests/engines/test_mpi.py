@@ -28,10 +28,10 @@ from ddol.engines.mpi import pulse, recovery
 from ddol.engines.mpi.job import find_mpiexec
 from ddol.engines.mpi.ranks import leave, open_ranks
 from ddol.engines.mpi.rounds import Mpi
-from ddol.engines.run import encoded, run
 from ddol.engines.setup import Setup
 from ddol.engines.state import start_state
 from ddol.engines.workers.partition import split
+from ddol.job.run import encoded, run
 from ddol.streams.arrays import array_stream
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.errors import DataError

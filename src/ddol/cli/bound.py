@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ddol.job.algorithm import build
-from ddol.job.options import LearnOptions
+from ddol.job.job import Job
 from ddol.measure.applicable import applicable_bound, entry, regret_before
 from ddol.measure.theorems import Bound, find_theorem
 from ddol.streams.errors import DataError
@@ -38,49 +38,49 @@ class Question:
     divergence: float | None = None
 
 
-def bound(options: LearnOptions, question: Question, as_json: bool) -> None:
+def bound(job: Job, question: Question, as_json: bool) -> None:
     """Print the bound, what it is of, and what it needs."""
-    found = answer(options, question)
+    found = answer(job, question)
     value = float(found.value)
     if as_json:
         told = entry(found.theorem, value, float("nan"), True)
         told = {k: v for k, v in told.items() if k not in ("observed", "holds")}
         print(json.dumps(told, indent=2, ensure_ascii=False))
         return
-    agents = f"{options.agents} agent{'s' if options.agents > 1 else ''}"
-    each = f", {value / options.agents:,.1f} for the average agent" if options.agents > 1 else ""
-    print(f"{options.algorithm}, {agents}: at most {value:,.1f} {found.theorem.quantity}{each}")
+    agents = f"{job.n_agents} agent{'s' if job.n_agents > 1 else ''}"
+    each = f", {value / job.n_agents:,.1f} for the average agent" if job.n_agents > 1 else ""
+    print(f"{job.algorithm.name}, {agents}: at most {value:,.1f} {found.theorem.quantity}{each}")
     print(f"theorem {found.theorem.name}: {found.theorem.formula}")
     print("needs: " + "; ".join(found.theorem.assumptions))
 
 
-def answer(options: LearnOptions, question: Question) -> Bound:
+def answer(job: Job, question: Question) -> Bound:
     """The bound that the question asks for.
 
     Examples
     --------
     >>> asked = Question(experts=50, mistakes=100)
-    >>> found = answer(LearnOptions("dwm-i", agents=8, parameters={"alpha": 0.5}), asked)
+    >>> found = answer(Job.of(algorithm="dwm-i", agents=8, alpha=0.5), asked)
     >>> float(found.value.round(1))
     349.7
     """
-    algorithm = build(options, seed=0)
+    algorithm = build(job)
     if not find_theorem(algorithm).holds:
         raise DataError(find_theorem(algorithm).reason)
     if algorithm.update.experts:
-        given = _needed(options, question, "experts", "mistakes")
+        given = _needed(job, question, "experts", "mistakes")
         made = applicable_bound(algorithm, given["experts"])
         assert made is not None
         if made.needs_examples:
-            given |= _needed(options, question, "rounds")
+            given |= _needed(job, question, "rounds")
         return made.before(given["mistakes"], given.get("rounds", 0))
-    given = _needed(options, question, "rounds", "gradient")
+    given = _needed(job, question, "rounds", "gradient")
     return regret_before(algorithm, given["rounds"], given["gradient"], question.divergence)
 
 
-def _needed(options: LearnOptions, question: Question, *names: str) -> dict[str, Any]:
+def _needed(job: Job, question: Question, *names: str) -> dict[str, Any]:
     given = {name: getattr(question, name) for name in names}
     for name, value in given.items():
         if value is None:
-            raise DataError(f"--{name} is needed for the bound of {options.algorithm}; give it")
+            raise DataError(f"--{name} is needed for the bound of {job.algorithm.name}; give it")
     return given

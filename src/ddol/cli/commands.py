@@ -9,7 +9,8 @@ import click
 
 from ddol.cli.blas import without_blas_threads
 from ddol.cli.flags import Command, as_json, debug, flag, options_of
-from ddol.job.options import DataOptions, LearnOptions, RunOptions, agents_for, part_of
+from ddol.job.job import Job
+from ddol.job.options import AlgorithmOptions, DataOptions, NetworkOptions, RunOptions, agents_for
 
 COUNT = click.IntRange(min=1)
 COUNT_FROM_ZERO = click.IntRange(min=0)
@@ -50,7 +51,7 @@ def predict(
     if scores and proba:
         raise ValueError("--scores does not go with --proba; leave one out")
     what = "chances" if proba else "scores" if scores else "labels"
-    run_prediction(model, part_of(DataOptions, given), out, Wanted(what, agent))
+    run_prediction(model, DataOptions(**given), out, Wanted(what, agent))
 
 
 @click.command(cls=Command)
@@ -68,7 +69,7 @@ def evaluate(model: str, json: str | None, **given: Any) -> None:
     without_blas_threads()
     from ddol.cli.evaluate import evaluate as run_evaluation
 
-    run_evaluation(model, part_of(DataOptions, given), json)
+    run_evaluation(model, DataOptions(**given), json)
 
 
 @click.command(cls=Command)
@@ -142,12 +143,12 @@ def sweep(file: str, out: str | None, report: str | None, workers: int | None, q
     type=click.Choice(("bytes", "labels")),
     default="bytes",
 )
+@options_of(AlgorithmOptions, "algorithm")
 @options_of(
-    LearnOptions,
-    "algorithm",
+    NetworkOptions,
     "agents",
     "topology",
-    agents={"default": None, "shown": "16, or one a file"},
+    agents={"shown": "16, or one a file"},
     topology={"default": "ring"},
 )
 @options_of(RunOptions, "seed")
@@ -176,21 +177,12 @@ def frontier(against: str, out: str | None, agents: int | None, **given: Any) ->
     from ddol.cli.frontier import frontier as run_frontier
 
     given["agents"] = agents or agents_for(given["data"], alone=16)
-
-    data, learn = part_of(DataOptions, given), part_of(LearnOptions, given)
-    run_frontier(data, learn, part_of(RunOptions, given), against, out)
+    run_frontier(Job.of(**given), against, out)
 
 
 @click.command(cls=Command, algorithms=True)
-@options_of(
-    LearnOptions,
-    "algorithm",
-    "agents",
-    "topology",
-    "period",
-    "query",
-    algorithm={"default": "dwm-i"},
-)
+@options_of(AlgorithmOptions, "algorithm", algorithm={"default": "dwm-i"})
+@options_of(NetworkOptions, "agents", "topology", "period", "query", agents={"default": 4})
 @flag("--experts P", "Experts.", type=COUNT)
 @flag("--mistakes m", "The best expert's, at all agents.", type=NOT_NEGATIVE)
 @flag("--rounds T", "Rounds.", type=COUNT)
@@ -203,7 +195,8 @@ def bound(json: bool, **given: Any) -> None:
     from ddol.cli.bound import Question
     from ddol.cli.bound import bound as run_bound
 
-    run_bound(part_of(LearnOptions, given), part_of(Question, given), json)
+    asked = {name: given.pop(name) for name in Question.__dataclass_fields__}
+    run_bound(Job.of(**given), Question(**asked), json)
 
 
 @click.command(cls=Command)

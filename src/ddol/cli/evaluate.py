@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ddol.cli.outputs import STDOUT, check_outputs, tell_skipped, write_json
 from ddol.cli.predict import read_ahead
 from ddol.cli.table import say, show, warn
+from ddol.job.evaluation import ClassEvaluation, NumberEvaluation, evaluation_of
 from ddol.job.options import DataOptions
+from ddol.job.outputs import STDOUT, check_outputs, tell_skipped, write_json
 from ddol.job.sources import read_options
-from ddol.measure.evaluation import ClassEvaluation, NumberEvaluation, evaluation_of
 from ddol.model import Model, load
 from ddol.streams.open import expand, open_stream, partition_name
 
@@ -73,7 +73,7 @@ def _count(
         if own is not None:
             scores = model.scores(rows, site)
             own.add(rows.y, scores, model.chances_of(scores) if chances else None)
-    return tell_skipped([stream], encoder)
+    return tell_skipped([stream], encoder, warn)
 
 
 def lines_of(found: dict[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ddol.job.options import GROUPS
+from ddol.job.job import GROUPS
 from ddol.parameters import Parameter, parameters_of
 
 _OTHERS = "Options"

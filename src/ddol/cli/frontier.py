@@ -7,12 +7,14 @@ from contextlib import ExitStack
 from html import escape
 
 from ddol.algorithm import Algorithm
-from ddol.cli.first_line import taken_for
-from ddol.cli.outputs import check_outputs, command, write_json
 from ddol.cli.table import say, show, warn
-from ddol.job.algorithm import build, check_data
-from ddol.job.options import DataOptions, LearnOptions, RunOptions
-from ddol.job.pipeline import Pipeline
+from ddol.cli.training import command
+from ddol.job.interface import Interface
+from ddol.job.job import Job
+from ddol.job.options import OutputOptions
+from ddol.job.outputs import check_outputs, write_json
+from ddol.job.prepare import prepare
+from ddol.job.taken_for import taken_for
 from ddol.lab.frontier import Frontier
 from ddol.lab.frontier import frontier as run_frontier
 from ddol.lab.page import figure, figures, heading, origin, paragraph, write_page
@@ -24,35 +26,27 @@ from ddol.study.progress import shown
 from ddol.study.study import as_text
 
 
-def frontier(
-    data: DataOptions, learn: LearnOptions, run: RunOptions, against: str, out: str | None
-) -> None:
+def frontier(job: Job, against: str, out: str | None) -> None:
     """Read the data, run every policy on them, and leave what was found."""
-    check_outputs(out, run.report, run.json)
-    algorithm, streams = _prepared(data, learn, run)
-    with shown(False if run.quiet else None) as tell:
+    output, seed = job.output, job.run.seed
+    check_outputs(out, output.report, output.json)
+    algorithm, streams = _prepared(job)
+    with shown(False if output.quiet else None) as tell:
         try:
-            found = run_frontier(algorithm, streams, against=against, seed=run.seed, on_run=tell)
+            found = run_frontier(algorithm, streams, against=against, seed=seed, on_run=tell)
         except ValueError as error:
             raise DataError(str(error)) from None
-    _write(found, run, out)
+    _write(found, output, out)
 
 
-def _prepared(
-    data: DataOptions, learn: LearnOptions, run: RunOptions
-) -> tuple[Algorithm, list[Stream]]:
+def _prepared(job: Job) -> tuple[Algorithm, list[Stream]]:
     """The algorithm, and the data in memory: they are read once and learned many times."""
-    algorithm = build(learn, run.seed)
-    check_data(learn, data, algorithm)
     with ExitStack() as stack:
-        prepared = Pipeline(data, algorithm, 1, run.seed, warn).prepare(stack)
-        n_classes = len(prepared.encoding.classes or (0, 1))
-        if n_classes > 2:
-            algorithm = build(learn, run.seed, n_classes)
-        streams: list[Stream] = [_in_memory(stream) for stream in prepared.streams]
-        if not run.quiet:
-            say(taken_for(prepared.encoding, algorithm.n_agents))
-    return algorithm, streams
+        made = prepare(job, stack, Interface(say, warn))
+        streams: list[Stream] = [_in_memory(stream) for stream in made.data.streams]
+        if not job.output.quiet:
+            say(taken_for(made.data.encoding, made.algorithm.n_agents))
+    return made.algorithm, streams
 
 
 def _in_memory(stream: Stream) -> RowsStream:
@@ -62,7 +56,7 @@ def _in_memory(stream: Stream) -> RowsStream:
     return RowsStream(concatenate(blocks))
 
 
-def _write(found: Frontier, run: RunOptions, out: str | None) -> None:
+def _write(found: Frontier, run: OutputOptions, out: str | None) -> None:
     if run.json != "-":
         show(as_text(found.rows))
     if run.json is not None:

@@ -11,9 +11,10 @@ from typing import TextIO
 import numpy as np
 
 from ddol.cli.errors import printable
-from ddol.cli.outputs import tell_skipped
 from ddol.cli.table import warn
 from ddol.job.options import DataOptions
+from ddol.job.outputs import tell_skipped
+from ddol.job.predictions import text_of
 from ddol.job.sources import read_options
 from ddol.model import Model, load
 from ddol.storage import check_writable, naming, written_beside
@@ -72,7 +73,7 @@ def predict(path: str, data: DataOptions, out: str | None, wanted: Wanted) -> No
             with nullcontext() if out is None else naming(out):
                 file.write(_for_terminal(text) if file.isatty() else text)
                 file.flush()
-    tell_skipped([stream], encoder)
+    tell_skipped([stream], encoder, warn)
 
 
 @contextmanager
@@ -97,17 +98,3 @@ def _for_terminal(text: str) -> str:
 def read_ahead(encoder: Encoder, stream: Stream) -> Iterator[tuple[Rows, Position]]:
     """Encoded rows of a stream, which all cores read while somebody makes use of them."""
     return ParallelStream(encoder.stream(stream), ParsingPool()).read()
-
-
-def text_of(found: np.ndarray) -> str:
-    """One line for every row; numbers as short as they can be without loss.
-
-    Examples
-    --------
-    >>> text_of(np.array([1.0, 0.25])), text_of(np.array(["no"], dtype=object))
-    ('1.0\\n0.25\\n', 'no\\n')
-    """
-    if found.ndim == 1:
-        show = str if found.dtype == object else repr
-        return "".join(f"{show(value)}\n" for value in found.tolist())
-    return "".join(" ".join(map(repr, row)) + "\n" for row in found.tolist())

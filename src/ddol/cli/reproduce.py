@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ddol.cli.outputs import command
 from ddol.cli.table import say
+from ddol.cli.training import command
 from ddol.lab.experiments.config import Figure, known_figures
 from ddol.lab.experiments.run import reproduce as run_experiments
 from ddol.storage import write_text

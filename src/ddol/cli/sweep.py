@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from html import escape
 
-from ddol.cli.outputs import check_outputs, command
 from ddol.cli.table import say, show
+from ddol.cli.training import command
+from ddol.job.outputs import check_outputs
 from ddol.lab.page import figure, figures, heading, origin, paragraph, write_page
 from ddol.streams.errors import DataError
 from ddol.study.config import SweepFile, read_sweep

@@ -115,6 +115,10 @@ class ProgressTable:
             self.columns.insert(5, ("held-out" if self.regression else "held-out %", 11))
         self._line(" ".join(f"{name:>{width}}" for name, width in self.columns))
 
+    def close(self) -> None:
+        """Remove the bar."""
+        self.bar.close()
+
     def due(self, progress: Progress) -> bool:
         """Whether the examples have doubled."""
         return self._reached(progress) >= self.next

@@ -8,14 +8,14 @@ import click
 
 from ddol.cli.blas import without_blas_threads
 from ddol.cli.flags import Command, debug, options_of
+from ddol.job.job import Job
 from ddol.job.options import (
+    AlgorithmOptions,
     DataOptions,
-    LearnOptions,
+    NetworkOptions,
+    OutputOptions,
     RunOptions,
-    TrainOptions,
-    agents_for,
     pair_of_features,
-    part_of,
 )
 from ddol.job.schedule import ScheduleOptions
 
@@ -24,12 +24,14 @@ _QUIET = "quiet"
 
 @click.command(cls=Command, algorithms=True)
 @click.argument("data", nargs=-1)
-@options_of(LearnOptions, agents={"default": None, "shown": "4, or one a file"})
+@options_of(AlgorithmOptions)
+@options_of(NetworkOptions)
 @options_of(ScheduleOptions)
 @options_of(
     DataOptions, interactions={"spellings": ("-q", "--interactions"), "bare": _QUIET, "read": str}
 )
 @options_of(RunOptions)
+@options_of(OutputOptions)
 @debug
 def train(**given: Any) -> None:
     """Learn from DATA with N agents, in one pass.
@@ -41,20 +43,11 @@ def train(**given: Any) -> None:
     in LIBSVM and Vowpal Wabbit text it stands first in the line. The first line of a run says what was
     taken for what.
     """
-    given["agents"] = given["agents"] or agents_for(given["data"])
     given["quiet"] |= _QUIET in given["interactions"]
     given["interactions"] = tuple(
         map(pair_of_features, filter(_QUIET.__ne__, given["interactions"]))
     )
-    schedule = part_of(ScheduleOptions, given)
-    given["delay"], given["late"] = schedule.whole_delay, schedule.delay_column
-    options = TrainOptions(
-        part_of(DataOptions, given),
-        part_of(LearnOptions, given),
-        part_of(RunOptions, given),
-        schedule,
-    )
     without_blas_threads()
-    from ddol.cli.train import train as run_training  # the larger part of what is imported
+    from ddol.cli.training import train_and_show  # the larger part of what is imported
 
-    run_training(options)
+    train_and_show(Job.of(**given))

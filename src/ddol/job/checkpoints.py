@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from ddol.engines.learner import Learner
 from ddol.engines.progress import Progress
-from ddol.job.options import RunOptions
+from ddol.job.options import OutputOptions
 from ddol.streams.coding.encoding import Encoding
 
 EVERY = 1_000_000
@@ -19,15 +18,18 @@ class CheckpointWriter:
 
     Parameters
     ----------
-    run : RunOptions
+    run : OutputOptions
     identity : dict
         Options and data that make the run what it is.
+    advice : str
+        The command that goes on after a stop.
     """
 
-    def __init__(self, run: RunOptions, identity: dict[str, Any]) -> None:
+    def __init__(self, run: OutputOptions, identity: dict[str, Any], advice: str = "") -> None:
         self.folder = run.checkpoint
         self.every = run.every or EVERY
         self.identity = identity
+        self.advice = advice
         self.kept = 0
 
     def due(self, progress: Progress) -> bool:
@@ -45,12 +47,3 @@ class CheckpointWriter:
         checkpoint = take(learner, copy=False, run=self.identity, facts=plain, arrays=arrays)
         if writes:
             save_checkpoint(self.folder, checkpoint)
-
-    def advice(self) -> str:
-        """How to go on after a stop."""
-        if self.folder is None:
-            return ""
-        import shlex
-
-        again = [a for a in sys.argv[1:] if a != "--resume"]
-        return f"go on with: {shlex.join(['ddol', *again, '--resume'])}"

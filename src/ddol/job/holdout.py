@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ddol.engines.learner import Learner
+from ddol.job.evaluation import evaluation_of
 from ddol.job.pipeline import Prepared
-from ddol.measure.evaluation import evaluation_of
 from ddol.model import model_of
 
 

@@ -50,7 +50,7 @@ def _contradictions(encoding: Encoding, options: DataOptions) -> Iterator[tuple[
         yield f"missing {options.missing}", f"was trained with --missing {encoding.missing}"
     if options.interactions and set(options.interactions) != set(encoding.interactions):
         yield "interactions", f"has {', '.join(encoding.interactions) or 'none'}"
-    if encoding.intercept and not options.intercept:
+    if encoding.intercept and options.intercept is False:
         yield "no-intercept", "has an intercept"
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from ddol.job.schedule import ScheduleOptions
 from ddol.parameters import Bounds, Count, CountFromZero, declared
 from ddol.streams.store.files import read_once
 
@@ -79,9 +78,15 @@ def listed_labels(text: str) -> tuple[float | str, ...]:
 
 @dataclass(frozen=True)
 class DataOptions:
-    """Which examples, and how they are read. None is "not given"."""
+    """Which examples, and how they are read. None is "not given".
 
-    data: tuple[str, ...] = ()
+    Parameters
+    ----------
+    data : tuple of str, or anything that `ddol.run` takes
+        Files; none for a built-in data set. In Python also arrays, frames, streams.
+    """
+
+    data: tuple[str, ...] | Any = ()
     format: str | None = declared(
         None, "By default the file's extension decides.", names=format_names
     )
@@ -132,7 +137,11 @@ class DataOptions:
     on_bad_line: Literal["stop", "skip"] = declared(
         "stop", "stop: stop there; skip: leave it out and count it."
     )
-    intercept: bool = declared(True, "A constant feature; weighted majority has none.")
+    intercept: bool | None = declared(
+        None,
+        "A constant feature; weighted majority has none.",
+        shown="yes for files, no for arrays",
+    )
     shuffle: bool = declared(False, "Shuffle in bounded memory, or keep the order.")
     limit: Count | None = declared(None, "Only the first n examples.", metavar="n")
     deal: Literal["round-robin", "contiguous"] = declared(
@@ -142,89 +151,70 @@ class DataOptions:
         None,
         "Share of the examples that is predicted and never learned from; 0 for none.",
         metavar="share",
-        shown="0.1 with several passes, else none",
+        shown="0.1 with several passes over files, else none",
     )
-    experts: Count | None = declared(
+    experts: Count | Literal["advice"] | None = declared(
         None,
-        "Decision stumps, one on each of P features.",
+        "Decision stumps, one on each of P features; advice: the columns are what experts advise.",
         metavar="P",
         group="Algorithm",
-        shown="one for each feature",
+        shown="one for each feature of files, advice for arrays",
     )
     late: str | None = None
 
     @property
     def from_stdin(self) -> bool:
         """Whether examples come through a pipe, which can be read once only."""
-        return any(map(read_once, self.data))
+        return self.in_files and any(map(read_once, self.data))
+
+    @property
+    def in_files(self) -> bool:
+        """Whether examples are in files, or built in, and not given as Python objects."""
+        return isinstance(self.data, tuple) and all(isinstance(path, str) for path in self.data)
+
+    @property
+    def with_intercept(self) -> bool:
+        """Whether there is a constant feature, where the algorithm can have one."""
+        return self.in_files if self.intercept is None else self.intercept
+
+    @property
+    def n_stumps(self) -> int | None:
+        """Number of decision stumps; None for one on each column."""
+        return self.experts if isinstance(self.experts, int) else None
+
+    @property
+    def advised(self) -> bool:
+        """Whether the columns are the advice of experts already."""
+        return self.experts == "advice" or (self.experts is None and not self.in_files)
 
 
 @dataclass(frozen=True)
-class LearnOptions:
-    """The algorithm and its network. None is "not given": the algorithm's own default.
+class AlgorithmOptions:
+    """The algorithm. None is "not given": the algorithm's own default.
 
     Parameters
     ----------
+    algorithm : str, or Algorithm
+    outputs : int, optional
+        Scores of an example, where the data do not say it.
     parameters : dict
         Those of the algorithm itself, which its preset declares.
     """
 
-    algorithm: str = declared(
-        "adaptive", "What agents learn with.", names=algorithm_names, group="Algorithm"
+    algorithm: str | Any = declared(
+        "adaptive", "What agents learn with.", key="name", names=algorithm_names
     )
     task: Literal["classification", "regression"] | None = declared(
-        None, "classification or regression.", shown="what the loss is for", group="Algorithm"
+        None, "classification or regression.", shown="what the loss is for"
     )
-    tau: float | None = declared(
-        None, "Of the quantile loss: the quantile to learn.", metavar="q", group="Algorithm"
+    tau: float | None = declared(None, "Of the quantile loss: the quantile to learn.", metavar="q")
+    average_iterates: bool = declared(
+        False, "Predict with the mean of the weights over all rounds (Polyak averaging)."
     )
-    agents: Count = declared(4, "Number of agents.", metavar="N")
-    topology: str = declared("complete", "Who talks to whom.", names=graph_names)
-    mixing: Literal["uniform", "metropolis"] | None = declared(
-        None, "uniform or metropolis.", shown="uniform if complete, else metropolis"
-    )
-    average: Literal["dual", "primal"] | None = declared(
-        None, "Space of the average: dual or primal.", shown="the algorithm's"
-    )
-    batch: Count = declared(1, "Examples per agent and round.", metavar="n")
-    period: Count = declared(1, "Rounds between two exchanges.", metavar="n")
-    delay: int = 0
     gradient: Literal["kept", "arrival"] | None = declared(
         None,
-        "Gradients of late answers are kept from the prediction, or taken on arrival.",
+        "Gradients of late labels are kept from the prediction, or taken on arrival.",
         shown="arrival for adaptive, coin and newton",
-    )
-    query: str | None = declared(
-        None,
-        "Ask for at most the share s of the labels; other rules: b:1, adaptive:1, unbiased:1, "
-        "random:0.2, experts; +neighbours asks them first.",
-        metavar="s",
-        group="Algorithm",
-        shown="all labels",
-    )
-    talk: str | None = declared(
-        None,
-        "Send always, never, or drift:E: what has moved by more than E/√t since it was sent.",
-        metavar="RULE",
-        shown="always",
-    )
-    compress: str | None = declared(
-        None,
-        "Messages in float32, 8bit, or top:K: the K features that changed most.",
-        metavar="CODE",
-        shown="none",
-    )
-    talk_to: str | None = declared(
-        None,
-        "Send to k neighbours: those that disagree most; k:loss: those that do best.",
-        metavar="k",
-        shown="all",
-    )
-    teach: str | None = declared(
-        None,
-        "Send examples to at most k neighbours whom they help; k:gradients: gradients alone.",
-        metavar="k",
-        shown="none",
     )
     safe: bool = declared(
         False,
@@ -235,19 +225,71 @@ class LearnOptions:
         "test: average only with neighbours whose weights predict one's own examples well.",
         shown="test if safe, else all",
     )
+    outputs: int | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def talks(self) -> bool:
-        """Whether agents are told to choose what they send, which needs events."""
-        return any(
-            rule is not None for rule in (self.talk, self.compress, self.talk_to, self.teach)
-        )
+    def name(self) -> str:
+        """What the algorithm is called."""
+        return self.algorithm if isinstance(self.algorithm, str) else str(self.algorithm.name)
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """Who talks to whom, how often, and what is said. None is "not given"."""
+
+    agents: Count | None = declared(
+        None, "Number of agents.", metavar="N", shown="one for each file, or 4; 1 for arrays"
+    )
+    topology: str | Any = declared(None, "Who talks to whom.", names=graph_names, shown="complete")
+    mixing: Literal["uniform", "metropolis", "tested"] | Any = declared(
+        None,
+        "uniform, metropolis, or tested: of neighbours whose weights do well.",
+        shown="uniform if complete, else metropolis",
+        metavar="NAME",
+    )
+    average: Literal["dual", "primal"] | None = declared(
+        None, "Space of the average: dual or primal.", shown="the algorithm's"
+    )
+    batch: Count | None = declared(None, "Examples per agent and round.", metavar="n", shown="1")
+    period: Count | None = declared(None, "Rounds between two exchanges.", metavar="n", shown="1")
+    query: float | str | Any = declared(
+        None,
+        "Ask for at most the share s of the labels; other rules: b:1, adaptive:1, unbiased:1, "
+        "random:0.2, experts; +neighbours asks them first.",
+        metavar="s",
+        group="Algorithm",
+        shown="all labels",
+    )
+    talk: str | Any = declared(
+        None,
+        "Send always, never, or drift:E: what has moved by more than E/√t since it was sent.",
+        metavar="RULE",
+        shown="always",
+    )
+    compress: str | Any = declared(
+        None,
+        "Messages in float32, 8bit, or top:K: the K features that changed most.",
+        metavar="CODE",
+        shown="none",
+    )
+    talk_to: int | str | Any = declared(
+        None,
+        "Send to k neighbours: those that disagree most; k:loss: those that do best.",
+        metavar="k",
+        shown="all",
+    )
+    teach: int | str | Any = declared(
+        None,
+        "Send examples to at most k neighbours whom they help; k:gradients: gradients alone.",
+        metavar="k",
+        shown="none",
+    )
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How the run is carried out and what it leaves."""
+    """How the run is carried out."""
 
     passes: Count = declared(1, "Times that the data are read.", metavar="n")
     seed: CountFromZero = declared(0, "Of everything random.", metavar="n")
@@ -266,88 +308,33 @@ class RunOptions:
         "When a process is silent or lost: end, wait, or go on without it.",
         metavar="WAY",
     )
-    resume: bool = declared(False, "Go on from the newest checkpoint.")
-    quiet: bool = declared(False, "No table.")
     initial: str | None = declared(
         None, "Go on from a model of the same algorithm.", metavar="MODEL"
     )
-    model: str | None = declared(
-        None, "The model, for ddol predict.", metavar="OUT", group="Output"
-    )
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """What the run leaves, and what it shows."""
+
+    model: str | None = declared(None, "The model, for ddol predict.", metavar="OUT")
     predictions: str | None = declared(
         None,
         "What was predicted for every example before it was learned from.",
         metavar="FILE",
-        group="Output",
     )
-    checkpoint: str | None = declared(
-        None, "Folder of checkpoints, for --resume.", metavar="DIR", group="Output"
-    )
+    checkpoint: str | None = declared(None, "Folder of checkpoints, for --resume.", metavar="DIR")
     every: Count | None = declared(
-        None, "Examples between checkpoints.", metavar="n", shown="1000000", group="Output"
+        None, "Examples between checkpoints.", metavar="n", shown="1000000"
     )
-    json: str | None = declared(
-        None, "Figures as JSON; - for standard output.", metavar="OUT", group="Output"
-    )
-    report: str | None = declared(None, "A page with curves.", metavar="OUT.html", group="Output")
+    json: str | None = declared(None, "Figures as JSON; - for standard output.", metavar="OUT")
+    report: str | None = declared(None, "A page with curves.", metavar="OUT.html")
     live: Annotated[int, Bounds(least=0, most=65535)] | None = declared(
         None,
         "A page that shows the run while it goes on, for this machine.",
         metavar="[PORT]",
         bare=0,
-        group="Output",
     )
-
-
-@dataclass(frozen=True)
-class TrainOptions:
-    """All options of ``ddol train``."""
-
-    data: DataOptions
-    learn: LearnOptions
-    run: RunOptions
-    schedule: ScheduleOptions = field(default_factory=ScheduleOptions)
-
-    def identity(self) -> dict[str, Any]:
-        """What decides the result of a run: a checkpoint with another one is of another run.
-
-        Where the run takes place (engine, workers) and what it leaves does not.
-        """
-        learn = {**vars(self.learn), **self.learn.parameters}
-        learn.pop("parameters")
-        data = {name: value for name, value in vars(self.data).items() if name != "data"}
-        run = {"passes": self.run.passes, "seed": self.run.seed, "initial": self.run.initial}
-        chosen = learn | data | vars(self.schedule) | run
-        plain = {name: list(v) if isinstance(v, tuple) else v for name, v in chosen.items()}
-        return {f"--{name.replace('_', '-')}": value for name, value in plain.items()}
-
-    def progress(self) -> dict[str, Any]:
-        """What decides when a run shows, saves or stops, which all of its processes must share."""
-        names = ("checkpoint", "every", "resume", "quiet", "on_lost")
-        return {f"--{name}": getattr(self.run, name) for name in names}
-
-
-def part_of(kind: Any, given: Mapping[str, Any]) -> Any:
-    """Those of the given options that are fields of one kind; others keep their defaults.
-
-    Examples
-    --------
-    >>> part_of(LearnOptions, {"agents": 3, "quiet": True, "rate": 0.5})
-    LearnOptions(algorithm='adaptive', ..., agents=3, ..., parameters={'rate': 0.5})
-    """
-    own = {name: value for name, value in given.items() if name in kind.__dataclass_fields__}
-    if kind is LearnOptions:
-        from ddol.presets import preset_parameters
-
-        more = preset_parameters().keys() - own.keys()
-        own["parameters"] = {k: v for k, v in given.items() if k in more and v is not None}
-    return kind(**own)
-
-
-GROUPS: dict[type, str] = {
-    LearnOptions: "Network",
-    ScheduleOptions: "Schedule (D: a number, a..b, exponential:m or geometric:m)",
-    DataOptions: "Data",
-    RunOptions: "Run",
-}
-"""What a job is made of, and the heading of each part on the help page."""
+    record_weights: int | None = None
+    resume: bool = declared(False, "Go on from the newest checkpoint.")
+    quiet: bool = declared(False, "No table.")

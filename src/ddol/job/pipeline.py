@@ -8,15 +8,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ddol.algorithm import Algorithm
-from ddol.job.algorithm import two_classes_only
+from ddol.job.algorithm import all_classes, two_classes_only
 from ddol.job.options import DataOptions
-from ddol.job.sources import open_sources, own_seed, site_names, spooled
+from ddol.job.sources import given_streams, open_sources, own_seed, site_names, spooled
 from ddol.storage import Warn
 from ddol.streams import over
 from ddol.streams.arrays import RowsStream
 from ddol.streams.coding.discovery import Peek, Wishes, doubts, learn_encoding, peek
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.encoding import Encoding
+from ddol.streams.coding.labels import distinct
 from ddol.streams.coding.order import LabelOrder, order_of_beginning
 from ddol.streams.coding.summary import scan
 from ddol.streams.errors import DataError
@@ -27,14 +28,17 @@ from ddol.streams.stream import Stream
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from ddol.model import Model
     from ddol.streams.coding.stumps import Stumps
 
-REMEDY = "shuffle the file, or use --shuffle"
+_REMEDIES = "shuffle the rows before, or set shuffle=True", "shuffle the file, or use --shuffle"
 _MOST_DEFAULT_EXPERTS = 10_000
 _SHUFFLE_BYTES = 48 << 20
 _MOST_AHEAD = 4
 """Pieces of a stream that each worker parses before all of them learn."""
+
+
+_AS_LEARNED = Encoding(classes=(-1.0, 1.0))
+"""Columns and labels stay as they are."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ class Prepared:
     filled : streams in which missing values are filled
     held : streams of which some examples are not learned from
     suspicions : warnings of rows that come in the order of their labels, and are not shuffled
-    initial : the model that the run goes on from
+    remedy : what to do about them
     """
 
     sources: list[Stream]
@@ -58,7 +62,7 @@ class Prepared:
     filled: list[over.FilledStream] = field(default_factory=list)
     held: list[over.HoldoutStream] = field(default_factory=list)
     suspicions: tuple[str, ...] = ()
-    initial: Model | None = None
+    remedy: str = ""
 
     @property
     def encoding(self) -> Encoding:
@@ -96,6 +100,7 @@ class Pipeline:
     readers : function of the number of outputs: how many threads parse while others learn, or 0, where all of
         them parse, then learn, by turns; None where one thread learns
     apart : whether processes read on their own, so that names must have their places beforehand
+    checked : refuse arrays with features that are not finite now, and not when they were learned from
     """
 
     options: DataOptions
@@ -108,6 +113,7 @@ class Pipeline:
     parsers: int | None = None
     readers: Callable[[int], int] | None = None
     apart: bool = False
+    checked: bool = True
 
     def prepare(self, stack: ExitStack, known: Encoding | None = None) -> Prepared:
         """Open the data, learn their encoding, and put the streams together.
@@ -146,20 +152,24 @@ class Pipeline:
         streams, held = self._assembled(parts, encoder)
         filled = parts if _has_gaps(encoding) else []
         gaps = cast("list[over.FilledStream]", filled)
-        return Prepared(sources, streams, encoder, gaps, held, suspicions)
+        remedy = _REMEDIES[self.options.in_files]
+        return Prepared(sources, streams, encoder, gaps, held, suspicions, remedy)
 
     def _sources(self, options: DataOptions, kinds: Mapping[str, str] | None) -> list[Stream]:
+        if not options.in_files:
+            return given_streams(options, self.algorithm, self.checked)
         regression = not self.algorithm.classification
         return open_sources(options, self.algorithm.n_agents, regression, self.own, kinds)
 
     @property
     def _experts(self) -> bool:
-        return bool(self.algorithm.update.experts)
+        """Whether experts are decision stumps that look at the columns."""
+        return bool(self.algorithm.update.experts) and not self.options.advised
 
     @property
     def _needs_width(self) -> bool:
-        """Whether the start depends on the number of features, and nobody has said it."""
-        given = self.options.features or self.options.bits
+        """Whether the start depends on the number of features, which is not given."""
+        given = self.options.features or self.options.bits or not self.options.in_files
         return not self.algorithm.update.grows and not given
 
     @property
@@ -183,9 +193,9 @@ class Pipeline:
             drop=self._dropped,
             classes=options.labels,
             classification=self.algorithm.classification,
-            two_classes=two_classes_only(self.algorithm),
+            two_classes=two_classes_only(self.algorithm) and not options.advised,
             n_features=options.features,
-            intercept=options.intercept and not self._experts,
+            intercept=options.with_intercept and not self.algorithm.update.experts,
             bits=options.bits,
             missing=options.missing,
             interactions=options.interactions,
@@ -202,6 +212,9 @@ class Pipeline:
         return [over.LimitedStream(s, share) for s, share in zip(sources, shares, strict=True)]
 
     def _learned(self, parts: Sequence[Stream]) -> tuple[Encoding, list[LabelOrder]]:
+        arrays = [part for part in parts if isinstance(part, RowsStream)]
+        if not self.options.in_files and len(arrays) == len(parts):
+            return self._of_arrays(arrays)
         # Experts are fitted to all data, so there every process must have them.
         if self.own is not None and len(parts) > 1 and not self._experts:
             parts = [parts[k] for k in self.own]
@@ -211,7 +224,25 @@ class Pipeline:
         encoding = learn_encoding(parts, wishes, everybody, self.gather)
         for doubt in doubts(encoding, everybody[0].name):
             self.warn(doubt)
+        if self.algorithm.outputs > 1:
+            encoding = replace(encoding, numbered=True)
         return encoding, [seen.order for seen in peeks]
+
+    def _of_arrays(self, parts: Sequence[RowsStream]) -> tuple[Encoding, list[LabelOrder]]:
+        """The encoding of arrays, all of whose labels are at hand, and in which order they come."""
+        options, wishes = self.options, self._wishes()
+        labels, classes = [part.rows.y for part in parts], wishes.classes
+        if wishes.classification and classes is None:
+            classes = tuple(sorted(set().union(*(distinct(y).tolist() for y in labels))))
+        encoding = Encoding(
+            n_features=wishes.n_features,
+            classes=all_classes(self.algorithm, classes) if classes is not None else None,
+            numbered=self.algorithm.outputs > 1,
+            intercept=wishes.intercept,
+            bits=options.bits,
+            missing=options.missing,
+        )
+        return encoding, [LabelOrder(wishes.classification).with_labels(y) for y in labels]
 
     def _check_agreement(self, parts: Sequence[Stream], known: Encoding) -> None:
         """Refuse a label or a weight that are not those which are known."""
@@ -280,7 +311,8 @@ class Pipeline:
         """Warnings of rows in the order of their labels, which a shuffle would end."""
         if self.options.shuffle:
             return ()
-        each = (o.doubt(p.describe(), REMEDY) for p, o in zip(parts, orders, strict=False))
+        remedy = _REMEDIES[self.options.in_files]
+        each = (o.doubt(p.describe(), remedy) for p, o in zip(parts, orders, strict=False))
         return tuple(doubt for doubt in each if doubt is not None)
 
     def _with_width(self, encoding: Encoding, parts: Sequence[Stream]) -> Encoding:
@@ -302,34 +334,38 @@ class Pipeline:
         return replace(known, stumps=stumps)
 
     def _stumps(self, streams: Sequence[Stream], n_features: int) -> Stumps:
-        if self.options.experts is None and n_features > _MOST_DEFAULT_EXPERTS:
+        if self.options.n_stumps is None and n_features > _MOST_DEFAULT_EXPERTS:
             raise DataError(
                 f"found {n_features} features, one expert for each is too many; "
                 "say how many with --experts"
             )
         from ddol.streams.coding.stumps import fit_stumps
 
-        return fit_stumps(streams, self.options.experts, self.seed)
+        return fit_stumps(streams, self.options.n_stumps, self.seed)
 
     def _assembled(
         self, parts: Sequence[Stream], encoder: Encoder
     ) -> tuple[list[Stream], list[over.HoldoutStream]]:
-        far = any(map(is_remote, self.options.data))
+        far = self.options.in_files and any(map(is_remote, self.options.data))
         readers = None if self.readers is None else self.readers(encoder.start.n_outputs)
         # Whoever waits for a piece parses as well: one of those who learn.
         parsers = readers + 1 if readers else self.parsers
         pool = ParsingPool(parsers, abroad=2 if far else 1)
         n, turns = len(parts), readers == 0
-        streams, held = [], []
+        streams: list[Stream] = []
+        held: list[over.HoldoutStream] = []
         for number, part in enumerate(parts):
             # Pieces are encoded where they are parsed, unless names get their places as they come.
-            if encoder.in_order:
+            stream: Stream
+            if encoder.start == _AS_LEARNED and isinstance(part, RowsStream):
+                stream = part  # all labels were looked at, and are the numbers to learn from
+            elif encoder.in_order:
                 stream = encoder.stream(_parallel(part, n, pool, turns))
             else:
                 stream = _parallel(encoder.stream(part), n, pool, turns)
             if self._held_out:
-                stream = over.HoldoutStream(stream, self._held_out)
-                held.append(stream)
+                held.append(over.HoldoutStream(stream, self._held_out))
+                stream = held[-1]
             if self.options.shuffle:
                 memory = max(1 << 20, _SHUFFLE_BYTES // n)
                 stream = over.ShuffledStream(stream, own_seed(self.seed, number, n), memory)
@@ -341,7 +377,7 @@ class Pipeline:
         """Share of the examples that is held out, if there is one."""
         share = self.options.holdout
         if share is None:
-            share = 0.1 if self.passes > 1 else 0.0
+            share = 0.1 if self.passes > 1 and self.options.in_files else 0.0
         if not share:
             return None
         from fractions import Fraction

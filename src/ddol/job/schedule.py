@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -25,17 +25,30 @@ _COLUMN = "column:"
 
 @dataclass(frozen=True)
 class ScheduleOptions:
-    """What happens when, as an option says it."""
+    """What happens when, as an option says it.
 
-    schedule: str = declared(
+    Parameters
+    ----------
+    schedule : str, or Schedule, or a schedule of one's own
+    conditions : Conditions, optional
+        In Python: speeds, latencies, losses, delays and absences by themselves.
+    events : Events, optional
+        In Python: a recording to be played again, by itself.
+    keep_events : bool
+        Whether the trace has what happened, event by event, also where no file does.
+    """
+
+    schedule: str | Any = declared(
         "rounds",
         "rounds; async: agents do not wait; gossip: two at a time; walk: one token; push-sum.",
         metavar="NAME",
+        key="name",
     )
-    delay: str = declared(
-        "0",
+    delay: str | None = declared(
+        None,
         "Predictions that an agent makes before a label arrives; column:NAME for a column of them.",
         metavar="D",
+        shown="0",
     )
     latency: str = declared(
         "0",
@@ -64,18 +77,22 @@ class ScheduleOptions:
     replay: str | None = declared(
         None, "Play a recording again, over the same data.", metavar="IN.npz"
     )
+    conditions: Any = None
+    events: Any = None
+    keep_events: bool = False
 
     @property
     def whole_delay(self) -> int:
         """The delay where it is a number of rounds; 0 where it is drawn."""
-        return int(self.delay) if self.delay.isdigit() else 0
+        return int(self.delay) if self.delay is not None and self.delay.isdigit() else 0
 
     @property
     def delay_column(self) -> str | None:
         """Column of the data that says how late each answer is."""
-        return self.delay.removeprefix(_COLUMN) if self.delay.startswith(_COLUMN) else None
+        told = self.delay or ""
+        return told.removeprefix(_COLUMN) if told.startswith(_COLUMN) else None
 
-    def conditions(self, delays: RowDelays | None = None) -> Conditions:
+    def to_conditions(self, delays: RowDelays | None = None) -> Conditions:
         """Speeds, latencies, losses, delays and absences.
 
         Parameters
@@ -85,21 +102,23 @@ class ScheduleOptions:
         """
         from ddol.schedules.conditions import Conditions
 
+        if self.conditions is not None:
+            return self.conditions if delays is None else replace(self.conditions, delay=delays)
         if delays is None and self.delay_column is not None:
             delays = _unread
         return Conditions(
             speed=self.speed,
             latency=_by_link("--latency", self.latency),
             drop=_named("--drop-messages", self.drop_messages),
-            delay=delays or (0 if self.delay.isdigit() else self.delay),
+            delay=delays or (0 if self.whole_delay or not self.delay else self.delay),
             churn=self.churn,
         )
 
     def to_schedule(self, delays: RowDelays | None = None) -> Schedule:
         """The schedule itself, with the recording that is to be played again; see `conditions`."""
-        from ddol.schedules.schedule import Schedule
+        from ddol.schedules.schedule import schedule_of
 
-        replay = None
+        replay = self.events
         if self.replay is not None:
             from ddol.schedules.recording import load_events
 
@@ -107,15 +126,20 @@ class ScheduleOptions:
                 replay = load_events(self.replay)
             except OSError as error:
                 raise DataError(f"--replay {self.replay}: {error.strerror}") from None
-        return Schedule(
+        made = schedule_of(
             self.schedule,
-            self.conditions(delays),
-            replay=replay,
-            staleness=self.staleness,
-            record=self.record is not None,
-            certificate=self.certificate,
-            patient=self.patient,
+            None if self._as_given and delays is None else self.to_conditions(delays),
+            self.record is not None or self.keep_events,
+            replay,
+            self.certificate,
         )
+        more: dict[str, Any] = {"staleness": self.staleness, "patient": self.patient or None}
+        return replace(made, **{name: value for name, value in more.items() if value is not None})
+
+    @property
+    def _as_given(self) -> bool:
+        """Whether the schedule is a whole one in Python, with conditions of its own."""
+        return not isinstance(self.schedule, str) and self.conditions is None
 
     def check(self, checkpoint: str | None, batch: int, engine: str, talks: bool = False) -> None:
         """Refuse what does not go together, before any work is done."""

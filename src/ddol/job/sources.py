@@ -11,6 +11,8 @@ from pathlib import Path, PurePath
 
 import numpy as np
 
+from ddol.algorithm import Algorithm
+from ddol.engines.faults import check_dense
 from ddol.job.options import DataOptions
 from ddol.streams import over
 from ddol.streams.arrays import RowsStream, array_stream
@@ -18,6 +20,7 @@ from ddol.streams.dealing import contiguous
 from ddol.streams.errors import DataError
 from ddol.streams.formats import ReadOptions, format_of
 from ddol.streams.open import expand, files_in, open_stream, open_streams, partition_name
+from ddol.streams.sources import as_streams
 from ddol.streams.store.files import STDIN, is_remote, open_bytes, read_once, read_range, size_of
 from ddol.streams.stream import Stream
 
@@ -132,6 +135,31 @@ def _answered(
     return over.AnsweredStream(streams[0], answers, options.id, options.label, n_agents)
 
 
+def given_streams(options: DataOptions, algorithm: Algorithm, checked: bool) -> list[Stream]:
+    """Streams from Python objects: one to deal round-robin, or one for each agent.
+
+    Parameters
+    ----------
+    options : DataOptions
+    algorithm : Algorithm
+        With its network.
+    checked : bool
+        Refuse features that are not finite now, and not when they have been learned from.
+    """
+    found = as_streams(options.data, checked and not algorithm.update.experts, algorithm.n_agents)
+    widths = sorted({s.n_features for s in found if s.n_features is not None})
+    if len(widths) > 1 and all(isinstance(stream, RowsStream) for stream in found):
+        raise DataError(
+            f"found streams with {widths[0]} and {widths[-1]} features, expected the same number; "
+            "give every agent the same columns"
+        )
+    if algorithm.classification and options.advised:
+        check_dense(algorithm, found)
+    if options.deal == "contiguous" and len(found) == 1 and algorithm.n_agents > 1:
+        return contiguous(found[0], algorithm.n_agents)
+    return found
+
+
 def spooled(options: DataOptions, stack: ExitStack) -> DataOptions:
     """Copy what can be read once only to temporary files, which can be read again."""
     import tempfile  # only for what comes through a pipe
@@ -188,6 +216,8 @@ def fingerprint(options: DataOptions) -> list[str]:
     Names and dates are left out: a copy of the files is as good. Files of up to 64 MB are read whole, and
     1,024 pieces of larger ones, with both ends; of a file in a store, which is far away, both ends only.
     """
+    if not options.in_files:
+        return []
     if not options.data:
         return ["built-in"]
     return ["; ".join(map(_contents, _files_of(path))) for path in expand(options.data)]
@@ -203,6 +233,8 @@ def recording_mark(options: DataOptions, seed: int) -> str:
     >>> recording_mark(DataOptions(), 1) == recording_mark(DataOptions(), 2)
     True
     """
+    if not options.in_files:
+        return ""
     paths = expand(options.data) if options.data else []
     files = [file for path in paths for file in _files_of(path)]
     if options.from_stdin or any(size_of(file) is None for file in files):
@@ -244,7 +276,7 @@ def site_names(options: DataOptions, n_agents: int) -> tuple[str, ...]:
     >>> site_names(DataOptions(("a/bern.csv.gz", "a/lyon.csv.gz")), 2)
     ('bern', 'lyon')
     """
-    paths = expand(options.data) if options.data else []
+    paths = expand(options.data) if options.data and options.in_files else []
     if len(paths) != n_agents or n_agents == 1:
         return ()
     names = [partition_name(path) for path in paths]

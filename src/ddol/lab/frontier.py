@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ddol.algorithm import Algorithm
-from ddol.engines.run import encoded, run
+from ddol.job.run import encoded, run
 from ddol.measure.chart import Chart, Line
 from ddol.measure.frames import columns_of, frame_of, write_table
 from ddol.measure.regret import regret

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ddol.job.evaluation import ClassEvaluation
 from ddol.lab.page import (
     Cell,
     facts,
@@ -22,7 +23,6 @@ from ddol.lab.page import (
 from ddol.lab.page import figure as drawn
 from ddol.lab.report_details import details, name_of, network_of
 from ddol.measure.curves import bytes_in_words, chart_of
-from ddol.measure.evaluation import ClassEvaluation
 from ddol.measure.tally import Tally
 from ddol.trace import Trace
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.engines.run import encoded
+from ddol.job.run import encoded
 from ddol.measure.applicable import BoundExceededWarning, entry
 from ddol.measure.comparator import MOST_ROWS, Comparator, best_expert, best_weights
 from ddol.measure.problem import Problem, features

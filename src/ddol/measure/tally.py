@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ddol.measure.evaluation import ClassEvaluation, NumberEvaluation, evaluation_of
+from ddol.job.evaluation import ClassEvaluation, NumberEvaluation, evaluation_of
 from ddol.streams.coding.labels import Label
 from ddol.streams.rows import Block
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.topologies import topology
-from ddol.engines.run import encoded, run
 from ddol.job.algorithm import algorithm_named
+from ddol.job.run import encoded, run
 from ddol.parameters import NotAParameterError
 from ddol.presets import PRESETS, preset_name
 from ddol.streams.over.shuffle import ShuffledStream

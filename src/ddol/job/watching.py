@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ddol.cli.run_processes import RunProcesses
-from ddol.cli.table import ProgressTable
 from ddol.engines.errors import RankLostError
+from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
 from ddol.engines.progress import Progress
 from ddol.job.checkpoints import CheckpointWriter
-from ddol.job.pipeline import Prepared
+from ddol.job.interface import Display
+from ddol.job.prepare import PreparedJob
 from ddol.job.stopping import Signals, StoppedError
 
 if TYPE_CHECKING:
@@ -24,23 +25,33 @@ if TYPE_CHECKING:
 class RunWatch:
     """What is to be done while a run goes on: show where it stands, keep checkpoints, and stop.
 
-    Where examples come through a `pipe`, whose next may never come, nobody waits for the end of a block.
+    Where examples come through a pipe, whose next may never come, it stops without waiting for the end of
+    a block.
     """
 
+    made: PreparedJob
     learner: Learner
-    prepared: Prepared
+    feed: Feed
     writer: CheckpointWriter
-    job: RunProcesses
-    signals: Signals
-    pipe: bool
-    table: ProgressTable | None = None
+    signals: Signals | None = None
+    tell: Callable[[Progress], None] | None = None
+    display: Display | None = None
     holdout: Holdout | None = None
     page: WatchedRun | None = None
 
+    @property
+    def listens(self) -> bool:
+        """Whether there is anything to do while the run goes on."""
+        tasks = (self.signals, self.tell, self.display, self.page, self.writer.folder)
+        return any(task is not None for task in tasks)
+
     def __call__(self, progress: Progress) -> None:
         """Look at a run that stands here."""
-        # Until now there was nothing to be lost.
-        self.signals.at_once = self.pipe
+        if self.signals is not None:
+            # Until now there was nothing to be lost.
+            self.signals.at_once = self.made.job.data.from_stdin
+        if self.tell is not None:
+            self.tell(progress)
         # A loss is noticed again, told and made up for by the learner.
         with suppress(RankLostError):
             self._look(progress)
@@ -51,24 +62,26 @@ class RunWatch:
         Processes take part in all of it together, and what they remember of the last time may
         differ once one of them was lost; so it is time for all if it is for one.
         """
-        table, between_blocks = self.table, progress.position is not None
+        display, between_blocks = self.display, progress.position is not None
         may_stop = between_blocks or progress.may_stop
         if self.page is not None:
             self.page(progress)
-        if table is None and not may_stop:
+        if display is None and not may_stop:
             return
-        shows, keeps, number = self.job.most(
+        caught = None if self.signals is None else self.signals.caught
+        processes = self.made.processes
+        shows, keeps, number = processes.most(
             [
-                int(table is not None and table.due(progress)),
+                int(display is not None and display.due(progress)),
                 int(between_blocks and self.writer.due(progress)),
-                (self.signals.caught or 0) if may_stop else 0,
+                (caught or 0) if may_stop else 0,
             ]
         )
-        if table is not None:
-            measured = self.holdout.measured(self.learner) if shows and self.holdout else None
-            table.show(progress, bool(shows), measured)
+        if display is not None:
+            held = self.holdout.measured(self.learner) if shows and self.holdout else None
+            display.show(progress, bool(shows), held)
         if keeps or (number and between_blocks):
-            self.writer.save(self.learner, progress, self.prepared.encoding, self.job.leads)
+            self.writer.save(self.learner, progress, self.made.data.encoding, processes.leads)
             if self.page is not None and self.writer.folder is not None:
                 self.page.note(f"checkpoint after {progress.examples:,} examples")
         if number:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ddol.cli.outputs import STDOUT
-from ddol.cli.predict import text_of
+from ddol.job.outputs import STDOUT
 from ddol.storage import naming
 from ddol.streams.coding.encoding import Encoding
 from ddol.streams.coding.labels import class_numbers, shown_labels
@@ -66,3 +65,17 @@ class PredictionWriter:
         if classes is None:
             return scores[:, 0]
         return shown_labels(classes)[class_numbers(scores)]
+
+
+def text_of(found: np.ndarray) -> str:
+    """One line for every row; numbers as short as they can be without loss.
+
+    Examples
+    --------
+    >>> text_of(np.array([1.0, 0.25])), text_of(np.array(["no"], dtype=object))
+    ('1.0\\n0.25\\n', 'no\\n')
+    """
+    if found.ndim == 1:
+        show = str if found.dtype == object else repr
+        return "".join(f"{show(value)}\n" for value in found.tolist())
+    return "".join(" ".join(map(repr, row)) + "\n" for row in found.tolist())

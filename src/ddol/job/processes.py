@@ -1,4 +1,4 @@
-"""The processes of a run, as the command line sees them."""
+"""The processes of a run: which of them speaks and writes, and what they must share."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from ddol.cli.table import warn
 from ddol.engines.kinds import ENGINES, engine_named
-from ddol.job.options import RunOptions
+from ddol.job.job import Job
+from ddol.storage import Warn
 from ddol.streams.errors import DataError
 
 
 class RunProcesses:
     """The processes of a run: one, or the ranks of MPI, of which the first talks and writes."""
 
-    def __init__(self, run: RunOptions) -> None:
+    def __init__(self, job: Job, warn: Warn) -> None:
         self.ranks: Any = None
-        if engine_named(run.engine).can.replicated:
+        self._warn = warn
+        if not job.data.in_files:
+            return  # every process was given all the data
+        if engine_named(job.run.engine).can.replicated:
             from ddol.engines.mpi.ranks import open_ranks
 
-            self.ranks = open_ranks(run.on_lost)
+            self.ranks = open_ranks(job.run.on_lost)
         else:
-            check_alone(run.engine)
+            check_alone(job.run.engine)
 
     @property
     def leads(self) -> bool:
@@ -38,7 +41,7 @@ class RunProcesses:
     def warn(self, text: str) -> None:
         """Print a warning, once for all."""
         if self.leads:
-            warn(text)
+            self._warn(text)
 
     def check_same(self, options: dict[str, Any]) -> None:
         """Refuse to go on where the processes were given different options."""

@@ -1,4 +1,4 @@
-"""What a run leaves: the model, the figures, the report, and a few lines on the screen."""
+"""What a run leaves: the model, the figures, the report, the recording."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import json
 import math
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ddol.cli.table import say, summary, warn
 from ddol.engines.kinds import engine_named
 from ddol.job.hindsight import FEW, MANY, Hindsight, hindsight, verdict
-from ddol.job.options import RunOptions, TrainOptions
-from ddol.job.pipeline import REMEDY, Prepared
+from ddol.job.interface import Interface
 from ddol.job.sources import recording_mark
 from ddol.model import model_of
-from ddol.storage import check_writable, write_text
+from ddol.storage import Warn, check_writable, write_text
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.stream import Stream, described
 from ddol.trace import Trace
 
 if TYPE_CHECKING:
     from ddol.job.holdout import HeldOutFigures
+    from ddol.job.prepare import PreparedJob
 
 STDOUT = "-"
 
@@ -34,72 +34,66 @@ def check_outputs(*paths: str | None) -> None:
 
 
 def write_outputs(
-    options: TrainOptions, trace: Trace, prepared: Prepared, held: HeldOutFigures | None = None
+    made: PreparedJob, trace: Trace, held: HeldOutFigures | None, talk: Interface
 ) -> None:
-    """Write the model, the figures and the report, and say what happened."""
-    run = options.run
-    skipped = tell_skipped(prepared.sources, prepared.encoder)
-    unanswered = _tell_unanswered(prepared.sources)
-    again = _looked_back(options, trace, prepared)
-    if run.model is not None:
-        write_model(options, trace, prepared)
-    if run.json is not None:
-        name = options.learn.algorithm.replace("_", "-")
+    """Write the model, the figures, the report and the recording."""
+    job, data = made.job, made.data
+    output = job.output
+    skipped = tell_skipped(data.sources, data.encoder, talk.warn)
+    unanswered = _tell_unanswered(data.sources, talk.warn)
+    again = _looked_back(made, trace)
+    if output.model is not None:
+        write_model(made, trace)
+    if output.json is not None:
         own: dict[str, Any] = {
-            "algorithm": name,
+            "algorithm": job.algorithm.name.replace("_", "-"),
             "skipped_lines": skipped,
             "unanswered": unanswered,
-            "sites": list(prepared.encoding.sites),
+            "sites": list(data.encoding.sites),
+            "holdout": None if held is None else vars(held),
         }
-        own["holdout"] = None if held is None else vars(held)
         own["final_error"] = None if again is None else again.error
-        write_json(run.json, {**trace.to_dict(), **own})
-    if run.report is not None:
-        _write_report(run, trace, prepared)
-    options.schedule.write_recording(trace, lambda: recording_mark(options.data, options.run.seed))
-    if not run.quiet:
-        say("")
-        for line in summary(trace, run.passes, held):
-            say(line)
-        for what, path in (
-            ("model", run.model),
-            ("figures", run.json),
-            ("report", run.report),
-            ("predictions", run.predictions),
-            ("recording", options.schedule.record),
-        ):
-            if path is not None and path != STDOUT:
-                say(f"{what}: {path}")
-    doubt = verdict(trace, again, bool(prepared.suspicions), REMEDY)
-    if doubt is not None:
-        warn(doubt)
+        write_json(output.json, {**trace.to_dict(), **own})
+    if output.report is not None:
+        _write_report(made, trace, talk.command)
+    job.schedule.write_recording(trace, lambda: recording_mark(job.data, job.run.seed))
+    if talk.finished is not None:
+        talk.finished(made, trace, held)
+    if job.data.in_files:
+        doubt = verdict(trace, again, bool(data.suspicions), data.remedy)
+        if doubt is not None:
+            talk.warn(doubt)
 
 
-def _looked_back(options: TrainOptions, trace: Trace, prepared: Prepared) -> Hindsight | None:
+def _looked_back(made: PreparedJob, trace: Trace) -> Hindsight | None:
     """The final model on the same examples, if that costs little and nothing else shows it."""
-    most = MANY if prepared.suspicions else FEW
-    once = prepared.encoder.delays is None and not prepared.held
-    here = engine_named(options.run.engine).can.in_process
-    again = all(getattr(stream, "restartable", False) for stream in prepared.streams)
+    data = made.data
+    most = MANY if data.suspicions else FEW
+    once = data.encoder.delays is None and not data.held
+    here = made.job.data.in_files and engine_named(made.job.run.engine).can.in_process
+    again = all(getattr(stream, "restartable", False) for stream in data.streams)
     if not (once and here and again and trace.examples <= most):
         return None
-    return hindsight(model_of(trace, prepared.encoding), prepared.streams)
+    return hindsight(model_of(trace, data.encoding), data.streams)
 
 
-def write_model(options: TrainOptions, trace: Trace, prepared: Prepared) -> None:
+def write_model(made: PreparedJob, trace: Trace) -> None:
     """Write the model of a run as it stands."""
-    settings = {k: v for k, v in vars(options.learn).items() if v is not None}
-    settings.pop("algorithm")
-    assert options.run.model is not None
-    model = model_of(trace, prepared.encoding, settings)
-    if prepared.initial is not None:
+    job = made.job
+    given = vars(job.algorithm) | vars(job.network) | {"agents": trace.agents}
+    given |= {"delay": job.schedule.whole_delay, **job.algorithm.parameters}
+    plain = (bool, int, float, str)
+    settings = {k: v for k, v in given.items() if isinstance(v, plain) and k != "algorithm"}
+    assert job.output.model is not None
+    model = model_of(trace, made.data.encoding, settings)
+    if made.initial is not None:
         from ddol.job.sites import with_absent_sites
 
-        model = with_absent_sites(model, prepared.initial)
-    model.save(options.run.model)
+        model = with_absent_sites(model, made.initial)
+    model.save(job.output.model)
 
 
-def tell_skipped(sources: Sequence[Stream], encoder: Encoder) -> int:
+def tell_skipped(sources: Sequence[Stream], encoder: Encoder, warn: Warn) -> int:
     """Lines that were skipped, after telling about the first of them."""
     count = 0
     for source in sources:
@@ -116,7 +110,7 @@ def tell_skipped(sources: Sequence[Stream], encoder: Encoder) -> int:
     return count + encoder.n_skipped
 
 
-def _tell_unanswered(sources: Sequence[Stream]) -> int:
+def _tell_unanswered(sources: Sequence[Stream], warn: Warn) -> int:
     """Examples that were never answered, after telling about them."""
     for source in sources:
         left = getattr(source, "unmatched", None)
@@ -152,17 +146,9 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _write_report(run: RunOptions, trace: Trace, prepared: Prepared) -> None:
-    from ddol.lab.report import write_report
-    from ddol.measure.regret import regret_within_reach
-
-    assert run.report is not None
-    regret = regret_within_reach(trace, prepared.streams, run.passes)
-    write_report(trace, run.report, command(), regret, described(prepared.sources))
-
-
-def command() -> str:
-    """The command line as it was given."""
-    import shlex  # for reports only
-
-    return shlex.join(["ddol", *sys.argv[1:]])
+def _write_report(made: PreparedJob, trace: Trace, command: str) -> None:
+    """The report stands above jobs, and is found only when it is asked for."""
+    write_report = import_module("ddol.lab.report").write_report
+    regret_within_reach = import_module("ddol.measure.regret").regret_within_reach
+    regret = regret_within_reach(trace, made.data.streams, made.job.run.passes)
+    write_report(trace, made.job.output.report, command, regret, described(made.data.sources))

@@ -1,0 +1,95 @@
+"""What ``ddol train`` shows: the table while it runs, and what it left."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ddol.cli.table import ProgressTable, say, summary, warn
+from ddol.engines.errors import EngineError, SetupError
+from ddol.engines.learner import Learner
+from ddol.job.interface import Interface
+from ddol.job.job import Job
+from ddol.job.outputs import STDOUT
+from ddol.job.prepare import PreparedJob
+from ddol.job.stopping import Signals, StoppedError
+from ddol.job.train import train
+from ddol.streams.errors import DataError
+from ddol.trace import Trace
+
+if TYPE_CHECKING:
+    from ddol.job.holdout import HeldOutFigures
+    from ddol.measure.applicable import MistakeBound
+
+
+class RunError(Exception):
+    """The run could not be finished, for a reason that is not the input's."""
+
+
+def train_and_show(job: Job) -> Trace:
+    """Carry out a job, show how it goes, and say what it left."""
+    again = [word for word in sys.argv[1:] if word != "--resume"]
+    with Signals(at_once=True) as signals:
+        interface = Interface(
+            say,
+            warn,
+            display=_table,
+            signals=signals,
+            in_mid_run=_in_mid_run,
+            finished=_tell_what_was_left,
+            advice=shlex.join(["ddol", *again, "--resume"]),
+            command=command(),
+        )
+        return train(job, interface)
+
+
+def command() -> str:
+    """The command line as it was given."""
+    return shlex.join(["ddol", *sys.argv[1:]])
+
+
+def _table(made: PreparedJob, learner: Learner) -> ProgressTable:
+    bound = _promise(made)
+    screen, held = made.processes.screen, bool(made.data.held)
+    return ProgressTable(made.feed(), learner.position, learner.algorithm, bound, screen, held)
+
+
+def _promise(made: PreparedJob) -> MistakeBound | None:
+    """The bound to show while a run goes on: there are some for experts only."""
+    if not made.algorithm.update.experts:
+        return None
+    from ddol.measure.applicable import applicable_bound
+
+    return applicable_bound(made.algorithm, made.data.n_weights)
+
+
+def _tell_what_was_left(made: PreparedJob, trace: Trace, held: HeldOutFigures | None) -> None:
+    job, output = made.job, made.job.output
+    if output.quiet:
+        return
+    say("")
+    for line in summary(trace, job.run.passes, held):
+        say(line)
+    for what, path in (
+        ("model", output.model),
+        ("figures", output.json),
+        ("report", output.report),
+        ("predictions", output.predictions),
+        ("recording", job.schedule.record),
+    ):
+        if path is not None and path != STDOUT:
+            say(f"{what}: {path}")
+
+
+@contextmanager
+def _in_mid_run() -> Iterator[None]:
+    """What goes wrong from here on is not the fault of the options; bad data still are."""
+    try:
+        yield
+    except (DataError, SetupError, EngineError, StoppedError):
+        raise
+    except (OSError, ValueError, ArithmeticError, RuntimeError, MemoryError) as error:
+        raise RunError(str(error) or type(error).__name__) from error

@@ -1,0 +1,99 @@
+"""What cannot end well is refused before any work is done."""
+
+from __future__ import annotations
+
+from ddol.algorithm import Algorithm
+from ddol.engines.kinds import engine_named, require
+from ddol.job.job import Job
+from ddol.job.outputs import STDOUT, check_outputs
+from ddol.job.sources import recording_mark
+from ddol.storage import check_writable
+from ddol.streams.errors import DataError
+
+
+def check(job: Job, algorithm: Algorithm, leads: bool = True) -> None:
+    """Refuse options that do not go together, and files that cannot be written.
+
+    Parameters
+    ----------
+    job : Job
+    algorithm : Algorithm
+    leads : bool
+        Whether this process writes.
+    """
+    data, run, output = job.data, job.run, job.output
+    talks = algorithm.chooses_messages
+    job.schedule.check(output.checkpoint, algorithm.batch, run.engine, talks)
+    job.schedule.check_recorded(lambda: recording_mark(data, run.seed))
+    if output.resume and output.checkpoint is None:
+        raise DataError("--resume needs --checkpoint DIR, the folder of the earlier run")
+    if output.every is not None and output.checkpoint is None:
+        raise DataError("--every needs --checkpoint DIR, the folder to write to")
+    if output.checkpoint is not None and data.from_stdin:
+        raise DataError("--checkpoint does not go with standard input; save it to a file first")
+    _check_predictions(job, algorithm)
+    _check_lateness(job)
+    if not leads:
+        return
+    check_outputs(output.model, output.json, output.report, output.predictions)
+    if output.checkpoint is not None:
+        _check_folder(output.checkpoint)
+    if data.from_stdin and engine_named(run.engine).can.replicated:
+        raise DataError(
+            f"standard input reaches one rank only; with --engine {run.engine} give a file"
+        )
+
+
+def _check_folder(place: str) -> None:
+    from ddol.folders import folder_at
+
+    folder = folder_at(place)
+    try:
+        folder.make()
+    except OSError as error:
+        raise DataError(f"--checkpoint {place}: {error.strerror}") from None
+    check_writable(folder.file("checkpoint"))
+
+
+def _check_lateness(job: Job) -> None:
+    """Rows keep their order, and one process reads them, where each says how late its label is."""
+    data, run = job.data, job.run
+    late = job.schedule.delay_column
+    if data.answers is None and late is None:
+        if data.id is not None:
+            raise DataError("--id needs --answers FILE, the file of answers")
+        return
+    flag = "--delay column:NAME" if data.answers is None else "--answers"
+    strange = {
+        "--delay": data.answers is not None and job.schedule.delay not in (None, "0"),
+        "--shuffle": data.shuffle,
+        "--holdout": bool(data.holdout) or (run.passes > 1 and data.holdout is None),
+        "--deal contiguous": data.deal != "round-robin",
+        "--checkpoint": job.output.checkpoint is not None,
+        "--predictions": job.output.predictions is not None,
+        f"--engine {run.engine}": not engine_named(run.engine).can.clock,
+    }
+    for other, given in strange.items():
+        if given:
+            raise DataError(f"{flag} does not go with {other}; leave one out")
+
+
+def _check_predictions(job: Job, algorithm: Algorithm) -> None:
+    """Scores of single examples are at hand only where one process plays rounds."""
+    output = job.output
+    if output.predictions is None:
+        return
+    if output.predictions == output.json == STDOUT:
+        raise DataError(
+            "--predictions - and --json - both write to standard output; give one of them a file"
+        )
+    require(job.run.engine, "predictions", "--predictions")
+    if job.schedule.to_schedule().plays_events or algorithm.chooses_messages:
+        raise DataError(
+            "--predictions needs --schedule rounds in which every agent sends; leave one out"
+        )
+    if algorithm.update.randomized:
+        raise DataError(
+            f"--predictions does not go with --algorithm {job.algorithm.name}, which draws what "
+            "it says; use dwm-i"
+        )

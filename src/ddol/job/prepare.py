@@ -1,0 +1,270 @@
+"""From a job to agents and examples that are ready to begin."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ddol.algorithm import Algorithm
+from ddol.engines.feed import Feed
+from ddol.engines.kinds import engine_named
+from ddol.engines.learner import Learner
+from ddol.engines.setup import Setup
+from ddol.job.algorithm import build, check_classes, check_data
+from ddol.job.checks import check
+from ddol.job.interface import Interface
+from ddol.job.job import Job
+from ddol.job.pipeline import Pipeline, Prepared
+from ddol.job.processes import RunProcesses
+from ddol.job.sources import fingerprint
+from ddol.storage import damaged
+
+if TYPE_CHECKING:
+    from ddol.checkpoint import Checkpoint
+    from ddol.folders import KeepingPlace
+    from ddol.model import Model
+    from ddol.streams.coding.encoding import Encoding
+
+_MOST_ROUNDS = 8192
+_MOST_PLACES = 1 << 18
+
+
+@dataclass(frozen=True)
+class PreparedJob:
+    """A job whose data were looked at.
+
+    Parameters
+    ----------
+    job : Job
+    algorithm : Algorithm
+        On its network, for the classes that the data have.
+    data : Prepared
+    setup : Setup
+    processes : RunProcesses
+    identity : dict
+        Options and data that make the run what it is.
+    saved : Checkpoint or None
+        Where the run goes on.
+    initial : Model or None
+        What the agents know before round 1.
+    """
+
+    job: Job
+    algorithm: Algorithm
+    data: Prepared
+    setup: Setup
+    processes: RunProcesses
+    identity: dict[str, Any]
+    saved: Checkpoint | None = None
+    initial: Model | None = None
+
+    def learner(self) -> Learner:
+        """Agents at the beginning, or where a model or a checkpoint left them."""
+        state, algorithm = None, self.algorithm
+        if self.initial is not None:
+            from ddol.job.initial import algorithm_to_go_on, state_to_go_on
+
+            path = str(self.job.run.initial)
+            sites = self.data.encoding.sites
+            state = state_to_go_on(self.initial, algorithm, self.setup.seed, path, sites)
+            algorithm = algorithm_to_go_on(self.initial, algorithm)
+        learner = Learner(algorithm, self.setup, state)
+        if self.saved is not None:
+            from ddol.checkpoint import resume
+
+            resume(learner, self.saved, str(self.job.output.checkpoint))
+        return learner
+
+    def feed(self) -> Feed:
+        """What the learner follows."""
+        every, block_rounds = self.job.output.every, None
+        if every is not None:
+            # Checkpoints are written between blocks, so no block may be longer than this.
+            per_round = self.algorithm.n_agents * self.algorithm.batch
+            block_rounds = max(1, min(_MOST_ROUNDS, min(every, _MOST_PLACES) // per_round))
+        return Feed(self.data.streams, self.job.run.passes, block_rounds)
+
+
+def prepare(job: Job, stack: ExitStack, interface: Interface | None = None) -> PreparedJob:
+    """Check a job, open its data, learn how they are encoded, and build its algorithm.
+
+    Parameters
+    ----------
+    job : Job
+    stack : ExitStack
+        Removes temporary files, and frees the folder of checkpoints, when it is closed.
+    interface : Interface, optional
+
+    Examples
+    --------
+    >>> with ExitStack() as stack:
+    ...     made = prepare(Job.of(algorithm="dogd", agents=2), stack)
+    ...     made.algorithm.n_agents, made.data.encoding.classes
+    (2, (0.0, 1.0))
+    """
+    talk = interface or Interface()
+    processes = RunProcesses(job, talk.warn)
+    processes.check_same(job.identity() | job.progress())
+    algorithm = build(job)
+    check(job, algorithm, processes.leads)
+    check_data(job, algorithm)
+    identity = {**job.identity(), "the data": _data_of(job, processes)}
+    _check_engine(job, processes)
+    if job.output.checkpoint is not None and processes.leads:
+        stack.enter_context(_folder(job.output.checkpoint).locked())
+    saved = _saved(job, identity, processes, talk)
+    initial = _initial(job)
+    pipeline = _pipeline(job, algorithm, processes)
+    data = pipeline.prepare(stack, _known(job, saved, initial))
+    for suspicion in data.suspicions:
+        processes.warn(suspicion)
+    n_classes = len(data.encoding.classes or (0, 1))
+    if n_classes > 2:
+        algorithm = build(job, n_classes)
+    if not job.data.in_files and algorithm.classification:
+        check_classes(algorithm, data.encoding.classes or ())
+    setup = _setup(job, data, algorithm)
+    return PreparedJob(job, algorithm, data, setup, processes, identity, saved, initial)
+
+
+def _folder(place: str) -> KeepingPlace:
+    """The folder of checkpoints, which few runs have."""
+    from ddol.folders import folder_at
+
+    return folder_at(place)
+
+
+def _initial(job: Job) -> Model | None:
+    """The model to go on from, if there is one."""
+    if job.run.initial is None:
+        return None
+    from ddol.model import load
+
+    return load(job.run.initial)
+
+
+def _pipeline(job: Job, algorithm: Algorithm, processes: RunProcesses) -> Pipeline:
+    can = engine_named(job.run.engine).can
+
+    def readers(outputs: int) -> int:
+        return _readers(job, replace(algorithm, outputs=outputs))
+
+    # A pass over the memory takes half as long as learning: where the loss tells, at the end, of features
+    # that are not finite, arrays are not looked through before. Processes must agree beforehand.
+    told = algorithm.update.loops(algorithm.average).propagates_nan and not can.replicated
+    return Pipeline(
+        replace(job.data, late=job.schedule.delay_column),
+        algorithm,
+        job.run.passes,
+        job.run.seed,
+        processes.warn,
+        processes.own(algorithm.n_agents),
+        processes.gather,
+        _parsers(job),
+        readers if _reads_beside(job) else None,
+        not can.in_process and job.data.in_files,
+        not told,
+    )
+
+
+def _check_engine(job: Job, processes: RunProcesses) -> None:
+    run, can = job.run, engine_named(job.run.engine).can
+    if can.cluster:
+        from ddol.engines.ray.cluster import check_address, load, meant
+
+        load(joins=meant(run.address) is not None)
+        check_address(run.address)
+    if not can.parallel and (run.workers or 1) > 1 and job.data.in_files:
+        processes.warn(
+            f"the engine {run.engine} reads with so many --workers, and learns in one; use --engine "
+            "threads"
+        )
+
+
+def _known(job: Job, saved: Checkpoint | None, initial: Model | None) -> Encoding | None:
+    """The encoding of the data where it was learned before: by a checkpoint, or a model."""
+    if saved is not None:
+        from ddol.streams.coding.encoding import Encoding
+
+        with damaged(str(job.output.checkpoint), "checkpoint"):
+            return Encoding.from_plain(saved.facts, saved.arrays)
+    if initial is None:
+        return None
+    from ddol.job.initial import encoding_to_go_on
+
+    return encoding_to_go_on(initial, job.data, str(job.run.initial), job.n_agents)
+
+
+def _setup(job: Job, data: Prepared, algorithm: Algorithm) -> Setup:
+    run, kept = job.run, data.encoder.delays
+    return Setup(
+        run.engine,
+        run.workers,
+        run.seed,
+        data.n_weights if job.data.in_files else job.data.features,
+        run.address,
+        run.on_lost,
+        job.schedule.to_schedule(None if kept is None else kept[1]),
+        0 if data.in_memory else _readers(job, algorithm),
+    )
+
+
+def _data_of(job: Job, processes: RunProcesses) -> list[str]:
+    """What identifies the data; processes that deal one file to all agents must have the same."""
+    if job.output.checkpoint is None and not engine_named(job.run.engine).can.replicated:
+        return []
+    found = fingerprint(job.data)
+    if len(found) == 1:  # else each reads its own files, and others' may be missing here
+        processes.check_same({f"the data ({' '.join(job.data.data)})": found[0]})
+    return found
+
+
+def _parsers(job: Job) -> int | None:
+    """Threads that parse: where threads learn, all of them, which wait for it."""
+    if not job.data.in_files:
+        return 1
+    if engine_named(job.run.engine).can.replicated:
+        from ddol.engines.mpi.ranks import cores_of_rank
+
+        return cores_of_rank()
+    if not _reads_beside(job):
+        return job.run.workers
+    from ddol.engines.threads.rounds import checked_workers
+
+    return checked_workers(job.run.workers)
+
+
+def _reads_beside(job: Job) -> bool:
+    """Whether several threads of this process learn, of which some can read."""
+    can = engine_named(job.run.engine).can
+    return can.in_process and can.parallel
+
+
+def _readers(job: Job, algorithm: Algorithm) -> int:
+    """Threads that read while others learn."""
+    in_rounds = not job.schedule.to_schedule().plays_events
+    if not _reads_beside(job) or algorithm.chooses_messages or not in_rounds:
+        return 0
+    from ddol.engines.threads.rounds import readers_beside
+
+    return readers_beside(algorithm, job.run.workers)
+
+
+def _saved(
+    job: Job, identity: dict[str, Any], processes: RunProcesses, talk: Interface
+) -> Checkpoint | None:
+    """The checkpoint to go on from, if there is one and it is wanted."""
+    folder = job.output.checkpoint
+    if folder is None or not job.output.resume:
+        return None
+    from ddol.checkpoint import load_checkpoint
+
+    found = processes.from_leader(
+        lambda: load_checkpoint(folder, identity, talk.warn, Job().identity())
+    )
+    if processes.leads and not job.output.quiet:
+        examples = "the beginning" if found is None else f"{found.state.examples.sum():,}"
+        unit = "; no checkpoint was found" if found is None else " examples"
+        talk.say(f"resuming {folder} from {examples}{unit}")
+    return found

@@ -1,0 +1,189 @@
+"""`ddol.run`: a job in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+from ddol.algorithm import Algorithm
+from ddol.communicate.graph import Topology
+from ddol.engines.progress import Progress
+from ddol.job.interface import Interface
+from ddol.job.job import Job
+from ddol.job.prepare import prepare
+from ddol.job.train import train
+from ddol.streams.coding.encoder import Encoder
+from ddol.streams.stream import Stream
+from ddol.trace import Trace
+
+if TYPE_CHECKING:
+    from ddol.schedules.conditions import Conditions
+    from ddol.schedules.events import Events
+    from ddol.schedules.schedule import OwnSchedule, Schedule
+
+
+def run(
+    algorithm: Algorithm | str,
+    streams: Any,
+    topology: Topology | int | str | None = None,
+    *,
+    mixing: Any = None,
+    engine: Any = "local",
+    workers: int | None = None,
+    passes: int = 1,
+    seed: int = 0,
+    n_features: int | None = None,
+    address: str | None = None,
+    on_lost: str = "wait",
+    classes: Sequence[float] | None = None,
+    schedule: Schedule | str | OwnSchedule | None = None,
+    conditions: Conditions | None = None,
+    record: bool | str = False,
+    replay: Events | str | None = None,
+    certificate: bool = False,
+    record_weights: int | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    live: bool | int = False,
+    **options: Any,
+) -> Trace:
+    """Run an algorithm over streams of examples, and return its trace.
+
+    Parameters
+    ----------
+    algorithm : Algorithm or str
+        A preset such as ``dogd()``, its name, or your own.
+    streams : (X, y), a data frame, files, one stream, a generator of (x, y), or one of these for each agent
+        One is dealt round-robin: example k goes to agent k mod N. Files are read as ``ddol train`` reads
+        them, with an intercept; arrays and streams are learned from as they are.
+    topology : Topology, str or int, optional
+        The network; an int is the number of agents of a complete graph.
+    mixing : optional
+        See `Algorithm.on`.
+    engine : "local", "threads", "mpi", "ray", or an EngineKind
+        Where it runs; the result is the same.
+    workers : int, optional
+        Threads, or actors; one per core if it is not given.
+    passes : int
+        Times that the streams are read.
+    seed : int
+        Of all that is drawn.
+    n_features : int, optional
+        Number of features, where streams do not know it and the algorithm's start depends on it.
+    address : str, optional
+        Of a Ray cluster; else what ``RAY_ADDRESS`` says, or one that is started for this run ("local").
+    on_lost : "wait", "without" or "end"
+        What happens when a process is lost: the run waits for another one, goes on without, or ends.
+    classes : sequence of labels, optional
+        All labels; if not given, those that the data show.
+    schedule : str, function or Schedule, optional
+        ``"async"``, ``"gossip"``, ``"walk"``, ``"push-sum"``, a schedule of one's own, or all about it;
+        rounds if it is not given.
+    conditions : Conditions, optional
+        Speeds, latencies, losses, delays, absences.
+    record : bool or str
+        Keep the list of events in ``trace.events``, or also in this file.
+    replay : Events or str, optional
+        Play what happened in another run, over the same data.
+    certificate : bool
+        Keep the regret certificate of rounds, too, in ``trace.certificate``; events always have one.
+    record_weights : int, optional
+        Keep the weights of every so many rounds in ``trace.weight_history``; at most 512 times.
+    on_progress : function of Progress, optional
+        Called about four times a second, and whenever the number of examples passes a power of two.
+        What it raises ends the run.
+    live : bool or int
+        Serve a page that shows the run while it goes on, on any free port or this one of this machine;
+        its address is printed on standard error.
+    **options
+        Any other option of a `Job`, by its name: parameters of the algorithm, ``batch``, ``period``,
+        ``delay``, …, ``intercept``, ``label``, ``missing``, ``bits``, ``holdout``, ``checkpoint``,
+        ``resume``, ``model``, …; or fields of the algorithm to replace.
+
+    Examples
+    --------
+    >>> import ddol, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((1000, 3)); y = np.sign(X @ [1.0, -2.0, 0.5])
+    >>> trace = ddol.run(ddol.dogd(l2=0.0), (X, y), ddol.ring(4))
+    >>> trace.examples, trace.rounds, trace.error < 0.1
+    (1000, 250, True)
+    >>> from sklearn.datasets import load_iris
+    >>> ddol.run("dogd", load_iris(return_X_y=True), 4, intercept=True, shuffle=True).weights.shape
+    (1, 3, 5)
+    """
+    told = {
+        "mixing": mixing,
+        "engine": engine,
+        "workers": workers,
+        "passes": passes,
+        "seed": seed,
+        "features": n_features,
+        "address": address,
+        "on_lost": on_lost,
+        "labels": None if classes is None else tuple(classes),
+        "schedule": schedule,
+        "conditions": conditions,
+        "record": None if isinstance(record, bool) else os.fspath(record),
+        "keep_events": record is True,
+        "replay": replay if isinstance(replay, str) else None,
+        "events": None if isinstance(replay, str) else replay,
+        "certificate": certificate,
+        "record_weights": record_weights,
+        "live": None if live is False else 0 if live is True else int(live),
+    }
+    job = job_of(algorithm, streams, topology, **{**told, **options})
+    return train(job, Interface(on_progress=on_progress))
+
+
+def job_of(algorithm: Algorithm | str, streams: Any, topology: Any = None, **options: Any) -> Job:
+    """The job that a call in Python describes; see `run`.
+
+    Examples
+    --------
+    >>> job_of("dogd", "votes.csv", 8, rate=0.5).n_agents
+    8
+    """
+    if isinstance(topology, int) and not isinstance(topology, bool):
+        options["agents"], topology = topology, None
+    own = {field.name for field in fields(Algorithm)} & {"name", "update", "recipe"}
+    changes = {name: options.pop(name) for name in own & options.keys()}
+    if isinstance(algorithm, Algorithm):
+        algorithm = replace(algorithm, **changes)
+    return Job.of(data=_data(streams), algorithm=algorithm, topology=topology, **options)
+
+
+def _data(streams: Any) -> Any:
+    """Names of files as a job has them; anything else as it is."""
+    if isinstance(streams, str | os.PathLike):
+        return (os.fspath(streams),)
+    several = isinstance(streams, list | tuple) and len(streams) > 0
+    if several and all(isinstance(each, str | os.PathLike) for each in streams):
+        return tuple(map(os.fspath, streams))
+    return streams
+
+
+def encoded(
+    algorithm: Algorithm,
+    streams: Any,
+    classes: Sequence[Any] | None = None,
+    stack: ExitStack | None = None,
+) -> tuple[list[Stream], Encoder]:
+    """Streams with encoded columns and labels, and what encodes them.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    streams : (X, y), a stream, or a list of either
+    classes : sequence of labels, optional
+        All labels; by default those that the data show.
+    stack : ExitStack, optional
+        Removes temporary files when it is closed.
+    """
+    made = prepare(
+        job_of(algorithm, streams, labels=None if classes is None else tuple(classes)),
+        stack or ExitStack(),
+    )
+    return made.data.streams, made.data.encoder

@@ -1,0 +1,150 @@
+"""From a job to a trace, and to the files that it leaves."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+from ddol.engines.feed import Feed
+from ddol.engines.history import WeightRecord
+from ddol.engines.learner import Learner
+from ddol.job.checkpoints import CheckpointWriter
+from ddol.job.interface import Interface
+from ddol.job.job import Job
+from ddol.job.outputs import write_model, write_outputs
+from ddol.job.prepare import PreparedJob, prepare
+from ddol.job.stopping import StoppedError
+from ddol.job.taken_for import taken_for
+from ddol.job.watching import RunWatch
+from ddol.streams.stream import described
+from ddol.trace import Trace
+
+
+def train(job: Job, interface: Interface | None = None) -> Trace:
+    """Carry out a job: learn from its data, and write what it asks for.
+
+    Parameters
+    ----------
+    job : Job
+    interface : Interface, optional
+        What is shown meanwhile; nothing by default.
+
+    Examples
+    --------
+    >>> trace = train(Job.of(algorithm="dogd", agents=2))
+    >>> trace.examples, trace.agents
+    (569, 2)
+    """
+    talk = interface or Interface()
+    with ExitStack() as stack:
+        made = prepare(job, stack, talk)
+        if made.processes.leads and not job.output.quiet:
+            _say_what_was_taken(made, talk)
+        learner = made.learner()
+        stack.callback(learner.close, keep=False)
+        _make_room(made)
+        with talk.in_mid_run():
+            watch = _watch(made, learner, talk, stack)
+            return _carry_out(watch, watch.feed, talk)
+
+
+def _say_what_was_taken(made: PreparedJob, talk: Interface) -> None:
+    """The first line of a run, and how its sites match those of a model that it goes on from."""
+    talk.say(taken_for(made.data.encoding, made.algorithm.n_agents))
+    if made.initial is not None:
+        from ddol.job.sites import matches
+
+        if line := matches(made.initial, made.data.encoding.sites):
+            talk.say(line)
+
+
+def _watch(made: PreparedJob, learner: Learner, talk: Interface, stack: ExitStack) -> RunWatch:
+    """What is done while the run goes on."""
+    job, feed = made.job, made.feed()
+    writer = CheckpointWriter(job.output, made.identity, talk.advice)
+    watch = RunWatch(made, learner, feed, writer, talk.signals, tell=talk.on_progress)
+    if talk.display is not None and not job.output.quiet:
+        watch.display = talk.display(made, learner)
+    if made.data.held:
+        from ddol.job.holdout import Holdout
+
+        watch.holdout = Holdout(made.data, made.processes.gather)
+    if job.output.live is not None and made.processes.leads:
+        watch.page = stack.enter_context(_live_page(made, feed))
+    if job.output.predictions is not None:
+        from ddol.job.predictions import PredictionWriter
+
+        writing = PredictionWriter(job.output.predictions, made.data.encoding)
+        learner.on_predicted = stack.enter_context(writing)
+    if job.output.record_weights is not None:
+        learner.history.weights = WeightRecord(job.output.record_weights)
+    return watch
+
+
+def _live_page(made: PreparedJob, feed: Feed) -> Any:
+    """The page stands above jobs, and is found only when it is asked for."""
+    served = import_module("ddol.lab.live.server").served
+    about = described(made.data.sources)
+    return served(made.algorithm, feed, made.setup, made.job.output.live, about)
+
+
+def _make_room(made: PreparedJob) -> None:
+    """Set checkpoints of an earlier run aside, once it is sure that this one begins."""
+    folder = made.job.output.checkpoint
+    if folder is None or made.job.output.resume or not made.processes.leads:
+        return
+    from ddol.checkpoint import set_aside
+
+    if count := set_aside(folder):
+        made.processes.warn(
+            f"{folder}: {count} checkpoints of an earlier run are renamed to *.old; "
+            "use --resume to go on from them instead"
+        )
+
+
+def _carry_out(watch: RunWatch, feed: Feed, talk: Interface) -> Trace:
+    learner, made = watch.learner, watch.made
+    with ExitStack() as stack:
+        if watch.display is not None:
+            stack.callback(watch.display.close)
+        if watch.listens:
+            learner.on_progress = watch
+        try:
+            learner.follow(feed, learner.position)
+        except StoppedError as stop:
+            if stop.again:
+                raise
+            raise StoppedError(stop.number, _left_by(watch)) from None
+        trace = replace(learner.trace(last=True), encoding=made.data.encoding)
+        held = watch.holdout.measured(learner, at_end=True) if watch.holdout else None
+        if watch.display is not None:
+            watch.display.end(held)
+    if made.processes.leads:
+        write_outputs(made, trace, held, talk)
+    return trace
+
+
+def _left_by(watch: RunWatch) -> str:
+    """What a run that was stopped has left, and how to go on."""
+    output = watch.made.job.output
+    advice = (
+        f"go on with: {watch.writer.advice}" if output.checkpoint and watch.writer.advice else ""
+    )
+    left = [text for text in (_model_so_far(watch), advice) if text]
+    nothing = "nothing was written; use --model OUT, or --checkpoint DIR to go on"
+    if output.model is not None:
+        nothing = "no example was learned from, so that nothing was written"
+    return "; ".join(left) or nothing
+
+
+def _model_so_far(watch: RunWatch) -> str:
+    """Write the model of a run that was stopped, if one was asked for, and say so."""
+    path, engine = watch.made.job.output.model, watch.learner.engine
+    if path is None or engine is None or not engine.counters().rounds:
+        return ""
+    trace = watch.learner.trace(last=True)
+    if watch.made.processes.leads:
+        write_model(watch.made, trace)
+    return f"model of the {trace.examples:,} examples so far: {path}"
