@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from ddol.engines.state import start_state
     from ddol.engines.tickets import TicketLearner
     from ddol.estimators import DDOLClassifier, DDOLRegressor, WeightedMajorityClassifier
+    from ddol.job.job import Job
     from ddol.job.run import run
+    from ddol.job.train import train
     from ddol.model import Model, load
     from ddol.node.node import Node
     from ddol.presets import (
@@ -72,7 +74,9 @@ _HOMES = {
         "hypercube path random_regular ring star torus"
     ),
     "ddol.engines.local": "advance",
+    "ddol.job.job": "Job",
     "ddol.job.run": "run",
+    "ddol.job.train": "train",
     "ddol.engines.state": "start_state",
     "ddol.engines.tickets": "TicketLearner",
     "ddol.estimators": "DDOLClassifier DDOLRegressor WeightedMajorityClassifier",
@@ -97,6 +101,7 @@ __all__ = [
     "Conditions",
     "DDOLClassifier",
     "DDOLRegressor",
+    "Job",
     "Loss",
     "MirrorDescent",
     "Model",
@@ -143,6 +148,7 @@ __all__ = [
     "start_state",
     "sweep",
     "torus",
+    "train",
     "uniform",
     "winnow",
     "wma",

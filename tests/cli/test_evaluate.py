@@ -11,8 +11,8 @@ import pytest
 from sklearn import metrics
 
 import ddol as library
+from ddol.job import evaluation
 from ddol.job.evaluation import ClassEvaluation
-from ddol.measure import evaluation
 from ddol.streams import open_stream
 from patience import LONG
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ddol.cli.table import ProgressTable, say, summary, warn
+from ddol.compiled import on_compiling
 from ddol.engines.errors import EngineError, SetupError
 from ddol.engines.learner import Learner
 from ddol.job.interface import Interface
@@ -18,6 +20,7 @@ from ddol.job.prepare import PreparedJob
 from ddol.job.stopping import Signals, StoppedError
 from ddol.job.train import train
 from ddol.streams.errors import DataError
+from ddol.streams.store.room import keep_memory
 from ddol.trace import Trace
 
 if TYPE_CHECKING:
@@ -31,6 +34,9 @@ class RunError(Exception):
 
 def train_and_show(job: Job) -> Trace:
     """Carry out a job, show how it goes, and say what it left."""
+    keep_memory()
+    if job.output.quiet or os.environ.get("OMPI_COMM_WORLD_RANK", "0") != "0":
+        on_compiling(lambda text: None)
     again = [word for word in sys.argv[1:] if word != "--resume"]
     with Signals(at_once=True) as signals:
         interface = Interface(

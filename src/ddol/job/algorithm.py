@@ -76,7 +76,7 @@ _EVERY = {
     each.name: each.default
     for part in (NetworkOptions, AlgorithmOptions)
     for each in fields(part)
-    if each.name in {field.name for field in fields(Algorithm)}
+    if each.name in {field.name for field in fields(Algorithm)} - {"mixing"}
 }
 """Options that are fields of every algorithm, with their defaults."""
 

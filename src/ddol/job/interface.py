@@ -35,6 +35,16 @@ class Display(Protocol):
         """Leave the screen as it was."""
 
 
+class Page(Protocol):
+    """A page that shows a run while it goes on."""
+
+    def __call__(self, progress: Progress) -> None:
+        """Show where the run stands."""
+
+    def note(self, text: str) -> None:
+        """Show what happened."""
+
+
 def _silent(text: str) -> None:
     pass
 

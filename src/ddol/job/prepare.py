@@ -117,8 +117,6 @@ def prepare(job: Job, stack: ExitStack, interface: Interface | None = None) -> P
     initial = _initial(job)
     pipeline = _pipeline(job, algorithm, processes)
     data = pipeline.prepare(stack, _known(job, saved, initial))
-    for suspicion in data.suspicions:
-        processes.warn(suspicion)
     n_classes = len(data.encoding.classes or (0, 1))
     if n_classes > 2:
         algorithm = build(job, n_classes)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from ddol.job.job import Job
 from ddol.job.prepare import prepare
 from ddol.job.train import train
 from ddol.streams.coding.encoder import Encoder
+from ddol.streams.errors import DataError
 from ddol.streams.stream import Stream
 from ddol.trace import Trace
 
@@ -135,7 +137,21 @@ def run(
         "live": None if live is False else 0 if live is True else int(live),
     }
     job = job_of(algorithm, streams, topology, **{**told, **options})
-    return train(job, Interface(on_progress=on_progress))
+    with spelled_for_python():
+        return train(job, Interface(on_progress=on_progress))
+
+
+@contextmanager
+def spelled_for_python() -> Iterator[None]:
+    """Have messages about options say ``batch`` instead of ``--batch``."""
+    try:
+        yield
+    except DataError as error:
+        text = _FLAG.sub(lambda found: f"`{found[1].replace('-', '_')}`", str(error))
+        raise type(error)(text) from error.__cause__
+
+
+_FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]+)")
 
 
 def job_of(algorithm: Algorithm | str, streams: Any, topology: Any = None, **options: Any) -> Job:

@@ -20,7 +20,6 @@ from ddol.streams.dealing import contiguous
 from ddol.streams.errors import DataError
 from ddol.streams.formats import ReadOptions, format_of
 from ddol.streams.open import expand, files_in, open_stream, open_streams, partition_name
-from ddol.streams.sources import as_streams
 from ddol.streams.store.files import STDIN, is_remote, open_bytes, read_once, read_range, size_of
 from ddol.streams.stream import Stream
 
@@ -146,6 +145,8 @@ def given_streams(options: DataOptions, algorithm: Algorithm, checked: bool) -> 
     checked : bool
         Refuse features that are not finite now, and not when they have been learned from.
     """
+    from ddol.streams.sources import as_streams  # data frames, which files need not
+
     found = as_streams(options.data, checked and not algorithm.update.experts, algorithm.n_agents)
     widths = sorted({s.n_features for s in found if s.n_features is not None})
     if len(widths) > 1 and all(isinstance(stream, RowsStream) for stream in found):

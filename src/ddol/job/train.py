@@ -42,6 +42,8 @@ def train(job: Job, interface: Interface | None = None) -> Trace:
         made = prepare(job, stack, talk)
         if made.processes.leads and not job.output.quiet:
             _say_what_was_taken(made, talk)
+        for suspicion in made.data.suspicions:
+            made.processes.warn(suspicion)
         learner = made.learner()
         stack.callback(learner.close, keep=False)
         _make_room(made)

@@ -12,13 +12,12 @@ from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
 from ddol.engines.progress import Progress
 from ddol.job.checkpoints import CheckpointWriter
-from ddol.job.interface import Display
+from ddol.job.interface import Display, Page
 from ddol.job.prepare import PreparedJob
 from ddol.job.stopping import Signals, StoppedError
 
 if TYPE_CHECKING:
     from ddol.job.holdout import Holdout
-    from ddol.lab.live.watched import WatchedRun
 
 
 @dataclass
@@ -37,7 +36,7 @@ class RunWatch:
     tell: Callable[[Progress], None] | None = None
     display: Display | None = None
     holdout: Holdout | None = None
-    page: WatchedRun | None = None
+    page: Page | None = None
 
     @property
     def listens(self) -> bool:

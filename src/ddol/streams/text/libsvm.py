@@ -242,7 +242,7 @@ def _parse_into(
     }  # fmt: skip
     mine, end_mine, n_agents = keep
     base, limit, lenient, labelled = rules
-    job = kernel.Job(
+    job = kernel.LinesToParse(
         size=len(text), most_rows=lines, first_row=first_row, mine=mine, end_mine=end_mine, n_agents=n_agents,
         base=base, limit=limit, lenient=lenient, labelled=labelled, most_bad=len(bad),
         **{name: array.ctypes.data for name, array in arrays.items()},

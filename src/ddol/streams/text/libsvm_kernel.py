@@ -121,7 +121,7 @@ def _read_long_index(text, p):
     return np.int64(w), p, BAD_INDEX if text[p] != _COLON or p == first else 0
 
 
-class Job(NamedTuple):
+class LinesToParse(NamedTuple):
     """Text and the arrays for its rows, by address."""
 
     text: int
@@ -274,7 +274,7 @@ def _last_index(text, first, end):
 
 @entry("void(struct*)")
 def _parse(job):
-    _parse_lines(unpacked(Job, job))
+    _parse_lines(unpacked(LinesToParse, job))
 
 
 @entry("void(int64, int64, int64, int64, int64)")
@@ -323,7 +323,7 @@ def count_rows(text: NDArray[np.uint8]) -> int:
     return int(_count_rows(text.ctypes.data, len(text)))
 
 
-def parse(job: Job) -> None:
+def parse(job: LinesToParse) -> None:
     """Read all lines of a text into arrays."""
     _parse(packed(job))
 
