@@ -60,6 +60,7 @@ CONTENTS = {
         "study",
         "live",
         "network",
+        "leaks",
         "scaling",
         "robustness",
         "model-format",

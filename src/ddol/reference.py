@@ -305,7 +305,7 @@ def _average(algorithm: Algorithm, loops: Interpreted, states: list[list[Vector]
     for k in range(len(states[0])):
         sent = [loops.to_message(own[k]) for own in states]
         matrix = algorithm.mixing.at(t)
-        rows, scalars = _averaged(matrix, loops.layout.modes, sent)
+        rows, scalars = averaged_messages(matrix, loops.layout.modes, sent)
         for i, own in enumerate(states):
             heard = rows[i], scalars[i]
             if loops.layout.boxes.wires:
@@ -337,14 +337,14 @@ def _tested(
             vector.rows[first : first + boxes.rows] = sent[j][0][statistics:].reshape(-1, D)
             box[SCALARS:] = sent[j][1]
             box[THERE] = 1.0
-    rows, scalars = _averaged(matrix, loops.layout.modes, heard)
+    rows, scalars = averaged_messages(matrix, loops.layout.modes, heard)
     return rows[i], scalars[i]
 
 
-def _averaged(
+def averaged_messages(
     mixing: Mixing, modes: Sequence[int], sent: list[tuple[np.ndarray, np.ndarray]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What every agent hears, of what all have sent."""
+    """What every agent hears, of what all have sent: rows and scalars, by agent."""
     rows, scalars = (np.array(part) for part in zip(*sent, strict=True))
     for place, mode in enumerate(modes):
         kind = {LINEAR: average.linear, LOG: average.log_mean_exp}.get(mode, average.largest)
@@ -385,7 +385,7 @@ def mean_of_copies(
     for k in range(outputs):
         each = [Vector(theta[i, k], scalars[i, k]) for i in range(n_copies)]
         sent = [loops.to_message(vector, columns) for vector in each]
-        rows, few = _averaged(mixing, loops.layout.modes, sent)
+        rows, few = averaged_messages(mixing, loops.layout.modes, sent)
         loops.from_message(Vector(found[0, k], notes[0, k]), rows[0], few[0], columns=columns)
     return found, notes
 

@@ -15,6 +15,7 @@ _OTHERS = (
     "sweep",
     "frontier",
     "bound",
+    "leaks",
     "plan",
     "scale",
     "launch",

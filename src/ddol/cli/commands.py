@@ -181,6 +181,36 @@ def frontier(against: str, out: str | None, agents: int | None, **given: Any) ->
 
 
 @click.command(cls=Command, algorithms=True)
+@click.argument("data", nargs=-1)
+@options_of(AlgorithmOptions, "algorithm")
+@options_of(
+    NetworkOptions,
+    "agents",
+    "topology",
+    "batch",
+    "period",
+    "teach",
+    "query",
+    agents={"shown": "4, or one a file"},
+)
+@options_of(RunOptions, "seed")
+@options_of(
+    DataOptions, "shuffle", "limit", "format", "label", "missing", "on_bad_line", "zero_based"
+)
+@as_json
+@debug
+def leaks(json: bool, agents: int | None, **given: Any) -> None:
+    """What leaves a site, and how many rows an attack reconstructs from its messages.
+
+    DATA: files as for ddol train. The attack is run with the algorithm, batch, period and network given.
+    """
+    from ddol.cli.leaks import leaks as run_leaks
+
+    given["agents"] = agents or agents_for(given["data"])
+    run_leaks(Job.of(**given), json)
+
+
+@click.command(cls=Command, algorithms=True)
 @options_of(AlgorithmOptions, "algorithm", algorithm={"default": "dwm-i"})
 @options_of(NetworkOptions, "agents", "topology", "period", "query", agents={"default": 4})
 @flag("--experts P", "Experts.", type=COUNT)

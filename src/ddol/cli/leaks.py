@@ -1,0 +1,101 @@
+"""``ddol leaks``: what leaves a site, and how many rows an attack reconstructs from it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from itertools import chain
+from typing import Any
+
+import click
+import numpy as np
+
+from ddol.algorithm import Algorithm
+from ddol.cli.table import say, warn
+from ddol.job.interface import Interface
+from ddol.job.job import Job
+from ddol.job.prepare import prepare
+from ddol.lab.leaks import Reconstruction, check_attack, inventory, reconstruct
+from ddol.streams.errors import DataError
+
+_MOST_ROWS, _MOST_COLUMNS = 12_000, 2_000
+"""Rows that are read for the attack, and features up to which it is tried."""
+
+
+def leaks(job: Job, as_json: bool) -> None:
+    """Print what leaves a site, attack the messages, and print what was found."""
+    algorithm, X, y = _prepared(job)
+    told, attacks, why = inventory(algorithm), [], ""
+    try:
+        check_attack(algorithm)
+        complete = algorithm.mixing.is_uniform_complete
+        for together in (True,) if complete else (True, False):
+            attacks.append(reconstruct(algorithm, X, y, together, job.run.seed))
+    except ValueError as error:
+        why = str(error)
+    if as_json:
+        found = [asdict(attack) for attack in attacks]
+        listed = [each._asdict() for each in told]
+        click.echo(json.dumps({"leaves": listed, "attacks": found, "not_attacked": why}, indent=2))
+        return
+    click.echo("What leaves a site")
+    for what, by, where in told:
+        click.echo(f"  {what}\n    in: {by}; seen by: {where}")
+    click.echo("\nAttack: rows reconstructed from messages")
+    for attack in attacks:
+        click.echo(f"  {_line(attack)}")
+    if why:
+        click.echo(f"  not run: {why}")
+    click.echo("Only --privacy bounds what messages can tell of a row; see docs/leaks.md.")
+
+
+def _line(found: Reconstruction) -> str:
+    rows, values = (
+        100 * part / whole
+        for part, whole in (
+            (found.rows_found, found.rows),
+            (found.values_found, found.values),
+        )
+    )
+    per = f"{found.examples} example{'s' * (found.examples > 1)} between two messages"
+    return (
+        f"{found.attackers}, {per}: {rows:.0f} % of {found.rows} rows, {values:.0f} % of values; best guess "
+        f"{found.distance:.2f} deviations off, without messages {found.blind:.2f}"
+    )
+
+
+def _prepared(job: Job) -> tuple[Algorithm, np.ndarray, np.ndarray]:
+    """The algorithm, and the first rows as it learns them, dealt in turn."""
+    with ExitStack() as stack:
+        made = prepare(job, stack, Interface(say, warn))
+        # What a safe agent sends is of its shared learner.
+        algorithm = replace(made.algorithm, safe=False)
+        found: list[list[Any]] = []
+        for stream in made.data.streams:
+            found.append([])
+            count = 0
+            for rows, _ in stream.read():
+                if rows.n_features > _MOST_COLUMNS:
+                    raise DataError(
+                        f"found {rows.n_features:,} features, expected at most {_MOST_COLUMNS:,} "
+                        "for the attack"
+                    )
+                found[-1].append((rows.to_scipy().toarray(), rows.y))
+                count += len(rows)
+                if count * len(made.data.streams) >= _MOST_ROWS:
+                    break
+    parts = [tuple(map(np.concatenate, zip(*blocks, strict=True))) for blocks in found if blocks]
+    if not parts:
+        raise DataError("found no example; expected at least one")
+    if len(parts) == 1:
+        X, y = parts[0]
+    else:  # one stream for each agent: in turn, up to the shortest
+        n = min(len(y) for _, y in parts)
+        X, y = (
+            np.array(list(chain.from_iterable(zip(*(part[k][:n] for part in parts), strict=True))))
+            for k in (0, 1)
+        )
+    if algorithm.outputs == 1 and algorithm.classification:
+        y = np.where(y > 0, 1.0, -1.0)
+    return algorithm, X[:_MOST_ROWS], y[:_MOST_ROWS]

@@ -1,0 +1,84 @@
+"""The attack finds what messages tell, and nothing where they tell nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import ddol
+from ddol.cli.app import app
+from ddol.lab.leaks import check_attack, inventory, reconstruct
+from ddol.node.leaving import EXAMPLES_BETWEEN, checked_between, may_leave
+from ddol.streams.errors import DataError
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((1600, 4)) * [1.0, 50.0, 0.1, 3.0] + [0.0, 7.0, 1.0, 0.0]
+Y = np.sign(X[:, 0] + 0.3 * RNG.standard_normal(len(X)))
+
+
+@pytest.mark.parametrize("algorithm", (ddol.adaptive, ddol.coin, ddol.newton))
+def test_two_agents_see_each_others_rows(algorithm):
+    found = reconstruct(algorithm().on(2), X[:200], Y[:200])
+    assert found.rows_found == found.rows > 50
+    assert found.distance < 1e-6 < 0.5 < found.blind
+
+
+def test_rows_are_found_without_statistics_too():
+    # Of rows within the margin, that is: hinge loss has no gradient, and sends nothing, of the others.
+    found = reconstruct(ddol.dogd(C=10.0).on(2), X[:, [0, 2, 3]][:60], Y[:60])
+    assert found.rows_found > 0.25 * found.rows
+
+
+def test_one_neighbour_on_a_ring_does_not_know_what_the_others_said():
+    algorithm = ddol.adaptive().on(ddol.ring(6))
+    together, alone = (reconstruct(algorithm, X[:400], Y[:400], whole) for whole in (True, False))
+    assert together.rows_found == together.rows
+    assert alone.rows_found < 0.1 * alone.rows
+
+
+def test_a_hundred_examples_between_two_messages_hide_single_rows():
+    found = reconstruct(ddol.adaptive().on(2, period=EXAMPLES_BETWEEN), X, Y)
+    assert found.examples == 100
+    assert found.rows_found == 0
+    assert found.distance > 0.9 * found.blind
+
+
+def test_statistics_of_few_rows_give_one_of_them_away():
+    # Later in a run statistics are taken of 1 round in 32: with as many between two messages, of one row.
+    found = reconstruct(ddol.adaptive().on(2, period=32), X, Y)
+    assert found.rows_found > 0
+
+
+def test_what_cannot_be_attacked_says_why():
+    for algorithm in (ddol.dwm_i().on(2), ddol.adaptive().on(2, delay=3), ddol.adaptive()):
+        with pytest.raises(ValueError, match=r"experts|delay|one agent"):
+            check_attack(algorithm)
+
+
+def test_whole_examples_are_in_the_list_where_they_are_sent():
+    plain = {told.what for told in inventory(ddol.adaptive().on(2))}
+    more = {told.what for told in inventory(ddol.adaptive().on(2, teach=1))}
+    assert any("whole examples" in what for what in more - plain)
+
+
+def test_the_command():
+    done = CliRunner().invoke(app, ["leaks", "--agents", "2", "--limit", "400"])
+    assert done.exit_code == 0, done.stderr
+    assert "other sites, relay" in done.stdout
+    assert re.search(r"1 example between two messages: (99|100) % of", done.stdout)
+    done = CliRunner().invoke(app, ["leaks", "--algorithm", "dwm-i", "--json"])
+    found = json.loads(done.stdout)
+    assert found["attacks"] == [] and "experts" in found["not_attacked"]
+
+
+def test_the_fewest_examples_between_two_messages():
+    assert checked_between(None) == (100, None)
+    assert "reconstruct" in (checked_between(10)[1] or "")
+    assert not may_leave(99) and may_leave(100)
+    for wrong in (0, -1, True, 1.5):
+        with pytest.raises(DataError):
+            checked_between(wrong)
