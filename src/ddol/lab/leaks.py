@@ -366,7 +366,7 @@ def _measured(
     return Reconstruction(count, who, rows, rows_found, values, values_found, distance, nothing)
 
 
-class Told(NamedTuple):
+class Leaving(NamedTuple):
     """Something that others than the site's own processes get to see."""
 
     what: str
@@ -381,7 +381,7 @@ _NAMED = {
 }  # fmt: skip
 
 
-def inventory(algorithm: Algorithm) -> list[Told]:
+def inventory(algorithm: Algorithm) -> list[Leaving]:
     """All that leaves a site in a job with this algorithm, and where it is seen.
 
     Examples
@@ -395,62 +395,62 @@ def inventory(algorithm: Algorithm) -> list[Told]:
     told = []
     if layout.statistics[0]:
         rounds = "; later 1 exchange in 32 has them" if layout.sampled else ""
-        told.append(Told(_STATISTICS + rounds, "message", sites))
+        told.append(Leaving(_STATISTICS + rounds, "message", sites))
     rows = len(layout.message_rows) - layout.statistics[0]
     kind = (
         "logarithms of experts' weights" if algorithm.update.experts else "weights and step sizes"
     )
     told.append(
-        Told(f"{rows} number{'s' * (rows > 1)} for every feature: {kind}", "message", sites)
+        Leaving(f"{rows} number{'s' * (rows > 1)} for every feature: {kind}", "message", sites)
     )
     sent = layout.scalars[: layout.linear_scalars + layout.largest_scalars]
     if sent:
         names = ", ".join(_NAMED.get(field.name, field.name) for field in sent)
-        told.append(Told(f"scalars: {names}", "message", sites))
+        told.append(Leaving(f"scalars: {names}", "message", sites))
     if algorithm.teach is not None:
         told.append(
-            Told("whole examples with their labels, or gradients of single ones", "--teach", sites)
+            Leaving("whole examples with their labels, or gradients of single ones", "--teach", sites)
         )
     if getattr(algorithm.query, "neighbours", False):
-        told.append(Told("whole examples without labels, to ask what they are", "--query", sites))
+        told.append(Leaving("whole examples without labels, to ask what they are", "--query", sites))
     return told + list(_ALWAYS)
 
 
 _NODE, _FILE = "other sites, relay", "readers of the file"
 _ALWAYS = (
-    Told("site's name, address and certificate; number and time of each message", "node", _NODE),
-    Told(
+    Leaving("site's name, address and certificate; number and time of each message", "node", _NODE),
+    Leaving(
         "names and kinds of columns, categories, class labels; digest of the algorithm",
         "node",
         _NODE,
     ),
-    Told("number of examples learned from, number of peers", "node", _NODE),
-    Told(
+    Leaving("number of examples learned from, number of peers", "node", _NODE),
+    Leaving(
         "weights and statistics of every site; names of sites, columns, categories and classes; means that "
         "fill missing values; settings of the run",
         "model, checkpoint",
         _FILE,
     ),
-    Told("rows that wait for their labels (--delay)", "checkpoint", _FILE),
-    Told(
+    Leaving("rows that wait for their labels (--delay)", "checkpoint", _FILE),
+    Leaving(
         "errors and losses by site, names of sites and columns, largest weights",
         "report, --json, live page",
         "readers of the file or page",
     ),
-    Told(
+    Leaving(
         "rows, labels and request identifiers; digests of peers' messages",
         "journal and snapshots (store)",
         "the site itself",
     ),
-    Told(
+    Leaving(
         "counts of predictions and answers, error of a window, names of peers, refused messages",
         "/metrics, live page",
         "clients with a token",
     ),
-    Told(
+    Leaving(
         "names of files, columns and peers; a cell or label that cannot be read is quoted",
         "log, error lines",
         "readers of the log",
     ),
-    Told("numbers of rows, times, graph; no row", "recording (--record)", _FILE),
+    Leaving("numbers of rows, times, graph; no row", "recording (--record)", _FILE),
 )
