@@ -31,7 +31,9 @@ def test_rows_are_found_without_statistics_too():
     rows = np.c_[np.ones(len(X)), X[:, [0, 2, 3]]]
     found = reconstruct(ddol.dogd(loss="logistic").on(2), rows[:60], Y[:60])
     assert found.rows_found == found.rows
-    hinge = reconstruct(ddol.dogd().on(2), rows[:60], Y[:60])  # sends nothing of rows beyond the margin
+    hinge = reconstruct(
+        ddol.dogd().on(2), rows[:60], Y[:60]
+    )  # sends nothing of rows beyond the margin
     assert 0.25 * hinge.rows < hinge.rows_found < hinge.rows
 
 

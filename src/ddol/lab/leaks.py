@@ -409,10 +409,14 @@ def inventory(algorithm: Algorithm) -> list[Leaving]:
         told.append(Leaving(f"scalars: {names}", "message", sites))
     if algorithm.teach is not None:
         told.append(
-            Leaving("whole examples with their labels, or gradients of single ones", "--teach", sites)
+            Leaving(
+                "whole examples with their labels, or gradients of single ones", "--teach", sites
+            )
         )
     if getattr(algorithm.query, "neighbours", False):
-        told.append(Leaving("whole examples without labels, to ask what they are", "--query", sites))
+        told.append(
+            Leaving("whole examples without labels, to ask what they are", "--query", sites)
+        )
     return told + list(_ALWAYS)
 
 

@@ -21,7 +21,9 @@ def checked_between(given: int | None) -> tuple[int, str | None]:
     if given is None:
         return EXAMPLES_BETWEEN, None
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-        raise DataError(f"examples between two messages: found {given!r}, expected a whole number above 0")
+        raise DataError(
+            f"examples between two messages: found {given!r}, expected a whole number above 0"
+        )
     if given >= EXAMPLES_BETWEEN:
         return given, None
     examples = f"{given} example{'s' * (given > 1)}"
