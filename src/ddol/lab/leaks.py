@@ -65,7 +65,7 @@ class Reconstruction:
     blind: float
 
 
-class Exchange(NamedTuple):
+class Overheard(NamedTuple):
     """What happens between two exchanges, and what is sent then."""
 
     number: int
@@ -147,7 +147,7 @@ def reconstruct(
     return _measured(found, per, together, varies, spread, own.mean(axis=0))
 
 
-def _exchanges(algorithm: Algorithm, X: np.ndarray, y: np.ndarray) -> Iterator[Exchange]:
+def _exchanges(algorithm: Algorithm, X: np.ndarray, y: np.ndarray) -> Iterator[Overheard]:
     """Play synchronous rounds by the reference, and show what is sent."""
     n, batch, period = algorithm.n_agents, algorithm.batch, algorithm.period
     loops = Interpreted(algorithm.update, algorithm.average, X.shape[1])
@@ -165,7 +165,7 @@ def _exchanges(algorithm: Algorithm, X: np.ndarray, y: np.ndarray) -> Iterator[E
         if t % period:
             continue
         sent = [[loops.to_message(vector) for vector in own] for own in states]
-        yield Exchange(t // period, examples, before, sent)
+        yield Overheard(t // period, examples, before, sent)
         _adopt(algorithm, loops, states, sent, t)
         examples, before = [[] for _ in range(n)], _copies(states)
 
@@ -212,7 +212,7 @@ def _with_statistics(loops: Interpreted, number: int) -> bool:
     return not loops.layout.sampled or samples(number)
 
 
-def _believed(algorithm: Algorithm, exchange: Exchange) -> list[list[Vector]]:
+def _believed(algorithm: Algorithm, exchange: Overheard) -> list[list[Vector]]:
     """States after an exchange as agent 0 takes them to be, who gets its neighbours' messages only."""
     loops = Interpreted(algorithm.update, algorithm.average, exchange.before[0][0].rows.shape[1])
     known = {0, *algorithm.graph.neighbours(0).tolist()}
@@ -258,7 +258,7 @@ class _Attack:
         few = count * int(self.varies.sum()) <= _MOST_UNKNOWN
         return few and len(np.unique(self.answers)) ** count <= _MOST_LABELS
 
-    def guess(self, exchange: Exchange, victim: int, first: list[Vector]) -> np.ndarray:
+    def guess(self, exchange: Overheard, victim: int, first: list[Vector]) -> np.ndarray:
         """The rows between the last exchange and this one, as well as they can be known."""
         sizes = [len(y) for _, y in exchange.examples[victim]]
         count, D = sum(sizes), self.own.shape[1]
@@ -305,7 +305,7 @@ class _Attack:
         return rows
 
     def _along_gradient(
-        self, exchange: Exchange, victim: int, first: list[Vector], label: float, t: int
+        self, exchange: Overheard, victim: int, first: list[Vector], label: float, t: int
     ) -> np.ndarray:
         """The row if the message's first numbers moved by −η·C·x for a label of 1, as a linear rule's do."""
         loops = Interpreted(self.algorithm.update, self.algorithm.average, self.own.shape[1])
@@ -317,7 +317,7 @@ class _Attack:
         return moved * (1.0 if label > 0 else -1.0) / (rate * self.algorithm.C)
 
     def _mean(
-        self, loops: Interpreted, exchange: Exchange, victim: int, first: list[Vector]
+        self, loops: Interpreted, exchange: Overheard, victim: int, first: list[Vector]
     ) -> tuple[np.ndarray, int]:
         """The mean of the rows that the message's sums have grown by, and how many these are.
 
