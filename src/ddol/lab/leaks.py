@@ -9,6 +9,7 @@ sent to the victim is not known, and taken to be what the victim itself sent.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
@@ -20,7 +21,6 @@ from ddol.reference import Outcome, averaged_messages, learn_answers, predict_ex
 from ddol.update.contract import Interpreted, Vector
 from ddol.update.rates import agent_rate, evaluate
 from ddol.update.sampling import samples
-from ddol.values import dataclass
 
 CLOSE = 0.01
 """A value counts as known within so many standard deviations of its feature."""
@@ -403,7 +403,7 @@ def inventory(algorithm: Algorithm) -> list[Leaving]:
     told.append(
         Leaving(f"{rows} number{'s' * (rows > 1)} for every feature: {kind}", "message", sites)
     )
-    sent = layout.scalars[: layout.linear_scalars + layout.largest_scalars]
+    sent = layout.scalar_fields[: layout.linear_scalars + layout.largest_scalars]
     if sent:
         names = ", ".join(_NAMED.get(field.name, field.name) for field in sent)
         told.append(Leaving(f"scalars: {names}", "message", sites))
