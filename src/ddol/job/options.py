@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ddol.parameters import Bounds, Count, CountFromZero, declared
@@ -76,6 +77,35 @@ def listed_labels(text: str) -> tuple[float | str, ...]:
         return tuple(words)
 
 
+def spellings_of(text: str) -> tuple[tuple[str, str], ...]:
+    """Other spellings of labels, each with the label: of ``no=No,0``, or of a file of such lines.
+
+    Examples
+    --------
+    >>> spellings_of("no=No,0")
+    (('No', 'no'), ('0', 'no'))
+    """
+    lines, where = [text], f"--labels-map {text}"
+    if "=" not in text or Path(text).is_file():
+        try:
+            lines = Path(text).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(
+                f"{where}: {getattr(error, 'strerror', None) or error}; expected no=No,0 or a file of such "
+                "lines"
+            ) from None
+    pairs: list[tuple[str, str]] = []
+    for number, line in enumerate(lines, start=1):
+        label, mark, others = line.partition("=")
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        words = [word.strip() for word in others.split(",")]
+        if not mark or not label.strip() or not all(words):
+            raise ValueError(f"{where}:{number}: found {line!r}, expected a line such as no=No,0")
+        pairs += [(word, label.strip()) for word in words]
+    return tuple(pairs)
+
+
 @dataclass(frozen=True)
 class DataOptions:
     """Which examples, and how they are read. None is "not given".
@@ -106,7 +136,24 @@ class DataOptions:
         metavar="a,b",
         read=listed_labels,
     )
+    labels_map: tuple[str, ...] = declared(
+        (),
+        "Other spellings of a label, such as no=No,0; or a file of such lines; may be repeated.",
+        metavar="no=No,0",
+        many=True,
+    )
     drop: tuple[str, ...] = declared((), "Leave a column out; may be repeated.", many=True)
+    text: tuple[str, ...] = declared(
+        (), "Take a column as text: a feature for each value; may be repeated.", many=True
+    )
+    number: tuple[str, ...] = declared(
+        (), "Take a column as numbers: other cells are bad lines; may be repeated.", many=True
+    )
+    schema: str | None = declared(
+        None,
+        "Columns, kinds and labels: read from FILE if it is there, else written to it.",
+        metavar="FILE",
+    )
     weight: str | None = declared(
         None, "Column of importances; for LIBSVM text a file with one number per line."
     )
@@ -161,6 +208,19 @@ class DataOptions:
         shown="one for each feature of files, advice for arrays",
     )
     late: str | None = None
+    columns: tuple[tuple[str, str], ...] | None = None
+    optional: tuple[str, ...] = ()
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Kinds of columns that were said, by name."""
+        said = dict(self.columns or ())
+        return said | dict.fromkeys(self.text, "text") | dict.fromkeys(self.number, "number")
+
+    @property
+    def aliases(self) -> tuple[tuple[str, str], ...]:
+        """Other spellings of labels, each with the label that it stands for."""
+        return tuple(pair for text in self.labels_map for pair in spellings_of(text))
 
     @property
     def from_stdin(self) -> bool:

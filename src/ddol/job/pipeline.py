@@ -16,9 +16,10 @@ from ddol.streams import over
 from ddol.streams.arrays import RowsStream
 from ddol.streams.coding.discovery import Peek, Wishes, doubts, learn_encoding, peek
 from ddol.streams.coding.encoder import Encoder
-from ddol.streams.coding.encoding import Encoding
+from ddol.streams.coding.encoding import Column, Encoding
 from ddol.streams.coding.labels import distinct
 from ddol.streams.coding.order import LabelOrder, order_of_beginning
+from ddol.streams.coding.sites import site_lines, unit_doubts
 from ddol.streams.coding.summary import scan
 from ddol.streams.errors import DataError
 from ddol.streams.over.parallel import ParallelStream, ParsingPool
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _REMEDIES = "shuffle the rows before, or set shuffle=True", "shuffle the file, or use --shuffle"
 _MOST_DEFAULT_EXPERTS = 10_000
+_MOST_DOUBTS = 5
 _SHUFFLE_BYTES = 48 << 20
 _MOST_AHEAD = 4
 """Pieces of a stream that each worker parses before all of them learn."""
@@ -54,6 +56,8 @@ class Prepared:
     held : streams of which some examples are not learned from
     suspicions : warnings of rows that come in the order of their labels, and are not shuffled
     remedy : what to do about them
+    summary : lines about each of several sites
+    units : warnings of features that are in other units at one site
     """
 
     sources: list[Stream]
@@ -63,6 +67,8 @@ class Prepared:
     held: list[over.HoldoutStream] = field(default_factory=list)
     suspicions: tuple[str, ...] = ()
     remedy: str = ""
+    summary: tuple[str, ...] = ()
+    units: tuple[str, ...] = ()
 
     @property
     def encoding(self) -> Encoding:
@@ -131,14 +137,19 @@ class Pipeline:
         sources = self._sources(options, None if known is None else known.kinds)
         parts = self._limited(sources)
         parts = [part if part.restartable else over.ReadAhead(part) for part in parts]
+        summary: tuple[str, ...] = ()
+        units: tuple[str, ...] = ()
         if known is None:
-            encoding, orders = self._learned(parts)
+            encoding, orders, peeks = self._learned(parts)
+            summary = tuple(site_lines(peeks, encoding.sites, encoding.optional))
         else:
             self._check_agreement(parts, known)
             numbers = not self.algorithm.classification
             encoding = known
             orders = [order_of_beginning(part, known.label, not numbers) for part in parts]
         suspicions = self._suspicions(parts, orders)
+        if known is None:
+            units = tuple(unit_doubts(peeks, encoding.sites)[:_MOST_DOUBTS])
         parts = self._completed(parts, encoding)
         if known is None:
             encoding = self._finished(encoding, parts)
@@ -153,7 +164,7 @@ class Pipeline:
         filled = parts if _has_gaps(encoding) else []
         gaps = cast("list[over.FilledStream]", filled)
         remedy = _REMEDIES[self.options.in_files]
-        return Prepared(sources, streams, encoder, gaps, held, suspicions, remedy)
+        return Prepared(sources, streams, encoder, gaps, held, suspicions, remedy, summary, units)
 
     def _sources(self, options: DataOptions, kinds: Mapping[str, str] | None) -> list[Stream]:
         if not options.in_files:
@@ -200,6 +211,10 @@ class Pipeline:
             missing=options.missing,
             interactions=options.interactions,
             sites=site_names(options, self.algorithm.n_agents),
+            aliases=options.aliases,
+            columns=None if options.columns is None else tuple(map(_column, options.columns)),
+            optional=options.optional,
+            kinds=options.kinds,
         )
 
     def _limited(self, sources: Sequence[Stream]) -> list[Stream]:
@@ -211,10 +226,10 @@ class Pipeline:
             raise DataError(f"--limit: found {limit} for {n} streams, expected one row of each")
         return [over.LimitedStream(s, share) for s, share in zip(sources, shares, strict=True)]
 
-    def _learned(self, parts: Sequence[Stream]) -> tuple[Encoding, list[LabelOrder]]:
+    def _learned(self, parts: Sequence[Stream]) -> tuple[Encoding, list[LabelOrder], list[Peek]]:
         arrays = [part for part in parts if isinstance(part, RowsStream)]
         if not self.options.in_files and len(arrays) == len(parts):
-            return self._of_arrays(arrays)
+            return (*self._of_arrays(arrays), [])
         # Experts are fitted to all data, so there every process must have them.
         if self.own is not None and len(parts) > 1 and not self._experts:
             parts = [parts[k] for k in self.own]
@@ -226,7 +241,8 @@ class Pipeline:
             self.warn(doubt)
         if self.algorithm.outputs > 1:
             encoding = replace(encoding, numbered=True)
-        return encoding, [seen.order for seen in peeks]
+        orders = [seen.order for seen in peeks]
+        return encoding, orders, everybody if encoding.sites else peeks
 
     def _of_arrays(self, parts: Sequence[RowsStream]) -> tuple[Encoding, list[LabelOrder]]:
         """The encoding of arrays, all of whose labels are at hand, and in which order they come."""
@@ -273,7 +289,7 @@ class Pipeline:
                 "--missing mean does not go with several processes, which read on their own; use "
                 "--missing zero"
             )
-        return [over.FilledStream(stream, encoding.numbers) for stream in streams]
+        return [over.FilledStream(stream, encoding.numbers, encoding.fills) for stream in streams]
 
     def _finished(self, encoding: Encoding, parts: Sequence[Stream]) -> Encoding:
         """The encoding with what only all the data tell."""
@@ -393,6 +409,10 @@ def _parallel(stream: Stream, n_parts: int, pool: ParsingPool, by_turns: bool) -
         return ParallelStream(stream, ParsingPool(2), 2)
     ahead = _MOST_AHEAD * pool.workers if by_turns else None
     return ParallelStream(stream, pool, ahead if n_parts == 1 else 2, by_turns)
+
+
+def _column(said: tuple[str, str]) -> Column:
+    return Column(*said)
 
 
 def _has_gaps(encoding: Encoding) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddol.algorithm import Algorithm
@@ -105,6 +106,10 @@ def prepare(job: Job, stack: ExitStack, interface: Interface | None = None) -> P
     """
     talk = interface or Interface()
     processes = RunProcesses(job, talk.warn)
+    if job.data.schema is not None:
+        from ddol.job.schema import with_schema
+
+        job = replace(job, data=with_schema(job.data))
     processes.check_same(job.identity() | job.progress())
     algorithm = build(job)
     check(job, algorithm, processes.leads)
@@ -117,6 +122,8 @@ def prepare(job: Job, stack: ExitStack, interface: Interface | None = None) -> P
     initial = _initial(job)
     pipeline = _pipeline(job, algorithm, processes)
     data = pipeline.prepare(stack, _known(job, saved, initial))
+    if processes.leads:
+        _write_schema(job, data)
     n_classes = len(data.encoding.classes or (0, 1))
     if n_classes > 2:
         algorithm = build(job, n_classes)
@@ -124,6 +131,15 @@ def prepare(job: Job, stack: ExitStack, interface: Interface | None = None) -> P
         check_classes(algorithm, data.encoding.classes or ())
     setup = _setup(job, data, algorithm)
     return PreparedJob(job, algorithm, data, setup, processes, identity, saved, initial)
+
+
+def _write_schema(job: Job, data: Prepared) -> None:
+    """Write what the columns and labels are called, if that is asked for and nobody has."""
+    path = job.data.schema
+    if path is not None and not Path(path).exists():
+        from ddol.job.schema import write_schema
+
+        write_schema(path, data.encoding)
 
 
 def _folder(place: str) -> KeepingPlace:

@@ -54,7 +54,7 @@ def read_options(
         label=options.label,
         weight=options.weight,
         drop=options.drop,
-        kinds=kinds,
+        kinds=options.kinds or None if kinds is None else kinds,
         labelled=labelled,
         header=options.header,
     )

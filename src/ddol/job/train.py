@@ -42,7 +42,7 @@ def train(job: Job, interface: Interface | None = None) -> Trace:
         made = prepare(job, stack, talk)
         if made.processes.leads and not job.output.quiet:
             _say_what_was_taken(made, talk)
-        for suspicion in made.data.suspicions:
+        for suspicion in (*made.data.suspicions, *made.data.units):
             made.processes.warn(suspicion)
         learner = made.learner()
         stack.callback(learner.close, keep=False)
@@ -55,6 +55,8 @@ def train(job: Job, interface: Interface | None = None) -> Trace:
 def _say_what_was_taken(made: PreparedJob, talk: Interface) -> None:
     """The first line of a run, and how its sites match those of a model that it goes on from."""
     talk.say(taken_for(made.data.encoding, made.algorithm.n_agents))
+    for line in made.data.summary:
+        talk.say(line)
     if made.initial is not None:
         from ddol.job.sites import matches
 

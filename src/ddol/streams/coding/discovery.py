@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ddol.streams.coding.columns import choose_columns, one_of
 from ddol.streams.coding.encoding import NUMBER, TEXT, Column, Encoding
-from ddol.streams.coding.labels import Label, checked_classes, listed
+from ddol.streams.coding.labels import Label, checked_classes, listed, mapped_label
 from ddol.streams.coding.order import LabelOrder
+from ddol.streams.coding.sites import SiteSample, check_labels, joined_columns, site_sample
 from ddol.streams.coding.summary import MOST_LABELS, joined, label_cells, scan
 from ddol.streams.errors import DataError
 from ddol.streams.over.limited import ReadAhead
@@ -57,8 +58,12 @@ class Wishes:
         Whether labels are classes; else they are numbers.
     two_classes
         Whether there may be no more than two classes.
-    n_features, intercept, bits, missing, interactions, sites
+    n_features, intercept, bits, missing, interactions, sites, aliases
         See `Encoding`.
+    columns, optional
+        Those of a schema that was agreed on before; None is "as the data say".
+    kinds
+        Kinds of columns that were said, by name.
     """
 
     label: str | int | None = None
@@ -73,6 +78,10 @@ class Wishes:
     missing: str = "error"
     interactions: tuple[str, ...] = ()
     sites: tuple[str, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
+    columns: tuple[Column, ...] | None = None
+    optional: tuple[str, ...] = ()
+    kinds: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,10 @@ class Peek:
         Rows that were read.
     order
         How labels follow each other in them.
+    site
+        What they look like, where there are several sites.
+    dropped
+        Columns that are there, and left out on purpose.
     """
 
     name: str
@@ -102,6 +115,8 @@ class Peek:
     labels: tuple[Label, ...]
     rows: int
     order: LabelOrder
+    site: SiteSample | None = None
+    dropped: tuple[str, ...] = ()
 
 
 def peek(stream: Stream, wishes: Wishes, least_rows: int = 1) -> Peek:
@@ -130,18 +145,25 @@ def peek(stream: Stream, wishes: Wishes, least_rows: int = 1) -> Peek:
     columns: tuple[Column, ...] | None = None
     label = weight = None
     labels: set[Label] = set()
-    order = LabelOrder(wishes.classification)
+    order, site = LabelOrder(wishes.classification), None
+    dropped: tuple[str, ...] = ()
+    aliases = dict(wishes.aliases)
     rows = size = 0
     for block, _ in blocks:
         if not rows:
             columns, label, weight = _shape(block, wishes, name)
+            site = site_sample(block, label, columns) if wishes.sites else None
+            dropped = tuple(
+                n for n in wishes.drop if isinstance(block, Table) and n in block.columns
+            )
         elif isinstance(block, Table) and columns is not None:
             columns = tuple(map(_wider, columns, _columns(block, wishes, label, weight, name)))
         found = label_cells(block, label)
         if found is not None and (wishes.classification or not isinstance(found, Text)):
             order.add(found)
         if wishes.classification and found is not None:
-            labels = set(sorted(labels | _labels_in(found), key=str)[: MOST_LABELS + 1])
+            here = {mapped_label(each, aliases) for each in _labels_in(found)}
+            labels = set(sorted(labels | here, key=str)[: MOST_LABELS + 1])
         rows += len(block)
         size += block.nbytes
         if rows >= least_rows and (len(labels) > 1 or not wishes.classification):
@@ -151,7 +173,7 @@ def peek(stream: Stream, wishes: Wishes, least_rows: int = 1) -> Peek:
                 f"{name}: found one class only (label {listed(sorted(labels, key=str))}) in the first "
                 f"{rows} rows, expected two; shuffle the data, or name the labels with --labels"
             )
-    return Peek(name, columns, label, weight, _ordered(labels), rows, order)
+    return Peek(name, columns, label, weight, _ordered(labels), rows, order, site, dropped)
 
 
 def learn_encoding(
@@ -183,11 +205,11 @@ def learn_encoding(
     leader = peeks[0]
     for pair in wishes.interactions:
         _check_pair(pair, wishes.bits, leader)
-    columns = leader.columns
-    for other in peeks[1:]:
-        if columns is not None and other.columns is not None:
-            theirs = {c.name: c for c in other.columns}
-            columns = tuple(_wider(c, theirs.get(c.name, c)) for c in columns)
+    _check_dropped(peeks, wishes.drop)
+    if wishes.columns is None:
+        columns, optional = joined_columns(peeks, wishes.missing, streams)
+    else:
+        columns, optional = wishes.columns, _lacking(peeks, wishes)
     classes = _classes(streams, wishes, peeks, gather) if wishes.classification else None
     return Encoding(
         columns=columns,
@@ -201,7 +223,44 @@ def learn_encoding(
         bits=wishes.bits,
         missing=wishes.missing,
         interactions=wishes.interactions,
+        optional=optional,
+        fills=_fills(peeks, columns) if optional and wishes.missing == "mean" else (),
+        aliases=wishes.aliases if classes is not None else (),
     )
+
+
+def _lacking(peeks: Sequence[Peek], wishes: Wishes) -> tuple[str, ...]:
+    """Columns of a given schema that may be absent: those that it says, and those that a site lacks."""
+    names = [column.name for column in wishes.columns or ()]
+    absent = {
+        name for seen in peeks for name in names if name not in {c.name for c in seen.columns or ()}
+    }
+    lacks = absent if wishes.missing != "error" else set()
+    return tuple(name for name in names if name in wishes.optional or name in lacks)
+
+
+def _fills(peeks: Sequence[Peek], columns: tuple[Column, ...] | None) -> tuple[float, ...]:
+    """Mean of each column of numbers at the sites that have it, as their beginnings show it."""
+    sites = [seen.site.moments for seen in peeks if seen.site is not None]
+    found = []
+    for column in columns or ():
+        if column.kind == NUMBER:
+            known = [site[column.name] for site in sites if column.name in site]
+            n = sum(count for count, _, _ in known)
+            found.append(sum(count * mean for count, mean, _ in known) / max(n, 1))
+    return tuple(found)
+
+
+def _check_dropped(peeks: Sequence[Peek], drop: Sequence[str]) -> None:
+    """Refuse names to drop that no site has."""
+    there = {name for seen in peeks for name in seen.dropped}
+    strange = [name for name in drop if name not in there]
+    names = [column.name for seen in peeks for column in seen.columns or ()]
+    if strange and names:
+        raise DataError(
+            f"{peeks[0].name}: found no column {strange[0]!r} to drop, expected "
+            f"{one_of(dict.fromkeys(names), strange[0])}; correct the name"
+        )
 
 
 def _check_pair(pair: str, bits: int | None, seen: Peek) -> None:
@@ -254,12 +313,6 @@ def _shape(
                 f"{where}: --drop is for tables, whose columns have names; leave it out"
             )
         return None if isinstance(block, Rows) else (), None, None
-    strange = [name for name in wishes.drop if name not in block.columns]
-    if strange:
-        raise DataError(
-            f"{where}: found no column {strange[0]!r} to drop, expected "
-            f"{one_of(block.columns, strange[0])}; correct the name"
-        )
     chosen = choose_columns(tuple(block.columns), wishes.label, wishes.weight, where, wishes.drop)
     label = chosen.names[chosen.label]
     weight = None if chosen.weight is None else chosen.names[chosen.weight]
@@ -274,9 +327,10 @@ def _columns(
     for name, cells in block.columns.items():
         if name in taken:
             continue
-        if isinstance(cells, Text):
+        kind = TEXT if isinstance(cells, Text) else NUMBER
+        if kind == TEXT and name not in wishes.kinds:
             _refuse_no_words(name, cells, where)
-        found.append(Column(name, TEXT if isinstance(cells, Text) else NUMBER))
+        found.append(Column(name, wishes.kinds.get(name, kind)))
     return tuple(found)
 
 
@@ -333,29 +387,33 @@ def _classes(
             "whole numbers or text; for quantities use a regression loss, such as --loss squared; if "
             "another column is the label, name it with --label"
         )
+    aliases = dict(wishes.aliases)
+    sites = {seen.name: seen.labels for seen in peeks}
+    if len(found) > 2 and not (wishes.two_classes and not wishes.sites):
+        scanned = gather([_all_labels(stream, peeks[0].label, aliases) for stream in streams])
+        sites = dict(scanned)
+        found = _ordered({label for labels in sites.values() for label in labels})
+    if wishes.sites:
+        check_labels(sites)
     if len(found) > 2 and wishes.two_classes:
         raise DataError(
             f"{where}: found {len(found)} labels ({listed(found)}), expected two classes; "
             "use a multi-class algorithm, or a regression loss if they are quantities"
         )
-    if len(found) > 2:
-        found = _all_labels(streams, peeks, gather)
     return checked_classes(found, where)
 
 
 def _all_labels(
-    streams: Sequence[Stream], peeks: Sequence[Peek], gather: Callable[[list[Any]], list[Any]]
-) -> tuple[Label, ...]:
-    """With more than two classes in sight all must be known, so all the data are looked at."""
-    labels: set[Label] = set()
-    for stream in streams:
-        if not stream.restartable:
-            raise DataError(
-                f"{stream.describe()}: found more than two classes, expected to know all of them "
-                "beforehand; name them with --labels"
-            )
-        labels |= set(checked_classes_of(stream, peeks[0].label))
-    return _ordered(set(gather(sorted(labels, key=str))))
+    stream: Stream, label: str | None, aliases: Mapping[str, str]
+) -> tuple[str, tuple[Label, ...]]:
+    """Name and all labels of a stream: with more than two in sight all must be known."""
+    if not stream.restartable:
+        raise DataError(
+            f"{stream.describe()}: found more than two classes, expected to know all of them "
+            "beforehand; name them with --labels"
+        )
+    found = checked_classes_of(stream, label)
+    return stream.describe(), _ordered({mapped_label(each, aliases) for each in found})
 
 
 def checked_classes_of(stream: Stream, label: str | None) -> tuple[Label, ...]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ddol.streams.coding.labels import Label, answers, shown_labels, targets
+from ddol.streams.coding.labels import Label, answers, as_mapped, shown_labels, targets
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Floats
 
@@ -72,6 +72,13 @@ class Encoding:
         Mean of every column of numbers, for ``missing="mean"``.
     interactions
         Pairs of columns or namespaces whose products are features, too.
+    optional
+        Columns that some sites lack: they are missing values there.
+    fills
+        What stands for a number that a site has never had, for every column of numbers, with
+        ``missing="mean"``.
+    aliases
+        Other spellings of labels, and the labels that they stand for.
     names
         Names of features, as far as they are remembered.
     stumps
@@ -99,6 +106,9 @@ class Encoding:
     missing: str = "error"
     means: tuple[float, ...] = ()
     interactions: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    fills: tuple[float, ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
     names: tuple[str, ...] = field(default=(), repr=False)
     stumps: Stumps | None = None
 
@@ -155,6 +165,8 @@ class Encoding:
         """Numbers to learn from: −1 and +1, class numbers, or the targets themselves."""
         if self.classes is None:
             return targets(y, where)
+        if self.aliases:
+            y = as_mapped(y, dict(self.aliases))
         return answers(self.classes, y, self.numbered, where)
 
     def labels(self) -> NDArray[Any]:
@@ -226,13 +238,15 @@ class Encoding:
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Encoding:
         """The encoding that `to_plain` described."""
-        # Models of before columns that were left out were kept have none of them.
-        known = {f.name: ({"dropped": ()} | dict(plain))[f.name] for f in fields(cls)}
+        # Models that were written before these were kept have none of them.
+        since = {"dropped": (), "optional": (), "fills": (), "aliases": ()}
+        known = {f.name: (since | dict(plain))[f.name] for f in fields(cls)}
         columns, classes = known["columns"], known["classes"]
         known["columns"] = None if columns is None else tuple(Column(**c) for c in columns)
         known["classes"] = None if classes is None else tuple(classes)
-        for name in ("dropped", "sites", "means", "interactions"):
+        for name in ("dropped", "sites", "means", "interactions", "optional", "fills"):
             known[name] = tuple(known[name])
+        known["aliases"] = tuple((str(one), str(other)) for one, other in known["aliases"])
         known["names"] = ()
         if plain["names"]:
             lines = arrays["names"].tobytes().decode().split("\n")
@@ -284,6 +298,8 @@ def _rules() -> dict[str, tuple[Callable[[Any], bool], str]]:
         "missing": (lambda v: v in ("error", "zero", "mean"), "error, zero or mean"),
         "means": (lambda v: all(isinstance(m, int | float) for m in v), "numbers"),
         "interactions": (texts, "names"),
+        "optional": (texts, "names"),
+        "fills": (lambda v: all(isinstance(m, int | float) for m in v), "numbers"),
         "names": (texts, "names"),
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -53,6 +53,28 @@ def _encode(n, labels, codes, values, numbers, n_values):  # type: ignore[no-unt
 
 _LARGEST_WHOLE = 2.0**53
 """Beyond it there are whole numbers that no float64 is."""
+
+
+def mapped_label(label: Label, aliases: Mapping[str, str]) -> Label:
+    """The label that one stands for, by its text; itself if it has no other spelling.
+
+    Examples
+    --------
+    >>> mapped_label("No", {"No": "no", "0": "no"}), mapped_label(0.0, {"0": "no"}), mapped_label(1.0, {})
+    ('no', 'no', 1.0)
+    """
+    return aliases.get(_as_text(label), label)
+
+
+def as_mapped(y: Any, aliases: Mapping[str, str]) -> Text:
+    """Labels as text, other spellings replaced by the label that they stand for."""
+    if not isinstance(y, Text):
+        given = np.asarray(y)
+        y = Text.of([None if label != label else _as_text(label) for label in given.tolist()])
+    values = [str(mapped_label(value, aliases)) for value in y.values]
+    distinct = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    places = np.array([distinct[value] for value in values] + [-1], np.int64)
+    return Text(places[y.codes], tuple(distinct))
 
 
 def answers(

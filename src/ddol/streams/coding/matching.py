@@ -6,10 +6,12 @@ import difflib
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from ddol.streams.coding.encoding import Encoding
+import numpy as np
+
+from ddol.streams.coding.encoding import TEXT, Encoding
 from ddol.streams.coding.labels import listed
 from ddol.streams.errors import DataError
-from ddol.streams.raw import Table, unnamed
+from ddol.streams.raw import Table, Text, unnamed
 
 Where: TypeAlias = Callable[[int], str]
 """Says where a row of a block stands, for messages."""
@@ -52,6 +54,7 @@ def matched(table: Table, encoding: Encoding, where: Where, tell: Callable[[str]
             f"that the model was trained on, or its {len(wanted)} features alone; give the file a line "
             "of names"
         )
+    table = _with_optional(table, encoding)
     missing = [name for name in wanted if name not in table.columns]
     if missing:
         raise DataError(f"{where(0)}: {lost(missing[0], table, encoding.label)}")
@@ -59,6 +62,20 @@ def matched(table: Table, encoding: Encoding, where: Where, tell: Callable[[str]
     if extra and table.named:
         tell(f"{_columns(extra)} not among the model's columns, and left out")
     return table
+
+
+def _with_optional(table: Table, encoding: Encoding) -> Table:
+    """The table with columns that some sites lack: all their cells are missing."""
+    kinds = encoding.kinds or {}
+    absent = [name for name in encoding.optional if name in kinds and name not in table.columns]
+    if not absent:
+        return table
+    n = len(table)
+    none = {
+        name: Text(np.full(n, -1), ()) if kinds[name] == TEXT else np.full(n, np.nan)
+        for name in absent
+    }
+    return Table({**table.columns, **none}, table.named)
 
 
 def lost(name: str, table: Table, label: str | None = None) -> str:

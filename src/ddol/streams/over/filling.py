@@ -60,6 +60,8 @@ class FilledStream(WrappedStream):
         Where the tables come from.
     columns
         Names of the columns of numbers.
+    fills
+        What stands in a column before its first number; 0 if not given.
     latest
         The means where reading stands.
 
@@ -76,6 +78,7 @@ class FilledStream(WrappedStream):
     """
 
     columns: tuple[str, ...]
+    fills: tuple[float, ...] = ()
     latest: RunningMeans = field(default_factory=lambda: RunningMeans(np.zeros(0), np.zeros(0)))
 
     own_positions = True
@@ -95,6 +98,9 @@ class FilledStream(WrappedStream):
         cells = dict(table.columns)
         for k, name in enumerate(self.columns):
             values = cells.get(name)
+            if values is None and self.fills and means.counts[k] == 0.0:
+                cells[name] = np.full(len(table), self.fills[k])
+                continue
             if not isinstance(values, np.ndarray) or values.dtype != np.float64:
                 continue
             missing = np.isnan(values)
@@ -103,7 +109,9 @@ class FilledStream(WrappedStream):
                 # The mean of the rows above each: what was there before the block, and its own.
                 sums = means.sums[k] + np.cumsum(known)
                 counts = means.counts[k] + np.cumsum(~missing)
-                cells[name] = np.where(missing, sums / np.maximum(counts, 1.0), values)
+                fill = self.fills[k] if self.fills else 0.0
+                filled = np.where(counts > 0.0, sums / np.maximum(counts, 1.0), fill)
+                cells[name] = np.where(missing, filled, values)
             means.sums[k] += known.sum()
             means.counts[k] += np.count_nonzero(~missing)
         return replace(table, columns=cells)
