@@ -17,8 +17,8 @@ def written(path, columns, labels=("no", "yes"), seed=0, n=120, **changes):
     rows = []
     for _ in range(n):
         a, b = rng.standard_normal(2).round(3).tolist()
-        row = dict(a=a, b=b, vote=labels[a + b > 0], age=float(rng.integers(20, 80)))
-        row |= dict(town=str(rng.choice(["Rome", "Bern"])), code=int(rng.integers(1, 30)))
+        row = {"a": a, "b": b, "vote": labels[a + b > 0], "age": float(rng.integers(20, 80))}
+        row |= {"town": str(rng.choice(["Rome", "Bern"])), "code": int(rng.integers(1, 30))}
         rows.append({name: changes.get(name, lambda value: value)(row[name]) for name in columns})
     if path.suffix == ".jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -328,7 +328,7 @@ def _columns(
         if name in taken:
             continue
         kind = TEXT if isinstance(cells, Text) else NUMBER
-        if kind == TEXT and name not in wishes.kinds:
+        if isinstance(cells, Text) and name not in wishes.kinds:
             _refuse_no_words(name, cells, where)
         found.append(Column(name, wishes.kinds.get(name, kind)))
     return tuple(found)

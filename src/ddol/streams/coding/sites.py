@@ -296,8 +296,8 @@ def _shares(labels: Mapping[Label, int]) -> list[str]:
 def unit_doubts(peeks: Sequence[Peek], sites: Sequence[str]) -> list[str]:
     """Warnings of features whose mean or scale at one site is far from that of the others.
 
-    Each site is compared with that of median deviation: one whose deviation is 30 times as large or as small, or
-    whose mean is 30 deviations away, has other units or other contents.
+    Each site is compared with that of median deviation: one whose deviation is 30 times as large or as
+    small, or whose mean is 30 deviations away, has other units or other contents.
     """
     samples = [(name, p.site) for name, p in zip(sites, peeks, strict=False) if p.site is not None]
     doubts = []
