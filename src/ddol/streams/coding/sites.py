@@ -8,6 +8,7 @@ shows both sides and the ways to decide it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from ddol.streams.coding.labels import Label, listed
 from ddol.streams.coding.summary import label_cells
 from ddol.streams.errors import DataError
 from ddol.streams.raw import Named, Raw, Table, Text
-from ddol.values import dataclass
 
 if TYPE_CHECKING:
     from ddol.streams.coding.discovery import Peek
