@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -88,6 +88,20 @@ def _tell_what_was_left(made: PreparedJob, trace: Trace, held: HeldOutFigures | 
     ):
         if path is not None and path != STDOUT:
             say(f"{what}: {path}")
+    for line in _whom_it_helped(trace, made.data.encoding.sites):
+        say(line)
+
+
+def _whom_it_helped(trace: Trace, names: Sequence[str]) -> list[str]:
+    """The table of a safe run; where each agent has data of its own, what --safe would tell."""
+    if trace.algorithm.safe and trace.agents > 1:
+        from ddol.measure.sites import in_words, sites_of, table
+
+        rows = sites_of(trace, names)
+        return ["", *table(rows), in_words(rows)]
+    if len(names) > 1 and trace.agents > 1 and not trace.algorithm.update.experts:
+        return ["--safe tells whether sharing helps each site, and lets none lose much by it"]
+    return []
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def write_outputs(
             "algorithm": job.algorithm.name.replace("_", "-"),
             "skipped_lines": skipped,
             "unanswered": unanswered,
-            "sites": list(data.encoding.sites),
+            "sites": _sites(trace, data.encoding.sites) if trace.algorithm.safe else list(data.encoding.sites),
             "holdout": None if held is None else vars(held),
         }
         own["final_error"] = None if again is None else again.error
@@ -63,6 +63,13 @@ def write_outputs(
         doubt = verdict(trace, again, bool(data.suspicions), data.remedy)
         if doubt is not None:
             talk.warn(doubt)
+
+
+def _sites(trace: Trace, names: Sequence[str]) -> list[dict[str, Any]]:
+    """What every site of a safe run would have lost alone and by sharing."""
+    from ddol.measure.sites import sites_of
+
+    return sites_of(trace, names)
 
 
 def _looked_back(made: PreparedJob, trace: Trace) -> Hindsight | None:

@@ -23,6 +23,8 @@ from ddol.lab.page import (
 from ddol.lab.page import figure as drawn
 from ddol.lab.report_details import details, name_of, network_of
 from ddol.measure.curves import bytes_in_words, chart_of
+from ddol.measure.evaluation import ClassEvaluation
+from ddol.measure.sites import in_words, sites_of
 from ddol.measure.tally import Tally
 from ddol.trace import Trace
 
@@ -76,6 +78,7 @@ def write_report(
         facts(_facts(trace, tally)),
         figures([drawn(chart_of(trace, "mistakes" if trace.classification else "loss"))]),
         *_sites(trace, tally),
+        *_whom_it_helped(trace),
         *_confusion(tally),
         *_importance(importance),
         fold("Technical details", details(trace, regret, data)),
@@ -174,6 +177,48 @@ def _sites(trace: Trace, tally: Tally | None) -> list[str]:
     more = trace.agents - _MOST_AGENTS
     rest = [paragraph(f"… and {more:,} more agents.", "soft")] if more > 0 else []
     return [heading("Agents"), table(header, rows), *rest]
+
+
+def _whom_it_helped(trace: Trace) -> list[str]:
+    """Of a safe run: what each site would have lost alone and by sharing, and whom it listens to."""
+    rows = sites_of(trace, site_names(trace))
+    if not rows or trace.agents == 1:
+        return []
+    errors = rows[0]["error_alone"] is not None
+    kinds = (
+        ("error_alone", "error_shared", "error")
+        if errors
+        else ("loss_alone", "loss_shared", "loss")
+    )
+    cells = []
+    for row in rows[:_MOST_AGENTS]:
+        n = max(row["examples"], 1)
+        told = [f"{100 * row[k]:.2f}" if errors else f"{row[k] / n:.4g}" for k in kinds]
+        heard = ", ".join(
+            f"{name} {100 * share:.0f} %" for name, share in row["listens_to"].items()
+        )
+        cells.append(
+            [
+                Cell(row["name"]),
+                *(Cell(each, "n") for each in told),
+                Cell(f"{100 * row['weight_shared']:.0f} %", "n"),
+                Cell(f"{row['regret']:.1f} ≤ {row['bound']:.1f}", "n"),
+                Cell(row["helped"]),
+                Cell(heard or "nobody"),
+            ]
+        )
+    unit = "error %" if errors else "loss"
+    header = (
+        "site",
+        f"{unit} alone",
+        "shared",
+        "mixture",
+        "shared weight",
+        "regret ≤ bound",
+        "helped",
+        "listens to",
+    )
+    return [heading("Does sharing help?"), paragraph(in_words(rows)), table(header, cells)]
 
 
 def _bytes_by_agent(trace: Trace) -> np.ndarray:

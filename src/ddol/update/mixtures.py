@@ -11,8 +11,10 @@ agent's scalars, from `base` on; see `Places`. Three rules move the experts' wei
   neither a range nor a rate.
 
 Whether sharing helps is told by two bettors (Waudby-Smith and Ramdas 2024): one bets that the mixture
-loses less than the agent alone, the other that the shared learner loses more. A bettor's capital exceeds
-1/a at some time with a probability of at most a if it is wrong, at whatever time one looks.
+loses less than the agent alone, the other that the shared learner loses more; one example counts at most
+1 nat (of squared loss half of the range's square, of other losses of numbers the largest spread, of
+other losses of classes a mistake). A bettor's capital exceeds 1/a at some time with a probability of at most a if
+it is wrong, at whatever time one looks.
 """
 
 from __future__ import annotations
@@ -39,12 +41,12 @@ SWITCHES = 3
 
 (
     COUNT, LOSS, WRONG, WRONG_ALONE, WRONG_SHARED, CENTRE, REACH, OUTSIDE, GAP, VARIANCE, SPREAD,
-    HELPS, HELPS_SUM, HELPS_SQUARES, HARMS, HARMS_SUM, HARMS_SQUARES, FIXED,
-) = range(18)  # fmt: skip
-"""Numbers of a mixture: answers, loss and mistakes of the mixture, of the first and of the last expert; of
-squared loss the centre and B, and what answers outside cost; of AdaHedge the mixability gaps, variances
-and the largest spread; and the logarithms of both bettors' capital with the sums and squares of what they
-have seen."""
+    HELPS, HELPS_SUM, HELPS_SQUARES, HARMS, HARMS_SUM, HARMS_SQUARES, LATE, FIXED,
+) = range(19)  # fmt: skip
+"""Numbers of a mixture: answers, loss and mistakes of the mixture, of the first and of the last expert;
+of squared loss the centre and B, and what answers outside cost; of AdaHedge the mixability gaps, variances
+and the largest spread; the logarithms of both bettors' capital with the sums and squares of what they have
+seen; and the most answers that came between a prediction and its own."""
 
 
 class Places(NamedTuple):
@@ -125,7 +127,7 @@ def _bet(m, capital, gain):
     n = m[COUNT]
     if n > 1.0:
         mean = m[capital + 1] / n
-        stake = min(max(mean / (m[capital + 2] / n + 1e-12), 0.0), 0.75)
+        stake = min(max(mean / (m[capital + 2] / n + 1e-12), 0.0), 0.9)
         m[capital] += math.log1p(stake * gain)
     m[capital + 1] += gain
     m[capital + 2] += gain * gain
@@ -227,6 +229,7 @@ def _log(loss: Loss, places: Places) -> MixtureLoops:
 
     def learn(m, y, experts, q):
         sign, total, alone, shared = 1.0 if y > 0.0 else -1.0, 0.0, 0.0, 0.0
+        m[LATE] = max(m[LATE], m[COUNT] - m[notes + M + 1])
         _change(m, best, K)
         for k in range(K):
             chance = _chance(sign * _said(m, experts, k, M, notes))
@@ -243,8 +246,8 @@ def _log(loss: Loss, places: Places) -> MixtureLoops:
         m[WRONG] += _wrong(m[notes + M], y)
         m[WRONG_ALONE] += _wrong(_said(m, experts, 0, M, notes), y)
         m[WRONG_SHARED] += _wrong(_said(m, experts, K - 1, M, notes), y)
-        _bet(m, HELPS, _limited((alone - cost) / CLIP))
-        _bet(m, HARMS, _limited((shared - alone) / CLIP))
+        _bet(m, HELPS, _limited(alone - cost))
+        _bet(m, HARMS, _limited(shared - alone))
         _share(m, weights, K, total)
 
     return MixtureLoops(predict, learn)
@@ -275,6 +278,7 @@ def _squared(loss: Loss, places: Places) -> MixtureLoops:
         reach = m[REACH]
         outside = abs(y - m[CENTRE]) > reach or m[COUNT] == 0.0
         slope = 0.0 if outside else 0.25 / max(reach * reach, 1e-300)
+        m[LATE] = max(m[LATE], m[COUNT] - m[notes + M + 1])
         _change(m, best, K)
         for k in range(K):
             z = within(m, _said(m, experts, k, M, notes))
@@ -349,6 +353,7 @@ def _hedged(loss: Loss, places: Places) -> MixtureLoops:
 
     def learn(m, y, experts, q):
         hedged, lowest, highest, score = 0.0, math.inf, -math.inf, m[notes + M]
+        m[LATE] = max(m[LATE], m[COUNT] - m[notes + M + 1])
         _change(m, best, K)
         for k in range(K):
             cost = value(_said(m, experts, k, M, notes), y, q)
