@@ -13,8 +13,8 @@ agent's scalars, from `base` on; see `Places`. Three rules move the experts' wei
 Whether sharing helps is told by two bettors (Waudby-Smith and Ramdas 2024): one bets that the mixture
 loses less than the agent alone, the other that the shared learner loses more; one example counts at most
 1 nat (of squared loss half of the range's square, of other losses of numbers the largest spread, of
-other losses of classes a mistake). A bettor's capital exceeds 1/a at some time with a probability of at most a if
-it is wrong, at whatever time one looks.
+other losses of classes a mistake). A bettor's capital exceeds 1/a at some time with a probability of at most
+a if it is wrong, at whatever time one looks.
 """
 
 from __future__ import annotations
