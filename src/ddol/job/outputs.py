@@ -49,7 +49,9 @@ def write_outputs(
             "algorithm": job.algorithm.name.replace("_", "-"),
             "skipped_lines": skipped,
             "unanswered": unanswered,
-            "sites": _sites(trace, data.encoding.sites) if trace.algorithm.safe else list(data.encoding.sites),
+            "sites": _sites(trace, data.encoding.sites)
+            if trace.algorithm.safe
+            else list(data.encoding.sites),
             "holdout": None if held is None else vars(held),
         }
         own["final_error"] = None if again is None else again.error
