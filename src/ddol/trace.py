@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -211,6 +212,25 @@ class Trace:
             "seed": self.seed,
             "version": self.version,
         }
+
+    def sites(self, names: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """Whom sharing helped: a row for each agent of a safe run; none of other runs.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Of the agents; by default those of their sites, or their numbers.
+
+        Examples
+        --------
+        >>> import ddol
+        >>> trace = ddol.run(ddol.safe(ddol.dogd("logistic")), (np.eye(4), [1, -1, 1, -1]), 2)
+        >>> [row["helped"] for row in trace.sites(("eu", "us"))]
+        ['no', 'no']
+        """
+        known = tuple(getattr(self.encoding, "sites", None) or ())
+        found: list[dict[str, Any]] = _measure("sites").sites_of(self, names or known)
+        return found
 
     def to_frame(self, library: str = "pandas") -> Any:
         """The curves as a frame of pandas or polars, a row for each recorded round.

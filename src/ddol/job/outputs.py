@@ -37,7 +37,7 @@ def write_outputs(
     made: PreparedJob, trace: Trace, held: HeldOutFigures | None, talk: Interface
 ) -> None:
     """Write the model, the figures, the report and the recording."""
-    job, data = made.job, made.data
+    job, data, names = made.job, made.data, made.data.encoding.sites
     output = job.output
     skipped = tell_skipped(data.sources, data.encoder, talk.warn)
     unanswered = _tell_unanswered(data.sources, talk.warn)
@@ -49,9 +49,7 @@ def write_outputs(
             "algorithm": job.algorithm.name.replace("_", "-"),
             "skipped_lines": skipped,
             "unanswered": unanswered,
-            "sites": _sites(trace, data.encoding.sites)
-            if trace.algorithm.safe
-            else list(data.encoding.sites),
+            "sites": trace.sites(names) if trace.algorithm.safe else list(names),
             "holdout": None if held is None else vars(held),
         }
         own["final_error"] = None if again is None else again.error
@@ -65,13 +63,6 @@ def write_outputs(
         doubt = verdict(trace, again, bool(data.suspicions), data.remedy)
         if doubt is not None:
             talk.warn(doubt)
-
-
-def _sites(trace: Trace, names: Sequence[str]) -> list[dict[str, Any]]:
-    """What every site of a safe run would have lost alone and by sharing."""
-    from ddol.measure.sites import sites_of
-
-    return sites_of(trace, names)
 
 
 def _looked_back(made: PreparedJob, trace: Trace) -> Hindsight | None:
