@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,13 +13,7 @@ import urllib.request
 
 import pytest
 
-
-def free_ports(n):
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
-    ports = [each.getsockname()[1] for each in held]
-    for each in held:
-        each.close()
-    return ports
+from ports import free_ports
 
 
 class Process:

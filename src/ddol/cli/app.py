@@ -24,7 +24,7 @@ _HOMES = {
     "train": "ddol.cli.train_command",
     **dict.fromkeys(_OTHERS, "ddol.cli.commands"),
     "network": "ddol.cli.network",
-    "serve": "ddol.cli.serve",
+    **dict.fromkeys(("serve", "relay", "replay"), "ddol.cli.serve"),
     "convert": "ddol.cli.convert",
 }
 """Commands, the most used first, and the module of each."""

@@ -23,6 +23,7 @@ from ddol.node.messages import (
 )
 from ddol.node.options import NodeOptions
 from ddol.node.waiting import Pending, WaitingRoom
+from ddol.update.checks import check_message
 from ddol.update.losses import REGRESSION
 
 
@@ -56,6 +57,8 @@ class LiveAgent:
         self.digest = algorithm_digest(algorithm)
         self.number = 0
         """Of its last message."""
+        self.heard: dict[str, int] = {}
+        """Numbers of the messages of others that were averaged last."""
         self.examples = self.answers = self.mistakes = 0
         self.loss_sum = 0.0
         """Of a regression: the sum of squared errors."""
@@ -110,6 +113,7 @@ class LiveAgent:
     def mix(self, heard: Sequence[r.Heard]) -> bool:
         """Average with messages that were checked; whether anything changed."""
         messages = [read_message(h.blob) for h in heard]
+        self.heard.update({m.sender: m.number for m in messages})
         told = [self._told(m, h.weight) for m, h in zip(messages, heard, strict=True)]
         if not self.examples:
             # A newcomer goes on from where the others are; rates count from their beginning.
@@ -251,6 +255,15 @@ class LiveAgent:
                 f"{states} × {rows * n + scalars} for its schema",
                 message.sender,
             )
+        self._check_numbers(message, n)
+
+    def _check_numbers(self, message: Message, n: int) -> None:
+        """Refuse numbers that the layout does not allow: compiled loops trust them."""
+        algorithm, rows = self.learning.algorithm, self.learning.message_rows(n)
+        layout = algorithm.update.layout(algorithm.average, n)
+        for each in message.numbers:
+            body, scalars = each[: rows * n].reshape(rows, n), each[rows * n :]
+            check_message(layout, body, scalars, message.sender)
 
 
 def _renamed(

@@ -15,6 +15,7 @@ from ddol.algorithm import Algorithm
 from ddol.node.errors import NodeError
 from ddol.node.options import NodeOptions
 from ddol.presets import PRESETS
+from ddol.together import safe
 
 _NODE = tuple(f.name for f in fields(NodeOptions))
 _TOP = ("name", "model", "models", "http", "network", "logs", *_NODE)
@@ -177,7 +178,7 @@ def _model(
     given = {key: table[key] for key in own if key in table}
     algorithm = PRESETS[preset](**given)
     if table.get("safe", True):
-        algorithm = made_safe(algorithm)
+        algorithm = safe(algorithm)
     options = {**common, **{key: table[key] for key in _NODE if key in table}}
     if options.get("store") is not None:
         options["store"] = here / options["store"] / name
@@ -188,14 +189,6 @@ def _model(
         None if initial is None else str(here / initial),
         table.get("share"),
     )
-
-
-def made_safe(algorithm: Algorithm) -> Algorithm:
-    """The algorithm beside its own learner, where this version has that."""
-    import ddol
-
-    safe = getattr(ddol, "safe", None) if "safe" in dir(ddol) else None
-    return algorithm if safe is None else safe(algorithm)
 
 
 def _table(kind: Any, told: Any, name: str, here: Path) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ddol.engines.state import grow, start_state
 from ddol.engines.workers.single import SinglePlayer
 from ddol.model import Knowledge, Model, load
 from ddol.node.agent import LiveAgent
@@ -16,6 +17,7 @@ from ddol.node.errors import NodeError
 from ddol.node.messages import algorithm_digest
 from ddol.node.node import Node
 from ddol.streams.coding.encoding import NUMBER, Column, Encoding
+from ddol.update.layout import Layout
 from ddol.version import __version__
 
 
@@ -36,7 +38,7 @@ def model_of(agent: LiveAgent) -> Model:
     order, columns, names = _order(agent)
     theta, weights = player.state.theta, player.weights()[0]
     if order is not None:
-        theta, weights = agent.learning.algorithm.update.renumbered(theta, order), weights[:, order]
+        theta, weights = _renumbered(player.layout, theta, order), weights[:, order]
     kept = _outputs(agent)
     encoding = Encoding(
         columns=columns,
@@ -64,6 +66,19 @@ def model_of(agent: LiveAgent) -> Model:
         version=__version__,
         known=Knowledge(algorithm, np.ascontiguousarray(theta), np.ascontiguousarray(scalars)),
     )
+
+
+def _renumbered(layout: Layout, theta: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """A state whose feature k was order[k]; lists of features name them by their new numbers."""
+    found: np.ndarray = theta[..., order]
+    now = np.zeros(theta.shape[-1])
+    now[order] = np.arange(len(order))
+    names = [field.name for field in layout.row_fields]
+    for listed in layout.lists:
+        row = names.index(listed.row)
+        numbers = theta[..., row, : len(order)].astype(np.int64)
+        found[..., row, :] = now[np.clip(numbers, 0, len(now) - 1)]
+    return found
 
 
 def _classes(agent: LiveAgent) -> tuple[Any, ...] | None:
@@ -154,8 +169,6 @@ def _adopt(agent: LiveAgent, model: Model) -> None:
     learning.algorithm = learning.with_outputs(labels.outputs)
     theta = known.theta.mean(axis=0, keepdims=True)
     scalars = known.scalars.mean(axis=0, keepdims=True)
-    from ddol.engines.state import grow, start_state
-
     state = start_state(learning.algorithm, theta.shape[-1])
     state = replace(state, theta=np.ascontiguousarray(theta), scalars=np.ascontiguousarray(scalars))
     state = replace(

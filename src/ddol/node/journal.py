@@ -141,6 +141,11 @@ class Journal:
         for number in reversed(self._numbers(_SNAPSHOT)):
             yield number, self.folder / _SNAPSHOT.format(number)
 
+    @property
+    def has_first(self) -> bool:
+        """Whether the log from the very beginning is there."""
+        return 0 in self._numbers(_LOG)
+
     def behind(self, number: int) -> Iterator[Record]:
         """Records of the logs from one on."""
         for each in self._numbers(_LOG):

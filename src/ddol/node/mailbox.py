@@ -49,6 +49,11 @@ class PeerMailbox:
             name = "(others)"
         return self.peers.setdefault(name, PeerState())
 
+    def remember(self, name: str, number: int) -> None:
+        """A message of this number has been averaged before this process began."""
+        peer = self.peer(name)
+        peer.number, peer.alive = number, False
+
     def refuse(self, error: RefusedMessageError, sender: str = "") -> None:
         """Count a message that was refused."""
         name = error.sender or sender or "(unknown)"

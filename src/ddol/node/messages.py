@@ -181,7 +181,7 @@ def algorithm_digest(algorithm: Algorithm) -> str:
         parameters = np.asarray(algorithm.update.parameters(), float).tolist()
         loss = algorithm.loss.name, list(algorithm.loss.parameters)
         made = [type(algorithm.update).__qualname__, algorithm.name, parameters, loss]
-    return _digest([made, algorithm.average, algorithm.C])
+    return _digest([made, algorithm.average, algorithm.C, algorithm.safe])
 
 
 def encoding_digest(columns: str, labels: str) -> str:

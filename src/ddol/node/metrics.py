@@ -66,7 +66,7 @@ def exposition(
 
     Examples
     --------
-    >>> print(exposition({"default": {"examples": 3, "peers": []}}, {200: 5}, Latency())[:97])
+    >>> print(exposition({"default": {"examples": 3, "peers": []}}, {200: 5}, Latency())[:119])
     # HELP ddol_examples_total Examples learned.
     # TYPE ddol_examples_total counter
     ddol_examples_total{model="default"} 3

@@ -19,9 +19,13 @@ from ddol.node.labels import LiveLabel
 from ddol.node.mailbox import PeerMailbox
 from ddol.node.messages import read_message, short_digest
 from ddol.node.options import NodeOptions
+from ddol.node.replay import describe
+from ddol.node.sites import site_of
 from ddol.node.snapshots import restore, snapshot_of
 from ddol.node.waiting import ANSWERED, EXPIRED, UNKNOWN, WAITING
+from ddol.presets import adaptive
 from ddol.streams.errors import DataError
+from ddol.together import safe
 
 ACCEPTED, DUPLICATE = "accepted", "duplicate"
 _BECAME = {ANSWERED: DUPLICATE, EXPIRED: EXPIRED, UNKNOWN: UNKNOWN}
@@ -64,15 +68,15 @@ class Node:
     ----------
     name : str
         By which peers know it.
-    algorithm : Algorithm
-        Without a network: the network is who is there.
+    algorithm : Algorithm, optional
+        Without a network: the network is who is there. By default ``ddol.safe(ddol.adaptive("logistic"))``.
     **options
         Those of `NodeOptions`: `hash_bits`, `classes`, `store`, `durability`, `waiting`, `expire`, ….
 
     Examples
     --------
     >>> import ddol
-    >>> node = ddol.Node("eu", ddol.adaptive("logistic"), waiting=1000, expire="30m")
+    >>> node = ddol.Node("eu", ddol.safe(ddol.adaptive("logistic")), waiting=1000, expire="30m")
     >>> p = node.predict({"price": 3.5, "country": "fr"}, id="r1")
     >>> p.label, node.answer("r1", True), node.answer("r1", True), node.answer("r2", True)
     (None, 'accepted', 'duplicate', 'unknown')
@@ -82,19 +86,20 @@ class Node:
 
     What a node says can travel by any means:
 
-    >>> other = ddol.Node("us", ddol.adaptive("logistic"))
+    >>> other = ddol.Node("us")
     >>> other.receive(node.message())
     >>> other.predict({"price": 3.4, "country": "fr"}).label
     True
     """
 
-    def __init__(self, name: str, algorithm: Algorithm, **options: Any) -> None:
+    def __init__(self, name: str, algorithm: Algorithm | None = None, **options: Any) -> None:
         if not name or len(name) > 200 or any(c in name for c in "/*$?#\n"):
             raise NodeError(f"`name`: found {name!r}, expected letters, digits, - and _")
         try:
             self.options = NodeOptions(**options)
         except TypeError as error:
             raise NodeError(f"Node: {error}; see ddol.node.options.NodeOptions") from None
+        algorithm = safe(adaptive("logistic")) if algorithm is None else algorithm
         self.name = name
         self._lock = threading.RLock()
         self.mailbox = PeerMailbox()
@@ -134,12 +139,15 @@ class Node:
             self._agent.play(record)
             count += 1
         self._journal = journal
+        describe(journal.folder, self.name, algorithm, self.options)
         if first or count:
             cut = f", a torn tail of {journal.torn} bytes was cut" if journal.torn else ""
             self.news.append(
                 f"{self.options.store}: {self._agent.examples} examples and {len(self._agent.room)} "
                 f"waiting predictions are back, by {'a snapshot and ' if first else ''}{count} records{cut}"
             )
+        for sender, number in self._agent.heard.items():
+            self.mailbox.remember(sender, number)
         features = self._agent.features
         self._told = len(features.names), len(features.kinds), features.named
         self.stale = self._agent.examples > 0
@@ -331,13 +339,15 @@ class Node:
             except NodeError:
                 self._agent.number = before
                 raise
+            if self._journal is not None:
+                self._write(r.plain(r.SEND, {"number": number, "agents": self.agents}))
             self.since_sent, self.stale = 0, False
         blob = message.write(self.options.compress or "float64")
         with self._lock:
             self.messages_sent += 1
             self.bytes_sent += len(blob)
             if self._journal is not None:
-                self._write(r.plain(r.SEND, {"number": number, "digest": short_digest(blob)}))
+                self._write(r.plain(r.SENT, {"number": number, "digest": short_digest(blob)}))
         return blob
 
     def receive(self, blob: bytes, sender: str | None = None, mix: bool = True) -> None:
@@ -412,6 +422,7 @@ class Node:
             agent, n = self._agent, max(self._agent.examples, 1)
             total = agent.loss_sum if agent.regression else agent.mistakes
             site = {"name": self.name, "examples": agent.examples, "error": total / n}
+            site |= site_of(agent)
             return {
                 "name": self.name,
                 "algorithm": agent.learning.algorithm.name,

@@ -13,10 +13,10 @@ import numpy as np
 from ddol.node.features import LiveRow
 from ddol.node.labels import LiveLabel
 
-NAMES, PREDICT, ANSWER, LEARN, MIX, SEND, NETWORK, BEGIN = range(1, 9)
+NAMES, PREDICT, ANSWER, LEARN, MIX, SEND, NETWORK, SENT = range(1, 9)
 KINDS = {
     NAMES: "names", PREDICT: "predict", ANSWER: "answer", LEARN: "learn", MIX: "mix", SEND: "send",
-    NETWORK: "network", BEGIN: "begin",
+    NETWORK: "network", SENT: "sent",
 }  # fmt: skip
 
 _FRAME = struct.Struct("<IIB")

@@ -10,14 +10,18 @@ import signal
 import ssl
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
-from ddol.node.config import HttpConfig, NetworkConfig, NodeConfig, host_of
+from ddol.node.config import HttpConfig, NetworkConfig, NodeConfig, host_of, is_loopback
 from ddol.node.errors import NodeError
 from ddol.node.gossip import Gossip
 from ddol.node.lines import LineTaker
 from ddol.node.node import Node
+
+if TYPE_CHECKING:
+    from ddol.node.identity.member import Identity
+    from ddol.node.transport.seals import Seals
 
 _log = logging.getLogger("ddol.node")
 
@@ -80,32 +84,71 @@ def talks_of(network: NetworkConfig | None, name: str, nodes: dict[str, Node]) -
 
 def transport_of(network: NetworkConfig, name: str) -> Any:
     """What carries the messages of a node."""
-    from ddol.node.transport.seals import NoSeals, Seals, SignedSeals
+    from ddol.node.transport.seals import NoSeals, SignedSeals
     from ddol.node.transport.zenoh import ZenohTransport, plain_settings
 
-    seals: Seals = NoSeals()
-    settings = plain_settings(network.listen, network.connect)
+    identity, seals = None, cast("Seals", NoSeals())
     if network.identity is not None:
-        from ddol.node.identity.access import zenoh_settings
-        from ddol.node.identity.member import Identity
-
-        identity = Identity(network.identity)
-        if identity.name != name:
-            raise NodeError(
-                f"{network.identity}: is the identity of {identity.name!r}, expected {name!r}; give the node "
-                "that name"
-            )
-        seals = SignedSeals(identity)
-        settings = zenoh_settings(identity, network.listen, network.connect)
+        identity = identity_of(network.identity, name)
     if network.transport.startswith("mqtt://"):
         from ddol.node.transport.mqtt import MqttTransport
 
+        seals = seals if identity is None else SignedSeals(identity)
         return MqttTransport(name, network.transport, seals)
     if network.transport != "zenoh":
         raise NodeError(
-            f"[network] `transport`: found {network.transport!r}, expected zenoh or mqtt://…"
+            f"[network] `transport`: found {network.transport!r}, expected zenoh or mqtt://HOST:PORT"
         )
-    return ZenohTransport(name, settings, seals)
+    if identity is None:
+        return ZenohTransport(name, plain_settings(network.listen, network.connect), seals)
+    from ddol.node.transport.members import MemberTransport
+
+    return MemberTransport(identity, network.listen, network.connect)
+
+
+def identity_of(folder: str, name: str | None = None) -> Identity:
+    """The identity in a folder, which must be that of a name."""
+    try:
+        from ddol.node.identity.member import Identity
+    except ImportError as error:
+        raise NodeError(f"identities need {error.name}; pip install 'ddol[node]'") from None
+    identity = Identity(folder)
+    if name is not None and identity.name != name:
+        raise NodeError(
+            f"{folder}: is the identity of {identity.name!r}, expected {name!r}; give the node that name"
+        )
+    return identity
+
+
+def relay(
+    listen: Sequence[str],
+    connect: Sequence[str],
+    identity: str | None,
+    ready: Callable[[str], None] | None = None,
+) -> None:
+    """Pass on what others say, until SIGTERM or SIGINT."""
+    for address in listen:
+        if identity is None and not is_loopback(address):
+            raise NodeError(
+                f"--listen: found {address} without --identity, expected a loopback address; see ddol network"
+            )
+    if identity is None:
+        from ddol.node.transport.zenoh import open_session, plain_settings
+
+        open_door: Any = open_session(plain_settings(listen, connect, "router"))
+    else:
+        from ddol.node.transport.members import MemberTransport
+
+        open_door = MemberTransport(identity_of(identity), listen, connect, "router")
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    _log.info("relay at %s", ", ".join(listen))
+    if ready is not None:
+        ready(", ".join(listen))
+    while not ended.wait(1.0):
+        pass
+    open_door.close()
 
 
 def serve(

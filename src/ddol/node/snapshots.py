@@ -37,6 +37,7 @@ def snapshot_of(agent: LiveAgent) -> Callable[[Path], None]:
         "labels": {"classes": list(labels.classes), "fixed": labels.fixed},
         "counters": {name: getattr(agent, name) for name in _COUNTERS},
         "expired": agent.room.expired,
+        "heard": dict(agent.heard),
         "t": None,
     }  # fmt: skip
     arrays["names"], arrays["window"] = _text(features.names), np.array(agent.window, float)
@@ -87,6 +88,7 @@ def restore(agent: LiveAgent, path: Path) -> None:
         agent.window_sum = float(sum(agent.window))
         _restore_waiting(agent, arrays)
         agent.room.expired = int(header["expired"])
+        agent.heard.update(header["heard"])
         if header["t"] is not None:
             _restore_state(agent, int(header["t"]), arrays)
         agent.learning.tell_network(int(header["agents"]))

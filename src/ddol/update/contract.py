@@ -325,10 +325,6 @@ class Update(ABC):
         """Refuse a number of features that this update cannot have."""
         return None
 
-    def renumbered(self, rows: np.ndarray, order: np.ndarray) -> np.ndarray:
-        """Rows (…, rows, D) of a state whose features stand in another order: feature k was order[k]."""
-        return rows[..., order]
-
     def to_strangers(self, message: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Rows (rows, n) of a message, for an agent whose history is another one.
 

@@ -255,16 +255,6 @@ class Safe(Update):
         told = self._told(lambda learner: learner.with_gradient(fresh))
         return told if fresh == told.fresh else replace(told, fresh=fresh)
 
-    def renumbered(self, rows: np.ndarray, order: np.ndarray) -> np.ndarray:
-        """Rows (…, rows, D) with the features in another order."""
-        held = len(self.learner.layout(DUAL, rows.shape[-1]).rows)
-        count = len(self.learners) * held
-        each = [
-            self.learner.renumbered(rows[..., k : k + held, :], order)
-            for k in range(0, count, held)
-        ]
-        return np.concatenate([*each, rows[..., count:, :][..., order]], axis=-2)
-
     def to_strangers(self, message: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """As the learner, whose rows come first, says."""
         return self.learner.to_strangers(

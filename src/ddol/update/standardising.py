@@ -67,16 +67,6 @@ class Standardising(Update):
         """The same update, told when slopes are taken."""
         return self if fresh == self.fresh else replace(self, fresh=fresh)
 
-    def renumbered(self, rows: np.ndarray, order: np.ndarray) -> np.ndarray:
-        """Features in another order; lists of features name them by their new numbers."""
-        found = rows[..., order]
-        now = np.zeros(rows.shape[-1])
-        now[order] = np.arange(len(order))
-        for listed in (at.CENTRED, at.DUE):
-            numbers = rows[..., listed, : len(order)].astype(np.int64)
-            found[..., listed, :] = now[np.clip(numbers, 0, len(now) - 1)]
-        return found
-
     def to_strangers(self, message: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Squares about the mean, which the message has, and not about the own reference."""
         between = _between(message, rows[at.REFERENCE])

@@ -63,12 +63,12 @@ class SignedSeals:
         from ddol.node.identity.envelope import Opener, Sealer
 
         self.identity, self.root = identity, network_key(identity.network)
-        self._sealer, self._opener = Sealer(identity), Opener(identity)
+        self.sealer, self._opener = Sealer(identity), Opener(identity)
         self.refused: Counter = self._opener.refused
 
     def seal(self, topic: str, blob: bytes) -> bytes:
         """A signed envelope."""
-        return self._sealer.seal(topic, blob)
+        return self.sealer.seal(topic, blob)
 
     def open(self, topic: str, name: str, data: bytes) -> tuple[str | None, bytes] | None:
         """The sender that the signature proves, and the message."""

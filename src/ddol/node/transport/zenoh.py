@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ddol.node.errors import NodeError
@@ -15,12 +15,23 @@ from ddol.node.transport.seals import Seals
 _log = logging.getLogger("ddol.node")
 
 
+def mode_of(listen: Sequence[str], connect: Sequence[str]) -> str:
+    """A node that can only connect outwards is a client of its relay, which passes on what others say.
+
+    Examples
+    --------
+    >>> mode_of([], ["tcp/127.0.0.1:7000"]), mode_of(["tcp/127.0.0.1:7001"], [])
+    ('client', 'peer')
+    """
+    return "client" if connect and not listen else "peer"
+
+
 def plain_settings(
-    listen: Sequence[str], connect: Sequence[str], mode: str = "peer"
+    listen: Sequence[str], connect: Sequence[str], mode: str | None = None
 ) -> dict[str, Any]:
     """A session without identities, for loopback addresses."""
     return {
-        "mode": mode,
+        "mode": mode or mode_of(listen, connect),
         "listen/endpoints": list(listen),
         "connect/endpoints": list(connect),
         "scouting/multicast/enabled": False,
@@ -38,8 +49,8 @@ def open_session(settings: dict[str, Any]) -> Any:
         ) from None
     config = zenoh.Config()
     config.insert_json5("timestamping/enabled", "true")  # what caches of newest messages need
-    config.insert_json5("connect/exit_on_failure", "false")  # a peer that is away is tried again
-    config.insert_json5("connect/timeout_ms", "0" if settings["mode"] != "client" else "10000")
+    config.insert_json5("connect/exit_on_failure", "false")
+    config.insert_json5("connect/timeout_ms", "-1")  # who is away is tried again, for ever
     for name, value in settings.items():
         config.insert_json5(name, json.dumps(value))
     try:
@@ -51,7 +62,7 @@ def open_session(settings: dict[str, Any]) -> Any:
 
 
 class ZenohTransport:
-    """A transport over one session of Zenoh.
+    """A transport over one session of Zenoh, which may be opened anew.
 
     Parameters
     ----------
@@ -64,30 +75,54 @@ class ZenohTransport:
 
     def __init__(self, name: str, settings: dict[str, Any], seals: Seals) -> None:
         self.name, self.seals = name, seals
-        self.session = open_session(settings)
         self._publishers: dict[str, Any] = {}
         self._kept: list[Any] = []
         self._newest: dict[str, dict[str, bytes]] = {}
-        self._lock = threading.Lock()
+        self._declared: list[Callable[[], None]] = []
+        self._last: dict[str, bytes] = {}
+        self._lock = threading.RLock()
+        self.session = open_session(settings)
+
+    def reopen(self, settings: dict[str, Any]) -> None:
+        """Go on with a new session, where members or certificates have changed."""
+        with self._lock:
+            self.session.close()
+            self._publishers.clear()
+            self._kept.clear()
+            self.session = open_session(settings)
+            for declare in self._declared:
+                declare()
+            for key, data in self._last.items():
+                self._publisher(key).put(data)
 
     def _key(self, name: str, topic: str) -> str:
         return f"{self.seals.root}/{name}/{topic}"
 
     def put(self, topic: str, blob: bytes) -> None:
         """Send a message; the newest is kept for who comes later."""
+        self.say(self._key(self.name, topic), self.seals.seal(topic, blob))
+
+    def say(self, key: str, data: bytes) -> None:
+        """Send bytes as they are."""
+        with self._lock:
+            self._last[key] = data
+            publisher = self._publisher(key)
+        publisher.put(data)
+
+    def _publisher(self, key: str) -> Any:
         import zenoh
         from zenoh import ext
 
-        if topic not in self._publishers:
-            self._publishers[topic] = ext.declare_advanced_publisher(
+        if key not in self._publishers:
+            self._publishers[key] = ext.declare_advanced_publisher(
                 self.session,
-                self._key(self.name, topic),
+                key,
                 cache=ext.CacheConfig(max_samples=1),
                 publisher_detection=True,
                 # The default drops large messages where the way is narrow.
                 congestion_control=zenoh.CongestionControl.BLOCK,
             )
-        self._publishers[topic].put(self.seals.seal(topic, blob))
+        return self._publishers[key]
 
     def get(self, topic: str) -> dict[str, bytes]:
         """The newest message of every sender that was heard here."""
@@ -96,28 +131,35 @@ class ZenohTransport:
 
     def subscribe(self, topic: str, hear: Hear) -> None:
         """Hear messages of others."""
+        self.listen(self._key("*", topic), lambda key, data: self._take(topic, key, data, hear))
+
+    def listen(self, key: str, hear: Callable[[str, bytes], None]) -> None:
+        """Hear bytes as they are, with their keys."""
         from zenoh import ext
 
         def heard(sample: Any) -> None:
             try:
-                self._take(topic, sample, hear)
+                hear(str(sample.key_expr), sample.payload.to_bytes())
             except Exception:
                 _log.exception("a message could not be taken")
 
-        self._kept.append(
-            ext.declare_advanced_subscriber(
-                self.session,
-                self._key("*", topic),
-                heard,
-                history=ext.HistoryConfig(detect_late_publishers=True, max_samples=1),
-            )
-        )
+        def declare() -> None:
+            history = ext.HistoryConfig(detect_late_publishers=True, max_samples=1)
+            subscriber = ext.declare_advanced_subscriber(self.session, key, heard, history=history)
+            self._kept.append(subscriber)
 
-    def _take(self, topic: str, sample: Any, hear: Hear) -> None:
-        name = _name_in(str(sample.key_expr), self.seals.root)
+        self._declare(declare)
+
+    def _declare(self, declare: Callable[[], None]) -> None:
+        with self._lock:
+            self._declared.append(declare)
+        declare()
+
+    def _take(self, topic: str, key: str, data: bytes, hear: Hear) -> None:
+        name = _name_in(key, self.seals.root)
         if name == self.name:
             return
-        opened = self.seals.open(topic, name, sample.payload.to_bytes())
+        opened = self.seals.open(topic, name, data)
         if opened is None:
             return
         sender, blob = opened
@@ -134,20 +176,20 @@ class ZenohTransport:
             if name != self.name:
                 meet(name, sample.kind == zenoh.SampleKind.PUT)
 
-        liveliness = self.session.liveliness()
-        self._kept.append(liveliness.declare_token(self._key(self.name, topic)))
-        self._kept.append(liveliness.declare_subscriber(self._key("*", topic), seen, history=True))
+        def declare() -> None:
+            liveliness = self.session.liveliness()
+            self._kept.append(liveliness.declare_token(self._key(self.name, topic)))
+            everyone = self._key("*", topic)
+            self._kept.append(liveliness.declare_subscriber(everyone, seen, history=True))
+
+        self._declare(declare)
 
     def close(self) -> None:
         """Leave."""
-        self.session.close()
+        with self._lock:
+            self.session.close()
 
 
 def _name_in(key: str, root: str) -> str:
     """Whose a key is."""
     return key.removeprefix(f"{root}/").partition("/")[0]
-
-
-def relay(settings: dict[str, Any]) -> Any:
-    """A session that passes on what others say; it hears nothing itself."""
-    return open_session(settings | {"mode": "router"})
