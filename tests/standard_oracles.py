@@ -18,6 +18,7 @@ class Statistics:
     """What one agent knows of its features."""
 
     larger = 1.0
+    centres = 0.5
 
     def __init__(self, n_features: int, n_agents: int) -> None:
         self.alone = n_agents == 1
@@ -29,6 +30,7 @@ class Statistics:
         self.inverse = np.full(n_features, 1e300)
         self.limit = np.full(n_features, np.inf)
         self.size, self.usual = np.full(n_features, np.nan), np.nan
+        self.stays = (0.8 if self.alone else 1.0) * self.centres - 1e-8
 
     def wait(self, delay: int) -> None:
         """Slopes are so many rounds old."""
@@ -60,18 +62,32 @@ class Statistics:
         self.reach = min(4.0, np.sqrt(self.seen))
         if self.sampled >= self.look:
             self.look = (1.0625 - 1e-8) * self.sampled
-            self.retake((self.centre != 0.0) & (self.filled < (0.5 - 1e-8) * self.sampled))
+            self.retake((self.centre != 0.0) & (self.filled < self.stays * self.sampled))
         if sampled and np.isfinite(self.size).any():
             self.usual = np.nanmean(self.size)
 
     def retake(self, due: np.ndarray) -> None:
+        centre, inverse = self.centre.copy(), self.inverse.copy()
+        self.take_anew(due)
+        known = due & (inverse > 0.0) & (inverse < 1e299) & (self.inverse > 0.0)
+        for d in np.flatnonzero(known):
+            ratio, shift = inverse[d] / self.inverse[d], (self.centre[d] - centre[d]) * inverse[d]
+            flips = (centre[d] == 0.0) != (self.centre[d] == 0.0)
+            if flips or max(ratio, 1.0 / ratio) * (1.0 + abs(shift)) <= 1.5:
+                self.follow(d, ratio, shift)
+
+    def follow(self, d: int, ratio: float, shift: float) -> None:
+        """Let what is learned move along with a feature's centre and scale."""
+
+    def take_anew(self, due: np.ndarray) -> None:
         for d in np.flatnonzero(due):
             late, shift = self.filled[d] - self.begun[d], self.sum[d] / self.filled[d]
             if self.begun[d] > 0.0:
                 about = self.sum[d] ** 2 / max(late, 1.0)
-                rest = max(self.squares[d] - about, 1e-13 * about)
+                rest = self.squares[d] - about
                 self.squares[d] += self.before[d]
                 wild = 1000.0 * rest * self.begun[d] < self.before[d] * late
+                wild &= rest > 1e-13 * about
                 if self.filled[d] >= self.next[d] and wild:
                     shift, self.squares[d] = self.sum[d] / late, rest * self.filled[d] / late
             if self.next[d] == 0.0:
@@ -88,7 +104,7 @@ class Statistics:
             variance = within + mean**2 * (1.0 - share)
             varies = variance > 1e-28 * mean**2
             self.limit[d] = 8.0 * np.sqrt(variance) if varies else np.inf
-            dense = share >= 0.5 - 1e-8
+            dense = share >= (self.centres - 1e-8 if self.centre[d] == 0.0 else self.stays)
             square = within + mean**2
             self.size[d] = np.nan if dense or square == 0.0 else np.log(square) / 2.0
             others = self.size[d] if np.isnan(self.usual) else self.usual
@@ -127,16 +143,23 @@ class AdaptiveAgent(Statistics):
         move = np.divide(slope * z, self.root, out=np.zeros_like(z), where=self.root > 0.0)
         self.steps += 1.0
         self.norms += z @ z
-        eager = 1.0 + np.minimum(self.u**2 / 10.0, 8.0)
+        left = 1.0 / (1.0 + self.steps / 1e4)
+        eager = 1.0 + left * np.minimum(self.u**2 / 10.0, 8.0)
         eager[-1] = 1.0
         mean = self.norms / self.steps if self.samples else self.mean
-        stride = 3.0 * self.gain * mean / (2.0 * mean + z @ z)
+        stride = self.gain * (1.0 + left * (3.0 * mean / (2.0 * mean + z @ z) - 1.0))
         steeper = slope * np.sqrt(self.steps) / self.root[-1]
-        power_of_scale = -0.02 * np.clip(steeper * self.score(x), -1.0, 32.0)
-        self.scale = max(self.scale * (1.0 + power_of_scale + power_of_scale**2 / 2.0), 0.7)
+        part = -0.02 * left * max(steeper * self.score(x), -1.0)
+        self.scale = max(
+            self.scale * (1.0 + part) if part > 0.0 else self.scale / (1.0 - part), 0.7
+        )
         self.u = self.u - stride * (z @ z) / (z @ (eager * z)) * eager * move
         heron = np.divide(power, self.root, out=np.zeros_like(z), where=self.root > 0.0)
         self.root = np.where(large, self.root, (self.root + heron) / 2.0)
+
+    def follow(self, d: int, ratio: float, shift: float) -> None:
+        self.u[-1] += self.u[d] * shift if self.root[-1] > 0.0 else 0.0
+        self.u[d], self.root[d] = self.u[d] * ratio, self.root[d] / ratio
 
     def finish(self, t: int) -> None:
         if self.samples and self.steps:
@@ -203,6 +226,8 @@ class CoinAgent(Statistics):
 class NewtonAgent(Statistics):
     """Newton with an explicit inverse; the intercept's matrix is a number."""
 
+    centres = 0.0
+
     def __init__(self, n_features: int, n_agents: int) -> None:
         super().__init__(n_features, n_agents)
         self.u, self.matrix = np.zeros(n_features), np.eye(n_features)
@@ -225,6 +250,10 @@ class NewtonAgent(Statistics):
         self.own += slope**2
         self.intercept -= size * slope / self.own
 
+    def follow(self, d: int, ratio: float, shift: float) -> None:
+        self.intercept += self.u[d] * shift
+        self.u[d] *= ratio
+
     def message(self) -> list[np.ndarray]:
         own = np.array([self.own, self.own * self.intercept, self.seen, self.steps, self.slopes])
         return [self.matrix, self.matrix @ self.u, own]
@@ -237,6 +266,8 @@ class NewtonAgent(Statistics):
 
 class SketchAgent(NewtonAgent):
     """Newton with a sketch of three rows, with explicit inverses."""
+
+    centres = 0.5
 
     def __init__(self, n_features: int, n_agents: int) -> None:
         super().__init__(n_features, n_agents)
@@ -262,6 +293,9 @@ class SketchAgent(NewtonAgent):
         self.sketch = self.sketch + np.outer(g, g @ self.groups)
         self.own += slope**2
         self.intercept -= size * slope / self.own
+
+    def follow(self, d: int, ratio: float, shift: float) -> None:
+        """Nothing moves along yet."""
 
     def finish(self, t: int) -> None:
         super().finish(t)

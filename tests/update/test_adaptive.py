@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
+from sklearn.linear_model import LogisticRegression
 
 import ddol
 import standard_oracles
@@ -185,6 +186,38 @@ def test_the_values_of_rare_features_can_be_told_apart(name):
     met, larger = X[:, 0] > 0.0, np.where(X[:, 0] > X[:, 1], 1.0, -1.0)
     model = ddol.run(HINGE[name], (csr_matrix(X), larger)).model()
     assert np.mean((model.decision_function(X[met]) > 0.0) == (larger[met] > 0.0)) > 0.8
+
+
+@pytest.mark.parametrize("name", ["adaptive", "newton"])
+@pytest.mark.parametrize("share", [0.3, 0.49, 0.5])
+def test_how_bits_are_written_changes_nothing(name, share):
+    """Near a share of a half bits are centred at one time and not at another; what was learned moves along."""
+    rng = np.random.default_rng(0)
+    bits = (rng.random((100_000, 6)) < share).astype(float)
+    y = np.where(bits @ [3.0, -2.0, 1.5, 1.0, -1.0, 0.7] > 0.8, 1.0, -1.0)
+    errors = [
+        ddol.run(FREE[name], (written, y)).error
+        for written in (bits, 2.0 * bits - 1.0, 7.0 * bits + 100.0)
+    ]
+    assert max(errors) - min(errors) < 0.001
+
+
+@pytest.mark.parametrize("network", [1, 4], ids=str)
+def test_where_no_weights_fit_the_last_ones_are_near_the_best(network):
+    rng = np.random.default_rng(0)
+    size = np.exp(0.8 * rng.standard_normal((150_000, 1)))
+    X = rng.standard_normal((150_000, 10))
+    near, far = (X @ rng.standard_normal((10, 2))).T
+    odds = np.where(size[:, 0] < 1.0, 3.0 * size[:, 0] * near, size[:, 0] * far)
+    X = np.clip(size * X, -6.0, 6.0)
+    y = np.where(rng.random(len(X)) < 1.0 / (1.0 + np.exp(-odds)), 1.0, -1.0)
+    model = ddol.run(ddol.adaptive(), (X, y), network).model()
+    best = LogisticRegression(C=1e6).fit(X, y)
+    losses = [
+        np.logaddexp(0.0, -y * scores.reshape(-1)).mean()
+        for scores in (model.decision_function(X), best.decision_function(X))
+    ]
+    assert losses[0] < losses[1] + 0.002
 
 
 def documents(n, n_words, length, seed):

@@ -1,23 +1,26 @@
-"""Adaptive: mirror descent that learns each feature's centre, scale and slope. No rate to choose.
+"""Adaptive: mirror descent that learns each feature's centre and scale. No rate to choose.
 
 In the coordinates x̃ of `ddol.update.coordinates` the distance-generating function is ψ(z, u) = ½ Σ_d
 √P_d·(z_d − u_d)², P_d = 3·ℓ′²/N + Σ g_d² with g = ℓ′·x̃ (AdaGrad, Duchi, Hazan and Singer), where the ℓ′ in
-front is that of the feature's first gradient: one example alone is little to go by. With A = 1 + ‖x̃‖² and
-M its mean over the steps so far, an agent steps
+front is that of the feature's first gradient: one example alone is little to go by. With A = 1 + ‖x̃‖², M its
+mean over the t steps so far, and f = 1/(1 + t/10⁴), an agent steps
 
-    u_d ← u_d − η·N^¼·3M/(2M + A)·k_d·g_d/√P_d,   k_d ∝ 1 + min(u_d²/10, 8),   Σ k_d·x̃_d² = Σ x̃_d²
+    u_d ← u_d − η·N^¼·a·k_d·g_d/√P_d,   a = 1 + f·(3M/(2M + A) − 1),   k_d ∝ 1 + f·min(u_d²/10, 8)
 
-so a long row takes smaller steps than a short one, and features whose gradients have agreed so far take
-larger ones than the others of their row: a few that matter among many are found sooner. The score is
-s·(u₀ + Σ u_d·x̃_d)/√M: one step changes it by as much in any dimension, also one of the first, when no scale
-is known and M is 1. s follows the slope of the loss:
+with Σ k_d·x̃_d² = Σ x̃_d². While little is known, a long row takes smaller steps than a short one, and features whose
+weight is large take larger ones than the others of their row: a few that matter among many are found sooner. Both would weigh some rows more than others for
+ever, and the weights would end elsewhere than where the loss is least; so they fade, and AdaGrad's step remains.
+The score is s·(u₀ + Σ u_d·x̃_d)/√M: one step changes it by as much in any dimension, also one of the first,
+when no scale is known and M is 1. s follows the slope of the loss:
 
-    s ← max(s·(1 + e + e²/2), 0.7),   e = −0.02·ℓ′/rms(ℓ′)·score, between −0.64 and 0.02
+    s ← max(s·(1 + e) or s/(1 − e), 0.7),   e = −0.02·f·ℓ′/rms(ℓ′)·score, at most 0.02·f, as e is positive or not
 
-Where scores are large and wrong, s falls, more examples lie within the margin, and a step means less; where
-they are right and small it rises. This is what a rate would be chosen for. s is 1 where answers are numbers,
-or more than two classes. Both s and k are 1 where answers are asked for by how sure an agent is: near a
-boundary they agree with it, wherever it is.
+Where scores are large and wrong, s falls, and a step means less; where they are right and small it rises. This
+is what a rate would be chosen for. s is 1 where answers are numbers, or more than two classes. Both s and k are
+1 where answers are asked for by how sure an agent is: near a boundary they agree with it, wherever it is.
+
+When a feature's centre and scale are taken anew, its weight, its √P and the intercept move along, so that the
+score stays the same function of the raw features.
 
 Neighbours average the duals √P·u and the √P with the same matrix and divide, which is the paper's
 argmin for this ψ; s is averaged as it is. The mean over N agents is less noisy than one gradient, whence N^¼;
@@ -54,10 +57,12 @@ GAIN, PACE, FIRST, L1, L2, AGREED = range(answers.OWN_PARAMETERS, answers.OWN_PA
 
 EAGER = 8.0
 """How much larger steps are at most where gradients have agreed, so that a weight is large."""
-RIGHT, WRONG = 1.0, 32.0
-"""How far a score counts that is right, or wrong, when s is learned."""
+RIGHT = 1.0
+"""How far a score counts that is right, when s is learned."""
+FADES = 1e4
+"""Steps after which what helps at the beginning counts half."""
 LEAST = 0.7
-"""s: where classes overlap, the least hinge loss may be that of a constant, and s must not find it."""
+"""Of s: where classes overlap, the least hinge loss may be that of a constant, and s must not find it."""
 
 LARGE = at.GROWTH - 1.0
 TINY = 1e-100
@@ -84,25 +89,33 @@ def score(w, s, p, x, index, n, D, which):
 
 
 @inner(inlined=True)
-def _agreed(s, p):
+def _fading(steps):
+    """What is left after so many steps of what helps at the beginning."""
+    return 1.0 / (1.0 + steps / FADES)
+
+
+@inner(inlined=True)
+def _agreed(s, p, left):
     """By how much larger a step is per u², as it is kept, and the u² from which on it is no larger."""
     agreed = p[AGREED] * s[FACTOR] * s[FACTOR]
-    return agreed, EAGER / agreed
+    return left * agreed, EAGER / agreed
 
 
 @inner(inlined=True)
-def _stride(s, p, eta, steps, norms, norm, further):
+def _stride(s, p, eta, steps, norms, norm, further, left):
     """How far to go along g/√P where a weight is 0; `further` is Σx̃² times how much farther others go."""
     squared = s[UNIT] * s[UNIT] if s[at.SAMPLES] == 0.0 else steps / norms
-    return 3.0 * eta * p[GAIN] * norm / ((2.0 + norm * squared) * (norm + further))
+    short = 1.0 + left * (3.0 / (2.0 + norm * squared) - 1.0)
+    return eta * p[GAIN] * short * norm / (norm + further)
 
 
 @inner(inlined=True)
-def _rescaled(s, p, g, root, steps, total):
+def _rescaled(s, p, g, root, steps, total, left):
     """By how much s changes after a slope at the score s·total/√M."""
     scale, steep = 1.0 + s[ABOVE], g * math.sqrt(steps) / root
-    power = -p[PACE] * min(max(steep * _scale(s) * total, -RIGHT), WRONG)
-    return max(scale * (1.0 + power * (1.0 + 0.5 * power)), LEAST) - scale
+    power = -p[PACE] * left * max(steep * _scale(s) * total, -RIGHT)
+    changed = scale * (1.0 + power) if power > 0.0 else scale / (1.0 - power)
+    return max(changed, LEAST) - scale
 
 
 @inner(inlined=True)
@@ -202,7 +215,8 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
         return
     g *= weight
     lead, absent = g * at.root_of_weight(s), at.list_absent(w, s, index, n, D)
-    agreed, limit = _agreed(s, p)
+    left = _fading(s[STEPS] + 1.0)
+    agreed, limit = _agreed(s, p, left)
     norm, total, further, grows = _turn(w, s, p, x, index, n, D, lead * lead, limit)
     if absent > 0:
         more = _turn_absent(w, s, p, n, absent, D, lead * lead, limit)
@@ -211,8 +225,8 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
     root = math.sqrt(s[ROOT0] * s[ROOT0] + g * g)
     s[STEPS] += 1.0
     s[NORMS] += 1.0 + norm
-    stride = _stride(s, p, eta, s[STEPS], s[NORMS], 1.0 + norm, agreed * further)
-    s[ABOVE] += _rescaled(s, p, g, root, s[STEPS], intercept + s[FACTOR] * total)
+    stride = _stride(s, p, eta, s[STEPS], s[NORMS], 1.0 + norm, agreed * further, left)
+    s[ABOVE] += _rescaled(s, p, g, root, s[STEPS], intercept + s[FACTOR] * total, left)
     s[ROOT0] = root
     s[DUAL0] = root * intercept - stride * g
     along = stride * lead * s[SHRUNK]
@@ -277,7 +291,9 @@ def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
         return
     lead, absent = g * at.root_of_weight(s), at.list_absent(w, s, index, n, D)
     u, move, norm, total, further = row(w, U, D), row(w, MOVE, D), 1.0, 0.0, 0.0
-    (agreed, limit), large = _agreed(s, p), 0
+    steps, large = s[STEPS] + 1.0, 0
+    left = _fading(steps)
+    agreed, limit = _agreed(s, p, left)
     for j in range(n):
         d = column(index, j)
         z = at.standardised(w, s, d, D, x[j])
@@ -295,9 +311,9 @@ def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
         more = _collect_absent(w, s, p, delta, n, absent, D, lead * lead, weight, limit)
         norm, total, further = norm + more[0], total + more[1], further + more[2]
     root, intercept, sums = math.sqrt(s[ROOT0] * s[ROOT0] + g * g), _intercept(s), _SUMS * D
-    steps, norms = s[STEPS] + 1.0, s[NORMS] + norm
-    stride = _stride(s, p, eta, steps, norms, norm, agreed * further)
-    changed = _rescaled(s, p, g, root, steps, intercept + s[FACTOR] * total)
+    norms = s[NORMS] + norm
+    stride = _stride(s, p, eta, steps, norms, norm, agreed * further, left)
+    changed = _rescaled(s, p, g, root, steps, intercept + s[FACTOR] * total, left)
     delta[sums + STEPS] += weight
     delta[sums + NORMS] += weight * norm
     delta[sums + ABOVE] += weight * changed
@@ -362,6 +378,26 @@ def from_message(w, s, p, index, n, D, averaged):
 
 
 @inner
+def _follow(w, s, D):
+    """Move weights, √P and the intercept along with coordinates: √P·u, the dual, is the same in all."""
+    for k in range(int(s[at.N_MOVED])):
+        d = int(w[at.MOVED * D + k])
+        ratio, shift = at.moved(w, d, D)
+        intercept = _intercept(s) + s[FACTOR] * w[U * D + d] * shift
+        s[DUAL0] = s[ROOT0] * intercept
+        if w[ROOT * D + d] > UNTOUCHED:
+            w[U * D + d] *= ratio
+            w[ROOT * D + d] /= ratio
+            w[RATE * D + d] = 1.0 / w[ROOT * D + d]
+    s[at.N_MOVED] = 0.0
+
+
+def from_statistics(w, s, p, index, n, D, averaged):
+    at.from_statistics(w, s, p, index, n, D, averaged)
+    _follow(w, s, D)
+
+
+@inner
 def _penalise(w, s, p, D, passed):
     s[at.CLOCK] += passed
     s[FACTOR] *= math.exp(-p[L2] * passed)
@@ -376,6 +412,8 @@ def finish(w, s, p, D, t, eta):
     if s[at.SAMPLES] != 0.0 and s[STEPS] > 0.0:
         s[UNIT] = math.sqrt(s[STEPS] / s[NORMS])
     at.take_anew(w, s, p, D, t)
+    if s[at.N_MOVED] != 0.0:
+        _follow(w, s, D)
     if p[L1] + p[L2] > 0.0:
         _penalise(w, s, p, D, eta * p[GAIN] * s[UNIT] / math.sqrt(t))
     if p[answers.KEEP] == 1.0:
@@ -401,7 +439,7 @@ def weights(w, s, p, index, n, D, out):
 
 
 LOOPS = standardising_loops(
-    score, step, finish, absorb, notice, commit, to_message, from_message, weights
+    score, step, finish, absorb, notice, commit, to_message, from_message, weights, from_statistics
 )
 
 

@@ -9,8 +9,8 @@ then be huge, and huge steps survive neither rare exchanges nor late answers. So
   from the reference, and with f the share of values other than 0, r their mean and q their variance,
   a feature's variance over all examples is f·(q + r²·(1 − f)), a sum of positive numbers.
 - its *centre* and *scale*, taken from these anew when the count has grown by a sixteenth. A feature is
-  centred where at least half of its values are other than 0, so that a sparse row still costs
-  O(non-zeros): there are at most twice as many centred features as an average row has values. A feature
+  centred where at least half of its values are other than 0, and stays so down to two fifths, so that a sparse row still costs
+  O(non-zeros): there are at most 2.5 times as many centred features as an average row has values. A feature
   that never varies tells nothing, x̃ = 0; an update has an intercept of its own. A feature that fewer than
   a ninth of the examples have is scaled as if a ninth had it, so that larger and smaller values can be told
   apart within the clip. How large such features are beside each other may be meant, too, as in tf–idf: one
@@ -40,6 +40,7 @@ from ddol.compiled import column, inner, row, sparse
 from ddol.update.answers import (
     AGENTS,
     ANSWERS,
+    CENTRES,
     HEARD,
     KEEP,
     LARGER,
@@ -61,7 +62,7 @@ UNKNOWN = 1e300
 
 # Rows of D numbers, in front of an update's own.
 FILLED, SUM, SQUARES, REFERENCE, CENTRE, INVERSE, LIMIT, NEXT, BEFORE = range(9)
-SIZE, CENTRED, DUE, MARK, ABSENT, OWN = range(9, 15)
+SIZE, CENTRED, DUE, MARK, ABSENT, MOVED, WAS_CENTRE, WAS_INVERSE, OWN = range(9, 18)
 ROWS = (
     Field("filled", LOCAL),  # values other than 0
     Field("sum", LOCAL),  # of them, as deviations from the reference
@@ -78,11 +79,16 @@ ROWS = (
     Field("due", LOCAL),  # list of the features whose count has reached `next`
     Field("mark", LOCAL),  # which features a row has, while those that it lacks are listed
     Field("absent", LOCAL),  # list of the centred features that a row lacks, and room for others
+    Field("moved", LOCAL),  # list of the features whose centre and scale were taken anew
+    Field(
+        "was_centre", LOCAL
+    ),  # centre and 1/scale of these before; 0 where a feature is not listed
+    Field("was_inverse", LOCAL),
 )
 
 # Scalars: sums that are averaged, six of the update itself among them, then notes.
 N_CENTRED, STALE, N_DUE, WEIGHT, TIME, LOOK, REACH, SAMPLES, CLOCK = range(11, 20)
-SIZES, SIZED, USUAL, NOTES = range(20, 24)
+SIZES, SIZED, USUAL, N_MOVED, NOTES = range(20, 25)
 SCALARS = (
     Field("sampled"),  # examples that statistics are of
     Field("seen"),  # examples
@@ -103,11 +109,13 @@ SCALARS = (
     Field("sized", LOCAL),  # how many these are
     # Their mean after the last round that was counted; infinite: none yet.
     Field("usual", LOCAL, math.inf, UNBOUNDED),
+    Field("n_moved", LOCAL, holds=COUNT),
     *(Field(f"note {k}", LOCAL, 1.0) for k in range(3)),  # of the update itself
 )
 LISTS = (
     FeatureList("centred", "n_centred", nonzero="centre", stale="stale"),
     FeatureList("due", "n_due"),
+    FeatureList("moved", "n_moved"),
 )
 """Loops follow these lists wherever they lead, so they are checked in every state that is read."""
 STATISTICS = (LINEAR,) * 3
@@ -116,8 +124,12 @@ COUNTED = (len(STATISTICS), 1)
 """Rows and scalars of a message that are statistics of the features."""
 
 CLIP = 4.0
-GROWTH, DENSE = 1.0625 - 1e-8, 0.5 - 1e-8
+NEAR = 1.5
+"""How much a scale may change, in deviations also a centre, for weights to move along."""
+GROWTH, _LITTLE = 1.0625 - 1e-8, 1e-8
 """A little less than what is said, so that the order of a summation does not decide."""
+STAYS = 0.8
+"""A feature that is centred stays so until it has this part of the share from which on it is."""
 YOUNG, GROWN, DOUBLED, FAR = 6.0 - 1e-8, 24.0 - 1e-8, 2.0 - 1e-8, 1000.0
 """From and up to which count a feature's next values, as many again, are summed by themselves: where they
 vary so much less (in squares), the values before them are forgotten."""
@@ -319,11 +331,11 @@ def _sum_up(w, d, D):
     filled, due, before = w[FILLED * D + d], abs(w[NEXT * D + d]), w[BEFORE * D + d]
     count = filled
     if before >= 0.0:
-        # Of the values since the sums began anew; what cannot be told from rounding is as much as rounding.
+        # Of the values since the sums began anew; where these do not vary, they tell nothing of the scale.
         begun = due / DOUBLED
         late, about = filled - begun, w[SUM * D + d] * w[SUM * D + d] / max(filled - begun, 1.0)
-        rest = max(w[SQUARES * D + d] - about, _ROUNDING * about)
-        if filled >= due and FAR * rest * begun < before * late:
+        rest = w[SQUARES * D + d] - about
+        if filled >= due and rest > _ROUNDING * about and FAR * rest * begun < before * late:
             count = late
             w[SQUARES * D + d] = rest * (filled / late)
         else:
@@ -358,6 +370,43 @@ def _beside_others(w, s, p, d, D):
     return min(max(ratio / p[LARGER], LEAST), 1.0)
 
 
+@inner(inlined=True)
+def _stays(p):
+    """Share down to which a feature stays centred. Agents whose shares differ a little must not stay of two
+    minds for ever, so that of several agents each goes by what it knows now."""
+    return (STAYS if p[AGENTS] == 1.0 else 1.0) * p[CENTRES] - _LITTLE
+
+
+@inner(inlined=True)
+def _note_move(w, s, d, D):
+    """Note the coordinates that an update's weights are in, so that it can follow to others: see `moved`."""
+    inverse = w[INVERSE * D + d]
+    if w[WAS_INVERSE * D + d] == 0.0 and 0.0 < inverse < UNKNOWN:
+        w[WAS_CENTRE * D + d] = w[CENTRE * D + d]
+        w[WAS_INVERSE * D + d] = inverse
+        w[MOVED * D + int(s[N_MOVED])] = d
+        s[N_MOVED] += 1.0
+
+
+@inner(inlined=True)
+def moved(w, d, D):
+    """How a listed feature has moved: by what its weight is to be multiplied, and what times its weight before
+    the intercept grows, for the score to stay the same function.
+
+    A scale or centre that was far off, as one of few values may be, is corrected instead: what was learned
+    with it was clipped, and not a function of x beyond.
+    """
+    before, inverse = w[WAS_INVERSE * D + d], w[INVERSE * D + d]
+    was, centre = w[WAS_CENTRE * D + d], w[CENTRE * D + d]
+    w[WAS_INVERSE * D + d] = 0.0
+    if inverse == 0.0:
+        return 1.0, 0.0
+    ratio, shift = before / inverse, (centre - was) * before
+    if (was == 0.0) == (centre == 0.0) and max(ratio, 1.0 / ratio) * (1.0 + abs(shift)) > NEAR:
+        return 1.0, 0.0
+    return ratio, shift
+
+
 @inner
 def retake(w, s, p, d, D):
     """Take the centre and the scale of one feature from its sums; whether it is centred otherwise now."""
@@ -371,11 +420,12 @@ def retake(w, s, p, d, D):
         w[SQUARES * D + d] = 0.0
     share, mean = filled / (s[SAMPLED] * s[WEIGHT]), w[REFERENCE * D + d]
     share = share if share < _ALL else 1.0
+    _note_move(w, s, d, D)
     variance = within + mean * mean * (1.0 - share)
     varies = variance > VARIES * mean * mean
     w[LIMIT * D + d] = OUTLYING * math.sqrt(variance) if varies else math.inf
     before = w[CENTRE * D + d]
-    if share >= DENSE:
+    if share >= (p[CENTRES] - _LITTLE if before == 0.0 else _stays(p)):
         _resize(w, s, d, D, 0.0)
         w[CENTRE * D + d] = share * mean
         w[INVERSE * D + d] = 1.0 / math.sqrt(share * variance) if varies else 0.0
@@ -443,7 +493,7 @@ def _move(w, s, p, D):
     sampled = s[SAMPLED] * s[WEIGHT]
     if sampled >= s[LOOK]:
         s[LOOK] = GROWTH * sampled
-        _look_through(w, s, p, D, DENSE * sampled)
+        _look_through(w, s, p, D, _stays(p) * sampled)
 
 
 @inner
@@ -513,6 +563,7 @@ def to_statistics(w, s, p, index, n, D, out):
         spread[j] = share * squares[d]
 
 
+@inner
 def from_statistics(w, s, p, index, n, D, averaged):
     """Take averaged sums, and the coordinates that are due by them.
 

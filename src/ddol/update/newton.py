@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -239,15 +240,32 @@ def commit(w, s, p, delta, maxima, index, n, D, eta):
         place += D - i - 1
 
 
+@inner
+def _follow(w, s, p, D):
+    """Move weights and the intercept along with coordinates."""
+    for k in range(int(s[at.N_MOVED])):
+        d = int(w[at.MOVED * D + k])
+        ratio, shift = at.moved(w, d, D)
+        s[DUAL0] += (1.0 + s[MATRIX0]) * w[U * D + d] * shift
+        w[U * D + d] *= ratio
+    s[at.N_MOVED] = 0.0
+
+
+def from_statistics(w, s, p, index, n, D, averaged):
+    at.from_statistics(w, s, p, index, n, D, averaged)
+    _follow(w, s, p, D)
+
+
 def finish(w, s, p, D, t, eta):
+    if s[CHANGED] != 0.0:
+        s[CHANGED] = 0.0
+        _factorise(w, D)
+        _solve(w, D, NOW * D)
+        for d in range(D):
+            w[U * D + d] -= w[SOLVED * D + d]
     at.take_anew(w, s, p, D, t)
-    if s[CHANGED] == 0.0:
-        return
-    s[CHANGED] = 0.0
-    _factorise(w, D)
-    _solve(w, D, NOW * D)
-    for d in range(D):
-        w[U * D + d] -= w[SOLVED * D + d]
+    if s[at.N_MOVED] != 0.0:
+        _follow(w, s, p, D)
 
 
 def to_message(w, s, p, index, n, D, out):
@@ -287,7 +305,7 @@ def weights(w, s, p, index, n, D, out):
 
 
 LOOPS = standardising_loops(
-    score, step, finish, absorb, notice, commit, to_message, from_message, weights
+    score, step, finish, absorb, notice, commit, to_message, from_message, weights, from_statistics
 )
 
 
@@ -297,6 +315,7 @@ class Newton(Standardising):
 
     grows: bool = field(init=False, default=False)
 
+    centres: ClassVar[float] = 0.0
     family = "newton"
 
     def check(self, n_features: int) -> None:

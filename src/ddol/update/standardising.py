@@ -31,7 +31,7 @@ def _between(message: np.ndarray, reference: np.ndarray) -> np.ndarray:
 def standardising_loops(*own: Callable) -> Loops:
     """Loops of an update that observes, and collects on a shared copy."""
     common = at.observe, at.to_statistics, at.from_statistics
-    return Loops.of(*own, *common, additive=True, shared=COLLECT, propagates_nan=True)
+    return Loops.of(*common, *own, additive=True, shared=COLLECT, propagates_nan=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +54,8 @@ class Standardising(Update):
 
     coordinates: ClassVar[tuple[int, int, int] | None] = (at.CENTRE, at.INVERSE, at.REACH)
     gradient: ClassVar[str] = ARRIVAL
+    centres: ClassVar[float] = 0.5
+    """Share of values other than 0 from which on a feature is centred: rows cost O(non-zeros) then."""
     larger: ClassVar[float] = 1.0
     """By how much a rare feature must be larger than others to count in full; found by trial."""
     memory: ClassVar[float] = math.inf
@@ -95,9 +97,9 @@ class Standardising(Update):
         return replace(self.own_loops, hear=answers.hear) if self.regression else self.own_loops
 
     def parameters(self) -> list[float]:
-        """How fast to forget, the task, the number of agents, `larger`, `fresh`, and the update's own."""
+        """How fast to forget, the task, the number of agents, `larger`, `fresh`, `centres`, and the update's own."""
         known = [math.exp(-1.0 / self.memory), float(self.regression), float(self.n_agents)]
-        return [*known, self.larger, float(self.fresh), *self.own_parameters]
+        return [*known, self.larger, float(self.fresh), self.centres, *self.own_parameters]
 
     def standardised_layout(
         self,
