@@ -191,7 +191,7 @@ def test_the_values_of_rare_features_can_be_told_apart(name):
 @pytest.mark.parametrize("name", ["adaptive", "newton"])
 @pytest.mark.parametrize("share", [0.3, 0.49, 0.5])
 def test_how_bits_are_written_changes_nothing(name, share):
-    """Near a share of a half bits are centred at one time and not at another; what was learned moves along."""
+    """Near a share of a half bits are centred at times only; what was learned moves along."""
     rng = np.random.default_rng(0)
     bits = (rng.random((100_000, 6)) < share).astype(float)
     y = np.where(bits @ [3.0, -2.0, 1.5, 1.0, -1.0, 0.7] > 0.8, 1.0, -1.0)

@@ -7,17 +7,18 @@ mean over the t steps so far, and f = 1/(1 + t/10⁴), an agent steps
 
     u_d ← u_d − η·N^¼·a·k_d·g_d/√P_d,   a = 1 + f·(3M/(2M + A) − 1),   k_d ∝ 1 + f·min(u_d²/10, 8)
 
-with Σ k_d·x̃_d² = Σ x̃_d². While little is known, a long row takes smaller steps than a short one, and features whose
-weight is large take larger ones than the others of their row: a few that matter among many are found sooner. Both would weigh some rows more than others for
-ever, and the weights would end elsewhere than where the loss is least; so they fade, and AdaGrad's step remains.
-The score is s·(u₀ + Σ u_d·x̃_d)/√M: one step changes it by as much in any dimension, also one of the first,
-when no scale is known and M is 1. s follows the slope of the loss:
+with Σ k_d·x̃_d² = Σ x̃_d². While little is known, a long row takes smaller steps than a short one, and features
+whose weight is large take larger ones than the others of their row: a few that matter among many are found
+sooner. Both would weigh some rows more than others for ever, and the weights would end elsewhere than where the
+loss is least; so they fade, and AdaGrad's step remains. The score is s·(u₀ + Σ u_d·x̃_d)/√M: one step changes it
+by as much in any dimension, also one of the first, when no scale is known and M is 1. s follows the slope of
+the loss:
 
-    s ← max(s·(1 + e) or s/(1 − e), 0.7),   e = −0.02·f·ℓ′/rms(ℓ′)·score, at most 0.02·f, as e is positive or not
+    s ← max(s·(1 + e) or s/(1 − e), 0.7),   e = −0.02·f·ℓ′/rms(ℓ′)·score, at most 0.02·f
 
 Where scores are large and wrong, s falls, and a step means less; where they are right and small it rises. This
-is what a rate would be chosen for. s is 1 where answers are numbers, or more than two classes. Both s and k are
-1 where answers are asked for by how sure an agent is: near a boundary they agree with it, wherever it is.
+is what a rate would be chosen for. s is 1 where answers are numbers, or more than two classes. Both s and k
+are 1 where answers are asked for by how sure an agent is: near a boundary they agree with it, wherever it is.
 
 When a feature's centre and scale are taken anew, its weight, its √P and the intercept move along, so that the
 score stays the same function of the raw features.

@@ -9,8 +9,8 @@ then be huge, and huge steps survive neither rare exchanges nor late answers. So
   from the reference, and with f the share of values other than 0, r their mean and q their variance,
   a feature's variance over all examples is f·(q + r²·(1 − f)), a sum of positive numbers.
 - its *centre* and *scale*, taken from these anew when the count has grown by a sixteenth. A feature is
-  centred where at least half of its values are other than 0, and stays so down to two fifths, so that a sparse row still costs
-  O(non-zeros): there are at most 2.5 times as many centred features as an average row has values. A feature
+  centred where at least half of its values are other than 0, and stays so down to two fifths, so that a
+  sparse row still costs O(non-zeros): there are at most 2.5 times as many centred features as an average row has values. A feature
   that never varies tells nothing, x̃ = 0; an update has an intercept of its own. A feature that fewer than
   a ninth of the examples have is scaled as if a ninth had it, so that larger and smaller values can be told
   apart within the clip. How large such features are beside each other may be meant, too, as in tf–idf: one
@@ -390,8 +390,10 @@ def _note_move(w, s, d, D):
 
 @inner(inlined=True)
 def moved(w, d, D):
-    """How a listed feature has moved: by what its weight is to be multiplied, and what times its weight before
-    the intercept grows, for the score to stay the same function.
+    """How a listed feature has moved, so that the score can stay the same function.
+
+    Its weight is to be multiplied by the first number, and the intercept to grow by its weight before times
+    the second.
 
     A scale or centre that was far off, as one of few values may be, is corrected instead: what was learned
     with it was clipped, and not a function of x beyond.

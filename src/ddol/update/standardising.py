@@ -97,7 +97,7 @@ class Standardising(Update):
         return replace(self.own_loops, hear=answers.hear) if self.regression else self.own_loops
 
     def parameters(self) -> list[float]:
-        """How fast to forget, the task, the number of agents, `larger`, `fresh`, `centres`, and the update's own."""
+        """How fast to forget, the task, the number of agents, other numbers above, and the update's own."""
         known = [math.exp(-1.0 / self.memory), float(self.regression), float(self.n_agents)]
         return [*known, self.larger, float(self.fresh), self.centres, *self.own_parameters]
 
