@@ -1,38 +1,38 @@
 """Adaptive: mirror descent that learns each feature's centre and scale. No rate to choose.
 
 In the coordinates x̃ of `ddol.update.coordinates` the distance-generating function is ψ(z, u) = ½ Σ_d
-√P_d·(z_d − u_d)², P_d = 3·ℓ′²/N + Σ g_d² with g = ℓ′·x̃ (AdaGrad, Duchi, Hazan and Singer), where the ℓ′ in
-front is that of the feature's first gradient: one example alone is little to go by. With A = 1 + ‖x̃‖², M its
-mean over the t steps so far, and f = 1/(1 + t/10⁴), an agent steps
+√P_d·(z_d − u_d)², P_d = 3·ℓ′²/N + Σ g_d² with g = ℓ′·x̃ (AdaGrad, Duchi, Hazan and Singer), where the ℓ′
+in front is that of the feature's first gradient: one example alone is little to go by. With A = 1 +
+‖x̃‖², M its mean over the t steps so far, and f = 1/(1 + t/10⁴), an agent steps
 
     u_d ← u_d − η·N^¼·a·k_d·g_d/√P_d,   a = 1 + f·(3M/(2M + A) − 1),   k_d ∝ 1 + f·min(u_d²/10, 8)
 
-with Σ k_d·x̃_d² = Σ x̃_d². While little is known, a long row takes smaller steps than a short one, and features
-whose weight is large take larger ones than the others of their row: a few that matter among many are found
-sooner. Both would weigh some rows more than others for ever, and the weights would end elsewhere than where the
-loss is least; so they fade, and AdaGrad's step remains. The score is s·(u₀ + Σ u_d·x̃_d)/√M: one step changes it
-by as much in any dimension, also one of the first, when no scale is known and M is 1. s follows the slope of
-the loss:
+with Σ k_d·x̃_d² = Σ x̃_d². While little is known, a long row takes smaller steps than a short one, and
+features whose weight is large take larger ones than the others of their row: a few that matter among many
+are found sooner. Both would weigh some rows more than others for ever, and the weights would end
+elsewhere than where the loss is least; so they fade, and AdaGrad's step remains. The score is s·(u₀ + Σ
+u_d·x̃_d)/√M: one step changes it by as much in any dimension, also one of the first, when no scale is
+known and M is 1. s follows the slope of the loss:
 
     s ← max(s·(1 + e) or s/(1 − e), 0.7),   e = −0.02·f·ℓ′/rms(ℓ′)·score, at most 0.02·f
 
-Where scores are large and wrong, s falls, and a step means less; where they are right and small it rises. This
-is what a rate would be chosen for. s is 1 where answers are numbers, or more than two classes. Both s and k
-are 1 where answers are asked for by how sure an agent is: near a boundary they agree with it, wherever it is.
+Where scores are large and wrong, s falls, and a step means less; where they are right and small it rises.
+This is what a rate would be chosen for. s is 1 where answers are numbers, or more than two classes. Both
+s and k are 1 where answers are asked for by how sure an agent is: near a boundary they agree with it,
+wherever it is.
 
-When a feature's centre and scale are taken anew, its weight, its √P and the intercept move along, so that the
-score stays the same function of the raw features.
+When a feature's centre and scale are taken anew, its weight, its √P and the intercept move along, so that
+the score stays the same function of the raw features.
 
-Neighbours average the duals √P·u and the √P with the same matrix and divide, which is the paper's
-argmin for this ψ; s is averaged as it is. The mean over N agents is less noisy than one gradient, whence N^¼;
-it was found by trial. Where a gradient adds less than a sixteenth to P, its step goes by the √P before it,
+Neighbours average the duals √P·u and the √P with the same matrix and divide, which is the paper's argmin
+for this ψ; s is averaged as it is. The mean over N agents is less noisy than one gradient, whence N^¼; it
+was found by trial. Where a gradient adds less than a sixteenth to P, its step goes by the √P before it,
 which then grows by one step of Heron's, ½(√P + P/√P): hardly a step waits for a root and a quotient.
 
-*Penalties* act on u/√M, the weights of x̃, decoupled from the gradient; s is 1 then. With h = η·N^¼/√(M·t) in
-round t, L2 multiplies all weights by exp(−α₂·h), which is one factor, and L1 reads them with the soft
-threshold α₁·Σh (dual averaging's: a feature stays 0 while its mean gradient is too small). Rows stay
-O(non-zeros).
-"""
+*Penalties* act on u/√M, the weights of x̃, decoupled from the gradient; s is 1 then. With h =
+η·N^¼/√(M·t) in round t, L2 multiplies all weights by exp(−α₂·h), which is one factor, and L1 reads them
+with the soft threshold α₁·Σh (dual averaging's: a feature stays 0 while its mean gradient is too small).
+Rows stay O(non-zeros)."""
 
 from __future__ import annotations
 

@@ -6,21 +6,22 @@ then be huge, and huge steps survive neither rare exchanges nor late answers. So
 
 - how many examples had a value other than 0, the sum of these values, and their squares about a
   reference, the mean as it was a little while ago. Nothing ever cancels: the sum is kept as a deviation
-  from the reference, and with f the share of values other than 0, r their mean and q their variance,
-  a feature's variance over all examples is f·(q + r²·(1 − f)), a sum of positive numbers.
+  from the reference, and with f the share of values other than 0, r their mean and q their variance, a
+  feature's variance over all examples is f·(q + r²·(1 − f)), a sum of positive numbers.
 - its *centre* and *scale*, taken from these anew when the count has grown by a sixteenth. A feature is
   centred where at least half of its values are other than 0, and stays so down to two fifths, so that a
-  sparse row still costs O(non-zeros): there are at most 2.5 times as many centred features as an average row has values. A feature
-  that never varies tells nothing, x̃ = 0; an update has an intercept of its own. A feature that fewer than
-  a ninth of the examples have is scaled as if a ninth had it, so that larger and smaller values can be told
-  apart within the clip. How large such features are beside each other may be meant, too, as in tf–idf: one
-  that is as large as others has the usual value x̃ = 3/`larger`, larger ones up to 3, smaller ones down to 1,
-  by the mean of the logarithms of their root mean squares after the last round that was counted.
+  sparse row still costs O(non-zeros): there are at most 2.5 times as many centred features as an average
+  row has values. A feature that never varies tells nothing, x̃ = 0; an update has an intercept of its
+  own. A feature that fewer than a ninth of the examples have is scaled as if a ninth had it, so that
+  larger and smaller values can be told apart within the clip. How large such features are beside each
+  other may be meant, too, as in tf–idf: one that is as large as others has the usual value x̃ =
+  3/`larger`, larger ones up to 3, smaller ones down to 1, by the mean of the logarithms of their root
+  mean squares after the last round that was counted.
 - how far a value may be from the reference, eight deviations, before it counts as if it were there: one
   wild value must not blind a feature for ever. A wild first value meets no such limit; so when a feature
   has had 6 and 12 values, an agent that is alone sums as many again by themselves, and where these vary a
-  thousand times less (in squares) it forgets the values before them: a scale that is too small grows fast,
-  one that is too large would shrink slowly. (Sums of several agents are about several references.)
+  thousand times less (in squares) it forgets the values before them: a scale that is too small grows
+  fast, one that is too large would shrink slowly. (Sums of several agents are about several references.)
 
 No value among t others can be farther from their mean than √t deviations, so |x̃| is at most min(4, √t), t
 the examples of earlier rounds. That is what the first value of a feature counts: its scale is not known.
