@@ -41,7 +41,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ddol.compiled import column, inner, row, sparse
-from ddol.update import answers
+from ddol.update import answers, statistics
 from ddol.update import coordinates as at
 from ddol.update.contract import LINEAR, LOCAL, Field, Layout, Loops
 from ddol.update.coordinates import CENTRE, INVERSE
@@ -394,7 +394,7 @@ def _follow(w, s, D):
 
 
 def from_statistics(w, s, p, index, n, D, averaged):
-    at.from_statistics(w, s, p, index, n, D, averaged)
+    statistics.from_statistics(w, s, p, index, n, D, averaged)
     _follow(w, s, D)
 
 

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from ddol.compiled import address_of, column, floats, inner, row, sparse
-from ddol.update import answers
+from ddol.update import answers, statistics
 from ddol.update import coordinates as at
 from ddol.update.contract import LINEAR, LOCAL, Field, Layout, Loops, Vector
 from ddol.update.raw_weights import raw_weights
@@ -252,7 +252,7 @@ def _follow(w, s, p, D):
 
 
 def from_statistics(w, s, p, index, n, D, averaged):
-    at.from_statistics(w, s, p, index, n, D, averaged)
+    statistics.from_statistics(w, s, p, index, n, D, averaged)
     _follow(w, s, p, D)
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from ddol.update import answers
+from ddol.update import answers, statistics
 from ddol.update import coordinates as at
 from ddol.update.contract import ARRIVAL, COLLECT, Field, Layout, Loops, Update
 
@@ -30,7 +30,7 @@ def _between(message: np.ndarray, reference: np.ndarray) -> np.ndarray:
 
 def standardising_loops(*own: Callable) -> Loops:
     """Loops of an update that observes, and collects on a shared copy."""
-    common = at.observe, at.to_statistics, at.from_statistics
+    common = at.observe, statistics.to_statistics, statistics.from_statistics
     return Loops.of(*common, *own, additive=True, shared=COLLECT, propagates_nan=True)
 
 
