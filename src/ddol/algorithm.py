@@ -17,7 +17,7 @@ from ddol.communicate.mixing import Changing, Mixing, metropolis, mixing_for, un
 from ddol.communicate.topologies import complete
 from ddol.update.asking import Asking, asking_of
 from ddol.update.contract import ARRIVAL, DUAL, KEPT, PRIMAL, Update
-from ddol.update.losses import REGRESSION, Loss, hinge
+from ddol.update.losses import REGRESSION, Loss, hinge, one_against_all
 from ddol.update.rates import PerAgent, Rate, inverse_sqrt
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Algorithm:
         Examples per agent and round; rounds between two communications; rounds between a prediction
         and its answer.
     outputs : int
-        1, or the number of classes (one-vs-all).
+        1, or the number of classes, which the loss learns together or one against all.
     gradient : "kept", "arrival" or None
         Where the gradient of a late answer is taken: at the weights that predicted, or at those of now. None
         is the update's own way: "arrival" for `adaptive`, `coin` and `newton`, "kept" for the paper's.
@@ -122,6 +122,8 @@ class Algorithm:
         if self.trust not in (None, "test", "all"):
             raise ValueError(f"`trust` must be 'test' or 'all', it is {self.trust!r}")
         two, fresh = self.safe or self.trust == "test", self.at_arrival
+        if two and self.outputs > 1:  # its learners know one output at a time
+            object.__setattr__(self, "loss", one_against_all(self.loss))
         update = self._with_own_learner() if two else self.update.alone()
         told = update.with_gradient(fresh).with_delay(0 if fresh else self.delay)
         told = told.with_outputs(self.outputs)

@@ -29,6 +29,7 @@ ALGORITHMS = {
     "winnow": ddol.winnow(),
     "averaged iterates": ddol.dogd(average_iterates=True),
     "three classes": ddol.dogd(outputs=3),
+    "three classes together": ddol.adaptive(outputs=3),
     "adaptive": ddol.adaptive(),
     "coin": ddol.coin(),
     "newton": ddol.newton(),

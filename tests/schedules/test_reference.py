@@ -31,6 +31,7 @@ ALGORITHMS = {
     "gradients that were kept": ddol.adaptive(gradient="kept"),
     "p-norm": ddol.p_norm(),
     "three classes": ddol.dogd(outputs=3),
+    "three classes together": ddol.adaptive(outputs=3),
     "adaptive": ddol.adaptive(),
     "coin": ddol.coin(),
     "rates of their own": ddol.dogd(rate=[1.0]),

@@ -19,6 +19,7 @@ ALGORITHMS = [
     ddol.doeg(),
     ddol.dogd("squared", l2=0.0),
     ddol.dogd(outputs=3),
+    ddol.adaptive(outputs=3),
     ddol.adaptive(),
 ]
 

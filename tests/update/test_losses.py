@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,6 +49,18 @@ def test_the_derivative_lies_between_the_difference_quotients(loss, z, y, positi
 def test_tie_rules(name, z, y, slope):
     loss = loss_named(name)
     assert loss.derivative(z, y, loss.parameters) == slope
+
+
+@given(z=st.lists(scores, min_size=3, max_size=6), which=st.integers(0, 2))
+def test_several_classes_together_have_the_slopes_of_their_loss(z, which):
+    loss = loss_named("softmax")
+    cost, slopes = loss.compare(z, which)
+    assert math.isclose(cost, np.logaddexp.reduce(z) - z[which], abs_tol=1e-12)
+    for k, slope in enumerate(slopes):
+        moved = [score + (1e-6 if j == k else 0.0) for j, score in enumerate(z)]
+        assert math.isclose(slope, (loss.compare(moved, which)[0] - cost) / 1e-6, abs_tol=1e-5)
+    chances = loss.chances(np.array([z]))[0]
+    assert math.isclose(-math.log(max(chances[which], 1e-300)), cost, abs_tol=1e-9)
 
 
 def test_logistic_neither_overflows_nor_loses_digits():

@@ -28,7 +28,8 @@ class DDOLClassifier(TakesFrames, ClassifierMixin, LinearAgents):
     """Linear classifier learned by N agents on a graph, each from its own examples.
 
     In every round each agent predicts its own example, learns from the answer and averages with its
-    neighbours (Algorithm 1). Several classes are learned one against the rest, in the same pass.
+    neighbours (Algorithm 1). Several classes are learned in the same pass: together with the logistic loss
+    (softmax), else one against the rest.
 
     Parameters
     ----------

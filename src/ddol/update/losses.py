@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,8 @@ class Loss:
         or 0. Solvers that look for the best weights in hindsight make use of it.
     together : function ``f(z, n, y, p, slopes)`` or None
         Loss of the scores z of n > 2 classes where y is the right one; writes its derivatives by the
-        scores to ``slopes``. None sums one binary loss for each class (one against all).
+        scores to ``slopes``. It gives probabilities by softmax. None sums one binary loss for each class
+        (one against all).
 
     Examples
     --------
@@ -129,7 +130,7 @@ class Loss:
     def chances(self, scores: np.ndarray) -> np.ndarray:
         """Chance of every class, (n, classes), at scores of shape (n,) or (n, 1) for two, or (n, classes).
 
-        Several classes have one chance each (one against all), scaled to sum to 1.
+        Several classes that are learned one against all have one chance each, scaled to sum to 1.
 
         Examples
         --------
@@ -138,6 +139,9 @@ class Loss:
         """
         if self.probability is None:
             raise ValueError(f"the loss {self.name} gives no probabilities; use logistic")
+        if self.together is not None and scores.ndim > 1 and scores.shape[1] > 2:
+            grown = np.exp(scores - scores.max(axis=1, keepdims=True))
+            return np.asarray(grown / grown.sum(axis=1, keepdims=True))
         if self.probability is _sigmoid:
             each = np.exp(-np.logaddexp(0.0, -scores))
         else:
@@ -220,6 +224,19 @@ def _logistic_derivative(z, y, p):
         decay = math.exp(-margin)
         return -y * decay / (1.0 + decay)
     return -y / (1.0 + math.exp(margin))
+
+
+def _softmax_together(z, n, y, p, slopes):
+    most, total, right = z[0], 0.0, int(y)
+    for k in range(1, n):
+        most = max(most, z[k])
+    for k in range(n):
+        slopes[k] = math.exp(z[k] - most)
+        total += slopes[k]
+    for k in range(n):
+        slopes[k] /= total
+    slopes[right] -= 1.0
+    return math.log(total) + (most - z[right])
 
 
 def _sigmoid(z: float) -> float:
@@ -308,7 +325,15 @@ modified_huber = Loss(
 perceptron = Loss(
     "perceptron", _perceptron_value, _perceptron_derivative, pieces=_perceptron_pieces
 )
-logistic = Loss("logistic", _logistic_value, _logistic_derivative, probability=_sigmoid)
+logistic = Loss(
+    "logistic",
+    _logistic_value,
+    _logistic_derivative,
+    probability=_sigmoid,
+    together=_softmax_together,
+)
+"""Of several classes the softmax loss, −log of the right one's probability."""
+logistic_one_vs_all = replace(logistic, name="logistic_one_vs_all", together=None)
 squared = Loss("squared", _squared_value, _squared_derivative, task=REGRESSION)
 absolute = Loss(
     "absolute",
@@ -320,6 +345,19 @@ absolute = Loss(
 
 # The loss of weighted majority: an expert needs the answer itself, not a slope.
 zero_one = Loss("zero_one", _zero_one_value, _label)
+
+
+def one_against_all(loss: Loss) -> Loss:
+    """The loss that learns several classes by a binary loss for each.
+
+    Examples
+    --------
+    >>> one_against_all(logistic).name, one_against_all(hinge).name
+    ('logistic_one_vs_all', 'hinge')
+    """
+    if loss.together is None:
+        return loss
+    return logistic_one_vs_all if loss is logistic else replace(loss, together=None)
 
 
 def huber(delta: float = 1.0) -> Loss:
@@ -367,7 +405,11 @@ def _positive(name: str, value: float) -> float:
     return float(value)
 
 
-_FIXED = (hinge, squared_hinge, modified_huber, perceptron, logistic, squared, absolute, zero_one)
+_FIXED = (
+    hinge, squared_hinge, modified_huber, perceptron, logistic, logistic_one_vs_all, squared, absolute,
+    zero_one,
+)  # fmt: skip
+_OTHER_NAMES = {"softmax": "logistic"}
 _MADE: dict[str, Callable[..., Loss]] = {
     "huber": huber,
     "epsilon_insensitive": epsilon_insensitive,
@@ -389,7 +431,8 @@ def loss_named(name: str | Loss, **parameters: float) -> Loss:
     """
     if isinstance(name, Loss):
         return name
-    make = LOSSES.get(name.replace("-", "_"))
+    plain = name.replace("-", "_")
+    make = LOSSES.get(_OTHER_NAMES.get(plain, plain))
     if make is None:
         raise ValueError(f"unknown loss {name!r}; use one of {', '.join(sorted(LOSSES))}")
     return make(**parameters)
