@@ -20,8 +20,9 @@ from ddol.node.identity.envelope import (
     RefusedError,
     Sealer,
 )
-from ddol.node.identity.member import ask_to_join, take_answer
+from ddol.node.identity.member import Identity, ask_to_join, take_answer
 from ddol.node.identity.signed import sign, unpacked
+from ddol.streams.errors import DataError
 
 
 @pytest.fixture
@@ -69,9 +70,19 @@ def test_replayed_after_a_restart(pair):
     sealer, opener = pair
     message = sealer.seal("weights", b"")
     opener.open(message)
-    again = Opener(opener.circle)
-    again.restore(opener.state())
-    assert refused(again, message) == ("eu", "replayed")
+    for again in (Opener(opener.circle), Opener(Identity(opener.circle.folder))):
+        assert refused(again, message) == ("eu", "replayed")
+    fresh = Opener(opener.circle)
+    fresh.restore({key: {"weights": 2**62} for key in opener.state()})
+    assert refused(fresh, sealer.seal("weights", b"")) == ("eu", "replayed")
+
+
+def test_a_damaged_memory_of_numbers_is_named(pair):
+    sealer, opener = pair
+    opener.open(sealer.seal("weights", b""))
+    (opener.circle.folder / "heard").write_bytes(b"{")
+    with pytest.raises(DataError, match="heard: damaged"):
+        Opener(opener.circle)
 
 
 def test_numbers_rise_over_a_restart_with_the_clock_set_back(pair, monkeypatch):

@@ -12,6 +12,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Collection
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -23,6 +24,7 @@ from ddol.node.identity.member import Identity
 from ddol.node.identity.private import read_private, write_private
 from ddol.node.identity.roster import Roster
 from ddol.node.identity.signed import UNREADABLE, Signed, sign, unpacked, verify
+from ddol.streams.errors import DataError
 
 PURPOSE = "envelope"
 OVERHEAD = 4096
@@ -34,6 +36,8 @@ REASONS = (
 """Why an envelope is refused. ``replayed`` covers whatever is not newer than what was taken before."""
 STRANGER = "(stranger)"
 """Who a refused envelope is counted for where nobody has proved who sent it."""
+_KEPT_EVERY = 1.0
+"""Seconds: what a process that is killed may forget to refuse."""
 _LONGEST_TOPIC = 200
 _MOST_TOPICS = 1000
 _MOST_CERTIFICATES = 4096
@@ -166,6 +170,13 @@ class Opener:
         self._lock = threading.Lock()
         self._known: OrderedDict[bytes, _Sender] = OrderedDict()
         self._numbers: dict[str, dict[str, int]] = {}
+        folder = getattr(
+            circle, "folder", None
+        )  # a member's; the authority's endpoint keeps nothing
+        self._path = None if folder is None else folder / "heard"
+        self._kept = 0.0
+        if self._path is not None and self._path.exists():
+            self.restore(_read_numbers(self._path))
 
     def open(
         self,
@@ -192,6 +203,7 @@ class Opener:
                 raise
             self.taken[sender.name] += 1
         self.circle.saw(sender.name)
+        self._keep()
         return Opened(sender.name, body.number, body.payload)
 
     def _proved(self, data: bytes) -> tuple[Body, _Sender]:
@@ -269,6 +281,12 @@ class Opener:
         with self._lock:
             return {key: dict(numbers) for key, numbers in self._numbers.items()}
 
+    def _keep(self) -> None:
+        """Write the newest numbers to the identity's folder, once a second at most."""
+        if self._path is not None and time.monotonic() - self._kept > _KEPT_EVERY:
+            self._kept = time.monotonic()
+            write_private(self._path, msgspec.json.encode(self.state()))
+
     def restore(self, state: dict[str, dict[str, int]]) -> None:
         """Go on from the numbers that `state` gave."""
         with self._lock:
@@ -276,6 +294,15 @@ class Opener:
                 own = self._numbers.setdefault(key, {})
                 for topic, number in numbers.items():
                     own[topic] = max(int(number), own.get(topic, -1))
+
+
+def _read_numbers(path: Path) -> dict[str, dict[str, int]]:
+    try:
+        return msgspec.json.decode(read_private(path), type=dict[str, dict[str, int]])
+    except msgspec.MsgspecError as error:
+        raise DataError(
+            f"{path}: damaged ({error}); remove it to take the next messages, old or not"
+        ) from None
 
 
 class _Sender(NamedTuple):
