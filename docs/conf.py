@@ -59,6 +59,7 @@ CONTENTS = {
         "policies",
         "study",
         "live",
+        "node",
         "network",
         "leaks",
         "scaling",

@@ -272,7 +272,7 @@ def _renamed(
     """A message with this node's columns, rising; names without a column are left out."""
     places = own[columns]
     order = np.argsort(places, kind="stable")
-    order = order[places[order] >= 0]
+    order = order[(places[order] > 0) | (columns[order] == 0)]
     outputs, n = len(numbers), len(columns)
     body = numbers[:, : rows * n].reshape(outputs, rows, n)[:, :, order]
     joined = np.hstack([body.reshape(outputs, rows * len(order)), numbers[:, rows * n :]])

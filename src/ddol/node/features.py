@@ -23,6 +23,15 @@ class LiveRow(NamedTuple):
     columns: np.ndarray | None
 
 
+class _RowLayout(NamedTuple):
+    """Where values of some names go: in which order, with which signs, and where equal columns begin."""
+
+    columns: np.ndarray
+    order: np.ndarray
+    signs: np.ndarray | None
+    starts: np.ndarray | None
+
+
 class Features:
     """Which column each feature of a node has: by number (arrays), by name, or hashed.
 
@@ -52,9 +61,12 @@ class Features:
             self.named = False
         self.names: list[str] = []
         self.kinds: dict[str, str] = {}
-        self._place: dict[Hashable, tuple[int, float]] = {}
+        self.with_kinds: list[str] = []
+        """Names of columns whose kinds are known, in the order in which they came."""
+        self._place: dict[Hashable, int] = {}
+        """Column of every name, negative where its sign is; 0 for a name that has none."""
         self._known: set[str] = set()
-        self._layouts: dict[tuple, tuple[np.ndarray, np.ndarray, np.ndarray | None]] = {}
+        self._layouts: dict[tuple, _RowLayout] = {}
 
     @property
     def dense(self) -> bool:
@@ -112,74 +124,80 @@ class Features:
         known = self._layouts.get(key)
         if known is None:
             known = self._lay_out(x, key)
-        columns, order, signs = known
         given = [1.0, *x.values()]
         if texts:
             given = [1.0 if type(v) is str else v for v in given]
         try:
             finite = math.isfinite(sum(given))
-            values = np.array(given, np.float64)[order]
+            values = np.array(given, np.float64)[known.order]
         except (TypeError, ValueError, OverflowError):
             finite = False
         if not finite:
             _refuse_strange((n, v) for n, v in x.items() if type(v) is not str)
             raise NodeError("the values of a row are too large to be summed")
-        if signs is not None:
-            values *= signs
-            if len(order) != len(columns):  # names that fall together add up
-                starts = np.flatnonzero(np.diff(self._columns_of(x), prepend=-1))
-                values = np.add.reduceat(values, starts)
-        return LiveRow(values, columns)
+        if known.signs is not None:
+            values *= known.signs
+        if known.starts is not None:
+            values = np.add.reduceat(values, known.starts)
+        return LiveRow(values, known.columns)
 
-    def _columns_of(self, x: dict) -> np.ndarray:
-        found = [0] + [self._place[_key(n, v)][0] for n, v in x.items()]
-        return np.sort(np.array(found))
-
-    def _lay_out(self, x: dict, key: tuple) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    def _lay_out(self, x: dict, key: tuple) -> _RowLayout:
         """Columns of these names, rising, and in which order and with which signs their values go there."""
         self.named = True
-        new = [(n, v) for n, v in x.items() if _key(n, v) not in self._place]
-        if new:
-            self._give_places(new)
-        found = [(0, 1.0)] + [self._place[_key(n, v)] for n, v in x.items()]
-        places = np.array([place for place, _ in found])
-        order = np.argsort(places, kind="stable")
-        if self.bits is None:
-            order, signs = order[places[order] >= 0], None  # there are too many names for some
-        else:
-            signs = np.array([sign for _, sign in found])[order]
-        columns = np.unique(places[order]).astype(np.uint32)
+        keys = [(n, v) if type(v) is str else n for n, v in x.items()] if key[1] else x
+        found = [*map(self._place.get, keys)]
+        if None in found:
+            pairs = zip(x.items(), found, strict=True)
+            self._give_places([item for item, known in pairs if known is None])
+            found = [*map(self._place.get, keys)]
+        given = np.array([0, *found], np.int64)
+        places = np.abs(given)
+        order = places.argsort(kind="stable")
+        signs = starts = None
+        if self.bits is not None:
+            signs = np.where(given < 0, -1.0, 1.0)[order]
+        elif 0 in found:  # there are too many names for some
+            order = np.concatenate([[0], order[places[order] > 0]])
+        columns = places[order].astype(np.uint32)
+        fresh = columns[1:] != columns[:-1]
+        if not fresh.all():  # names that fall together add up
+            starts = np.flatnonzero(np.concatenate([[True], fresh]))
+            columns = columns[starts]
         if len(self._layouts) >= _MOST_LAYOUTS:
             self._layouts.clear()
-        self._layouts[key] = columns, order, signs
-        return self._layouts[key]
+        laid = self._layouts[key] = _RowLayout(columns, order, signs, starts)
+        return laid
 
     def _give_places(self, new: Sequence[tuple[Any, Any]]) -> None:
+        kinds = self.kinds
         for name, value in new:
-            self._check_kind(str(name), TEXT if type(value) is str else NUMBER)
+            kind = TEXT if type(value) is str else NUMBER
+            if kinds.get(name) != kind:
+                self._check_kind(str(name), kind)
+        names = [_shown(n, v) for n, v in new]
+        if self.bits is None:
+            for (n, v), name in zip(new, names, strict=True):
+                self._place[_key(n, v)] = self._column(name)
+            return
         if len(self._place) > _MOST_PLACES:
             self._place.clear()
             self._layouts.clear()
-        names = [_shown(n, v) for n, v in new]
-        if self.bits is not None:
-            places, signs = slots(name_keys(names), self.bits)
-            pairs = zip((places + 1).tolist(), signs.tolist(), strict=True)
-            for (n, v), name, pair in zip(new, names, pairs, strict=True):
-                self._place[_key(n, v)] = pair
-                if len(self.names) < MOST_REMEMBERED:
-                    self._remember(name)
-            return
-        for (n, v), name in zip(new, names, strict=True):
-            self._place[_key(n, v)] = self._column(name), 1.0
+        places, signs = slots(name_keys(names), self.bits)
+        signed = ((places + 1) * signs.astype(np.int64)).tolist()
+        for (n, v), place in zip(new, signed, strict=True):
+            self._place[_key(n, v)] = place
+        if len(self.names) < MOST_REMEMBERED:
+            for name in names:
+                self._remember(name)
 
     def _column(self, name: str) -> int:
         found = self._place.get(name)
         if found is not None and name in self._known:
-            return found[0]
+            return found
         if len(self.names) >= MOST_NAMES:
-            return -1
+            return 0
         self._remember(name)
-        self._place[name] = len(self.names), 1.0
+        self._place[name] = len(self.names)
         return len(self.names)
 
     def _remember(self, name: str) -> None:
@@ -191,6 +209,7 @@ class Features:
         before = self.kinds.get(name)
         if before is None and len(self.kinds) < MOST_REMEMBERED:
             self.kinds[name] = kind
+            self.with_kinds.append(name)
         elif before not in (None, kind):
             raise NodeError(
                 f"feature {name!r}: found a {kind}, expected a {before} as in the examples before"
@@ -201,7 +220,7 @@ class Features:
     def learn_names(
         self, names: Iterable[str], kinds: Mapping[str, str] | None = None
     ) -> np.ndarray:
-        """Columns of names that come from elsewhere, -1 where there are too many."""
+        """Columns of names that come from elsewhere, 0 where there are too many."""
         given = kinds or {}
         for name in self.kinds.keys() & given.keys():
             self._check_kind(name, given[name])

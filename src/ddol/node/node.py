@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -470,7 +470,7 @@ class Node:
 
     def _names_since(self, told: tuple) -> bytes:
         features = self._agent.features
-        kinds: Mapping[str, str] = dict(list(features.kinds.items())[told[1] :])
+        kinds = {name: features.kinds[name] for name in features.with_kinds[told[1] :]}
         new = {"names": features.names[told[0] :], "kinds": kinds, "n_values": features.n_values}
         return r.plain(r.NAMES, new)
 

@@ -113,6 +113,7 @@ class SinglePlayer(KernelWorker):
         self._told = told[:_ROUND_AT], told[_ROUND_AT + 8 :]
         self._plain_rate = not len(rates_of(self.algorithm.rate, 1, 1)[0])
         self._play_with: tuple[Entry, bytes] | None = None
+        self._score_with: tuple[bytes, int] | None = None
 
     def _write(self, values: np.ndarray, columns: np.ndarray | None) -> None:
         rows, n = self.room.rows, len(values)
@@ -128,9 +129,10 @@ class SinglePlayer(KernelWorker):
     def score(self, values: np.ndarray, columns: np.ndarray | None) -> list[float]:
         """Scores of a row, by the outputs, with the weights of now."""
         self._write(values, columns)
-        kernels.read_scores(
-            self._any_worker(self.dense), self.room.alone, 0, _FIRST, self._scores.ctypes.data
-        )
+        if self._score_with is None:
+            self._score_with = self._any_worker(self.dense), self._scores.ctypes.data
+        worker, out = self._score_with
+        kernels.read_scores(worker, self.room.alone, 0, _FIRST, out)
         return self._scores.tolist()
 
     def learn(
