@@ -48,7 +48,7 @@ suppress_warnings = ["config.cache"]
 
 REPOSITORY = "https://github.com/ddol/ddol/blob/main/"
 CONTENTS = {
-    "Begin": ["tutorial", "command-line", "data", "estimators", "gallery"],
+    "Begin": ["tutorial", "command-line", "job", "data", "estimators", "gallery"],
     "Learn more": [
         "algorithms",
         "your-own-parts",

@@ -163,7 +163,7 @@ def test_a_parameter_of_a_preset_is_an_option(registered, data, tmp_path):
     def train(*words):
         return CliRunner().invoke(app, ["train", str(data), "--algorithm", "ftrl", "-q", *words])
 
-    page = " ".join(CliRunner().invoke(app, ["train", "--help"]).stdout.split())
+    page = " ".join(CliRunner().invoke(app, ["train", "--help-all"]).stdout.split())
     assert "--beta FLOAT Smooths the learning rate of new features. [default: (1)]" in page
     losses = []
     for words in ((), ("--beta", "5"), ("--beta", "5", "--shape", "b")):

@@ -24,7 +24,7 @@ def test_version(ddol):
 
 
 def test_options_of_train_are_in_panels(ddol):
-    lines = ddol("train", "-h").stdout.splitlines()
+    lines = ddol("train", "--help-all").stdout.splitlines()
     panels = [line for line in lines if line and not line.startswith((" ", "Usage"))]
     names = ["Algorithm", "Network", "Schedule", "Data", "Run", "Output", "Options"]
     assert [panel.split(":")[0].split(" (")[0] for panel in panels] == names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -132,6 +132,24 @@ def _attach(command: Any, made: click.Parameter) -> None:
     command.__click_params__.append(made)
 
 
+_ALL = "ddol.help_all"
+
+
+def help_all() -> Option:
+    """The option that shows all options."""
+
+    def show(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+        if wanted and not ctx.resilient_parsing:
+            ctx.meta[_ALL] = True
+            click.echo(ctx.get_help())
+            ctx.exit()
+
+    text = "Show all options and exit."
+    return Option(
+        ["--help-all"], help=text, is_flag=True, is_eager=True, expose_value=False, callback=show
+    )
+
+
 class Command(click.Command):
     """A command whose help page shows the options in panels.
 
@@ -139,11 +157,21 @@ class Command(click.Command):
     ----------
     algorithms : bool
         Whether it has an option for every parameter of the presets, those of a user's own included.
+    short : names of options, optional
+        Those that ``--help`` shows, where ``--help-all`` shows all.
     """
 
-    def __init__(self, *args: Any, algorithms: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        algorithms: bool = False,
+        short: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self.algorithms = algorithms
+        self.algorithms, self.short = algorithms, short
+        if short is not None:
+            self.params.append(help_all())
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Its options; those of presets as they are registered now."""
@@ -163,7 +191,10 @@ class Command(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write every panel, in the order of the options."""
         panels: dict[str, list[tuple[str, str]]] = {}
-        options = (param for param in self.get_params(ctx) if isinstance(param, click.Option))
+        options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+        if self.short is not None and not ctx.meta.get(_ALL):
+            shown = [*self.short, "help_all", "debug"]
+            options = [each for each in options if each.name in shown or "--help" in each.opts]
         for each in options:
             if record := each.get_help_record(ctx):
                 panels.setdefault(getattr(each, "panel", _OTHERS), []).append(record)

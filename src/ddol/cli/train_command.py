@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from ddol.cli.blas import without_blas_threads
-from ddol.cli.flags import Command, debug, options_of
+from ddol.cli.flags import Command, debug, flag, options_of
 from ddol.job.job import Job
 from ddol.job.options import (
     AlgorithmOptions,
@@ -22,7 +22,15 @@ from ddol.job.schedule import ScheduleOptions
 _QUIET = "quiet"
 
 
-@click.command(cls=Command, algorithms=True)
+_SHORT = (
+    *("algorithm", "loss", "rate", "safe", "agents", "topology", "period"),
+    *("format", "label", "missing", "bits", "shuffle", "passes", "seed"),
+    *("engine", "workers", "quiet", "model", "checkpoint", "resume", "json"),
+)
+"""Options that most runs need: those of the short help page."""
+
+
+@click.command(cls=Command, algorithms=True, short=_SHORT)
 @click.argument("data", nargs=-1)
 @options_of(AlgorithmOptions)
 @options_of(NetworkOptions)
@@ -32,12 +40,15 @@ _QUIET = "quiet"
 )
 @options_of(RunOptions)
 @options_of(OutputOptions)
+@flag("--save-job JOB.toml", "Write the job to a file, which ddol train JOB.toml runs.")
 @debug
-def train(**given: Any) -> None:
+@click.pass_context
+def train(ctx: click.Context, save_job: str | None, **given: Any) -> None:
     """Learn from DATA with N agents, in one pass.
 
     DATA: one file, dealt to the agents round-robin; as many files as agents (or a pattern), one
-    each; - for standard input. Without any: a built-in data set.
+    each; - for standard input. Without any: a built-in data set. Or JOB.toml, which describes a whole run;
+    options beside it override.
 
     The label of a table is the column --label, or the one named label, y or target, or else the first;
     in LIBSVM and Vowpal Wabbit text it stands first in the line. The first line of a run says what was
@@ -47,7 +58,36 @@ def train(**given: Any) -> None:
     given["interactions"] = tuple(
         map(pair_of_features, filter(_QUIET.__ne__, given["interactions"]))
     )
+    job = _job(given, {name for name in given if _is_given(ctx, name)})
     without_blas_threads()
+    if save_job is not None:
+        job.write(save_job)
     from ddol.cli.training import train_and_show  # the larger part of what is imported
 
-    train_and_show(Job.of(**given))
+    train_and_show(job)
+
+
+def _is_given(ctx: click.Context, name: str) -> bool:
+    """Whether an option was on the command line; ``-q`` alone is --quiet."""
+    source = ctx.get_parameter_source("interactions" if name == "quiet" else name)
+    return ctx.get_parameter_source(name) == _ON_THE_LINE or (
+        name == "quiet" and source == _ON_THE_LINE
+    )
+
+
+_ON_THE_LINE = click.core.ParameterSource.COMMANDLINE
+
+
+def _job(given: dict[str, Any], chosen: set[str]) -> Job:
+    """The job of the command line, or that of a file, with what the command line says otherwise."""
+    files = [path for path in given["data"] if path.endswith(".toml")]
+    if not files:
+        return Job.of(**given)
+    if len(files) > 1:
+        raise ValueError(f"found {len(files)} jobs ({', '.join(files)}), expected one")
+    told = {name: given[name] for name in chosen if name not in ("data", "interactions", "quiet")}
+    others = tuple(path for path in given["data"] if path not in files)
+    told |= {"data": others} if others else {}
+    told |= {"interactions": given["interactions"]} if given["interactions"] else {}
+    told |= {"quiet": given["quiet"]} if "quiet" in chosen and given["quiet"] else {}
+    return Job.read(files[0]).but(**told)

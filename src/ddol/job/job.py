@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from ddol.job.options import (
@@ -51,7 +53,7 @@ class Job:
     'vote'
     >>> Job.of(colour="red")
     Traceback (most recent call last):
-    ddol.parameters.NotAParameterError: colour does not go with a job, which has ...
+    ddol.parameters.NotAParameterError: colour does not go with the algorithm adaptive, which has ...
     """
 
     data: DataOptions = field(default_factory=DataOptions)
@@ -80,13 +82,42 @@ class Job:
             elif name in preset_parameters():
                 own[name] = value
             else:
-                raise NotAParameterError(name, "a job", [*places(), *preset_parameters()])
+                raise self._strange(name, given)
         if own:
             told = {**self.algorithm.parameters, **own}
             kept = {name: value for name, value in told.items() if value is not None}
             parts.setdefault("algorithm", {})["parameters"] = kept
         made = {name: replace(getattr(self, name), **more) for name, more in parts.items()}
         return replace(self, **made)
+
+    def _strange(self, name: str, given: Mapping[str, Any]) -> NotAParameterError:
+        """An error about an option that there is not, with those that there are."""
+        chosen = given.get("algorithm", self.algorithm.algorithm)
+        presets = import_module("ddol.presets")
+        plain = str(chosen).replace("-", "_") if isinstance(chosen, str) else ""
+        own = presets.PRESETS[plain].parameters if plain in presets.PRESETS else ()
+        called = chosen if isinstance(chosen, str) else chosen.name
+        known = [known for known, (_, told) in places().items() if told is not None]
+        return NotAParameterError(name, f"the algorithm {called}", [*own, *known])
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Job:
+        """Read a job from a TOML file."""
+        from ddol.job.toml import read_job
+
+        return read_job(path)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the job as a TOML file, from which `read` makes the same job."""
+        from ddol.job.toml import write_job
+
+        write_job(self, path)
+
+    def to_toml(self) -> str:
+        """The job as TOML."""
+        from ddol.job.toml import as_toml
+
+        return as_toml(self)
 
     @property
     def known_agents(self) -> int | None:
@@ -151,9 +182,8 @@ class Job:
 
 def preset_parameters() -> dict[str, Parameter]:
     """Parameters of the presets; imported when a job is made, as `ddol --help` makes none."""
-    from ddol import presets
-
-    return presets.preset_parameters()
+    found: dict[str, Parameter] = import_module("ddol.presets").preset_parameters()
+    return found
 
 
 @cache

@@ -49,6 +49,8 @@ class RunWatch:
         if self.signals is not None:
             # Until now there was nothing to be lost.
             self.signals.at_once = self.made.job.data.from_stdin
+        if self.page is not None:
+            self.page(progress)
         if self.tell is not None:
             self.tell(progress)
         # A loss is noticed again, told and made up for by the learner.
@@ -63,8 +65,6 @@ class RunWatch:
         """
         display, between_blocks = self.display, progress.position is not None
         may_stop = between_blocks or progress.may_stop
-        if self.page is not None:
-            self.page(progress)
         if display is None and not may_stop:
             return
         caught = None if self.signals is None else self.signals.caught

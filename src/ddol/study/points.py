@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.communicate.topologies import topology
-from ddol.job.algorithm import algorithm_named
-from ddol.job.run import encoded, run
-from ddol.parameters import NotAParameterError
-from ddol.presets import PRESETS, preset_name
+from ddol.job.prepare import prepare
+from ddol.job.run import job_of, run
 from ddol.streams.over.shuffle import ShuffledStream
 from ddol.streams.stream import Stream
 from ddol.trace import Trace
 
 SEED, DATA = "seed", "data"
-_NETWORK = ("agents", "topology", "mixing")
-_OF_RUN = {
-    name for name, p in inspect.signature(run).parameters.items() if p.kind is p.KEYWORD_ONLY
-}
-_OF_ALGORITHM = {field.name for field in fields(Algorithm)} - {"name", "update", "mixing"}
 
 
 @dataclass(frozen=True)
@@ -96,51 +89,26 @@ def points_of(axes: Sequence[Axis]) -> list[Point]:
 def play(point: Point, data: Any, shuffle: bool) -> tuple[Trace, Any]:
     """Run one point on its data; the trace, and the data as they were seen."""
     given = {name: value for name, value in point.values.items() if name != DATA}
-    algorithm = _algorithm(given)
-    network = _network(given)
-    seed = point.values.get(SEED)
-    if shuffle and seed is not None and _is_streams(data):
-        data = _shuffled(algorithm, data, network, given.get("classes"), seed)
+    algorithm, network = given.pop("algorithm", "adaptive"), given.pop("topology", None)
+    if isinstance(network, str) and not isinstance(data, list):
+        given.setdefault("agents", 1)
+    if shuffle and given.get(SEED) is not None and _is_streams(data):
+        data = _shuffled(algorithm, data, network, given)
     return run(algorithm, data, network, **given), data
 
 
 def _is_streams(data: Any) -> bool:
-    return isinstance(data, Stream) or (
-        isinstance(data, Sequence) and len(data) > 0 and isinstance(data[0], Stream)
-    )
+    """Whether data are streams or files, and not arrays."""
+    first = data[0] if isinstance(data, list | tuple) and data else data
+    return isinstance(first, Stream | str | os.PathLike)
 
 
-def _shuffled(
-    algorithm: Algorithm, data: Any, network: Any, classes: Any, seed: int
-) -> list[Stream]:
+def _shuffled(algorithm: Any, data: Any, network: Any, given: dict[str, Any]) -> list[Stream]:
     """Streams in the order of a seed, encoded before: blocks of a table become rows that can be mixed."""
-    algorithm = algorithm.on(network)
-    streams, _ = encoded(algorithm, data, classes)
-    return [ShuffledStream(stream, seed) for stream in streams]
-
-
-def _algorithm(given: dict[str, Any]) -> Algorithm:
-    """Build the algorithm from a name and the parameters that its preset takes; they are taken out."""
-    named = given.pop("algorithm", "adaptive")
-    known = _OF_ALGORITHM | _OF_RUN | set(_NETWORK)
-    if isinstance(named, str):
-        takes = PRESETS[preset_name(named)].parameters.keys() - set(_NETWORK)
-        known |= takes
-        made = algorithm_named(named, {name: given.pop(name) for name in takes & given.keys()})
-    else:
-        made = named
-    strange = sorted(given.keys() - known)
-    if strange:
-        raise NotAParameterError(strange[0], f"the algorithm {made.name}", sorted(known))
-    return made
-
-
-def _network(given: dict[str, Any]) -> Any:
-    """The graph, from its name and the number of agents, or as it is."""
-    agents, named = given.pop("agents", 1), given.pop("topology", None)
-    if named is None:
-        return agents
-    return topology(named, agents, seed=given.get(SEED, 0)) if isinstance(named, str) else named
+    told = {**given, "labels": given.get("classes")}
+    told.pop("classes", None)
+    made = prepare(job_of(algorithm, data, network, **told), ExitStack())
+    return [ShuffledStream(stream, given[SEED]) for stream in made.data.streams]
 
 
 def data_for(point: Point, data: Any, shuffle: bool) -> Any:
@@ -152,7 +120,7 @@ def data_for(point: Point, data: Any, shuffle: bool) -> Any:
     if callable(data):
         return data(0 if seed is None else seed)
     if not shuffle or seed is None or _is_streams(data):
-        return data
+        return data  # these are put into their order when they are read
     rng = np.random.default_rng(seed)
     return [_mixed(pair, rng) for pair in data] if isinstance(data, list) else _mixed(data, rng)
 

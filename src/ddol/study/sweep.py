@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ def sweep(
         field of an algorithm (``period``, ``batch``, ``delay``, …) and any option of `ddol.run`.
         A dictionary of values gives them names of one's own.
     data : (X, y), stream(s), or a function of the seed that returns either
-        As `ddol.run` takes them. The seed is that of the order of the examples, so that runs with
+        As `ddol.run` takes them, files included. The seed is that of the order of the examples: runs with
         the same seed see the same examples in the same order and can be compared in pairs.
     workers : int, optional
         Processes (or threads, where processes cannot be forked); one for each core by default.
@@ -70,6 +71,8 @@ def sweep(
     (10, 5)
     """
     named = [Axis.of(name, values) for name, values in axes.items()]
+    if isinstance(data, str):
+        data = Path(data)
     points = points_of(named)
     job = _Runs(points, data, shuffle, observe)
     if folder is not None:

@@ -1,0 +1,219 @@
+"""Jobs as TOML files.
+
+data = ["a.csv", "b.csv"]       # none for the built-in data set
+
+[reading]
+label = "vote"
+
+[algorithm]
+name = "dogd"                   # any preset, its parameters beside it
+rate = 0.5
+
+[network]
+agents = 8
+topology = "ring"
+
+[schedule]
+name = "gossip"
+
+[run]
+passes = 2
+
+[output]
+model = "vote.ddol"
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ddol.job.job import Job, declared_in
+from ddol.parameters import Parameter
+from ddol.presets import PRESETS, preset_name
+from ddol.storage import write_text
+from ddol.streams.errors import DataError
+
+_TABLES = {
+    "reading": "data",
+    "algorithm": "algorithm",
+    "network": "network",
+    "schedule": "schedule",
+    "run": "run",
+    "output": "output",
+}
+"""Tables of a file, and the part of a job that each of them is."""
+
+
+def read_job(path: str | os.PathLike[str]) -> Job:
+    """Read a file; what it does not understand is a `DataError` that names file, table and key.
+
+    Parameters
+    ----------
+    path : path
+        Data that are not found from the working directory are looked for beside it.
+    """
+    try:
+        given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{path}: {reason}; expected a job in TOML") from None
+    return job_of_tables(given, os.fspath(path))
+
+
+def job_of_tables(given: Mapping[str, Any], where: str = "job") -> Job:
+    """The job that plain tables describe.
+
+    Examples
+    --------
+    >>> job_of_tables({"algorithm": {"name": "dogd", "rate": 0.5}, "network": {"agents": 2}}).n_agents
+    2
+    >>> job_of_tables({"network": {"agnets": 2}})
+    Traceback (most recent call last):
+    ddol.streams.errors.DataError: job: [network]: found `agnets`, expected one of agents, topology, ...
+    """
+    tables = dict(given)
+    options: dict[str, Any] = {"data": _files(tables.pop("data", []), where)}
+    for name, table in tables.items():
+        if name not in _TABLES:
+            raise DataError(
+                f"{where}: found `{name}`, expected one of data, {', '.join(f'[{t}]' for t in _TABLES)}"
+            )
+        if not isinstance(table, Mapping):
+            raise DataError(f"{where}: found {name} = {table!r}, expected a table [{name}]")
+        options |= _table(name, table, where)
+    return Job.of(**options)
+
+
+def _files(given: Any, where: str) -> tuple[str, ...]:
+    paths = [given] if isinstance(given, str) else given
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        raise DataError(f"{where}: found data = {given!r}, expected a list of files")
+    return tuple(_found(path, Path(where).parent) for path in paths)
+
+
+def _found(path: str, folder: Path) -> str:
+    """A file from the working directory, or else beside the job."""
+    beside = folder / path
+    return str(beside) if not Path(path).exists() and beside.exists() else path
+
+
+def _table(name: str, table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Options by name from one table."""
+    known = _keys(name)
+    if name == "algorithm":
+        chosen = table.get("name", "adaptive")
+        if not isinstance(chosen, str):
+            raise DataError(f"{where}: [algorithm] name: found {chosen!r}, expected a name")
+        try:
+            own = PRESETS[preset_name(chosen)].parameters
+        except ValueError as error:
+            raise DataError(f"{where}: [algorithm] {error}") from None
+        known = {**own, **known}
+    found = {}
+    for key, value in table.items():
+        if key not in known:
+            expected = ", ".join(known)
+            raise DataError(f"{where}: [{name}]: found `{key}`, expected one of {expected}")
+        found[known[key].name] = _value(known[key], value, f"{where}: [{name}] {key}")
+    return found
+
+
+def _keys(table: str) -> dict[str, Parameter]:
+    """Declared options of a table by their keys."""
+    return {each.key or each.name: each for each in declared_in(_TABLES[table]).values()}
+
+
+def _value(parameter: Parameter, value: Any, where: str) -> Any:
+    try:
+        if isinstance(value, list) and (parameter.many or parameter.read is not None):
+            return tuple(_item(parameter, item) for item in value)
+        if not isinstance(value, bool | int | float | str):
+            raise DataError(f"{where}: found {value!r}, expected {parameter.expected}")
+        if isinstance(value, str) and parameter.read is not None:
+            return parameter.read(value)
+        return parameter.checked(value, where)
+    except DataError:
+        raise
+    except ValueError as error:
+        text = str(error)
+        raise DataError(text if text.startswith(where) else f"{where}: {text}") from None
+
+
+def _item(parameter: Parameter, item: Any) -> Any:
+    if isinstance(item, int | float) and not isinstance(item, bool):
+        return float(item)
+    if isinstance(item, str):
+        return parameter.read(item) if parameter.many and parameter.read is not None else item
+    raise DataError(f"{parameter.name}: found {item!r}, expected numbers or text")
+
+
+def write_job(job: Job, path: str | os.PathLike[str]) -> None:
+    """Write a job; `read_job` reads the same job again."""
+    write_text(os.fspath(path), as_toml(job))
+
+
+def as_toml(job: Job) -> str:
+    """A job as TOML: what differs from the defaults.
+
+    Examples
+    --------
+    >>> print(as_toml(Job.of(data=("a.csv",), algorithm="dogd", rate=0.5, label="vote")), end="")
+    data = ["a.csv"]
+    <BLANKLINE>
+    [reading]
+    label = "vote"
+    <BLANKLINE>
+    [algorithm]
+    name = "dogd"
+    rate = 0.5
+    """
+    if not job.data.in_files:
+        raise ValueError("a job with data in memory cannot be written; give the names of files")
+    pieces = [f"data = {_toml(list(job.data.data), 'data')}\n"] if job.data.data else []
+    for table in _TABLES:
+        lines = [f"{_key(key)} = {_toml(value, key)}\n" for key, value in _told(job, table)]
+        if lines:
+            pieces.append("".join([f"[{table}]\n", *lines]))
+    return "\n".join(pieces)
+
+
+def _told(job: Job, table: str) -> Iterator[tuple[str, Any]]:
+    """Keys and values of a table that differ from the defaults."""
+    part = getattr(job, _TABLES[table])
+    for key, parameter in _keys(table).items():
+        value = getattr(part, parameter.name)
+        if value != parameter.default:
+            yield key, value
+    if table == "algorithm":
+        yield from job.algorithm.parameters.items()
+    undeclared = ("outputs", "conditions", "events", "keep_events", "record_weights")
+    for name in undeclared:
+        if getattr(part, name, None):
+            raise ValueError(f"a job with `{name}` cannot be written: it is for Python only")
+
+
+def _key(name: str) -> str:
+    return name if name.replace("_", "").isalnum() and name.isascii() else json.dumps(name)
+
+
+def _toml(value: Any, name: str) -> str:
+    """A plain value in TOML."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else str(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_toml(item, name) for item in value)}]"
+    raise ValueError(
+        f"a job whose `{name}` is a {type(value).__name__} cannot be written; give its name"
+    )
