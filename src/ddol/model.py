@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,9 +26,11 @@ from ddol.streams.rows import Rows
 from ddol.trace import Trace
 from ddol.update.checks import check_vectors
 from ddol.update.losses import loss_named
+from ddol.version import __version__
 
 if TYPE_CHECKING:
     from ddol.engines.workers.scoring import Scorer
+    from ddol.linear.form import LinearForm
 
 KIND = "model"
 _MOST_BYTES = 1 << 30
@@ -70,7 +72,7 @@ class Knowledge:
         A safe agent predicts with its mixture; without one, the learner that agents share predicts.
         """
         if copy is None and self.algorithm.safe:
-            return self._shared.scores(rows)
+            return self.of_all.scores(rows)
         found = self._scorer(rows, copy)
         found = found[0] if len(found) == 1 else found.mean(axis=0)
         if self.algorithm.update.experts:
@@ -86,8 +88,10 @@ class Knowledge:
         return not update.experts and update.loops(self.algorithm.average).observe is None
 
     @cached_property
-    def _shared(self) -> Knowledge:
-        """What agents share, where they know more than that."""
+    def of_all(self) -> Knowledge:
+        """What predicts for no agent in particular: of safe agents what they share, else all."""
+        if not self.algorithm.safe:
+            return self
         update: Any = self.algorithm.update
         parts = update.part_of(self.theta, self.scalars, 0)
         return Knowledge(replace(self.algorithm, update=update.learner, safe=False), *parts)
@@ -101,7 +105,7 @@ class Knowledge:
     def __getstate__(self) -> dict[str, Any]:
         # Addresses of this process mean nothing to another.
         return {
-            name: value for name, value in vars(self).items() if name not in ("_scorer", "_shared")
+            name: value for name, value in vars(self).items() if name not in ("_scorer", "of_all")
         }
 
 
@@ -261,6 +265,75 @@ class Model:
             "training": self.training,
         }
         write_arrays(path, KIND, kept, header)
+
+    def linear_form(self, agent: str | int | None = None) -> LinearForm:
+        """The model as a plain linear form, for other programs; see `ddol.linear.form`.
+
+        Parameters
+        ----------
+        agent : name or number, optional
+            Of one agent; by default that of all together.
+
+        Examples
+        --------
+        >>> encoding = Encoding(n_features=2, classes=(0.0, 1.0), intercept=True)
+        >>> model = Model(np.array([[0.5, 1.0, -1.0]]), encoding)
+        >>> model.linear_form().bias.tolist(), model.linear_form().weights.tolist()
+        ([0.5], [[1.0, -1.0]])
+        """
+        from ddol.linear.form import LinearForm
+
+        return LinearForm.of(self, agent)
+
+    def to_json(self, path: str | Path, agent: str | int | None = None) -> None:
+        """Write a linear form as JSON, exact and complete; see `ddol.linear.json_file`."""
+        from ddol.linear.json_file import write_json
+
+        write_json(self.linear_form(agent), path)
+
+    def to_sklearn(self, agent: str | int | None = None) -> Any:
+        """A fitted Pipeline of scikit-learn that predicts as this model does."""
+        from ddol.linear.estimators import to_sklearn
+
+        return to_sklearn(self.linear_form(agent))
+
+    def to_onnx(self, path: str | Path, agent: str | int | None = None) -> None:
+        """Write an ONNX graph; see `ddol.linear.onnx_file.to_onnx`."""
+        from ddol.linear.onnx_file import write_onnx
+
+        write_onnx(self.linear_form(agent), path)
+
+    def to_vw(self, path: str | Path, agent: str | int | None = None) -> None:
+        """Write Vowpal Wabbit's readable text, which cannot say that features are clipped."""
+        from ddol.linear.vw_text import write_vw
+
+        write_vw(self.linear_form(agent), path)
+
+    @classmethod
+    def from_sklearn(cls, estimator: Any, feature_names: Sequence[str] | None = None) -> Model:
+        """The model of a fitted linear estimator of scikit-learn, from which training can go on.
+
+        Parameters
+        ----------
+        estimator : fitted linear model, or a Pipeline of scalers before one
+        feature_names : sequence of str, optional
+
+        Examples
+        --------
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> known = LogisticRegression().fit([[0.0], [1.0]], ["no", "yes"])
+        >>> Model.from_sklearn(known).predict([[0.0], [1.0]]).tolist()
+        ['no', 'yes']
+        """
+        from ddol.linear.estimators import from_sklearn
+
+        return cls.of_linear(from_sklearn(estimator, feature_names))
+
+    @classmethod
+    def of_linear(cls, form: LinearForm) -> Model:
+        """The model of a linear form; what it clips is not clipped here."""
+        weights = np.column_stack([form.bias, form.weights])
+        return cls(weights, form.encoding, form.loss, {"name": "linear"}, version=__version__)
 
     def _recipe(self) -> dict[str, Any] | None:
         """How the algorithm is made again; None where weights alone will do."""

@@ -26,6 +26,7 @@ _HOMES = {
     "network": "ddol.cli.network",
     **dict.fromkeys(("serve", "relay", "replay"), "ddol.cli.serve"),
     "convert": "ddol.cli.convert",
+    "export": "ddol.cli.export",
 }
 """Commands, the most used first, and the module of each."""
 

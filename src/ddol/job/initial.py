@@ -9,6 +9,7 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.engines.state import State, start_state
+from ddol.job.foreign import state_of_weights
 from ddol.job.options import DataOptions
 from ddol.job.sites import copies_for, mean_of
 from ddol.job.sources import site_names
@@ -62,6 +63,8 @@ def state_to_go_on(
     Sites go on from what the site of their name knew, and new ones from the mean. Without names, as many
     agents as the model has go on each with its own weights; otherwise all of them begin with the mean.
     """
+    if model.known is None:
+        return state_of_weights(_of_this_loss(model, algorithm, path), algorithm, seed, path)
     known = _of_the_same_kind(model, algorithm, path)
     start = start_state(algorithm, known.theta.shape[3], seed)
     copies = len(start.theta)
@@ -83,17 +86,21 @@ def algorithm_to_go_on(model: Model, algorithm: Algorithm) -> Algorithm:
 
 def _of_the_same_kind(model: Model, algorithm: Algorithm, path: str) -> Knowledge:
     known = model.known
-    if known is None:
-        raise DataError(f"{path}: found a model without a state, from which training cannot go on")
+    assert known is not None
     if known.algorithm.name != algorithm.name:
         name = known.algorithm.name.replace("_", "-")
         raise DataError(
             f"{path}: found a model of {name}, expected one of {algorithm.name.replace('_', '-')}; "
             f"add --algorithm {name}"
         )
+    _of_this_loss(model, algorithm, path)
+    return known
+
+
+def _of_this_loss(model: Model, algorithm: Algorithm, path: str) -> Model:
     if model.loss != algorithm.loss.name:
         raise DataError(
             f"{path}: found a model of the loss {model.loss}, expected {algorithm.loss.name}; "
             f"add --loss {model.loss.replace('_', '-')}"
         )
-    return known
+    return model

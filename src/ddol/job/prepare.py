@@ -119,7 +119,7 @@ def prepare(job: Job, stack: ExitStack, interface: Interface | None = None) -> P
     if job.output.checkpoint is not None and processes.leads:
         stack.enter_context(_folder(job.output.checkpoint).locked())
     saved = _saved(job, identity, processes, talk)
-    initial = _initial(job)
+    initial = _initial(job, algorithm.loss.name)
     pipeline = _pipeline(job, algorithm, processes)
     data = pipeline.prepare(stack, _known(job, saved, initial))
     if processes.leads:
@@ -149,13 +149,13 @@ def _folder(place: str) -> KeepingPlace:
     return folder_at(place)
 
 
-def _initial(job: Job) -> Model | None:
+def _initial(job: Job, loss: str) -> Model | None:
     """The model to go on from, if there is one."""
     if job.run.initial is None:
         return None
-    from ddol.model import load
+    from ddol.job.foreign import model_to_begin_with
 
-    return load(job.run.initial)
+    return model_to_begin_with(job.run.initial, loss, job.data.label)
 
 
 def _pipeline(job: Job, algorithm: Algorithm, processes: RunProcesses) -> Pipeline:

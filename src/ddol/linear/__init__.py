@@ -1,0 +1,1 @@
+"""Models as plain linear forms: what other programs read, and what is read from them."""
