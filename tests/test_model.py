@@ -12,7 +12,8 @@ import pytest
 import scipy.sparse as sp
 
 import ddol
-from ddol.model import Knowledge, Model, load, model_of
+from ddol.knowledge import Knowledge
+from ddol.model import Model, load, model_of
 from ddol.presets import PRESETS, made_again
 from ddol.reference import said_by
 from ddol.storage import read_arrays, write_arrays

@@ -17,7 +17,7 @@ import ddol
 from ddol.engines.local import advance
 from ddol.engines.state import State, layout_of, start_state
 from ddol.engines.state_checks import check_state
-from ddol.model import Knowledge
+from ddol.knowledge import Knowledge
 from ddol.streams import DataError
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows

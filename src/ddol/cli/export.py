@@ -8,7 +8,6 @@ import click
 
 from ddol.cli.blas import without_blas_threads
 from ddol.cli.flags import Command, debug, flag
-from ddol.cli.table import say
 
 if TYPE_CHECKING:
     from ddol.linear.form import LinearForm
@@ -28,12 +27,13 @@ def export(model: str, to: str, out: str, agent: str | None, check: str | None) 
     """Write a linear model for other programs, with all standardisation folded in.
 
     json: complete and exact, for any program. sklearn: a fitted Pipeline in a joblib file, which runs code
-    when it is loaded. onnx: a graph of double numbers. vw: Vowpal Wabbit's readable text, which cannot say that
-    features are clipped: of such a model it is an approximation, written only with --check.
+    when it is loaded. onnx: a graph of double numbers. vw: Vowpal Wabbit's readable text, which cannot say
+    that features are clipped: of such a model it is an approximation, written only with --check.
 
     MODEL: a file that `ddol train --model` wrote.
     """
     without_blas_threads()
+    from ddol.cli.table import say
     from ddol.model import load
     from ddol.storage import check_writable
 
@@ -42,8 +42,8 @@ def export(model: str, to: str, out: str, agent: str | None, check: str | None) 
     form = known.linear_form(agent)
     if to == "vw" and form.is_clipped and check is None:
         raise ValueError(
-            f"{model}: found a model that clips features, which VW cannot say; add --check FILE to see how "
-            "far its predictions are off, or use --to json"
+            f"{model}: found a model that clips features, which VW cannot say; add --check FILE to see "
+            "how far its predictions are off, or use --to json"
         )
     _write(form, to, out)
     if check is not None:
@@ -66,6 +66,7 @@ def _write(form: LinearForm, to: str, out: str) -> None:
     else:
         import joblib  # type: ignore[import-untyped]
 
+        from ddol.cli.table import say
         from ddol.linear.estimators import to_sklearn
         from ddol.storage import written_beside
 

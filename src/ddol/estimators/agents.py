@@ -23,7 +23,8 @@ from ddol.estimators.agent_ids import AgentIds
 from ddol.estimators.declared import later_names
 from ddol.estimators.placing import Placement
 from ddol.estimators.training_rows import TrainingRows
-from ddol.model import Knowledge, Model
+from ddol.knowledge import Knowledge
+from ddol.model import Model
 from ddol.streams.coding.encoding import Encoding
 from ddol.trace import Trace
 from ddol.update.asking import Asking

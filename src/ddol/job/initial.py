@@ -13,7 +13,8 @@ from ddol.job.foreign import state_of_weights
 from ddol.job.options import DataOptions
 from ddol.job.sites import copies_for, mean_of
 from ddol.job.sources import site_names
-from ddol.model import Knowledge, Model
+from ddol.knowledge import Knowledge
+from ddol.model import Model
 from ddol.streams.coding.encoding import Encoding
 from ddol.streams.coding.labels import listed
 from ddol.streams.errors import DataError

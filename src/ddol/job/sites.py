@@ -9,7 +9,8 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.learner import Learner
 from ddol.engines.state import grow, start_state
-from ddol.model import Knowledge, Model
+from ddol.knowledge import Knowledge
+from ddol.model import Model
 from ddol.reference import mean_of_copies
 from ddol.streams.coding.labels import listed
 

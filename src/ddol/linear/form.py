@@ -12,7 +12,8 @@ predicts. Every other linear model has one part and no limits.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,10 +21,6 @@ from ddol.streams.coding.encoding import NUMBER, TEXT, Encoding
 from ddol.streams.errors import DataError
 from ddol.update.contract import Vector
 from ddol.update.coordinates import UNKNOWN
-from ddol.values import dataclass
-
-if TYPE_CHECKING:
-    from ddol.model import Knowledge, Model
 
 _MOST_NUMBERS = 50_000_000
 """Weights of all parts together: formats of text take some twenty bytes for each."""
@@ -84,8 +81,8 @@ class LinearForm:
     loss: str
 
     @classmethod
-    def of(cls, model: Model, agent: str | int | None = None) -> LinearForm:
-        """The linear form of a model, or of one of its agents.
+    def of(cls, model: Any, agent: str | int | None = None) -> LinearForm:
+        """The linear form of a `ddol.Model`, or of one of its agents.
 
         Raises
         ------
@@ -149,7 +146,7 @@ def _check_features(encoding: Encoding) -> None:
         )
 
 
-def _parts_of(model: Model, copy: int | None) -> tuple[list[LinearPart], np.ndarray]:
+def _parts_of(model: Any, copy: int | None) -> tuple[list[LinearPart], np.ndarray]:
     """Parts of a score over all features, the intercept's column too, and the bias."""
     known = model.known
     if known is None or (known.is_linear and copy is None):
@@ -177,7 +174,7 @@ def _unlimited(weights: np.ndarray) -> LinearPart:
     return LinearPart(weights, -infinite, infinite)
 
 
-def _merged(known: Knowledge, copies: list[int]) -> tuple[list[LinearPart], np.ndarray]:
+def _merged(known: Any, copies: list[int]) -> tuple[list[LinearPart], np.ndarray]:
     """Parts of standardising copies; those with the same limits are one."""
     outputs, width = known.theta.shape[1], known.theta.shape[-1]
     found: dict[bytes, LinearPart] = {}
@@ -193,7 +190,7 @@ def _merged(known: Knowledge, copies: list[int]) -> tuple[list[LinearPart], np.n
 
 
 def _standardised(
-    known: Knowledge, copy: int, output: int
+    known: Any, copy: int, output: int
 ) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
     """Weights, bias and limits of one output of one copy."""
     update: Any = known.algorithm.update

@@ -49,13 +49,12 @@ class _Graph:
     def __init__(self) -> None:
         try:
             import onnx
-            from onnx import helper, numpy_helper
+            from onnx import numpy_helper
         except ImportError:
             raise ImportError(
                 "ONNX files need onnx; install it with: pip install 'ddol[export]'"
             ) from None
         self.onnx, self.helper, self._numpy = onnx, onnx.helper, numpy_helper
-        self._make = helper
         self.inputs: list[Any] = []
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
@@ -68,25 +67,27 @@ class _Graph:
     def node(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         name = f"{kind.lower()}{len(self.nodes)}"
         self.nodes.append(
-            self._make.make_node(kind, list(inputs), [name], domain=domain, **attributes)
+            self.helper.make_node(kind, list(inputs), [name], domain=domain, **attributes)
         )
         return name
 
     def input(self, name: str, kind: int, width: int) -> str:
-        self.inputs.append(self._make.make_tensor_value_info(name, kind, [None, width]))
+        self.inputs.append(self.helper.make_tensor_value_info(name, kind, [None, width]))
         return name
 
     def model(self, outputs: list[Output]) -> Any:
         named = []
         for name, node, kind, shape in outputs:
-            self.nodes.append(self._make.make_node("Identity", [node], [name]))
-            named.append(self._make.make_tensor_value_info(name, kind, shape))
-        graph = self._make.make_graph(self.nodes, "ddol", self.inputs, named, self.constants)
+            self.nodes.append(self.helper.make_node("Identity", [node], [name]))
+            named.append(self.helper.make_tensor_value_info(name, kind, shape))
+        graph = self.helper.make_graph(self.nodes, "ddol", self.inputs, named, self.constants)
         sets = [
-            self._make.make_opsetid("", _OPSET),
-            self._make.make_opsetid("ai.onnx.ml", _ML_OPSET),
+            self.helper.make_opsetid("", _OPSET),
+            self.helper.make_opsetid("ai.onnx.ml", _ML_OPSET),
         ]
-        model = self._make.make_model(graph, opset_imports=sets, producer_name="ddol", ir_version=8)
+        model = self.helper.make_model(
+            graph, opset_imports=sets, producer_name="ddol", ir_version=8
+        )
         self.onnx.checker.check_model(model)
         return model
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from ddol.engines.state import grow, start_state
 from ddol.engines.workers.single import SinglePlayer
-from ddol.model import Knowledge, Model, load
+from ddol.knowledge import Knowledge
+from ddol.model import Model, load
 from ddol.node.agent import LiveAgent
 from ddol.node.errors import NodeError
 from ddol.node.messages import algorithm_digest
