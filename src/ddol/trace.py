@@ -34,6 +34,8 @@ class Trace:
         From which the run can go on.
     dropped : int
         Messages that did not arrive.
+    refused : (N,), optional
+        Messages of each agent that were refused, because they are no numbers.
     edges : (edges, 4)
         Sender, receiver, messages and bytes of every edge that was used, where they are not the same for all.
     moments : tuple of Moment
@@ -75,6 +77,7 @@ class Trace:
     state: Any = None
     dropped: int = 0
     edges: np.ndarray | None = None
+    refused: np.ndarray | None = None
     moments: tuple[Moment, ...] = ()
     events: Any = None
     weight_history: WeightHistory | None = None
@@ -203,6 +206,7 @@ class Trace:
             "messages": self.messages,
             "bytes_sent": self.bytes_sent,
             "dropped": self.dropped,
+            "refused": [0] * self.agents if self.refused is None else self.refused.tolist(),
             "labels": self.labels,
             "neighbour_answers": self.neighbour_answers,
             "consensus": self.consensus,

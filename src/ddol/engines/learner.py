@@ -412,6 +412,9 @@ class Learner:
             state=state,
             dropped=dropped,
             edges=self.history.edges(engine),
+            refused=engine.refused()
+            if is_scheduled(engine) and hasattr(engine, "refused")
+            else None,
             weight_history=None if recorded is None else recorded.history(),
             moments=self.history.moments(engine),
             events=self.history.events(engine, self.feed),

@@ -66,6 +66,11 @@ class ScheduleOptions:
     churn: str | None = declared(
         None, "Mean times that agents are there and away.", metavar="UP:DOWN"
     )
+    liars: str | None = declared(
+        None,
+        "Simulate agents that send flip, zero, noise or alie, or learn from other labels or units:1000.",
+        metavar="0,5:flip",
+    )
     staleness: CountFromZero | None = declared(
         None,
         "With threads: exchanges that an agent may be ahead of a neighbour.",
@@ -112,6 +117,7 @@ class ScheduleOptions:
             drop=_named("--drop-messages", self.drop_messages),
             delay=delays or (0 if self.whole_delay or not self.delay else self.delay),
             churn=self.churn,
+            liars=self.liars,
         )
 
     def to_schedule(self, delays: RowDelays | None = None) -> Schedule:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ddol.schedules.liars import liars_of
 from ddol.streams.errors import DataError
 
 if TYPE_CHECKING:
@@ -119,6 +120,8 @@ class Conditions:
     churn : (up, down) or "up:down", optional
         Mean times, drawn from exponential distributions, for which an agent is there, and away.
     partitions : sequence of `Cut` or (start, end, groups)
+    liars : dict of agents and lies, or text such as "0,5:flip"
+        What some agents send, or learn from, is not true; see `ddol.schedules.liars.liars_of`.
 
     Examples
     --------
@@ -132,6 +135,7 @@ class Conditions:
     delay: Any = 0
     churn: Any = None
     partitions: Sequence[Any] = ()
+    liars: Any = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "speed", _each_or_draw(self.speed, "speed"))
@@ -139,13 +143,14 @@ class Conditions:
         object.__setattr__(self, "drop", _links_or(self.drop, "drop", _chance))
         object.__setattr__(self, "delay", _delay(self.delay))
         object.__setattr__(self, "churn", _churn(self.churn))
+        object.__setattr__(self, "liars", liars_of(self.liars))
         object.__setattr__(self, "partitions", tuple(_partition(p) for p in self.partitions))
 
     @property
     def is_calm(self) -> bool:
         """Whether these are undisturbed rounds: all agents present, no message late or lost."""
         even = isinstance(self.speed, Draw) and self.speed.kind == CONSTANT
-        return self.is_still and even and not self.loses and self.is_prompt
+        return self.is_still and even and not self.loses and self.is_prompt and not self.liars
 
     @property
     def is_still(self) -> bool:

@@ -43,7 +43,7 @@ from typing import ClassVar
 from ddol.compiled import column, inner, row, sparse
 from ddol.update import answers, statistics
 from ddol.update import coordinates as at
-from ddol.update.contract import LINEAR, LOCAL, Field, Layout, Loops
+from ddol.update.contract import LOCAL, Field, Layout, Loops
 from ddol.update.coordinates import CENTRE, INVERSE
 from ddol.update.raw_weights import raw_weights
 from ddol.update.standardising import Standardising, standardising_loops
@@ -535,7 +535,8 @@ class Adaptive(Standardising):
             Field("rate", LOCAL, 1.0 / TINY),  # 1/root
             Field("move", LOCAL),  # along which a step goes
         )
-        return self.standardised_layout(own, (LINEAR,) * 2, _SUMS)
+        message = (Field("dual"), Field("root", least=0.0))
+        return self.standardised_layout(own, message, _SUMS)
 
     @property
     def own_loops(self) -> Loops:

@@ -10,13 +10,14 @@ are sent, then each learner has all of its own, and behind them stand the number
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ddol.compiled import address_of, floats, inner
 from ddol.update.contract import Loops
 from ddol.update.losses import Loss
-from ddol.update.mixtures import COUNT, FIXED, mixing
+from ddol.update.mixtures import COUNT, FIXED, mixing, sound
 
 
 class Geometry(NamedTuple):
@@ -60,6 +61,7 @@ class Geometry(NamedTuple):
     box: int = 0
     mixes: bool = True
     fresh: bool = False
+    least: tuple[tuple[int, float], ...] = ()
 
     @property
     def averaged(self) -> int:
@@ -132,7 +134,7 @@ def loops_beside(own: Loops, g: Geometry, loss: Loss) -> Loops:
 
 
 def _predicting(own: Loops, g: Geometry, loss: Loss) -> dict[str, Callable]:
-    M, mixture, notes = g.learners, g.mixture, g.notes
+    M, mixture, notes, wires, box = g.learners, g.mixture, g.notes, g.wires, g.box
     experts = g.learners * g.parameters
     predict, _ = mixing(loss, g.experts, M, g.mixes)
     seen = _scores(own.score, g, M - 1)
@@ -142,7 +144,9 @@ def _predicting(own: Loops, g: Geometry, loss: Loss) -> dict[str, Callable]:
         scores = seen(w, s, p, x, index, n, D, which)
         m = floats(address_of(s, mixture))
         for k in range(M):
-            m[notes + k] = scores[k]
+            m[notes + k] = sound(scores[k], scores[M - 1])
+        if wires > 0 and scores[0] - scores[0] != 0.0:
+            s[box + 1] = math.inf  # the shared learner begins anew
         m[notes + M] = predict(m, scores, floats(address_of(p, experts)))
         m[notes + M + 1] = m[COUNT]
         return m[notes + M]

@@ -92,7 +92,7 @@ N_CENTRED, STALE, N_DUE, WEIGHT, TIME, LOOK, REACH, SAMPLES, CLOCK = range(11, 2
 SIZES, SIZED, USUAL, N_MOVED, NOTES = range(20, 25)
 SCALARS = (
     Field("sampled"),  # examples that statistics are of
-    Field("seen"),  # examples
+    Field("seen", least=0.0),  # examples
     Field("heard"),  # answers
     Field("answers"),  # their sum
     Field("variation"),  # their squares about the mean

@@ -107,6 +107,12 @@ class MixtureLoops(NamedTuple):
 
 
 @inner(inlined=True)
+def sound(z, own):
+    """A score, or that of the agent's own learner where neighbours have made it no number."""
+    return z if z - z == 0.0 else own
+
+
+@inner(inlined=True)
 def _chance(z):
     """σ(z), clipped."""
     return 1.0 / (1.0 + math.exp(-min(max(z, -CLIP), CLIP)))
@@ -201,7 +207,7 @@ def _last_expert(whole: MixtureLoops, places: Places) -> MixtureLoops:
     def predict(m, scores, experts):
         z = 0.0
         for i in range(M):
-            z += experts[(K - 1) * M + i] * scores[i]
+            z += experts[(K - 1) * M + i] * sound(scores[i], scores[M - 1])
         return z
 
     def learn(m, y, experts, q):
@@ -221,7 +227,7 @@ def _log(loss: Loss, places: Places) -> MixtureLoops:
         for k in range(K):
             z = 0.0
             for i in range(M):
-                z += experts[k * M + i] * scores[i]
+                z += experts[k * M + i] * sound(scores[i], scores[M - 1])
             chance = _chance(z)
             p += m[weights + k] * chance
             rest += m[weights + k] * (1.0 - chance)
@@ -267,7 +273,7 @@ def _squared(loss: Loss, places: Places) -> MixtureLoops:
         for k in range(K):
             z = 0.0
             for i in range(M):
-                z += experts[k * M + i] * scores[i]
+                z += experts[k * M + i] * sound(scores[i], scores[M - 1])
             total += m[weights + k] * within(m, z)
         return total
 
@@ -348,7 +354,7 @@ def _hedged(loss: Loss, places: Places) -> MixtureLoops:
         total = 0.0
         for k in range(K):
             for i in range(M):
-                total += m[weights + k] * experts[k * M + i] * scores[i]
+                total += m[weights + k] * experts[k * M + i] * sound(scores[i], scores[M - 1])
         return total
 
     def learn(m, y, experts, q):

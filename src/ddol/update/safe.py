@@ -9,6 +9,7 @@ neighbours send.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -208,6 +209,7 @@ class Safe(Update):
             box=averaged + len(self.learners) * len(own.scalars),
             mixes=self.mixes,
             fresh=self.fresh,
+            least=_least(own) if self.wires else (),
         )
 
     def loops(self, space: str) -> Loops:
@@ -317,3 +319,14 @@ class Safe(Update):
             theta[..., which * rows : (which + 1) * rows, :],
             scalars[..., first : first + g.scalars],
         )
+
+
+def _least(own: Layout) -> tuple[tuple[int, float], ...]:
+    """Numbers of a message that are bounded from below: rows behind the statistics, then scalars behind
+    these."""
+    first, counted = own.statistics
+    rows = own.message_fields[first:]
+    known = [(k, field.least) for k, field in enumerate(rows)]
+    sums = own.scalar_fields[: own.linear_scalars]
+    known += [(len(rows) + k, field.least) for k, field in enumerate(sums) if k >= counted]
+    return tuple((k, least) for k, least in known if least > -math.inf)

@@ -104,7 +104,7 @@ class Standardising(Update):
     def standardised_layout(
         self,
         own: tuple[Field, ...],
-        message: tuple[int, ...],
+        message: tuple[int | Field, ...],
         collected: int,
         whole: bool = False,
         notes: tuple[Field, ...] = (),

@@ -86,6 +86,7 @@ def _test(own: Loops, g: Geometry, nats: Callable, hold: Callable, give_back: Ca
     quarter, size, sent = M * g.parameters + K * M, SCALARS + g.averaged, g.sent
     w_of, s_of, p_of = places_of(g)
     scored, taken, message_at = inner(own.score), inner(own.from_message), _message_at(g)
+    possible = _possible(g)
 
     def test(w, s, p, x, index, n, D):
         known = floats(address_of(s, box))
@@ -103,13 +104,34 @@ def _test(own: Loops, g: Geometry, nats: Callable, hold: Callable, give_back: Ca
                 for k in range(linear, linear + largest):
                     own_s[k] = there[SCALARS + (sent - 1) * linear + k]
                 message = message_at(w, wire * rows, index, n, D)
+                sane = possible(message, n, own_s)
                 taken(own_w, own_s, own_p, index, n, D, message)
                 z = scored(own_w, own_s, own_p, x, index, n, D, 0.0)
                 there[TESTS] += 1.0
-                there[WORSE] += nats(m, z, y, q) - base - there[WORSE] / MEMORY
+                cost = nats(m, z, y, q) if sane else CLIP
+                there[WORSE] += cost - base - there[WORSE] / MEMORY
         give_back(w, s, index, n, D)
 
     return test
+
+
+def _possible(g: Geometry) -> Callable:
+    """Whether numbers of a message are none that a learner can have, though it predicts well with them."""
+    rows, count = g.message - g.statistics, len(g.least)
+    places, least = tuple(k for k, _ in g.least) or (0,), tuple(b for _, b in g.least) or (0.0,)
+
+    def possible(message, n, s):
+        wrong = 0
+        for i in range(count):
+            k = places[i]
+            if k >= rows:
+                wrong += not s[k - rows] >= least[i]
+            else:
+                for j in range(n):
+                    wrong += not message[k * n + j] >= least[i]
+        return wrong == 0
+
+    return inner(possible)
 
 
 def _recover(g: Geometry, nats: Callable) -> Callable:

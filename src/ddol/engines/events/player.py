@@ -11,6 +11,7 @@ from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
 from ddol.engines.events.acquaintance import Acquaintance
 from ddol.engines.events.conversation import Conversation
+from ddol.engines.events.lying import Lying
 from ddol.engines.kernels import event_memory as words
 from ddol.engines.kernels.event_memory import EventMemory
 from ddol.engines.kernels.events import Playing
@@ -76,6 +77,12 @@ class EventPlayer:
         self.under_way = np.empty(0, np.int64)
         self.references, self.free = np.empty(0, np.int64), np.empty(0, np.int64)
         self.slopes = np.empty((1, numbers_kept(algorithm)))
+        liars = schedule.conditions.liars
+        self.lying = Lying(algorithm, liars, state.seed)
+        if self.lying.about_messages and self.push_sum:
+            raise ValueError(
+                "push-sum adds up what agents send, and knows no liars; use async or rounds"
+            )
         self._adopt_size()
 
     def _adopt_size(self) -> None:
@@ -83,6 +90,7 @@ class EventPlayer:
         n, wires = self.algorithm.n_agents, self.wires
         self.size = numbers_sent(self.algorithm, self.worker.state.n_features) + self.push_sum
         self.messages = np.zeros((1 + len(self.references), self.size))
+        self.lying.prepare(self.size)
         self.talk.prepare(self.worker.state.n_features)
         self.near.prepare(self.worker.state.n_features)
         self.mass = np.ones(n if self.push_sum else 0)
@@ -153,6 +161,7 @@ class EventPlayer:
             else:
                 break
         del kept
+        self.lying.check()
         self.worker.state = replace(self.worker.state, t=self.rounds + 1)
         return _joined(seen, n)
 
@@ -250,7 +259,9 @@ class EventPlayer:
             messages=0, references=0, free=0, under_way=_at(self.under_way),
             slopes=_at(self.slopes), n_slots=len(self.slopes) - 1,
             push=self.push_sum, mass=_at(self.mass), sums=_at(self.sums), heard=_at(self.heard),
-            words=_at(self.words), live=False, published=0, versions=0, progress=0,
+            lies=self.lying.address, liars=_at(self.lying.lies), room=_at(self.lying.room),
+            refused=_at(self.lying.refused), words=_at(self.words), live=False, published=0,
+            versions=0, progress=0,
             rounds_missed=0, period=1, staleness=-1, control=0, first_agent=0, log=0,
         )  # fmt: skip
         return memory, (rates, draws, draw_starts)

@@ -116,6 +116,7 @@ class Scheduled:
         Rounds are counted in turns of all agents divided by their number; points of the curves are those of
         these rounds, whatever ``after`` says, and the last snapshot is of now.
         """
+        block = self.player.lying.spoiled(block)
         self.player.widen(block.rows.n_features)
         before = self.player.rounds
         if block.n_rounds == 0:
@@ -153,6 +154,10 @@ class Scheduled:
     def edges(self) -> np.ndarray | None:
         """Sender, receiver, messages and bytes of every edge that was used."""
         return None if self._rounds is not None else self.player.talk.edges()
+
+    def refused(self) -> np.ndarray:
+        """Messages that were refused because they are no numbers, by sender."""
+        return self.player.lying.refused.copy()
 
     def sent(self) -> tuple[int, int, int]:
         """Messages sent, their bytes, and how many of them were lost."""
@@ -198,6 +203,7 @@ class Scheduled:
             "shadow": {} if self.shadow is None else keeping.kept_of_shadow(self.shadow),
             "moments": keeping.kept_of_moments(self._moments),
             "events": keeping.kept_of_events(Events.joined(self.recorded)),
+            "lying": self.player.lying.kept(),
             "run": {"numbers": np.array([self._time, self._over, self._stranded, self._first])},
         }
         return {k: v for part, kept in parts.items() for k, v in under(part, kept).items()}
@@ -222,6 +228,7 @@ class Scheduled:
             keeping.give_back_to_shadow(self.shadow, parts["shadow"], where)
         self._moments = keeping.moments_from(parts["moments"], self.shadow, where)
         self.recorded = [keeping.events_from(below("events", kept), where)]
+        self.player.lying.give_back(below("lying", kept), where)
         numbers = below("run", kept)
         check_arrays(where, numbers, {"numbers": Expected("float64", (4,))})
         self._time, over, stranded, first = numbers["numbers"].tolist()
@@ -320,7 +327,7 @@ class Scheduled:
         self._received, self._sent = events.count(RECEIVE), messages_of(events, self.wires)
         self.player.read(events, in_pairs(events))
         plan = RoundPlan(self.wires, self.algorithm.period, self.algorithm.delay)
-        by_events = self.player.push_sum or not self.player.talk.plain
+        by_events = self.player.push_sum or not self.player.talk.plain or self.player.lying.address
         table = None if by_events else plan.table_of(events)
         if table is not None:
             self.recorded.append(events)

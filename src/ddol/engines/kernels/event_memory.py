@@ -82,6 +82,15 @@ class EventMemory(NamedTuple):
     heard: int
     """float64 by wire (wires, size): the running sums when they were last taken in."""
     words: int
+    # liars
+    lies: int
+    """Function of a liar, of what all agents would send now, and of where its message is; 0 for none."""
+    liars: int
+    """int64 (N,): who lies."""
+    room: int
+    """float64 (N, size)"""
+    refused: int
+    """int64 (N,): messages that were no numbers, by sender."""
     # threads: messages are published, and mailboxes are copies of what is read
     live: bool
     published: int

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ddol.compiled import (
     atomic_load,
+    call_void,
     floats,
     inner,
     integers,
@@ -72,8 +73,26 @@ def write_down(worker, memory, a, slot):
             floats(place)[d] = floats(memory.sums + 8 * a * memory.size)[d]
     else:
         write_message(worker, a, place)
+        if memory.lies != 0 and integers(memory.liars)[a] != 0:
+            for agent in range(worker.shape.agents):
+                write_message(worker, agent, memory.room + 8 * agent * memory.size)
+            call_void(memory.lies, (a, memory.room, place))
     integers(memory.references)[message] = 1
     under_way[slot] = message
+
+
+@inner
+def _is_refused(memory, wire, message):
+    """Whether a liar has sent what is no number; counted by sender."""
+    sender = integers(memory.sender)[wire]
+    if integers(memory.liars)[sender] == 0:
+        return False
+    sent = floats(memory.messages + 8 * message * memory.size)
+    for d in range(memory.size):
+        if sent[d] - sent[d] != 0.0:
+            integers(memory.refused)[sender] += 1
+            return True
+    return False
 
 
 @inner
@@ -82,6 +101,8 @@ def receive(memory, a, wire, slot, place):
     message, box = integers(memory.under_way)[slot], integers(memory.box)
     if message < 0:
         return False
+    if memory.lies != 0 and _is_refused(memory, wire, message):
+        return True
     if integers(memory.absent)[a] == 0 and place > integers(memory.version)[wire]:
         integers(memory.references)[message] += 1
         release(memory, box[wire])
