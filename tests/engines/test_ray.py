@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tests.patience import LONG
+from tests.patience import LONG, wait_until
 from tests.ray_streams import at_once, kill, or_skipped, rows_of, small_cluster, until
 
 import ddol
@@ -22,7 +22,6 @@ from ddol.engines.learner import Learner
 from ddol.engines.ray import cluster as ray_cluster
 from ddol.engines.ray import crew
 from ddol.engines.ray.host import Host, Status
-from ddol.engines.ray.host_cores import seats
 from ddol.engines.ray.mailbox import Mailbox, StaleError
 from ddol.engines.ray.rounds import Ray
 from ddol.engines.ray.watch import Watch
@@ -203,13 +202,6 @@ def test_what_cannot_be_is_refused_in_one_line(options, message):
         ddol.run(ddol.dogd(), STREAM, ddol.ring(4), engine="ray", **options)
 
 
-def test_actors_hear_which_of_those_on_their_node_they_are(monkeypatch):
-    heard = []
-    monkeypatch.setattr(crew, "seats", lambda nodes: heard.append(nodes) or seats(nodes))
-    ddol.run(ddol.dogd(), STREAM, ddol.ring(4), engine="ray", workers=2)
-    assert heard == [[ray.get_runtime_context().get_node_id()] * 2]
-
-
 def test_another_version_at_an_actor_is_refused():
     with pytest.raises(RuntimeError, match="expected one version"):
         Host(0, "0.0.0")
@@ -258,15 +250,16 @@ def test_what_else_listens_at_an_address_is_no_cluster():
 
 
 @pytest.mark.parametrize("schedule", ["rounds", "async"])
-def test_a_package_that_an_actor_has_not_is_named_with_its_node(tmp_path, monkeypatch, schedule):
-    (tmp_path / "polars.py").write_text("raise ImportError('not here')")
-    kind = crew.actor_class(ray)
-    elsewhere = kind.options(runtime_env={"env_vars": {"PYTHONPATH": str(tmp_path)}})
-    monkeypatch.setattr(crew, "actor_class", lambda _: _Kind(elsewhere))
-    polars = pytest.importorskip("polars")
-    polars.DataFrame({"y": [0, 1, 0], "a": [1.0, 2.0, 3.0]}).write_parquet(tmp_path / "a.parquet")
-    stream = open_stream(tmp_path / "a.parquet")
-    said = rf"needs polars; pip install ddol\[tables\] on every node: {os.uname().nodename} has"
+def test_a_package_that_an_actor_has_not_is_named_with_its_node(schedule):
+    class Elsewhere(SyntheticStream):
+        def read(self, position=None, pass_number=0):
+            try:
+                import a_package_that_is_not_here  # noqa: F401
+            except ImportError:
+                raise DataError("a.parquet: needs pyarrow; pip install ddol[tables]") from None
+
+    stream = Elsewhere(rows_of, 6, 1)
+    said = rf"needs pyarrow; pip install ddol\[tables\] on every node: {os.uname().nodename} has"
     with pytest.raises(DataError, match=said):
         ddol.run(
             ddol.dogd(), stream, ddol.ring(4), engine="ray", workers=1, n_features=1,
@@ -492,3 +485,33 @@ def test_asynchronous_actors_count_the_features_that_a_file_does_not_tell(tmp_pa
         schedule="async",
     )
     assert trace.examples == 21 and trace.weights.shape[-1] == 5
+
+
+OWN_CLUSTER = """
+import sys
+from ddol.engines.ray.cluster import Cluster
+import psutil
+cluster = Cluster("local", 1)
+print(*[each.pid for each in psutil.Process().children(recursive=True)], flush=True)
+sys.stdin.read()
+"""
+
+
+def test_nothing_of_a_cluster_of_ones_own_outlives_a_driver_that_was_killed():
+    """Ray's agents would wait a minute for an answer of a server that is no more."""
+    import psutil
+
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    with subprocess.Popen(
+        [sys.executable, "-c", OWN_CLUSTER],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+    ) as driver:  # fmt: skip
+        started = [int(pid) for pid in driver.stdout.readline().split()]
+        driver.kill()
+    if not started:
+        pytest.skip("Ray started no cluster on this machine")
+
+    def running(pid):
+        return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+    assert wait_until(lambda: not any(map(running, started)), seconds=30)

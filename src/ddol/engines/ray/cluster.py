@@ -10,6 +10,7 @@ from typing import Any
 
 from ddol.engines.errors import EngineError, EngineFailedError
 from ddol.engines.news import tell
+from ddol.engines.ray.orphans import Orphans
 from ddol.streams.over.parallel import usable_cores
 
 _STORE = 200 << 20
@@ -70,6 +71,7 @@ class Cluster:
     def __init__(self, address: str | None, workers: int | None) -> None:
         ray = self.ray = load(joins=meant(address) is not None)
         self.started = False
+        self._orphans: Orphans | None = None
         if not ray.is_initialized():
             self._connect(meant(address), workers)
         elif address not in (None, "auto"):
@@ -92,7 +94,7 @@ class Cluster:
             return
         cores = max(workers or 0, usable_cores())
         start(self.ray, cores)
-        self.started = True
+        self.started, self._orphans = True, Orphans()
         tell(f"started a local Ray cluster with {cores} cores; it ends with the run")
         if cores > usable_cores():
             tell(
@@ -107,6 +109,8 @@ class Cluster:
         """Leave the cluster, and end it where this process has started it."""
         if self.started and self.ray.is_initialized():
             self.ray.shutdown()
+        if self._orphans is not None:
+            self._orphans.close()
         self.started = False
 
 

@@ -13,7 +13,6 @@ from typing import Any
 from ddol.engines.errors import EngineError, RankLostError
 from ddol.engines.ray.cluster import Cluster, lost_errors
 from ddol.engines.ray.host import HostJob, actor_class, modules_in_use
-from ddol.engines.ray.host_cores import seats
 from ddol.engines.ray.watch import Watch
 from ddol.engines.state import State
 from ddol.engines.workers.partition import split
@@ -128,8 +127,6 @@ class Crew:
             if missing:
                 self.watch.waits_for_start(missing, time.monotonic() - since)
                 time.sleep(LOOK if ready else 0.0)
-        for rank, (number, here) in seats([self._nodes[rank] for rank in range(self.size)]):
-            self.actors[rank].sit.remote(number, here)
 
     def _node(self, future: Any) -> str | None:
         """The node of an actor that is there; None where it may be started again."""

@@ -1,8 +1,7 @@
 """The actors of a Ray job as one of them sees them: how they agree, and how kernels meet.
 
-Numbers go from actor to actor as letters into the other's `Mailbox`: by the `Wire` to actors on the same
-machine, else by calls of Ray. All actors call the same methods in the same order, so a running number says
-which call a letter belongs to.
+Numbers go from actor to actor as messages into the other's `Mailbox`, by calls of Ray. All actors call the
+same methods in the same order, so a running number says which call a message belongs to.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import numpy as np
 from ddol.engines.errors import RankLostError
 from ddol.engines.groups.grouped import Neighbours
 from ddol.engines.ray.mailbox import Mailbox, StaleError
-from ddol.engines.ray.wire import Wire
 from ddol.engines.threads.atomics import ABORTED, DONE, Addresses
 from ddol.engines.workers.partition import split
 
@@ -34,12 +32,10 @@ class RayGroup:
     actors : handles of all actors
     mailbox : Mailbox
         Of this actor.
-    wire : Wire
-        Of this actor.
     """
 
-    def __init__(self, rank: int, actors: Sequence[Any], mailbox: Mailbox, wire: Wire) -> None:
-        self.rank, self.actors, self.mailbox, self.wire = rank, list(actors), mailbox, wire
+    def __init__(self, rank: int, actors: Sequence[Any], mailbox: Mailbox) -> None:
+        self.rank, self.actors, self.mailbox = rank, list(actors), mailbox
         self._calls = 0
         self.meetings = 0
         self.numbers_sent = 0
@@ -107,11 +103,8 @@ class RayGroup:
         epoch = self.mailbox.epoch
         for rank, letter in letters.items():
             # One argument of plain bytes costs Ray half of what five objects do.
-            sealed = pickle.dumps(
-                (epoch, self._calls, self.rank, letter, self.wire.door), protocol=5
-            )
-            if not self.wire.send(self.mailbox.doors.get(rank, b""), sealed):
-                self.actors[rank].post.remote(sealed)
+            sealed = pickle.dumps((epoch, self._calls, self.rank, letter), protocol=5)
+            self.actors[rank].post.remote(sealed)
         return self._taken(senders)
 
     def _taken(self, senders: Sequence[int]) -> dict[int, Any]:

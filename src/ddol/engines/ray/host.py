@@ -31,11 +31,9 @@ from ddol.engines.learner import Learner
 from ddol.engines.progress import Progress
 from ddol.engines.ray.cluster import lost_errors
 from ddol.engines.ray.group import RayGroup
-from ddol.engines.ray.host_cores import HostCores
 from ddol.engines.ray.mailbox import Mailbox
 from ddol.engines.ray.own_turns import Letter, Poster, Turns, TurnsCopy, TurnsResult
 from ddol.engines.ray.together import Together
-from ddol.engines.ray.wire import Wire
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state
 from ddol.engines.workers.partition import Snapshots
@@ -141,16 +139,12 @@ class Host:
                 f"found ddol {__version__} on {socket.gethostname()} and {version} at the driver, "
                 "expected one version; install the same everywhere"
             )
-        # An actor has one core: more threads would only take turns with those of its neighbours.
-        os.environ.setdefault("POLARS_MAX_THREADS", "1")
         keep_memory()
-        self.cores = HostCores()
         for name in modules:
             with suppress(ImportError):
                 import_module(name)
         self.rank = rank
         self.mailbox = Mailbox()
-        self.wire = Wire(self.post)
         self.own: list[HostMoment] = []
         self.held: list[HostMoment] = []
         self.shown: HostMoment | None = None
@@ -172,12 +166,8 @@ class Host:
 
         return ray.get_runtime_context().get_node_id(), os.getpid()
 
-    def sit(self, number: int, here: int) -> None:
-        """Take a core: this is actor `number`, from 0, of so many that the job has on this node."""
-        self.cores.take(number, here)
-
-    def post(self, sealed: bytes | memoryview) -> None:
-        """Take a letter of another actor: epoch, call, sender, what it says, and its door, pickled."""
+    def post(self, sealed: bytes) -> None:
+        """Receive a message of another actor: epoch, call, sender and content, pickled."""
         self.mailbox.post(*pickle.loads(sealed))
 
     def status(self) -> Status:
@@ -345,7 +335,7 @@ class Host:
 
     def time_exchanges(self, actors: Sequence[Any], sizes: Sequence[int]) -> list[float]:
         """Seconds in which all actors give each other so many numbers, of some sizes."""
-        group, found = RayGroup(self.rank, actors, self.mailbox, self.wire), []
+        group, found = RayGroup(self.rank, actors, self.mailbox), []
         for numbers in sizes:
             values, times = np.zeros(numbers), max(16, min(256, (1 << 20) // numbers))
             group.gather(values)  # so that all of them are there
@@ -367,7 +357,7 @@ class Host:
         tuple
             The position of the streams then.
         """
-        group = RayGroup(self.rank, actors, self.mailbox, self.wire)
+        group = RayGroup(self.rank, actors, self.mailbox)
         group.begin(epoch)
         self.group = group
         known = [moment for moment in self.own if moment.version == version]
@@ -481,7 +471,7 @@ def modules_in_use() -> list[str]:
     True
     """
     rooms = ("ddol.streams.", "ddol.engines.", "ddol.update.")
-    return [name for name in sys.modules if name == "polars" or name.startswith(rooms)]
+    return [name for name in sys.modules if name == "pyarrow" or name.startswith(rooms)]
 
 
 @contextmanager
@@ -495,7 +485,7 @@ def _naming_the_node() -> Iterator[None]:
         raise DataError(f"{error} on every node: {socket.gethostname()} has it not") from None
 
 
-_LETTERS = ("post", "post_open", "sit")
+_LETTERS = ("post", "post_open")
 """What is sent without anybody waiting for its arrival."""
 
 
@@ -505,7 +495,6 @@ def actor_class(ray: Any) -> Any:
         "mail": ("post", "post_open", "hear", "tell_again"),
         "watch": (
             "where",
-            "sit",
             "status",
             "end_epoch",
             "versions",

@@ -48,16 +48,12 @@ class Mailbox:
         self.epoch = 0
         self.wait: Wait | None = None
         self.longest = 0.0
-        self.doors: dict[int, bytes] = {}
-        """Of the `Wire` of every sender, as they have said."""
 
-    def post(self, epoch: int, key: Hashable, sender: int, letter: Any, door: bytes = b"") -> None:
-        """Put a letter into the box, and where an answer may go; one of an epoch that is over is dropped."""
+    def post(self, epoch: int, key: Hashable, sender: int, letter: Any) -> None:
+        """Put a message into the box; one of an epoch that is over is dropped."""
         with self._changed:
             if epoch >= self.epoch:
                 self._letters[epoch, key, sender] = letter
-                if door:
-                    self.doors[sender] = door
                 self._changed.notify_all()
 
     def take(self, key: Hashable, sender: int) -> Any:
