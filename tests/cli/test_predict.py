@@ -134,3 +134,55 @@ def test_a_full_disk_is_named(ddol, model, examples):
     done = ddol("train", examples, "--quiet", "--predictions", "/dev/full")
     assert done.exit_code == 1
     assert "/dev/full: cannot be written (No space left on device)" in done.stderr
+
+
+@pytest.fixture
+def voters(tmp_path):
+    """A table with identifiers that look like numbers, one row of which lacks a value."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2)).round(3)
+    rows = [f"00{k},{a},{b},{'yes' if a > 0 else 'no'}" for k, (a, b) in enumerate(X)]
+    path = tmp_path / "voters.csv"
+    path.write_text("\n".join(["id,a,b,vote", *rows]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("what", [(), ("--proba",), ("--scores",)])
+def test_predictions_stand_beside_identifiers(ddol, voters, tmp_path, what):
+    model = tmp_path / "m.ddol"
+    learned = ("--label", "vote", "--drop", "id", "--loss", "logistic", "--model", model, "--quiet")
+    assert ddol("train", voters, *learned).exit_code == 0
+    plain = ddol("predict", model, voters, *what).stdout.splitlines()
+    done = ddol("predict", model, voters, "--id", "id", *what)
+    assert done.exit_code == 0 and done.stderr == ""
+    expected = [f"00{k}\t{line}" for k, line in enumerate(plain)]
+    assert done.stdout.splitlines() == expected
+    pq = pytest.importorskip("pyarrow.parquet")
+    tables = [tmp_path / "p.csv", tmp_path / "p.parquet"]
+    for path in tables:
+        done = ddol("predict", model, voters, "--id", "id", "--out", path, *what)
+        assert done.exit_code == 0, done.stderr
+    header, *lines = tables[0].read_text().splitlines()
+    assert header.split(",")[0] == "id" and [line.split(",")[0] for line in lines] == [
+        f"00{k}" for k in range(60)
+    ]
+    assert [" ".join(line.split(",")[1:]) for line in lines] == plain
+    found = pq.read_table(tables[1]).to_pydict()
+    assert ",".join(found) == header and found["id"][7] == "007"
+    names = {(): "prediction", ("--proba",): "probability_no,probability_yes", ("--scores",): "score"}
+    assert header == f"id,{names[what]}"
+
+
+def test_rows_that_are_skipped_have_no_identifier(ddol, voters, tmp_path):
+    model, holes = tmp_path / "m.ddol", tmp_path / "holes.csv"
+    learned = ("--label", "vote", "--drop", "id", "--model", model, "--quiet")
+    assert ddol("train", voters, *learned).exit_code == 0
+    lines = voters.read_text().splitlines()
+    lines[8], lines[31] = "007,,1,no", "0030,1,NA,no"
+    holes.write_text("\n".join(lines) + "\n")
+    done = ddol("predict", model, holes, "--id", "id", "--on-bad-line", "skip")
+    assert done.exit_code == 0 and "skipped 2 rows" in done.stderr
+    ids = [line.split("\t")[0] for line in done.stdout.splitlines()]
+    assert ids == [f"00{k}" for k in range(60) if k not in (7, 30)]
+    wrong = ddol("predict", model, voters, "--id", "name")
+    assert wrong.exit_code == 2 and "found no column 'name' among" in wrong.stderr

@@ -20,7 +20,8 @@ NOT_NEGATIVE = click.FloatRange(min=0)
 @click.command(cls=Command)
 @click.argument("model")
 @click.argument("data", nargs=-1, required=True)
-@flag("--out FILE", "By default standard output.")
+@flag("--out FILE", "By default standard output; .csv, .tsv and .parquet are tables.")
+@flag("--id NAME", "Column of identifiers, to be written beside the predictions.", name="id_")
 @flag("--scores", "Scores instead of labels.", is_flag=True)
 @flag(
     "--proba --probabilities",
@@ -34,6 +35,7 @@ NOT_NEGATIVE = click.FloatRange(min=0)
 def predict(
     model: str,
     out: str | None,
+    id_: str | None,
     scores: bool,
     proba: bool,
     agent: str | None,
@@ -51,7 +53,7 @@ def predict(
     if scores and proba:
         raise ValueError("--scores does not go with --proba; leave one out")
     what = "chances" if proba else "scores" if scores else "labels"
-    run_prediction(model, DataOptions(**given), out, Wanted(what, agent))
+    run_prediction(model, DataOptions(**given), out, Wanted(what, agent), id_)
 
 
 @click.command(cls=Command)

@@ -1,25 +1,24 @@
-"""``ddol predict``: one line for every example, as soon as it is read."""
+"""``ddol predict``: one line, or row of a table, for every example, as soon as it is read."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TextIO
+from typing import Any
 
 import numpy as np
 
-from ddol.cli.errors import printable
+from ddol.cli.prediction_files import Identified, identifying, opened, without_column
 from ddol.cli.table import warn
 from ddol.job.options import DataOptions
 from ddol.job.outputs import tell_skipped
-from ddol.job.predictions import text_of
 from ddol.job.sources import read_options
 from ddol.model import Model, load
-from ddol.storage import check_writable, naming, written_beside
+from ddol.storage import check_writable
 from ddol.streams.coding.encoder import Encoder
+from ddol.streams.coding.labels import listed
 from ddol.streams.open import open_stream
+from ddol.streams.over.mapped import MappedStream
 from ddol.streams.over.parallel import ParallelStream, ParsingPool
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Position, Stream
@@ -45,8 +44,19 @@ class Wanted:
             return model.labels_of(scores)
         return scores if self.what == "scores" else model.chances_of(scores)
 
+    def columns(self, model: Model) -> list[str]:
+        """What the columns of a table of these answers are called."""
+        if self.what == "labels":
+            return ["prediction"]
+        if self.what == "scores" and model.encoding.n_outputs == 1:
+            return ["score"]
+        name = "score" if self.what == "scores" else "probability"
+        return [f"{name}_{listed([label])}" for label in model.classes or ()]
 
-def predict(path: str, data: DataOptions, out: str | None, wanted: Wanted) -> None:
+
+def predict(
+    path: str, data: DataOptions, out: str | None, wanted: Wanted, id_: str | None = None
+) -> None:
     """Write predictions on data to a file or to standard output.
 
     Parameters
@@ -57,42 +67,36 @@ def predict(path: str, data: DataOptions, out: str | None, wanted: Wanted) -> No
     out : str or None
         File name; None is standard output.
     wanted : Wanted
+    id_ : str or None
+        Column of identifiers, to be written beside the predictions.
     """
     model = load(path)
     if wanted.what == "chances":
         model.check_chances()
     if wanted.agent is not None and not model.knows(wanted.agent):
         warn(f"found no agent {wanted.agent!r} in the model; predicting with what its agents share")
-    stream = open_stream(data.data, read_options(data, model.encoding.kinds, labelled=None))
+    kinds = model.encoding.kinds
+    if id_ is not None:  # as it is written: 007 is no number
+        kinds = {**(kinds or {}), id_: "text"}
+    stream = open_stream(data.data, read_options(data, kinds, labelled=None))
     if out is not None:
         check_writable(out)
     encoder = model.encoder(skip=data.on_bad_line == "skip", warn=warn)
-    with _opened(out) as file:
-        for rows, _ in read_ahead(encoder, stream):
-            text = text_of(wanted.of(model, model.scores(rows, wanted.agent)))
-            with nullcontext() if out is None else naming(out):
-                file.write(_for_terminal(text) if file.isatty() else text)
-                file.flush()
+    encoder = encoder if id_ is None else without_column(encoder, id_)
+    with opened(out, wanted.columns(model), id_) as sink:
+        for block in _encoded(encoder, stream, id_):
+            rows, ids = (block.rows, block.ids) if isinstance(block, Identified) else (block, None)
+            sink.add(wanted.of(model, model.scores(rows, wanted.agent)), ids)
     tell_skipped([stream], encoder, warn)
 
 
-@contextmanager
-def _opened(out: str | None) -> Iterator[TextIO]:
-    if out is None:
-        yield sys.stdout
-        return
-    with written_beside(out) as beside:
-        file = beside.open("w", encoding="utf-8")
-        try:
-            yield file
-        finally:
-            with naming(out):  # what is buffered is written now
-                file.close()
-
-
-def _for_terminal(text: str) -> str:
-    """Labels as a terminal may have them; a file or a program gets them as they are."""
-    return "".join(f"{printable(line)}\n" for line in text.split("\n")[:-1])
+def _encoded(encoder: Encoder, stream: Stream, id_: str | None) -> Iterator[Any]:
+    """Encoded rows of a stream, with their identifiers if there is a column of them."""
+    if id_ is None:
+        return (rows for rows, _ in read_ahead(encoder, stream))
+    change = identifying(encoder, id_)
+    parallel = ParallelStream(MappedStream(stream, change, None, False), ParsingPool())
+    return (block for block, _ in parallel.read())
 
 
 def read_ahead(encoder: Encoder, stream: Stream) -> Iterator[tuple[Rows, Position]]:
