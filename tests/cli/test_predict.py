@@ -169,7 +169,11 @@ def test_predictions_stand_beside_identifiers(ddol, voters, tmp_path, what):
     assert [" ".join(line.split(",")[1:]) for line in lines] == plain
     found = pq.read_table(tables[1]).to_pydict()
     assert ",".join(found) == header and found["id"][7] == "007"
-    names = {(): "prediction", ("--proba",): "probability_no,probability_yes", ("--scores",): "score"}
+    names = {
+        (): "prediction",
+        ("--proba",): "probability_no,probability_yes",
+        ("--scores",): "score",
+    }
     assert header == f"id,{names[what]}"
 
 

@@ -113,3 +113,73 @@ def test_frames_that_are_elsewhere_are_brought_here(kind, request):
 def test_a_column_of_answers_that_is_not_there_is_named(given):
     with pytest.raises(ValueError, match="found 'ill' as y and no such column in X"):
         DDOLClassifier().fit(given, "ill")
+
+
+def voters(kind, n=300, seed=0):
+    """A frame with text, truth values and a label of its own."""
+    rng = np.random.default_rng(seed)
+    age, town = rng.normal(50, 10, n), rng.choice(["Rome", "Bern", "Lyon"], n)
+    owner = rng.random(n) < 0.5
+    score = (age - 50) / 10 + 2.0 * (town == "Rome") - 1.0 * owner
+    columns = {"age": age, "town": town, "owner": owner, "vote": np.where(score > 0, "J", "N")}
+    columns["income"] = score + 0.1 * rng.standard_normal(n)
+    return pd.DataFrame(columns) if kind == "pandas" else pl.DataFrame(columns)
+
+
+def without(frame, *names):
+    return frame[[name for name in frame.columns if name not in names]]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", FRAMES)
+def test_columns_of_text_are_features(kind):
+    frame = without(voters(kind), "income")
+    model = DDOLClassifier(n_agents=2, random_state=0).fit(frame, "vote")
+    assert model.score(frame, "vote") > 0.9
+    assert model.n_features_in_ == 3 and list(model.feature_names_in_) == ["age", "town", "owner"]
+    assert model.feature_names_[:2] == ["age", "owner"] and len(model.feature_names_) == 5
+    assert model.coef_.shape == (1, 5)
+    # A frame that still has the label is as good as one without it, in any order; new values are no features.
+    assert np.array_equal(model.predict(frame), model.predict(without(frame, "vote")))
+    mixed = frame[["town", "vote", "age", "owner"]]
+    assert np.array_equal(model.predict(mixed), model.predict(frame))
+    new = voters(kind, n=20, seed=1)
+    assert set(model.predict(without(new, "income", "vote"))) == {"J", "N"}
+    again = DDOLClassifier(n_agents=2, random_state=0).fit(without(frame, "vote"), frame["vote"])
+    assert np.array_equal(again.coef_, model.coef_)
+    numbers = DDOLRegressor(random_state=0).fit(without(voters(kind), "vote"), "income")
+    assert numbers.score(voters(kind), "income") > 0.8
+    with pytest.raises(ValueError, match="no column 'town'"):
+        model.predict(without(frame, "town"))
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_a_frame_of_numbers_may_still_have_its_label(kind):
+    frame = voters(kind)
+    numbers = frame[["age", "owner", "income", "vote"]]
+    model = DDOLClassifier(random_state=0).fit(numbers, "vote")
+    assert np.array_equal(model.predict(numbers), model.predict(without(numbers, "vote")))
+    assert model.score(numbers, "vote") > 0.9
+
+
+def test_each_row_is_scored_by_its_agent():
+    rng = np.random.default_rng(0)
+    X, sites = rng.standard_normal((400, 2)), rng.choice(["bern", "rome"], 400)
+    y = np.where(X[:, 0] * np.where(sites == "bern", 1, -1) > 0, "yes", "no")
+    model = DDOLClassifier(topology="ring", period=1000, passes=2, random_state=0)
+    model.fit(X, y, agents=sites)
+    assert model.score(X, y, agents=sites) > 0.9 > 0.7 > model.score(X, y)
+    regressor = DDOLRegressor(topology="ring", period=1000, random_state=0)
+    target = X[:, 0] * np.where(sites == "bern", 1, -1)
+    regressor.fit(X, target, agents=sites)
+    assert regressor.score(X, target, agents=sites) > 0.7 > regressor.score(X, target)
+
+
+def test_text_of_later_rows_becomes_features(recwarn):
+    frame = without(voters("pandas"), "income")
+    frame = frame.sort_values("town")
+    model = DDOLClassifier(n_agents=2, random_state=0)
+    for lo in range(0, 300, 100):
+        part = frame.iloc[lo : lo + 100]
+        model.partial_fit(without(part, "vote"), part["vote"], classes=["J", "N"])
+    assert len(model.feature_names_) == 5 and model.coef_.shape == (1, 5)

@@ -1,17 +1,121 @@
-"""Data frames as estimators take them: whole, and with the answers apart or among the columns."""
+"""Data frames as estimators take them: answers among the columns or apart, and columns of text."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ddol.streams.tables.frames import with_answers
+import numpy as np
+
+from ddol.streams.coding.discovery import refuse_no_words
+from ddol.streams.coding.encoder import Encoder
+from ddol.streams.coding.encoding import NUMBER, TEXT, Column, Encoding
+from ddol.streams.errors import DataError
+from ddol.streams.raw import Text, table_of_frame
+from ddol.streams.tables.frames import in_memory, with_answers
 
 
 class TakesFrames:
     """A `score` that takes what `fit` does; before scikit-learn's own among the bases."""
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy of classes, R² of numbers: see scikit-learn."""
+    def score(self, X: Any, y: Any, sample_weight: Any = None, agents: Any = None) -> float:
+        """Accuracy of classes, R² of numbers: see scikit-learn.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame (n, n_features)
+        y : (n,) of answers, or the name of a column of X
+        sample_weight : (n,), optional
+        agents : (n,) of ids, optional
+            Score each row by the predictions of its agent, and not by those of their mean.
+        """
         X, y = with_answers(X, y)
-        found: float = super().score(X, y, sample_weight)  # type: ignore[misc]
-        return found
+        if agents is None:
+            found: float = super().score(X, y, sample_weight)  # type: ignore[misc]
+            return found
+        from sklearn.base import is_classifier
+        from sklearn.metrics import accuracy_score, r2_score
+
+        said = self.predict(X, agents=agents)  # type: ignore[attr-defined]
+        of = accuracy_score if is_classifier(self) else r2_score
+        return float(of(y, said, sample_weight=sample_weight))
+
+
+class FrameColumns:
+    """The columns of a frame of which some are text, as features: one for each value of a text.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"age": [30, 40], "town": ["Rome", "Bern"]})
+    >>> columns = FrameColumns(frame)
+    >>> columns.matrix(frame, learning=True).shape, columns.names
+    ((2, 3), ['age', 'town=Bern', 'town=Rome'])
+    >>> columns.matrix(pd.DataFrame({"town": ["Bern", "Oslo"], "age": [50, 60]})).toarray()
+    array([[50.,  1.,  0.],
+           [60.,  0.,  0.]])
+    """
+
+    def __init__(self, frame: Any) -> None:
+        table = table_of_frame(frame)
+        columns = []
+        for name, cells in table.columns.items():
+            text = isinstance(cells, Text) and not _all_numbers(cells)
+            if isinstance(cells, Text) and text:
+                refuse_no_words(name, cells, "X")
+            columns.append(Column(name, TEXT if text else NUMBER))
+        self.encoder = Encoder(Encoding(tuple(columns), missing="error"), labelled=False)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the features, such as ``town=Rome``."""
+        known = self.encoder.encoding
+        return [*known.numbers, *known.names]
+
+    def matrix(self, frame: Any, learning: bool = False) -> Any:
+        """The features of a frame's rows, a sparse matrix.
+
+        Parameters
+        ----------
+        frame : data frame
+        learning : bool
+            Whether values that were not seen before become features.
+        """
+        encoder = self.encoder
+        if not learning:
+            encoder = Encoder(self.encoder.encoding, learning=False, labelled=False)
+        missing = [c.name for c in encoder.start.columns or () if c.name not in frame.columns]
+        if missing:
+            raise DataError(f"X: found no column {missing[0]!r}, expected those of fit")
+        rows = encoder.rows(table_of_frame(frame), "X: row {}".format)
+        return rows.widen(len(self.names)).to_scipy()
+
+
+def has_text(X: Any) -> bool:
+    """Whether this is a data frame with a column that is not numbers."""
+    if not hasattr(X, "columns") or not hasattr(X, "shape"):
+        return False
+    return any(_is_text(X[name]) for name in X.columns)
+
+
+def _is_text(column: Any) -> bool:
+    values = column.to_numpy()
+    if values.dtype.kind in "biuf":
+        return False
+    words = {value for value in values.tolist() if isinstance(value, str)}
+    return bool(words) and not _all_numbers(Text.of(list(words)))
+
+
+def _all_numbers(cells: Text) -> bool:
+    try:
+        np.array(cells.values, dtype=object).astype(np.float64)
+    except ValueError:
+        return False
+    return True
+
+
+def without_label(X: Any, label: str | None) -> Any:
+    """A frame without the column of labels, which `fit` was told by name."""
+    X = in_memory(X)
+    if label is None or label not in getattr(X, "columns", ()):
+        return X
+    return X[[name for name in X.columns if name != label]]

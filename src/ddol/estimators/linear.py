@@ -14,12 +14,20 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import assert_all_finite
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    _check_sample_weight,
+    check_is_fitted,
+    check_X_y,
+    validate_data,
+)
 
 from ddol.algorithm import Algorithm
 from ddol.engines.faults import out_of_range
 from ddol.estimators.agents import COUNT, AgentsEstimator, LearningAgents, exchanges_of
 from ddol.estimators.declared import given_parameters
+from ddol.estimators.frames import FrameColumns, has_text, without_label
 from ddol.estimators.placing import (
     LINEAR_PRESETS,
     Penalty,
@@ -33,7 +41,7 @@ from ddol.streams.coding.encoding import Encoding
 from ddol.streams.coding.order import LabelOrder
 from ddol.streams.raw import Text
 from ddol.streams.rows import Rows
-from ddol.streams.tables.frames import in_memory, with_answers
+from ddol.streams.tables.frames import with_answers
 from ddol.trace import Trace
 from ddol.update.losses import BINARY, Loss
 
@@ -104,6 +112,16 @@ class LinearAgents(AgentsEstimator):
     # The model.
 
     @property
+    def feature_names_(self) -> list[str]:
+        """Names of the features that `coef_` has weights of: a text column has one for each value."""
+        check_is_fitted(self, "coef_")
+        columns = getattr(self, "_columns", None)
+        if columns is not None:
+            return list(columns.names)
+        given = getattr(self, "feature_names_in_", None)
+        return [f"x{k}" for k in range(self.n_features_in_)] if given is None else list(given)
+
+    @property
     def trace_(self) -> Trace:
         """Mistakes, losses, curves and weights of the agents, from the first example to the last."""
         check_is_fitted(self, "coef_")
@@ -122,9 +140,7 @@ class LinearAgents(AgentsEstimator):
         """
         check_is_fitted(self, "coef_")
         told = self._agents.tells_of_nan
-        X = validate_data(
-            self, in_memory(X), accept_sparse="csr", reset=False, ensure_all_finite=not told
-        )
+        X = self._features(X, finite=not told)
         found = self._scores_of(X) if agents is None else self._scores_by(X, agents)
         if told and not np.isfinite(found).all():
             self._check_finite(X)
@@ -168,7 +184,13 @@ class LinearAgents(AgentsEstimator):
     # Learning.
 
     def _checked(self, X: Any, y: Any, reset: bool, **options: Any) -> tuple[Any, np.ndarray]:
-        X, y = with_answers(X, y)
+        if reset or isinstance(y, str):
+            self._label: str | None = y if isinstance(y, str) else None
+        X, y = with_answers(without_label(X, None if isinstance(y, str) else self._label), y)
+        if reset:
+            self._columns: FrameColumns | None = FrameColumns(X) if has_text(X) else None
+        if self._columns is not None:
+            return self._encoded_pair(X, y, reset, **options)
         return validate_data(
             self,
             X,
@@ -180,6 +202,27 @@ class LinearAgents(AgentsEstimator):
             ensure_all_finite=False,  # see `_refusing`
             **options,
         )
+
+    def _encoded_pair(self, X: Any, y: Any, reset: bool, **options: Any) -> tuple[Any, np.ndarray]:
+        """A frame with columns of text as a matrix, and its answers."""
+        columns = self._columns
+        assert columns is not None
+        _check_feature_names(self, X, reset=reset)
+        _check_n_features(self, X, reset=reset)
+        matrix = columns.matrix(X, learning=True)
+        checked: tuple[Any, np.ndarray] = check_X_y(
+            matrix, y, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite=False,
+            **options,
+        )  # fmt: skip
+        return checked
+
+    def _features(self, X: Any, finite: bool) -> Any:
+        """Rows to predict as a matrix; columns of text are encoded as `fit` has learned them."""
+        X = without_label(X, getattr(self, "_label", None))
+        columns = getattr(self, "_columns", None)
+        if columns is not None and hasattr(X, "columns"):
+            return columns.matrix(X)
+        return validate_data(self, X, accept_sparse="csr", reset=False, ensure_all_finite=finite)
 
     @contextmanager
     def _refusing(self, X: Any, found: LearningAgents) -> Iterator[None]:

@@ -329,12 +329,12 @@ def _columns(
             continue
         kind = TEXT if isinstance(cells, Text) else NUMBER
         if isinstance(cells, Text) and name not in wishes.kinds:
-            _refuse_no_words(name, cells, where)
+            refuse_no_words(name, cells, where)
         found.append(Column(name, wishes.kinds.get(name, kind)))
     return tuple(found)
 
 
-def _refuse_no_words(name: str, cells: Text, where: str) -> None:
+def refuse_no_words(name: str, cells: Text, where: str) -> None:
     """Refuse dates, and numbers that are written with commas: as text, each would be a feature."""
     values = [value.strip() for value in cells.values]
     dates = list(filter(re.compile(_DATE).fullmatch, values))
