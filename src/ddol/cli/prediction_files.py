@@ -46,7 +46,7 @@ def opened(out: str | None, columns: Sequence[str], id_: str | None) -> Iterator
     ending = "" if out is None else Path(out).suffix.lower()
     names = [*([] if id_ is None else [id_]), *columns]
     if out is None:
-        yield _Lines(sys.stdout, None)
+        yield _PredictionLines(sys.stdout, None)
     elif ending in (".parquet", ".pq"):
         with written_beside(out) as beside, _ParquetTable.opened(out, str(beside), names) as table:
             yield table
@@ -55,14 +55,18 @@ def opened(out: str | None, columns: Sequence[str], id_: str | None) -> Iterator
             file = beside.open("w", encoding="utf-8", newline="")
             try:
                 comma = {".csv": ",", ".tsv": "\t", ".tab": "\t"}.get(ending)
-                yield _Lines(file, out) if comma is None else _CsvTable(file, out, names, comma)
+                yield (
+                    _PredictionLines(file, out)
+                    if comma is None
+                    else _CsvTable(file, out, names, comma)
+                )
             finally:
                 with naming(out):  # what is buffered is written now
                     file.close()
 
 
 @dataclass
-class _Lines:
+class _PredictionLines:
     """A line for each example; its identifier stands before a tabulator."""
 
     file: TextIO
