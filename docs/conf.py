@@ -48,23 +48,18 @@ suppress_warnings = ["config.cache"]
 
 REPOSITORY = "https://github.com/ddol/ddol/blob/main/"
 CONTENTS = {
-    "Begin": ["tutorial", "command-line", "job", "data", "estimators", "gallery"],
+    "Start here": ["one-file", "sites", "node", "research", "choosing"],
+    "Use it": ["command-line", "job", "data", "estimators", "live", "study", "gallery", "model-format"],
+    "Safe and private": ["safe", "leaks", "robustness"],
     "Learn more": [
         "algorithms",
         "your-own-parts",
         "schedules",
         "asking",
-        "safe",
         "talking",
         "policies",
-        "study",
-        "live",
-        "node",
-        "network",
-        "leaks",
         "scaling",
-        "robustness",
-        "model-format",
+        "comparison",
     ],
     "Background": [
         "theory",
@@ -74,7 +69,6 @@ CONTENTS = {
         "claims",
         "benchmarks",
         "decisions",
-        "stability",
         "inside",
     ],
     "Reference": ["reference"],
