@@ -70,6 +70,8 @@ CONTENTS = {
         "benchmarks",
         "decisions",
         "inside",
+        "background/schedules-measured",
+        "background/scaling-measured",
     ],
     "Reference": ["reference"],
 }
