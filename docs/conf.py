@@ -50,7 +50,7 @@ REPOSITORY = "https://github.com/ddol/ddol/blob/main/"
 CONTENTS = {
     "Start here": ["one-file", "sites", "node", "research", "choosing"],
     "Use it": ["command-line", "job", "data", "estimators", "live", "study", "gallery", "model-format"],
-    "Safe and private": ["safe", "leaks", "robustness"],
+    "Safe and private": ["safe", "network", "leaks", "robustness"],
     "Learn more": [
         "algorithms",
         "your-own-parts",
@@ -69,6 +69,7 @@ CONTENTS = {
         "claims",
         "benchmarks",
         "decisions",
+        "stability",
         "inside",
         "background/schedules-measured",
         "background/scaling-measured",
