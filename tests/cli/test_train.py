@@ -390,3 +390,19 @@ def test_a_run_in_python_warns_of_rows_sorted_by_label():
         warnings.simplefilter("error")
         library.DDOLClassifier().fit(X, y)
         library.run(library.adaptive(), (X, np.tile([0, 1], 30)), 2)
+
+
+def test_a_report_compares_with_a_guess_and_shows_what_was_confused(ddol, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 3))
+    labels = np.where(X @ [1.0, -2.0, 0.5] > 0, "yes", "no")
+    path = tmp_path / "t.csv"
+    rows = [f"{label},{a:.3f},{b:.3f},{c:.3f}" for label, (a, b, c) in zip(labels, X, strict=True)]
+    path.write_text("\n".join(["bought,a,b,c", *rows]) + "\n")
+    done = ddol("train", path, "--agents", "2", "--report", tmp_path / "r.html", "--quiet")
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    most = max(("no", "yes"), key=lambda name: (labels == name).sum())
+    share = 100 - 100 * (labels == most).mean()
+    assert f"always guessing “{most}” would have been wrong on {share:.1f} %" in text
+    assert "What was taken for what" in text

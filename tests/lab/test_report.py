@@ -13,7 +13,7 @@ import ddol
 import ddol.streams
 from ddol.lab.report import write_report
 from ddol.measure.regret import regret, regret_within_reach
-from ddol.measure.tally import Tally
+from ddol.job.tally import Tally
 from patience import LONG
 
 HALVES = np.full((2, 2), 0.5)

@@ -78,6 +78,13 @@ def _check_lateness(job: Job) -> None:
             raise DataError(f"{flag} does not go with {other}; leave one out")
 
 
+def counts_predictions(job: Job, algorithm: Algorithm) -> bool:
+    """Whether a report can count the predictions of single examples, from the first one on."""
+    whole = not (job.output.resume or job.schedule.to_schedule().plays_events)
+    plain = not (algorithm.chooses_messages or algorithm.update.randomized)
+    return whole and plain and engine_named(job.run.engine).can.predictions
+
+
 def _check_predictions(job: Job, algorithm: Algorithm) -> None:
     """Scores of single examples are at hand only where one process plays rounds."""
     output = job.output

@@ -22,6 +22,7 @@ from ddol.trace import Trace
 if TYPE_CHECKING:
     from ddol.job.holdout import HeldOutFigures
     from ddol.job.prepare import PreparedJob
+    from ddol.job.tally import Tally
 
 STDOUT = "-"
 
@@ -34,7 +35,11 @@ def check_outputs(*paths: str | None) -> None:
 
 
 def write_outputs(
-    made: PreparedJob, trace: Trace, held: HeldOutFigures | None, talk: Interface
+    made: PreparedJob,
+    trace: Trace,
+    held: HeldOutFigures | None,
+    talk: Interface,
+    tally: Tally | None = None,
 ) -> None:
     """Write the model, the figures, the report and the recording."""
     job, data, names = made.job, made.data, made.data.encoding.sites
@@ -55,7 +60,7 @@ def write_outputs(
         own["final_error"] = None if again is None else again.error
         write_json(output.json, {**trace.to_dict(), **own})
     if output.report is not None:
-        _write_report(made, trace, talk.command)
+        _write_report(made, trace, talk.command, tally)
     job.schedule.write_recording(trace, lambda: recording_mark(job.data, job.run.seed))
     if talk.finished is not None:
         talk.finished(made, trace, held)
@@ -146,9 +151,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _write_report(made: PreparedJob, trace: Trace, command: str) -> None:
+def _write_report(
+    made: PreparedJob, trace: Trace, command: str, tally: Tally | None
+) -> None:
     """The report stands above jobs, and is found only when it is asked for."""
     write_report = import_module("ddol.lab.report").write_report
     regret_within_reach = import_module("ddol.measure.regret").regret_within_reach
     regret = regret_within_reach(trace, made.data.streams, made.job.run.passes)
-    write_report(trace, made.job.output.report, command, regret, described(made.data.sources))
+    data = described(made.data.sources)
+    write_report(trace, made.job.output.report, command, regret, data, tally)

@@ -11,6 +11,7 @@ from ddol.engines.feed import Feed
 from ddol.engines.history import WeightRecord
 from ddol.engines.learner import Learner
 from ddol.job.checkpoints import CheckpointWriter
+from ddol.job.checks import counts_predictions
 from ddol.job.interface import Interface
 from ddol.job.job import Job
 from ddol.job.outputs import write_model, write_outputs
@@ -18,6 +19,7 @@ from ddol.job.prepare import PreparedJob, prepare
 from ddol.job.stopping import StoppedError
 from ddol.job.taken_for import taken_for
 from ddol.job.watching import RunWatch
+from ddol.streams.rows import Block
 from ddol.streams.stream import described
 from ddol.trace import Trace
 
@@ -77,14 +79,34 @@ def _watch(made: PreparedJob, learner: Learner, talk: Interface, stack: ExitStac
         watch.holdout = Holdout(made.data, made.processes.gather)
     if job.output.live is not None and made.processes.leads:
         watch.page = stack.enter_context(_live_page(made, feed))
-    if job.output.predictions is not None:
-        from ddol.job.predictions import PredictionWriter
-
-        writing = PredictionWriter(job.output.predictions, made.data.encoding)
-        learner.on_predicted = stack.enter_context(writing)
+    _listen_to_predictions(watch, stack)
     if job.output.record_weights is not None:
         learner.history.weights = WeightRecord(job.output.record_weights)
     return watch
+
+
+def _listen_to_predictions(watch: RunWatch, stack: ExitStack) -> None:
+    """Write predictions while the run goes on, and count them for the report."""
+    made, listeners = watch.made, []
+    output, encoding = made.job.output, made.data.encoding
+    if output.predictions is not None:
+        from ddol.job.predictions import PredictionWriter
+
+        writing = PredictionWriter(output.predictions, encoding)
+        listeners.append(stack.enter_context(writing))
+    late = made.data.encoder.delays is not None
+    if output.report is not None and counts_predictions(made.job, made.algorithm) and not late:
+        from ddol.job.tally import Tally
+
+        watch.tally = Tally(made.algorithm.n_agents, encoding.classes)
+        listeners.append(watch.tally)
+
+    def tell(block: Block) -> None:
+        for listener in listeners:
+            listener(block)
+
+    if listeners:
+        watch.learner.on_predicted = tell
 
 
 def _live_page(made: PreparedJob, feed: Feed) -> Any:
@@ -126,7 +148,7 @@ def _carry_out(watch: RunWatch, feed: Feed, talk: Interface) -> Trace:
         if watch.display is not None:
             watch.display.end(held)
     if made.processes.leads:
-        write_outputs(made, trace, held, talk)
+        write_outputs(made, trace, held, talk, watch.tally)
     return trace
 
 

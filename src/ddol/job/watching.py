@@ -18,6 +18,7 @@ from ddol.job.stopping import Signals, StoppedError
 
 if TYPE_CHECKING:
     from ddol.job.holdout import Holdout
+    from ddol.job.tally import Tally
 
 
 @dataclass
@@ -37,6 +38,7 @@ class RunWatch:
     display: Display | None = None
     holdout: Holdout | None = None
     page: Page | None = None
+    tally: Tally | None = None
 
     @property
     def listens(self) -> bool:

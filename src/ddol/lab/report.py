@@ -24,7 +24,7 @@ from ddol.lab.page import figure as drawn
 from ddol.lab.report_details import details, name_of, network_of
 from ddol.measure.curves import bytes_in_words, chart_of
 from ddol.measure.sites import in_words, sites_of
-from ddol.measure.tally import Tally
+from ddol.job.tally import Tally
 from ddol.trace import Trace
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ddol.measure.tally import Tally
+from ddol.job.tally import Tally
 from ddol.streams.rows import Block, Rows
 
 
