@@ -49,7 +49,16 @@ suppress_warnings = ["config.cache"]
 REPOSITORY = "https://github.com/ddol/ddol/blob/main/"
 CONTENTS = {
     "Start here": ["one-file", "sites", "node", "research", "choosing"],
-    "Use it": ["command-line", "job", "data", "estimators", "live", "study", "gallery", "model-format"],
+    "Use it": [
+        "command-line",
+        "job",
+        "data",
+        "estimators",
+        "live",
+        "study",
+        "gallery",
+        "model-format",
+    ],
     "Safe and private": ["safe", "network", "leaks", "robustness"],
     "Learn more": [
         "algorithms",

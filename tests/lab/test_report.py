@@ -11,9 +11,9 @@ import pytest
 
 import ddol
 import ddol.streams
+from ddol.job.tally import Tally
 from ddol.lab.report import write_report
 from ddol.measure.regret import regret, regret_within_reach
-from ddol.job.tally import Tally
 from patience import LONG
 
 HALVES = np.full((2, 2), 0.5)

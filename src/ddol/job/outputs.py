@@ -151,9 +151,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _write_report(
-    made: PreparedJob, trace: Trace, command: str, tally: Tally | None
-) -> None:
+def _write_report(made: PreparedJob, trace: Trace, command: str, tally: Tally | None) -> None:
     """The report stands above jobs, and is found only when it is asked for."""
     write_report = import_module("ddol.lab.report").write_report
     regret_within_reach = import_module("ddol.measure.regret").regret_within_reach

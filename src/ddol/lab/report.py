@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ddol.job.evaluation import ClassEvaluation
+from ddol.job.tally import Tally
 from ddol.lab.page import (
     Cell,
     facts,
@@ -24,7 +25,6 @@ from ddol.lab.page import figure as drawn
 from ddol.lab.report_details import details, name_of, network_of
 from ddol.measure.curves import bytes_in_words, chart_of
 from ddol.measure.sites import in_words, sites_of
-from ddol.job.tally import Tally
 from ddol.trace import Trace
 
 if TYPE_CHECKING:
