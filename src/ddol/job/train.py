@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from importlib import import_module
@@ -87,7 +88,7 @@ def _watch(made: PreparedJob, learner: Learner, talk: Interface, stack: ExitStac
 
 def _listen_to_predictions(watch: RunWatch, stack: ExitStack) -> None:
     """Write predictions while the run goes on, and count them for the report."""
-    made, listeners = watch.made, []
+    made, listeners = watch.made, list[Callable[[Block], None]]()
     output, encoding = made.job.output, made.data.encoding
     if output.predictions is not None:
         from ddol.job.predictions import PredictionWriter
