@@ -394,6 +394,30 @@ def test_a_rank_needs_its_own_files_only(files, tmp_path):
     assert json.loads((tmp_path / "out").read_text())["examples"] == 290
 
 
+@with_mpi
+@pytest.mark.parametrize("sites", [1, 2])
+def test_missing_values_become_the_means_that_one_process_finds(sites, tmp_path):
+    """Every stream has running means of its own, whoever reads it; at the end all are put together."""
+    rng = np.random.default_rng(0)
+    for k in range(sites):
+        rows = [
+            f"{'' if row % 5 == 2 else round(7 * k + rng.random(), 3)},{int(rng.random() < 0.5)}"
+            for row in range(300)
+        ]
+        (tmp_path / f"{k}.csv").write_text("\n".join(["x,label", *rows]))
+    found = []
+    names = [str(tmp_path / f"{k}.csv") for k in range(sites)]
+    for n_ranks, engine in ((1, "local"), (2, "mpi")):
+        out, model = tmp_path / f"{engine}.json", tmp_path / f"{engine}.ddol"
+        words = ["--engine", engine, "--missing", "mean", "--json", str(out), "--model", str(model)]
+        plain = [sys.executable, "-m", "ddol", "train", *names, "--agents", "2", "--quiet", *words]
+        done = mpiexec(n_ranks, plain)
+        assert done.returncode == 0, done.stderr
+        mistakes = json.loads(out.read_text())["mistakes"]
+        found.append((mistakes, ddol.load(model).encoding.means))
+    assert found[0] == found[1] and found[0][1][0] > 0.1
+
+
 DIFFERENT = {
     "another order": lambda lines: [lines[1], lines[0], *lines[2:]],
     "a missing last line": lambda lines: lines[:-1],

@@ -78,6 +78,15 @@ class Prepared:
         means = over.joint_means([stream.latest for stream in self.filled])
         return replace(self.encoder.encoding, means=means)
 
+    def join_means(self, gather: Callable[[list[Any]], list[Any]]) -> None:
+        """Take over the means of streams that other processes have read; all processes call it.
+
+        Every stream has means of its own, so that nothing has to be exchanged while they are read.
+        """
+        read = [(k, s.latest.to_json()) for k, s in enumerate(self.filled) if len(s.latest.sums)]
+        for number, means in gather(read) if self.filled else ():
+            self.filled[number].take_over(means)
+
     @property
     def in_memory(self) -> bool:
         """Whether there is nothing to read."""
@@ -284,10 +293,10 @@ class Pipeline:
             streams = [over.WeightedStream(streams[0], path)]
         if not _has_gaps(encoding):
             return streams
-        if self.apart:
+        if self.apart and self.own is None:
             raise DataError(
-                "--missing mean does not go with several processes, which read on their own; use "
-                "--missing zero"
+                "--missing mean does not go with actors, whose running means do not come back to this "
+                "process; use --missing zero, or the engine mpi"
             )
         return [over.FilledStream(stream, encoding.numbers, encoding.fills) for stream in streams]
 

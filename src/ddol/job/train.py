@@ -144,7 +144,9 @@ def _carry_out(watch: RunWatch, feed: Feed, talk: Interface) -> Trace:
             if stop.again:
                 raise
             raise StoppedError(stop.number, _left_by(watch)) from None
-        trace = replace(learner.trace(last=True), encoding=made.data.encoding)
+        trace = learner.trace(last=True)
+        made.data.join_means(made.processes.gather)
+        trace = replace(trace, encoding=made.data.encoding)
         held = watch.holdout.measured(learner, at_end=True) if watch.holdout else None
         if watch.display is not None:
             watch.display.end(held)

@@ -94,6 +94,11 @@ class FilledStream(WrappedStream):
             self.latest.sums, self.latest.counts = means.sums.copy(), means.counts.copy()
             yield filled, {"at": after, "means": means.to_json()}
 
+    def take_over(self, means: Any) -> None:
+        """Set `latest` to what another process has read of the same stream (`RunningMeans.to_json`)."""
+        known = RunningMeans.of(means, len(self.columns))
+        self.latest.sums, self.latest.counts = known.sums, known.counts
+
     def _filled(self, table: Table, means: RunningMeans) -> Table:
         cells = dict(table.columns)
         for k, name in enumerate(self.columns):
