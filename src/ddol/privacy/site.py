@@ -3,8 +3,8 @@
 *Shared* (DP-FTRL; Kairouz et al. 2021): gradients of the log loss at the shared weights, which move only when
 something is released; each is clipped to norm 1, and every so many examples their sum, with the noise of
 `TreeNoise`, is added to the dual z. Messages are z and nothing else, so whenever and to whom they are sent,
-they tell no more. Neighbours average z, and the weights are w = −η·z/√t, t the examples of a site so far (a
-number that is no secret).
+they tell no more. Neighbours average z, and the weights are w = −η·z/√(t + 4s), t the examples of a site so
+far (a number that is no secret) and s about the largest variance of the noise.
 
 *Own*: AdaGrad on the same rows. It sees no noise, and nothing of it leaves.
 
@@ -26,6 +26,8 @@ from ddol.streams.errors import DataError
 _CLIPPED = 1e-4
 OPINIONS = np.array([0.0, 0.5, 1.0])
 """Weight of the shared learner's score for each expert of the mixture."""
+_CAUTION = 4.0
+"""Early steps are shorter where there is more noise; 0 is worse on the data tried, 16 no better."""
 STATE = 1
 """Version of `state_dict`."""
 
@@ -106,6 +108,7 @@ class PrivateSite:
             )
         D = len(known.centre) + 1
         self.known, self.budget, self.every, self.rate = known, budget, int(every), rate
+        self._damping = _CAUTION * budget.noise**2 * budget.releases.bit_length()
         self._tree = TreeNoise((D,), budget.noise, rng)
         self._noise = np.zeros(D)
         self._gradients, self._waiting = np.zeros(D), 0
@@ -177,7 +180,9 @@ class PrivateSite:
         self._renew()
 
     def _renew(self) -> None:
-        self.shared = -self.rate * self.dual / math.sqrt(max(self.examples, self.every))
+        self.shared = (
+            -self.rate * self.dual / math.sqrt(max(self.examples, self.every) + self._damping)
+        )
 
     # --- messages ------------------------------------------------------------------------------------
 
