@@ -79,6 +79,31 @@ def test_the_command():
     assert found["attacks"] == [] and "experts" in found["not_attacked"]
 
 
+def test_a_job_in_a_file(tmp_path):
+    job = tmp_path / "job.toml"
+    done = CliRunner().invoke(
+        app,
+        [
+            "train",
+            "--agents",
+            "2",
+            "--period",
+            "100",
+            "--limit",
+            "1600",
+            "--save-job",
+            str(job),
+            "--quiet",
+        ],
+    )
+    assert done.exit_code == 0, done.stderr
+    for more, examples in ((), 100), (("--period", "1"), 1):
+        done = CliRunner().invoke(app, ["leaks", str(job), "--json", *more])
+        assert done.exit_code == 0, done.stderr
+        (attack,) = json.loads(done.stdout[done.stdout.index("{") :])["attacks"]
+        assert attack["examples"] == examples
+
+
 def test_the_fewest_examples_between_two_messages():
     assert checked_between(None) == (100, None)
     assert "reconstruct" in (checked_between(10)[1] or "")

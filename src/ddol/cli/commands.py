@@ -201,13 +201,21 @@ def frontier(against: str, out: str | None, agents: int | None, **given: Any) ->
 )
 @as_json
 @debug
-def leaks(json: bool, agents: int | None, **given: Any) -> None:
+@click.pass_context
+def leaks(ctx: click.Context, json: bool, agents: int | None, **given: Any) -> None:
     """What leaves a site, and how many rows an attack reconstructs from its messages.
 
-    DATA: files as for ddol train. The attack is run with the algorithm, batch, period and network given.
+    DATA: files as for ddol train, or JOB.toml; options beside it override. The attack is run with the
+    algorithm, batch, period and network given.
     """
     from ddol.cli.leaks import leaks as run_leaks
 
+    if len(given["data"]) == 1 and given["data"][0].endswith(".toml"):
+        typed = click.core.ParameterSource.COMMANDLINE
+        chosen = {name: value for name, value in {**given, "agents": agents}.items()
+                  if name != "data" and ctx.get_parameter_source(name) == typed}  # fmt: skip
+        run_leaks(Job.read(given["data"][0]).but(**chosen), json)
+        return
     given["agents"] = agents or agents_for(given["data"])
     run_leaks(Job.of(**given), json)
 
