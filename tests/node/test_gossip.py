@@ -209,3 +209,24 @@ def test_four_nodes_on_a_ring_come_to_agree():
             talk.node.mix({"a": "bd", "b": "ac", "c": "bd", "d": "ac"}[talk.node.name])
     for node in nodes:
         np.testing.assert_allclose(node.weights(), mean, rtol=1e-5, atol=1e-8)
+
+
+def test_a_safe_node_does_not_listen_to_a_liar():
+    """Its own learner is the measure: the liar's weights never reach the shared one."""
+    meeting = MemoryTransport.meeting()
+    nodes = [ddol.Node(n) for n in ("eu", "us", "liar")]
+    talks = [Gossip(n, MemoryTransport(n.name, meeting)) for n in nodes]
+    rng = np.random.default_rng(0)
+    for k in range(900):
+        node = nodes[k % 3]
+        x = rng.standard_normal(30)
+        label = bool(x.sum() + 2.0 * rng.standard_normal() > 0) != (node.name == "liar")
+        node.learn({f"x{j}": v for j, v in enumerate(x.tolist())}, label)
+        if k % 15 == 14:
+            for talk in talks:
+                talk.exchange_now()
+    peers = {peer["name"]: peer["trusted"] for peer in nodes[0].state()["peers"]}
+    assert peers == {"us": True, "liar": False}
+    assert nodes[0].read(lambda agent: set(agent.heard)) == {"us"}
+    site = nodes[0].state()["sites"]
+    assert site["error_shared"] < site["error_alone"] and site["weight_shared"] > 0.5

@@ -43,7 +43,7 @@ class LiveAgent:
     >>> import ddol
     >>> agent = LiveAgent("eu", ddol.adaptive("logistic"), NodeOptions())
     >>> row = agent.features.row({"price": 3.5})
-    >>> agent.wait("r1", row, None, 0.0); agent.answer("r1", True, 1.0); agent.examples
+    >>> agent.wait("r1", row, None, 0.0); _ = agent.answer("r1", True, 1.0); agent.examples
     1
     """
 
@@ -82,18 +82,20 @@ class LiveAgent:
         """A prediction begins to wait for its label."""
         self.room.add(name, Pending(row, self.learning.said(scores), time))
 
-    def answer(self, name: str, label: LiveLabel, weight: float) -> None:
-        """The label of a prediction that waits."""
+    def answer(self, name: str, label: LiveLabel, weight: float) -> tuple[LiveRow, float]:
+        """The label of a prediction that waits; its row, and the number that the label is."""
         pending = self.room.take(name)
         y = self.learning.learn(pending.row, label, weight)
         self.answers += 1
         self._count(pending.said, y)
+        return pending.row, y
 
-    def learn(self, row: LiveRow, label: LiveLabel, weight: float) -> None:
-        """An example with its label, which is predicted first."""
+    def learn(self, row: LiveRow, label: LiveLabel, weight: float) -> float:
+        """An example with its label, which is predicted first; the number that the label is."""
         said = self.learning.said(self.learning.scores(row))
         y = self.learning.learn(row, label, weight)
         self._count(said, y)
+        return y
 
     def _count(self, said: float, y: float) -> None:
         """Progressive error: of what was predicted, not of what would be predicted now."""
@@ -114,14 +116,15 @@ class LiveAgent:
         """Average with messages that were checked; whether anything changed."""
         messages = [read_message(h.blob) for h in heard]
         self.heard.update({m.sender: m.number for m in messages})
-        told = [self._told(m, h.weight) for m, h in zip(messages, heard, strict=True)]
+        told = [self.told(m, h.weight) for m, h in zip(messages, heard, strict=True)]
         if not self.examples:
             # A newcomer goes on from where the others are; rates count from their beginning.
             player = self.learning.begun()
             player.t = max([player.t, *(1 + m.examples for m in messages)])
         return self.learning.mix(told)
 
-    def _told(self, message: Message, weight: float) -> Told:
+    def told(self, message: Message, weight: float) -> Told:
+        """A message that was checked, with this node's columns and labels, which it may add to."""
         schema, columns = message.schema, message.columns
         places = [0]
         if not self.regression:

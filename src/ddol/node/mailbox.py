@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,10 +81,10 @@ class PeerMailbox:
         found = sorted(self.peers.items())
         return [peer.newest for _, peer in found if peer.newest is not None and peer.alive]
 
-    def taken(self) -> None:
-        """All messages have been mixed."""
-        for peer in self.peers.values():
-            peer.newest = None
+    def taken(self, names: Iterable[str]) -> None:
+        """Messages of these have been mixed."""
+        for name in names:
+            self.peers[name].newest = None
 
     def living(self) -> list[str]:
         """Names of the peers that are there."""

@@ -16,6 +16,7 @@ from ddol.node.agent import LiveAgent
 from ddol.node.errors import NodeError, NotDurableError, RefusedMessageError
 from ddol.node.journal import Journal
 from ddol.node.labels import LiveLabel
+from ddol.node.listening import Listening
 from ddol.node.mailbox import PeerMailbox
 from ddol.node.messages import read_message, short_digest
 from ddol.node.options import NodeOptions
@@ -122,6 +123,8 @@ class Node:
         """Whether weights have changed since the last message."""
         if self.options.store is not None:
             self._recover(algorithm)
+        self.listening = Listening(self._agent)
+        """Which peers are averaged with, where the algorithm is safe."""
 
     # --- starting again -----------------------------------------------------------------------------
 
@@ -283,7 +286,7 @@ class Node:
                     text = r.predicted(name, row, said, begun) + text
                 place = self._write(text)
                 self._unwritten.discard(name)
-            agent.answer(name, label, weight)
+            self.listening.test(*agent.answer(name, label, weight))
             self._learned(ACCEPTED)
             return ACCEPTED, place
 
@@ -295,7 +298,7 @@ class Node:
             _check_weight(weight)
             if self._journal is not None:
                 place = self._write(r.learned(row, label, weight))
-            agent.learn(row, label, weight)
+            self.listening.test(row, agent.learn(row, label, weight))
             self._learned("learned")
         if place and self._journal is not None and self._journal.every == 0.0:
             self._journal.wait(place)
@@ -373,6 +376,7 @@ class Node:
             with self._lock:
                 self._agent.check(message)
                 self.mailbox.put(message, blob)
+                self.listening.hear(message)
                 if mix:
                     self.mix()
         except RefusedMessageError as error:
@@ -390,7 +394,11 @@ class Node:
         """
         with self._lock:
             found = self.mailbox.fresh()
-            fresh = [(m, blob) for m, blob in found if near is None or m.sender in near]
+            fresh = [
+                (m, blob)
+                for m, blob in found
+                if (near is None or m.sender in near) and self.listening.trusts(m.sender)
+            ]
             if not fresh:
                 return False
             degree = max(self.agents, 1 + len(fresh))
@@ -399,7 +407,7 @@ class Node:
                 heard = [r.Heard(1.0 / len(fresh), blob) for _, blob in fresh]
             if self._journal is not None:
                 self._write(r.mixed(heard))
-            self.mailbox.taken()
+            self.mailbox.taken([m.sender for m, _ in fresh])
             changed = self._agent.mix(heard)
             self.stale = self.stale or changed
             return changed
@@ -438,7 +446,10 @@ class Node:
                 "unknown": self.counts[UNKNOWN],
                 "messages_sent": self.messages_sent,
                 "bytes_sent": self.bytes_sent,
-                "peers": self.mailbox.shown(),
+                "peers": [
+                    peer | {"trusted": self.listening.trusts(peer["name"])}
+                    for peer in self.mailbox.shown()
+                ],
                 "sites": site,
                 "features": len(agent.features.names) or agent.features.width - 1,
                 "durable": None if self._journal is None else not self._journal.failed,

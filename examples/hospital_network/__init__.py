@@ -1,0 +1,1 @@
+"""Five hospitals with certificates, behind a relay."""

@@ -1,0 +1,148 @@
+"""To whom a node listens: what peers say is tried on its own examples before it is averaged.
+
+For every peer j with its newest message θ_j, on every answered example (theory.md §9)
+
+    D_j ← (1 − 1/200)·D_j + ℓ(θ_j; x, y) − ℓ(u; x, y)
+
+where u is the node's own learner. A node averages with j only while D_j ≤ 1, and after 20 examples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ddol.algorithm import Algorithm
+from ddol.engines.state import start_state
+from ddol.engines.workers.single import SinglePlayer
+from ddol.node.agent import LiveAgent
+from ddol.node.errors import NodeError
+from ddol.node.features import LiveRow
+from ddol.node.messages import Message
+from ddol.update.losses import REGRESSION
+from ddol.update.mixtures import CLIP
+
+_MEMORY, _MOST_LOSS, _TESTS = 1.0 - 1.0 / 200.0, 1.0, 20
+_AT_ONCE = 4
+"""Peers that are tried on every example; of more, each on fewer."""
+
+
+@dataclass
+class Trial:
+    """What a peer's newest message predicts here."""
+
+    player: SinglePlayer
+    difference: float = 0.0
+    tests: int = 0
+
+    @property
+    def passed(self) -> bool:
+        """Whether the node listens."""
+        return self.tests >= _TESTS and self.difference <= _MOST_LOSS
+
+
+class Listening:
+    """Trials of all peers of a safe node.
+
+    Parameters
+    ----------
+    agent : LiveAgent
+
+    Examples
+    --------
+    >>> import ddol
+    >>> nodes = [ddol.Node(name) for name in ("eu", "us", "liar")]
+    >>> def teach(k):
+    ...     for node in nodes:
+    ...         node.learn({"x": k % 2, "one": 1.0}, bool(k % 2) != (node.name == "liar"))
+    >>> for k in range(100):
+    ...     teach(k)
+    >>> for other in nodes[1:]:
+    ...     nodes[0].receive(other.message())
+    >>> for k in range(100):
+    ...     teach(k)
+    >>> [peer["trusted"] for peer in nodes[0].state()["peers"]]
+    [False, True]
+    """
+
+    def __init__(self, agent: LiveAgent) -> None:
+        self.agent, self.trials = agent, dict[str, Trial]()
+        self._count = 0
+
+    @property
+    def tests(self) -> bool:
+        """Whether the algorithm has a learner of its own to compare with."""
+        algorithm = self.agent.learning.algorithm
+        return algorithm.safe and algorithm.trust != "all"
+
+    def hear(self, message: Message) -> None:
+        """Try a message from now on; what was found of its sender so far is kept."""
+        known = self.agent.labels.classes
+        if not self.tests or self.agent.learning.player is None:
+            return
+        if any(label not in known for label in message.schema.get("classes", ())):
+            return  # it knows a label that has not been seen here
+        try:
+            player = self._player(message)
+        except NodeError:
+            return
+        trial = self.trials.get(message.sender)
+        if trial is None:
+            self.trials[message.sender] = Trial(player)
+        else:
+            trial.player = player
+
+    def _player(self, message: Message) -> SinglePlayer:
+        """An agent that knows what the message says."""
+        agent, learning = self.agent, self.agent.learning
+        told = agent.told(message, 1.0)
+        plain: Algorithm = replace(learning.algorithm, safe=False, trust=None)
+        state = start_state(plain, agent.features.width)
+        player = SinglePlayer(plain, state, agent.features.dense)
+        numbers = player.message(told.columns)
+        if told.numbers.shape[1] != numbers.shape[1]:
+            raise NodeError("the peer sends more than one learner")
+        numbers[list(told.places)] = told.numbers
+        player.t = 1 + message.examples
+        player.take(told.columns, player.as_own(numbers, told.columns))
+        return player
+
+    def test(self, row: LiveRow, y: float) -> None:
+        """Compare all peers with the own learner on an example that was just learned."""
+        if not self.trials:
+            return
+        self._count += 1
+        own, trials = self._own_scores(), list(self.trials.values())
+        step = -(-len(trials) // _AT_ONCE)
+        width, loss = self.agent.features.width, self._loss(own, y)
+        for trial in trials[self._count % step :: step]:
+            if trial.player.state.n_features < width:
+                trial.player.widen(width)
+            scores = trial.player.score(row.values, row.columns)
+            if len(scores) == len(own):
+                trial.difference = _MEMORY * trial.difference + self._loss(scores, y) - loss
+                trial.tests += 1
+
+    def _own_scores(self) -> list[float]:
+        """Scores of the own learner, as they were before the example was learned."""
+        player, update = self.agent.learning.player, self.agent.learning.algorithm.update
+        assert player is not None
+        numbers = update.mixture_of(player.state.scalars[0])  # type: ignore[attr-defined]
+        place = update.places.notes + update.names.index("own")  # type: ignore[attr-defined]
+        found: list[float] = numbers[:, place].tolist()
+        return found
+
+    def _loss(self, scores: list[float], y: float) -> float:
+        loss = self.agent.learning.algorithm.loss
+        if len(scores) == 1:
+            found = float(loss.value(scores[0], y, loss.parameters))
+            return found if loss.task == REGRESSION else min(found, CLIP)
+        answers = (1.0 if k == y else -1.0 for k in range(len(scores)))
+        pairs = zip(scores, answers, strict=True)
+        return sum(min(float(loss.value(z, a, loss.parameters)), CLIP) for z, a in pairs)
+
+    def trusts(self, name: str) -> bool:
+        """Whether the node averages with a peer: all, while it has no examples of its own."""
+        if not self.tests or not self.agent.examples:
+            return True
+        trial = self.trials.get(name)
+        return trial is not None and trial.passed
