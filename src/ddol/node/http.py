@@ -112,14 +112,14 @@ def _share_of(identifier: str | None) -> float:
 def application(served: Served) -> Starlette:
     """The server as an ASGI application."""
     guarded = functools.partial(_guarded, served)
-    routes = [
+    routes = [  # the most used first: they are looked through in this order
+        ("/v2/models/{name}/infer", _infer, "POST", True),
+        ("/v2/models/{name}/feedback", _feedback, "POST", True),
         ("/v2/health/live", _live, "GET", False),
         ("/v2/health/ready", _ready, "GET", False),
         ("/v2", _server, "GET", True),
         ("/v2/models/{name}", _metadata, "GET", True),
         ("/v2/models/{name}/ready", _model_ready, "GET", True),
-        ("/v2/models/{name}/infer", _infer, "POST", True),
-        ("/v2/models/{name}/feedback", _feedback, "POST", True),
         ("/v2/models/{name}/model", _model, "GET", True),
         ("/openapi.json", _described, "GET", False),
         ("/metrics", _metrics, "GET", True),
@@ -185,11 +185,16 @@ def _check_place(served: Served, request: Request) -> None:
         return
     host = request.headers.get("host", "")
     named = host if ":" in host.rpartition("]")[2] else f"{host}:80"
-    if host and not is_loopback(named):
+    if host and not _is_here(named):
         raise Rejected(403, f"found the host {host[:100]!r}, expected this machine's own name")
     origin = request.headers.get("origin")
     if origin is not None and origin.partition("//")[2] != host:
         raise Rejected(403, "requests of other web pages are refused")
+
+
+@functools.lru_cache(maxsize=256)
+def _is_here(address: str) -> bool:
+    return is_loopback(address)
 
 
 def _check_token(served: Served, request: Request) -> None:

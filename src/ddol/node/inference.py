@@ -74,7 +74,7 @@ def examples_of(request: InferRequest, arrays: bool) -> list[Any]:
 
 
 def _column(tensor: InputTensor, n: int) -> list[Any]:
-    size = math.prod(tensor.shape)
+    size = tensor.shape[0] if len(tensor.shape) == 1 else math.prod(tensor.shape)
     if size != n or size != len(tensor.data) or not 0 < n <= _MOST_EXAMPLES:
         raise NodeError(
             f"input {tensor.name!r}: found shape {tensor.shape} and {len(tensor.data)} values, expected "
@@ -83,13 +83,13 @@ def _column(tensor: InputTensor, n: int) -> list[Any]:
     if tensor.datatype == "BYTES":
         kinds: tuple[type, ...] = (str,)
     elif tensor.datatype in _NUMBERS:
-        kinds = (int, float)
+        kinds = (int, float, bool)
     else:
         raise NodeError(
             f"input {tensor.name!r}: found datatype {tensor.datatype!r}, expected FP64, INT64, BOOL or BYTES"
         )
     for value in tensor.data:
-        if not isinstance(value, kinds):
+        if type(value) not in kinds:
             raise NodeError(
                 f"input {tensor.name!r}: found {value!r}, expected {tensor.datatype} values"
             )

@@ -20,8 +20,9 @@ from ddol.node.listening import Listening
 from ddol.node.mailbox import PeerMailbox
 from ddol.node.messages import read_message, short_digest
 from ddol.node.options import NodeOptions
+from ddol.node.prediction import Prediction, no_chances
 from ddol.node.replay import describe
-from ddol.node.sites import site_of
+from ddol.node.sites import figures
 from ddol.node.snapshots import restore, snapshot_of
 from ddol.node.waiting import ANSWERED, EXPIRED, UNKNOWN, WAITING
 from ddol.presets import adaptive
@@ -30,36 +31,6 @@ from ddol.together import safe
 
 ACCEPTED, DUPLICATE = "accepted", "duplicate"
 _BECAME = {ANSWERED: DUPLICATE, EXPIRED: EXPIRED, UNKNOWN: UNKNOWN}
-
-
-class Prediction:
-    """What a node predicts.
-
-    Parameters
-    ----------
-    identifier : str or None
-        To answer it by.
-    label : text, number or truth value
-        None before a label has been seen.
-    scores : list of float
-        By class; one for two known classes and for a regression; empty before a label has been seen.
-    """
-
-    __slots__ = ("_chances", "id", "label", "scores")
-
-    def __init__(
-        self, identifier: str | None, label: LiveLabel, scores: list[float], chances: Callable
-    ) -> None:
-        self.id, self.label, self.scores, self._chances = identifier, label, scores, chances
-
-    @property
-    def proba(self) -> list[float]:
-        """The chance of every class, in the order of the node's `classes`; empty where there is none."""
-        found: list[float] = self._chances(self.scores)
-        return found
-
-    def __repr__(self) -> str:
-        return f"Prediction(id={self.id!r}, label={self.label!r}, proba={self.proba})"
 
 
 class Node:
@@ -222,10 +193,10 @@ class Node:
     def _prediction(self, name: str | None, scores: list[float] | None) -> Prediction:
         labels = self._agent.labels
         if scores is None:
-            return Prediction(name, None, [], _no_chances)
+            return Prediction(name, None, [], no_chances)
         said = self._agent.learning.said(scores)
         if labels.regression:
-            return Prediction(name, said, scores, _no_chances)
+            return Prediction(name, said, scores, no_chances)
         if labels.binary:
             return Prediction(name, labels.classes[said > 0.0], scores, self._chances)
         kept = scores[: len(labels.classes)]
@@ -235,8 +206,11 @@ class Node:
         loss = self._agent.learning.algorithm.loss
         if loss.probability is None:
             return []
-        if len(scores) == 1 and not self._agent.labels.binary:
-            return [1.0]
+        if len(scores) == 1:
+            if not self._agent.labels.binary:
+                return [1.0]
+            chance = float(loss.probability(scores[0]))
+            return [1.0 - chance, chance]
         found: list[float] = loss.chances(np.array([scores]))[0].tolist()
         return found
 
@@ -427,33 +401,16 @@ class Node:
     def state(self) -> dict[str, Any]:
         """Figures of now, as plain values."""
         with self._lock:
-            agent, n = self._agent, max(self._agent.examples, 1)
-            total = agent.loss_sum if agent.regression else agent.mistakes
-            site = {"name": self.name, "examples": agent.examples, "error": total / n}
-            site |= site_of(agent)
-            return {
-                "name": self.name,
-                "algorithm": agent.learning.algorithm.name,
-                "classes": self.classes,
-                "predictions": self.counts["predictions"],
-                "examples": agent.examples,
-                "answers": agent.answers,
-                "error": total / n,
-                "error_window": agent.window_sum / max(len(agent.window), 1),
-                "waiting": len(agent.room),
-                "expired": agent.room.expired,
-                "duplicate": self.counts[DUPLICATE],
-                "unknown": self.counts[UNKNOWN],
-                "messages_sent": self.messages_sent,
-                "bytes_sent": self.bytes_sent,
-                "peers": [
-                    peer | {"trusted": self.listening.trusts(peer["name"])}
-                    for peer in self.mailbox.shown()
-                ],
-                "sites": site,
-                "features": len(agent.features.names) or agent.features.width - 1,
-                "durable": None if self._journal is None else not self._journal.failed,
-            }
+            told = figures(self._agent)
+            told["predictions"] = self.counts["predictions"]
+            told["duplicate"], told["unknown"] = self.counts[DUPLICATE], self.counts[UNKNOWN]
+            told["messages_sent"], told["bytes_sent"] = self.messages_sent, self.bytes_sent
+            told["durable"] = None if self._journal is None else not self._journal.failed
+            told["peers"] = [
+                peer | {"trusted": self.listening.trusts(peer["name"])}
+                for peer in self.mailbox.shown()
+            ]
+            return told
 
     def weights(self) -> np.ndarray:
         """Primal weights (outputs, columns); column 0 is the constant."""
@@ -545,10 +502,6 @@ class Node:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
-
-
-def _no_chances(scores: list[float]) -> list[float]:
-    return []
 
 
 def _checked_name(name: Any) -> str:

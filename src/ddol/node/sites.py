@@ -60,3 +60,24 @@ def _helped(numbers: np.ndarray) -> str:
     if helps > _SURE:
         return "yes"
     return "no" if harms > _SURE else "unclear"
+
+
+def figures(agent: LiveAgent) -> dict[str, Any]:
+    """How an agent does, as plain values."""
+    n, labels = max(agent.examples, 1), agent.labels
+    total = agent.loss_sum if agent.regression else agent.mistakes
+    features = agent.features
+    return {
+        "name": agent.name,
+        "algorithm": agent.learning.algorithm.name,
+        "classes": list(labels.classes),
+        "examples": agent.examples,
+        "answers": agent.answers,
+        "error": total / n,
+        "error_window": agent.window_sum / max(len(agent.window), 1),
+        "waiting": len(agent.room),
+        "expired": agent.room.expired,
+        "features": len(features.names) or features.width - 1,
+        "sites": {"name": agent.name, "examples": agent.examples, "error": total / n}
+        | site_of(agent),
+    }
