@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from ddol.job.stopping import Signals, StoppedError
+from ddol.logs import tell
 from ddol.parameters import NotAParameterError
 
 
@@ -56,8 +57,11 @@ class Commands(click.Group):
                 import traceback
 
                 traceback.print_exc()
-            print(f"{_prefix(error)}{_one_line(error)}", file=sys.stderr)
+            tell(_one_line(error), "error", _prefix(error))
             raise click.exceptions.Exit(_exit_code(error)) from None
+        finally:
+            if "ddol.cli.logs" in sys.modules:
+                sys.modules["ddol.cli.logs"].forget()
 
 
 def _let_the_first_speak() -> None:

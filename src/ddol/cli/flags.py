@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from ddol.job.job import GROUPS
+from ddol.logs import LEVELS
 from ddol.parameters import Parameter, parameters_of
 
 _OTHERS = "Options"
@@ -252,7 +253,40 @@ def _remember_debug(ctx: click.Context, _: click.Parameter, wanted: bool) -> Non
         ctx.find_root().meta["debug"] = True
 
 
-debug = flag(
+def _configure_logs(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Configure once both options are known; lines are as ever where neither is given."""
+    chosen = ctx.find_root().meta
+    chosen[f"log {param.name}"] = value
+    form, level = chosen.get("log log_format"), chosen.get("log log_level")
+    if form is not None or level is not None:
+        from ddol.cli.logs import configure
+
+        configure(form, level)
+
+
+def log_format() -> str | None:
+    """The format of lines that the command line, or the environment, chose."""
+    chosen: str | None = click.get_current_context().find_root().meta.get("log log_format")
+    return chosen
+
+
+_log_format = flag(
+    "--log-format FORM",
+    "Lines on standard error as text, or as JSON without a table. Or DDOL_LOG_FORMAT.",
+    type=click.Choice(("text", "json")),
+    envvar="DDOL_LOG_FORMAT",
+    expose_value=False,
+    callback=_configure_logs,
+)
+_log_level = flag(
+    "--log-level LEVEL",
+    "Lines from this level on. Or DDOL_LOG_LEVEL.",
+    type=click.Choice(LEVELS),
+    envvar="DDOL_LOG_LEVEL",
+    expose_value=False,
+    callback=_configure_logs,
+)
+_traceback = flag(
     "--debug",
     "Show the traceback of an error.",
     is_flag=True,
@@ -260,6 +294,13 @@ debug = flag(
     expose_value=False,
     callback=_remember_debug,
 )
+
+
+def debug(command: Any) -> Any:
+    """Options of every command: logging, and tracebacks of errors."""
+    return _log_format(_log_level(_traceback(command)))
+
+
 as_json = flag("--json", "As JSON.", is_flag=True)
 
 

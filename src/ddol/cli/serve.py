@@ -6,7 +6,7 @@ import json as json_
 
 import click
 
-from ddol.cli.flags import Command, as_json, debug, flag
+from ddol.cli.flags import Command, as_json, debug, flag, log_format
 
 
 @click.command(cls=Command)
@@ -29,7 +29,7 @@ def serve(config: str, initial: str | None, stdin: bool) -> None:
     from ddol.node.serve import serve as run
 
     found = load_config(config)
-    begin_logs(found.logs)
+    begin_logs(log_format() or found.logs)
     run(found if initial is None else with_initial(found, initial), stdin=stdin)
 
 
@@ -46,7 +46,7 @@ def relay(listen: tuple[str, ...], connect: tuple[str, ...], identity: str | Non
     from ddol.node.serve import begin_logs
     from ddol.node.serve import relay as run
 
-    begin_logs("text")
+    begin_logs(log_format() or "text")
     run(listen or ("tcp/127.0.0.1:7000",), connect, identity)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -10,6 +9,7 @@ from ddol.algorithm import Algorithm
 from ddol.cli.errors import printable
 from ddol.engines.feed import Feed
 from ddol.engines.progress import Progress
+from ddol.logs import tell
 from ddol.streams.dealing import progress as work_done
 from ddol.streams.stream import Position
 from ddol.trace import Trace
@@ -270,7 +270,7 @@ def _count(n: int, noun: str) -> str:
 
 def say(text: str) -> None:
     """Print a line on standard error."""
-    print(printable(text), file=sys.stderr, flush=True)
+    tell(printable(text))
 
 
 def show(text: str) -> None:
@@ -281,4 +281,4 @@ def show(text: str) -> None:
 
 def warn(text: str) -> None:
     """Print a warning on standard error."""
-    say(f"warning: {text}")
+    tell(printable(text), "warning")

@@ -42,7 +42,7 @@ def train_and_show(job: Job) -> Trace:
         interface = Interface(
             say,
             warn,
-            display=_table,
+            display=None if _tells_json() else _table,
             signals=signals,
             in_mid_run=_in_mid_run,
             finished=_tell_what_was_left,
@@ -50,6 +50,12 @@ def train_and_show(job: Job) -> Trace:
             command=command(),
         )
         return train(job, interface)
+
+
+def _tells_json() -> bool:
+    """Whether lines are JSON, beside which no table is shown."""
+    logs = sys.modules.get("ddol.cli.logs")
+    return logs is not None and logs.is_json()
 
 
 def command() -> str:

@@ -5,16 +5,17 @@ News are lines on standard error, wherever they come from, and reach those who l
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from ddol.logs import tell as log
 
 _listeners: list[Callable[[str], None]] = []
 
 
 def tell(text: str) -> None:
     """Write one line on standard error, and tell those who listen."""
-    print(f"ddol: {text}", file=sys.stderr, flush=True)
+    log(text, start="ddol: ")
     for listen in tuple(_listeners):
         listen(text)
 

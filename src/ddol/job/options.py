@@ -395,6 +395,11 @@ class OutputOptions:
         metavar="[PORT]",
         bare=0,
     )
+    progress_json: str | None = declared(
+        None,
+        "Where the run stands, a line of JSON about every second; - for standard output.",
+        metavar="FILE",
+    )
     record_weights: int | None = None
     resume: bool = declared(False, "Go on from the newest checkpoint.")
     quiet: bool = declared(False, "No table.")

@@ -72,6 +72,11 @@ def _watch(made: PreparedJob, learner: Learner, talk: Interface, stack: ExitStac
     job, feed = made.job, made.feed()
     writer = CheckpointWriter(job.output, made.identity, talk.advice)
     watch = RunWatch(made, learner, feed, writer, talk.signals, tell=talk.on_progress)
+    if job.output.progress_json is not None and made.processes.leads:
+        from ddol.job.progress_lines import progress_lines
+
+        lines = progress_lines(job.output.progress_json, made.algorithm.classification)
+        watch.lines = stack.enter_context(lines)
     if talk.display is not None and not job.output.quiet:
         watch.display = talk.display(made, learner)
     if made.data.held:
@@ -150,6 +155,8 @@ def _carry_out(watch: RunWatch, feed: Feed, talk: Interface) -> Trace:
         held = watch.holdout.measured(learner, at_end=True) if watch.holdout else None
         if watch.display is not None:
             watch.display.end(held)
+    if watch.lines is not None:
+        watch.lines.end(trace)
     if made.processes.leads:
         write_outputs(made, trace, held, talk, watch.tally)
     return trace

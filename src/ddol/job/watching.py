@@ -18,6 +18,7 @@ from ddol.job.stopping import Signals, StoppedError
 
 if TYPE_CHECKING:
     from ddol.job.holdout import Holdout
+    from ddol.job.progress_lines import ProgressLines
     from ddol.job.tally import Tally
 
 
@@ -39,11 +40,12 @@ class RunWatch:
     holdout: Holdout | None = None
     page: Page | None = None
     tally: Tally | None = None
+    lines: ProgressLines | None = None
 
     @property
     def listens(self) -> bool:
         """Whether there is anything to do while the run goes on."""
-        tasks = (self.signals, self.tell, self.display, self.page, self.writer.folder)
+        tasks = (self.signals, self.tell, self.display, self.page, self.lines, self.writer.folder)
         return any(task is not None for task in tasks)
 
     def __call__(self, progress: Progress) -> None:
@@ -53,6 +55,8 @@ class RunWatch:
             self.signals.at_once = self.made.job.data.from_stdin
         if self.page is not None:
             self.page(progress)
+        if self.lines is not None:
+            self.lines(progress)
         if self.tell is not None:
             self.tell(progress)
         # A loss is noticed again, told and made up for by the learner.

@@ -25,7 +25,7 @@ AHEAD = 6
 
 
 def usable_cores() -> int:
-    """Cores that this process may run on.
+    """Cores that this process may run on, and no more than DDOL_THREADS says, if it is set.
 
     Examples
     --------
@@ -33,7 +33,13 @@ def usable_cores() -> int:
     True
     """
     cores = getattr(os, "sched_getaffinity", None)
-    return len(cores(0)) if cores is not None else (os.cpu_count() or 1)
+    found = len(cores(0)) if cores is not None else (os.cpu_count() or 1)
+    most = os.environ.get("DDOL_THREADS", "")
+    if not most:
+        return found
+    if not most.isdigit() or int(most) < 1:
+        raise DataError(f"DDOL_THREADS: found {most!r}, expected a number of threads from 1 on")
+    return min(found, int(most))
 
 
 def pieces_of(

@@ -1,0 +1,77 @@
+"""Lines of JSON about where a run stands: for programs that look at it while it goes on."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from ddol.engines.progress import Progress
+from ddol.storage import naming
+from ddol.trace import Trace
+
+STDOUT = "-"
+EVERY = 1.0
+"""Seconds between two lines."""
+
+
+class ProgressLines:
+    """Writes a line now and then, and one at the end.
+
+    Parameters
+    ----------
+    file : text file
+    classification : bool
+        Whether mistakes are counted.
+    now : function that returns seconds
+    """
+
+    def __init__(
+        self, file: IO[str], classification: bool, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.file, self.classification, self.now = file, classification, now
+        self._next = 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        """Write where the run stands, if it is time to."""
+        if self.now() < self._next:
+            return
+        self._next = self.now() + EVERY
+        self._write(
+            "running", progress.examples, progress.rounds, progress.loss.sum(), progress.mistakes.sum(),
+            seconds=round(progress.seconds, 3), consensus=progress.consensus, messages=progress.messages,
+            bytes_sent=progress.bytes_sent,
+        )  # fmt: skip
+
+    def end(self, trace: Trace) -> None:
+        """Write where the run ended."""
+        self._write(
+            "done", trace.examples, trace.rounds, trace.loss.sum(), trace.mistakes.sum(),
+            seconds=round(trace.seconds, 3), consensus=trace.consensus, messages=trace.messages,
+            bytes_sent=trace.bytes_sent,
+        )  # fmt: skip
+
+    def _write(
+        self, state: str, examples: int, rounds: int, loss: float, mistakes: int, **more: Any
+    ) -> None:
+        found: dict[str, Any] = {"state": state, "examples": int(examples), "rounds": int(rounds)}
+        if self.classification:
+            found |= {"mistakes": int(mistakes), "error": float(mistakes) / max(int(examples), 1)}
+        found |= {"mean_loss": float(loss) / max(int(examples), 1), **more}
+        plain = {name: None if value != value else value for name, value in found.items()}
+        self.file.write(json.dumps(plain) + "\n")
+        self.file.flush()
+
+
+@contextmanager
+def progress_lines(path: str, classification: bool) -> Iterator[ProgressLines]:
+    """Lines to a file, which is appended to as the run goes on, or to standard output."""
+    if path == STDOUT:
+        yield ProgressLines(sys.stdout, classification)
+        return
+    with naming(path), Path(path).open("w", encoding="utf-8") as file:
+        yield ProgressLines(file, classification)
