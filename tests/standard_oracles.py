@@ -245,7 +245,8 @@ class NewtonAgent(Statistics):
         g = slope * self.place(x)
         self.matrix = self.matrix + np.outer(g, g)
         along = np.linalg.inv(self.matrix) @ g
-        size = min(3.0, self.n_agents * slope**2 / (g @ along)) if g.any() else 3.0
+        longest = 3.0 * max(1.0, np.sqrt((self.own - 1.0) / 180.0))
+        size = min(longest, self.n_agents * slope**2 / (g @ along)) if g.any() else longest
         self.u = self.u - size * along
         self.own += slope**2
         self.intercept -= size * slope / self.own

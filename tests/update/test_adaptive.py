@@ -386,6 +386,15 @@ def test_a_short_memory_follows_features_and_concepts_that_move():
     assert lately < 0.15 < 0.35 < always
 
 
+@pytest.mark.parametrize("preset", [ddol.adaptive, ddol.newton])
+def test_a_change_is_followed_without_being_told_of_it(preset):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((12_000, 3))
+    y = np.where(X @ [1.0, -1.0, 0.5] > 0.0, 1.0, -1.0)
+    y[6_000:] *= -1.0
+    assert ddol.run(preset(), (X, y)).error < 0.25
+
+
 def test_penalties_shrink_weights_and_l1_makes_zeros():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((4_000, 60))

@@ -2,8 +2,9 @@
 
 g̃ = ℓ′/rms(ℓ′)·x̃ in the coordinates of `ddol.update.coordinates`, so features and answers may have any
 scale and offset. An agent keeps the Cholesky factor of A, by rotations, and steps u ← u −
-3·η·A⁻¹g̃ (½·η where answers are numbers) in O(D²), but never so far that the score of its own example
-changes by more than N·|ℓ′|/rms(ℓ′). Neighbours average A (its triangle) and the duals A·u with the same
+3·h·η·A⁻¹g̃ (½·h·η where answers are numbers), h = max(1, √(Σ(ℓ′/rms(ℓ′))²/180)), in O(D²), but never so far
+that the score of its own example changes by more than N·|ℓ′|/rms(ℓ′). With h = 1 steps would shrink as 1/t,
+and an agent that has learned for long could follow no change; with h they shrink as 1/√t in the end. Neighbours average A (its triangle) and the duals A·u with the same
 weights and solve for u, the paper's argmin: D³/6 multiplications. Features are centred, so the
 intercept is uncorrelated with them and has a Newton step of its own.
 """
@@ -150,10 +151,15 @@ def score(w, s, p, x, index, n, D, which):
     return answers.in_units_of_answers(s, p, intercept(s) + at.dot(w, s, x, index, n, D))
 
 
+HORIZON = 180.0
+"""Σ(ℓ′/rms(ℓ′))² from which on steps shrink as 1/√t and not as 1/t: what changes is followed then."""
+
+
 @inner(inlined=True)
-def length(p, eta, slope, move):
+def length(p, eta, slope, move, seen):
     """η, or less where the example's own score, which η·move/ℓ′ changes, would change by more than N·ℓ′."""
-    size, most = eta * p[GAIN], p[answers.AGENTS] * slope * slope
+    size = eta * p[GAIN] * max(1.0, math.sqrt(seen / HORIZON))
+    most = p[answers.AGENTS] * slope * slope
     return size if size * move <= most else most / move
 
 
@@ -177,7 +183,7 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
             own = w[NOW * D + i]
             for j in range(i, D):
                 w[_matrix(D) + i * D + j] += own * w[NOW * D + j]
-    size = length(p, eta, slope, _rotate(w, D))
+    size = length(p, eta, slope, _rotate(w, D), s[MATRIX0])
     _solve_rest(w, D)
     for d in range(D):
         w[U * D + d] -= size * w[SOLVED * D + d]
@@ -209,7 +215,7 @@ def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     _place(w, s, x, index, n, D)
     squared = slope * slope
     alone = squared * _solve_half(w, D, NOW * D)
-    size = length(p, eta, slope, alone / (1.0 + alone))
+    size = length(p, eta, slope, alone / (1.0 + alone), s[MATRIX0])
     place = _TRIANGLE * D
     for i in range(D):
         delta[_MEAN * D + i] += weight * size * slope * w[NOW * D + i]

@@ -191,7 +191,7 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
     slope = counted(s, g * weight)
     count = _place(w, s, x, index, n, D, slope, s[STEPS])
     own = _project(w, s, p, index, n, count, D)
-    size = length(p, eta, slope, own / (1.0 + own))
+    size = length(p, eta, slope, own / (1.0 + own), s[MATRIX0])
     along, b, found = size / (1.0 + own), _vector(s, p, B), _vector(s, p, FOUND)
     for k in range(_rank(p)):
         b[k] += along * found[k]
@@ -238,7 +238,7 @@ def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     slope = g * math.sqrt((s[STEPS] + 1.0) / (s[SLOPES] + g * g))
     count, m, sums = _place(w, s, x, index, n, D, slope, s[STEPS] + 1.0), _rank(p), _sums(p, D)
     own = _project(w, s, p, index, n, count, D)
-    size = length(p, eta, slope, own / (1.0 + own))
+    size = length(p, eta, slope, own / (1.0 + own), s[MATRIX0])
     along, found = size / (1.0 + own), _vector(s, p, FOUND)
     _turn(w, s, p, index, n, count, D, FOUND)
     now, known, move, free = row(w, NOW, D), row(w, KNOWN, D), row(w, MOVE, D), row(w, FREE, D)
