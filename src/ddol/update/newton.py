@@ -1,12 +1,13 @@
 """The online Newton step: ψ(z, u) = ½ (z − u)ᵀA(z − u) with A = I + Σ g̃g̃ᵀ (Hazan, Agarwal and Kale).
 
 g̃ = ℓ′/rms(ℓ′)·x̃ in the coordinates of `ddol.update.coordinates`, so features and answers may have any
-scale and offset. An agent keeps the Cholesky factor of A, by rotations, and steps u ← u −
-3·h·η·A⁻¹g̃ (½·h·η where answers are numbers), h = max(1, √(Σ(ℓ′/rms(ℓ′))²/180)), in O(D²), but never so far
-that the score of its own example changes by more than N·|ℓ′|/rms(ℓ′). With h = 1 steps would shrink as 1/t,
-and an agent that has learned for long could follow no change; with h they shrink as 1/√t in the end. Neighbours average A (its triangle) and the duals A·u with the same
-weights and solve for u, the paper's argmin: D³/6 multiplications. Features are centred, so the
-intercept is uncorrelated with them and has a Newton step of its own.
+scale and offset. An agent keeps the Cholesky factor of A, by rotations, and steps u ← u − 3·h·η·A⁻¹g̃
+(½·h·η where answers are numbers), h = max(1, √(Σ(ℓ′/rms(ℓ′))²/180)), in O(D²), but never so far that the
+score of its own example changes by more than N·|ℓ′|/rms(ℓ′). With h = 1 steps would shrink as 1/t, and an
+agent that has learned for long could follow no change; with h they shrink as 1/√t in the end. Neighbours
+average A (its triangle) and the duals A·u with the same weights and solve for u, the paper's argmin: D³/6
+multiplications. Features are centred, so the intercept is uncorrelated with them and has a Newton step of
+its own.
 """
 
 from __future__ import annotations
