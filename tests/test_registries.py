@@ -222,6 +222,16 @@ def test_a_parameter_of_a_preset_is_one_of_the_estimators(registered):
         ddol.DDOLClassifier("ftrl", gamma=1.0)
 
 
+def test_what_every_algorithm_has_is_a_parameter_everywhere():
+    """`trust` is declared in job/options.py, and named nowhere in the estimators."""
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    y = X[:, 0] > X[:, 1]
+    model = ddol.DDOLClassifier("dogd", n_agents=3, trust="test").fit(X, y)
+    assert clone(model).trust == "test" and model.trace_.algorithm.trust == "test"
+    river = pytest.importorskip("ddol.river")
+    assert river.Classifier("dogd", n_agents=3, trust="test").clone().trust == "test"
+
+
 def test_a_parameter_of_a_preset_is_one_of_river_and_an_axis(registered):
     river = pytest.importorskip("ddol.river")
     model = river.Classifier("ftrl", beta=5.0)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ddol.estimators.asker import Asker
-from ddol.estimators.declared import given_parameters, later_names, takes_presets
+from ddol.estimators.declared import exchanges_of, given_parameters, later_names, takes_presets
 from ddol.estimators.dicts import DictLearner, Example, KeptExamples
 from ddol.estimators.placing import Placement, linear_algorithm, loss_of
 from ddol.trace import Trace
@@ -123,14 +123,14 @@ class DictModel:
     def _start(self, outputs: int) -> DictLearner:
         """Agents as the parameters say."""
         given = given_parameters(self) | {"loss": self.loss}
-        places = {name: getattr(self, name) for name in ("batch", "period", "delay", "gradient")}
-        places |= {"safe": True} if self.safe else {}
-        algorithm = linear_algorithm(self.algorithm, given, places | {"outputs": outputs})
+        places = exchanges_of(self) | {"outputs": outputs}
+        places.pop("query", None)  # that of `ask`: what is learned here has its label already
+        algorithm = linear_algorithm(self.algorithm, given, places)
         network = Placement(self.n_agents, self.topology, self.mixing)
         return DictLearner(network.place(algorithm, seed=self.seed), self.hash_bits, self.seed)
 
 
-@takes_presets(experts=False, but=("loss",))
+@takes_presets(experts=False, but=("loss", "query", "average_iterates"))
 @dataclass(eq=False, repr=False)
 class Classifier(DictModel, base.MiniBatchClassifier):
     """Linear classifier learned by N agents on a graph, for streams of dictionaries.
@@ -301,7 +301,7 @@ class Classifier(DictModel, base.MiniBatchClassifier):
         return [labels[k] for k in self._scores(examples, agent).argmax(axis=1).tolist()]
 
 
-@takes_presets(experts=False, but=("loss",))
+@takes_presets(experts=False, but=("loss", "query", "average_iterates"))
 @dataclass(eq=False, repr=False)
 class Regressor(DictModel, base.MiniBatchRegressor):
     """Linear regression learned by N agents on a graph, for streams of dictionaries.

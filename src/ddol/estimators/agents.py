@@ -33,17 +33,6 @@ COUNT = Interval(Integral, 1, None, closed="left")
 _LEAST_0 = Interval(Integral, 0, None, closed="left")
 QUERY = [Interval(Real, 0, 1, closed="both"), str, Asking, None]
 """`query`, of those that learn classes."""
-_EXCHANGES = (
-    "batch",
-    "period",
-    "delay",
-    "gradient",
-    "query",
-    "talk",
-    "compress",
-    "talk_to",
-    "teach",
-)
 
 
 @dataclass(eq=False, repr=False)
@@ -106,13 +95,6 @@ class AgentsEstimator(BaseEstimator):
         for name in later_names(type(self)):
             self.__dict__.setdefault(name, None)
         return dict(super().get_params(deep))
-
-
-def exchanges_of(estimator: AgentsEstimator) -> dict[str, Any]:
-    """Fields of an algorithm by which agents ask, wait and talk, as an estimator has chosen them."""
-    found = {name: getattr(estimator, name, None) for name in _EXCHANGES}
-    found["safe"] = getattr(estimator, "safe", False) or None
-    return {name: value for name, value in found.items() if value is not None}
 
 
 @dataclass

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Collection
 from typing import Any
 
+from ddol.algorithm import Algorithm
+from ddol.job.job import declared_in
 from ddol.presets import preset_parameters
 
 
 def takes_presets(experts: bool, but: Collection[str] = ()) -> Callable[[type], type]:
-    """Give a class the parameters of all presets, with or without experts.
+    """Give a class the parameters of all presets, with or without experts, and those of every algorithm.
 
     Each is an attribute, and None if it is not given. A preset that is registered later has its
     parameters accepted and listed from then on.
@@ -27,12 +30,15 @@ def takes_presets(experts: bool, but: Collection[str] = ()) -> Callable[[type], 
     def own_names() -> list[str]:
         return [name for name in preset_parameters(experts) if name not in but]
 
+    def all_names() -> list[str]:
+        return [*own_names(), *(name for name in every_algorithm() if name not in but)]
+
     def bind(kind: Any) -> Any:
         plain = kind.__init__
         before = inspect.signature(plain)
 
         def more() -> list[str]:
-            return [name for name in own_names() if name not in before.parameters]
+            return [name for name in all_names() if name not in before.parameters]
 
         @functools.wraps(plain)
         def initialise(self: Any, *args: Any, **given: Any) -> None:
@@ -46,6 +52,21 @@ def takes_presets(experts: bool, but: Collection[str] = ()) -> Callable[[type], 
         return kind
 
     return bind
+
+
+def every_algorithm() -> list[str]:
+    """Options that every algorithm has, beside its network."""
+    fields_of_all = {field.name for field in dataclasses.fields(Algorithm)} - {"mixing"}
+    told = [*declared_in("algorithm"), *declared_in("network"), "delay"]
+    return [name for name in told if name in fields_of_all]
+
+
+def exchanges_of(model: Any) -> dict[str, Any]:
+    """Options of every algorithm that a model was given: when agents ask, wait and talk, and more."""
+    found = {name: getattr(model, name, None) for name in every_algorithm()}
+    return {
+        name: value for name, value in found.items() if value is not None and value is not False
+    }
 
 
 def _extended(signature: inspect.Signature, names: Collection[str]) -> inspect.Signature:

@@ -25,8 +25,8 @@ from sklearn.utils.validation import (
 
 from ddol.algorithm import Algorithm
 from ddol.engines.faults import out_of_range
-from ddol.estimators.agents import COUNT, AgentsEstimator, LearningAgents, exchanges_of
-from ddol.estimators.declared import given_parameters
+from ddol.estimators.agents import COUNT, AgentsEstimator, LearningAgents
+from ddol.estimators.declared import exchanges_of, given_parameters
 from ddol.estimators.frames import FrameColumns, has_text, without_label
 from ddol.estimators.placing import (
     LINEAR_PRESETS,
@@ -272,8 +272,6 @@ class LinearAgents(AgentsEstimator):
         for name in penalty.keys() & given.keys():
             raise ValueError(f"`alpha` and `{name}` are both given; leave one out")
         places = exchanges_of(self) | {"outputs": self._n_outputs()}
-        if self.average_iterates:
-            places["average_iterates"] = True
         algorithm = linear_algorithm(self.algorithm, given | penalty, places, penalty)
         if algorithm.update.experts or algorithm.loss.task != self._task:
             raise ValueError(

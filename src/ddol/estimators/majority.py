@@ -19,8 +19,8 @@ from sklearn.utils.validation import (
 )
 
 from ddol.algorithm import Algorithm
-from ddol.estimators.agents import QUERY, AgentsEstimator, LearningAgents, exchanges_of
-from ddol.estimators.declared import given_parameters, takes_presets
+from ddol.estimators.agents import QUERY, AgentsEstimator, LearningAgents
+from ddol.estimators.declared import exchanges_of, given_parameters, takes_presets
 from ddol.estimators.expert_pool import (
     ADVICE,
     AdviceGiven,

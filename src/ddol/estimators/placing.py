@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ddol.algorithm import Algorithm
-from ddol.communicate.topologies import topology
-from ddol.job.algorithm import algorithm_named
-from ddol.parameters import NotAParameterError, Parameter, check_given
+from ddol.job.algorithm import build, on_network
+from ddol.job.job import Job
+from ddol.job.options import DataOptions, NetworkOptions, RunOptions
+from ddol.parameters import NotAParameterError
 from ddol.presets import PRESETS
 from ddol.update.losses import LOSSES, Loss, loss_named, zero_one
 
@@ -95,20 +96,9 @@ class Placement:
         >>> Placement(topology="ring").place(dogd(), named=5).mixing.name
         'metropolis'
         """
-        n = self.known_agents()
-        if n is None and algorithm.n_agents == 1:
-            n = named
-        if n is None and self.topology is None and self.mixing is None:
-            return algorithm
-        if n is None and isinstance(self.topology, str) and algorithm.n_agents == 1:
-            raise ValueError(
-                f"topology={self.topology!r} does not say how many agents there are; set n_agents, or "
-                "name the agents of the rows with agents="
-            )
-        if n is None:
-            n = algorithm.n_agents
-        graph = topology("complete" if self.topology is None else self.topology, n, seed)
-        return algorithm.on(graph, self.mixing)
+        network = NetworkOptions(self.n_agents, self.topology, self.mixing)
+        job = Job(DataOptions(data=[]), network=network, run=RunOptions(seed=seed))
+        return on_network(algorithm, job, named)
 
 
 @dataclass(frozen=True)
@@ -173,25 +163,11 @@ def linear_algorithm(
     if "loss" in chosen:
         chosen["loss"] = loss_of(chosen["loss"])
     try:
-        if isinstance(algorithm, Algorithm):
-            return replace(algorithm, **_changes(algorithm, chosen), **places)
-        return replace(algorithm_named(algorithm, chosen), **places)
+        job = Job.of(data=[], algorithm=algorithm, **places)
+        options = replace(job.algorithm, parameters=chosen)
+        return build(replace(job, algorithm=options))
     except NotAParameterError as error:
         # The estimators call the weight of a penalty `alpha`, as scikit-learn does.
         shown = {"l1": "penalty='l1' with alpha", "l2": "alpha"}
         renamed = {name: shown[name] for name in penalty}
         raise ValueError(error.told(lambda name: renamed.get(name, name))) from None
-
-
-def _changes(algorithm: Algorithm, chosen: dict[str, Any]) -> dict[str, Any]:
-    """What may be changed of an algorithm of the user's own, which has its update already."""
-    known = {name: Parameter(name, (float, str), others=(object,)) for name in _OWN}
-    check_given(chosen, known, f"the algorithm {algorithm.name} of your own")
-    if not callable(chosen.get("rate", len)):
-        raise ValueError(
-            f"`rate` of an algorithm of your own must be a function, it is {chosen['rate']}"
-        )
-    return chosen
-
-
-_OWN = ("loss", "rate", "C")
