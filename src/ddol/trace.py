@@ -278,16 +278,25 @@ class Trace:
         return f"{head}\n{self.table()}"
 
     def table(self) -> str:
-        """A row per agent (the first ten, and the total) as text, and the size of the model."""
-        lines = [f"{'agent':>7} {'examples':>10} {'mistakes':>10} {'error %':>8} {'mean loss':>11}"]
+        """A row per agent (the first ten, and the total) as text, and the size of the model.
+
+        Agents are called by their sites where these have names.
+        """
+        sites = tuple(getattr(self.encoding, "sites", None) or ())
+        names = [str(s) for s in sites] if len(sites) == self.agents else None
+        width = max([7, *map(len, (names or [])[:10])])
+        lines = [
+            f"{'agent':>{width}} {'examples':>10} {'mistakes':>10} {'error %':>8} {'mean loss':>11}"
+        ]
         seen = self.state.examples if self.state is not None else None
         for i in range(min(self.agents, 10)):
             n = int(seen[i]) if seen is not None else self.examples // self.agents
-            lines.append(_line(str(i), n, self.mistakes[i], self.loss[i], self.classification))
+            name = f"{str(i) if names is None else names[i]:>{width}}"
+            lines.append(_line(name, n, self.mistakes[i], self.loss[i], self.classification))
         if self.agents > 10:
-            lines.append(f"{'…':>7}")
-        total = self.mistakes.sum()
-        lines.append(_line("all", self.examples, total, self.loss.sum(), self.classification))
+            lines.append(f"{'…':>{width}}")
+        total, name = self.mistakes.sum(), f"{'all':>{width}}"
+        lines.append(_line(name, self.examples, total, self.loss.sum(), self.classification))
         lines.append(f"{self.nonzero_weights} of {self.weights[0].size} weights are not zero")
         return "\n".join(lines)
 

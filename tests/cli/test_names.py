@@ -511,3 +511,39 @@ def test_no_name_steers_the_terminal(ddol, tmp_path):
         assert done.exit_code in (0, 2), done.stderr
         assert not set(done.output) & set("\x1b\x07\x9b"), command
     assert label in ddol("predict", model, files[1]).stdout, "a program gets labels as they are"
+
+
+@pytest.mark.parametrize("algorithm", ["adaptive", "coin", "newton", "dogd"])
+def test_inspect_ranks_features_in_units_that_can_be_compared(ddol, tmp_path, algorithm):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 3)) * [10.0, 20_000.0, 0.01]
+    score = X[:, 0] / 10 + 3 * X[:, 1] / 20_000 + 2 * X[:, 2] / 0.01
+    lines = [f"{int(s > 0)},{a:.3f},{b:.1f},{c:.5f}" for s, (a, b, c) in zip(score, X, strict=True)]
+    path, model = tmp_path / "people.csv", tmp_path / "m"
+    path.write_text("\n".join(["ill,age,income,share", *lines]) + "\n")
+    options = ("--algorithm", algorithm, "--label", "ill", "--model", model)
+    assert ddol("train", path, *options, "--quiet").exit_code == 0
+    found = json.loads(ddol("inspect", model, "--json").stdout)
+    [largest] = found["largest"]
+    names = [name for name, _ in largest["importance"]]
+    text = ddol("inspect", model).stdout
+    if algorithm == "dogd":
+        assert found["unit"] == "unit of the feature" and "per unit of the feature" in text
+        assert largest["importance"] == largest["weights"]
+    else:
+        assert found["unit"] == "standard deviation of the feature"
+        assert "largest weights, per standard deviation" in text
+        assert names[:3] == ["income", "share", "age"]
+        shares, weights = dict(largest["importance"]), dict(largest["weights"])
+        assert shares["income"] / weights["income"] == pytest.approx(20_000, rel=0.2)
+
+
+def test_a_trace_names_its_sites(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("bern", "st-gallen"):
+        rows = [f"{int(x > 0)},{x:.3f},{y:.3f}" for x, y in rng.standard_normal((40, 2))]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["label,a,b", *rows]) + "\n")
+    files = [str(tmp_path / "bern.csv"), str(tmp_path / "st-gallen.csv")]
+    table = library.run(library.adaptive(), files, 2).table().splitlines()
+    assert [line.split()[0] for line in table[:4]] == ["agent", "bern", "st-gallen", "all"]
+    assert len({len(line) for line in table[:4]}) == 1

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from ddol.cli.errors import printable
+from ddol.job.importance import deviations, importance
 from ddol.model import Model, load
 from ddol.streams.store.files import size_of
+
+STANDARD = "standard deviation of the feature"
 
 
 def inspect(path: str, top: int, json: bool) -> None:
@@ -31,12 +34,16 @@ def inspect(path: str, top: int, json: bool) -> None:
             print(f"\n{name}")
             for part, figure in value.items():
                 print(f"  {printable(part):<20} {_shown(figure)}")
-        elif name != "largest":
+        elif name not in ("largest", "unit"):
             print(f"{name:<22} {_shown(value)}")
+    standard = found["unit"] == STANDARD
     for output in found["largest"]:
-        print(f"\nlargest weights{printable(output['of'])}")
-        for name, weight in output["weights"]:
-            print(f"  {weight:>+14.6g}  {printable(name)}")
+        print(f"\nlargest weights{printable(output['of'])}, per {found['unit']}")
+        if standard and output["weights"]:
+            print(f"  {'standardised':>14}  {'per unit':>14}")
+        for (name, weight), (_, share) in zip(output["weights"], output["importance"], strict=True):
+            raw = f"  {weight:>+14.6g}" if standard else ""
+            print(f"  {share:>+14.6g}{raw}  {printable(name)}")
 
 
 def described(model: Model, path: str, top: int) -> dict[str, Any]:
@@ -61,21 +68,23 @@ def described(model: Model, path: str, top: int) -> dict[str, Any]:
         "norm": float(np.linalg.norm(model.weights)),
         "algorithm": model.algorithm,
         "training": model.training,
+        "unit": STANDARD if deviations(model) is not None else "unit of the feature",
         "largest": [_largest(model, k, top) for k in range(len(model.weights))],
     }
 
 
 def _largest(model: Model, output: int, top: int) -> dict[str, Any]:
-    weights = model.weights[output]
-    order = np.argsort(-np.abs(weights), kind="stable")[:top]
+    weights, shares = model.weights[output], importance(model)[output]
+    # The constant has no deviation: it stands last, whatever its weight.
+    order = np.lexsort((-np.abs(weights), -np.abs(shares)))[:top]
     order = order[weights[order] != 0.0].tolist()
     several = len(model.weights) > 1 and model.classes is not None
+    names = model.encoding.feature_names(order)
+    pairs = list(zip(order, names, strict=True))
     return {
         "of": f" of class {model.labels[output]}" if several else "",
-        "weights": [
-            [name, sign * float(weights[d])]
-            for d, (name, sign) in zip(order, model.encoding.feature_names(order), strict=True)
-        ],
+        "weights": [[name, sign * float(weights[d])] for d, (name, sign) in pairs],
+        "importance": [[name, sign * float(shares[d])] for d, (name, sign) in pairs],
     }
 
 

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ddol.engines.kinds import engine_named
+from ddol.job.importance import deviations, ranked
 from ddol.job.hindsight import FEW, MANY, Hindsight, hindsight, verdict
 from ddol.job.interface import Interface
 from ddol.job.sources import recording_mark
@@ -156,5 +157,8 @@ def _write_report(made: PreparedJob, trace: Trace, command: str, tally: Tally | 
     write_report = import_module("ddol.lab.report").write_report
     regret_within_reach = import_module("ddol.measure.regret").regret_within_reach
     regret = regret_within_reach(trace, made.data.streams, made.job.run.passes)
-    data = described(made.data.sources)
-    write_report(trace, made.job.output.report, command, regret, data, tally)
+    model = model_of(trace, made.data.encoding)
+    about, matters = described(made.data.sources), []
+    if deviations(model) is not None:
+        matters = ranked(model)
+    write_report(trace, made.job.output.report, command, regret, about, tally, matters)
