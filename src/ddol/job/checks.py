@@ -30,7 +30,10 @@ def check(job: Job, algorithm: Algorithm, leads: bool = True) -> None:
     if output.every is not None and output.checkpoint is None:
         raise DataError("--every needs --checkpoint DIR, the folder to write to")
     if output.checkpoint is not None and data.from_stdin:
-        raise DataError("--checkpoint does not go with standard input; save it to a file first")
+        raise DataError(
+            "--checkpoint: a pipe is read once, so that a run could not go on from its middle; save it to a "
+            "file first, or use --model, which a stopped run leaves, and --initial"
+        )
     _check_predictions(job, algorithm)
     _check_lateness(job)
     if not leads:
@@ -64,18 +67,31 @@ def _check_lateness(job: Job) -> None:
             raise DataError("--id needs --answers FILE, the file of answers")
         return
     flag = "--delay column:NAME" if data.answers is None else "--answers"
+    both = data.answers is not None and job.schedule.delay not in (None, "0")
+    held = bool(data.holdout) or (run.passes > 1 and data.holdout is None)
+    order = "the order of the examples says when labels come"
     strange = {
-        "--delay": data.answers is not None and job.schedule.delay not in (None, "0"),
-        "--shuffle": data.shuffle,
-        "--holdout": bool(data.holdout) or (run.passes > 1 and data.holdout is None),
-        "--deal contiguous": data.deal != "round-robin",
-        "--checkpoint": job.output.checkpoint is not None,
-        "--predictions": job.output.predictions is not None,
-        f"--engine {run.engine}": not engine_named(run.engine).can.clock,
+        "--delay": (both, "the file itself says how late each label is"),
+        "--shuffle": (data.shuffle, order),
+        "--holdout": (held, "an example that is left out has no place among the labels"),
+        "--deal contiguous": (data.deal != "round-robin", order),
+        "--checkpoint": (
+            job.output.checkpoint is not None,
+            "labels that are under way are not kept in checkpoints",
+        ),
+        "--predictions": (
+            job.output.predictions is not None,
+            "scores are not kept until a late label comes; predict with --model afterwards, or use "
+            "ddol.TicketLearner",
+        ),
+        f"--engine {run.engine}": (
+            not engine_named(run.engine).can.clock,
+            "late labels need the clock of --engine local",
+        ),
     }
-    for other, given in strange.items():
+    for other, (given, why) in strange.items():
         if given:
-            raise DataError(f"{flag} does not go with {other}; leave one out")
+            raise DataError(f"{flag} does not go with {other}: {why}; leave one out")
 
 
 def counts_predictions(job: Job, algorithm: Algorithm) -> bool:

@@ -141,7 +141,8 @@ class Job:
         if not self.data.in_files:
             pair = isinstance(data, tuple) and len(data) in (2, 3) and not hasattr(data[0], "read")
             return len(data) if isinstance(data, list | tuple) and data and not pair else 1
-        return agents_for(data)
+        # With labels in a file of their own, several files are one log, which is dealt in turn.
+        return agents_for(data if self.data.answers is None else data[:1])
 
     def identity(self) -> dict[str, Any]:
         """What decides the result: a checkpoint with another identity is of another run.

@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ddol.engines.kinds import engine_named
-from ddol.job.importance import deviations, ranked
 from ddol.job.hindsight import FEW, MANY, Hindsight, hindsight, verdict
+from ddol.job.importance import deviations, ranked
 from ddol.job.interface import Interface
 from ddol.job.sources import recording_mark
 from ddol.model import model_of

@@ -78,9 +78,9 @@ def open_sources(
     own : agents whose files are read by this process; None for all
     kinds : kind of every column of a table, where an encoding knows it
     """
-    streams = _opened(options, n_agents, regression, own, kinds)
     if options.answers is not None:
-        return [_answered(streams, options, n_agents, kinds)]
+        return [_answered(options, n_agents, kinds)]
+    streams = _opened(options, n_agents, regression, own, kinds)
     if options.deal == "contiguous" and len(streams) == 1 and n_agents > 1:
         return contiguous(streams[0], n_agents)
     return streams
@@ -121,17 +121,22 @@ def _check_label(options: DataOptions) -> None:
             )
 
 
-def _answered(
-    streams: Sequence[Stream], options: DataOptions, n_agents: int, kinds: Mapping[str, str] | None
-) -> Stream:
-    """One stream of examples, with the answers of another file."""
-    if len(streams) > 1 or options.id is None:
-        raise DataError(
-            "--answers needs one file of examples, and --id NAME, the column by which both are joined"
-        )
+def _answered(options: DataOptions, n_agents: int, kinds: Mapping[str, str] | None) -> Stream:
+    """One stream of examples, several files one after the other, with the labels of another file."""
     assert options.answers is not None
-    answers = open_stream(options.answers, replace(read_options(options, kinds), format=None))
-    return over.AnsweredStream(streams[0], answers, options.id, options.label, n_agents)
+    if options.id is None:
+        raise DataError(
+            "--answers needs --id NAME, the column by which examples and labels are joined"
+        )
+    if not options.data:
+        raise DataError("--answers needs files of examples, which the built-in data are not")
+    paths, asked = expand(options.data), read_options(options, kinds)
+    # A file of labels with an extension of its own is what that says; else it is like the examples.
+    own = format_of(options.answers)
+    like = options.format or format_of(paths[0])
+    answers = open_stream(options.answers, replace(asked, format=like if own == "libsvm" else own))
+    stream = open_stream(paths, asked)
+    return over.AnsweredStream(stream, answers, options.id, options.label, n_agents)
 
 
 def given_streams(options: DataOptions, algorithm: Algorithm, checked: bool) -> list[Stream]:
@@ -278,7 +283,7 @@ def site_names(options: DataOptions, n_agents: int) -> tuple[str, ...]:
     ('bern', 'lyon')
     """
     paths = expand(options.data) if options.data and options.in_files else []
-    if len(paths) != n_agents or n_agents == 1:
+    if len(paths) != n_agents or n_agents == 1 or options.answers is not None:
         return ()
     names = [partition_name(path) for path in paths]
     return tuple(names if len(set(names)) == len(names) else paths)
