@@ -169,7 +169,7 @@ def test_more_columns_than_the_model(ddol, tmp_path, model):
         lambda blob: b"",
         lambda blob: pickle.dumps(list(range(1000))),
         lambda blob: (1 << 62).to_bytes(8, "little") + blob[8:],
-        lambda blob: blob.replace(b'\\"format\\": 4', b'\\"format\\": 7'),
+        lambda blob: blob.replace(b'\\"format\\": 5', b'\\"format\\": 7'),
     ],
     ids=["truncated", "stump", "empty", "pickle", "absurd size", "newer version"],
 )
