@@ -18,7 +18,8 @@ def deviations(model: Model) -> np.ndarray | None:
     if model.known is None:
         return None
     algorithm, theta = model.known.algorithm, model.known.theta
-    names = [field.name for field in algorithm.update.layout(algorithm.average, 1).rows]
+    rows = algorithm.update.layout(algorithm.average, 1).rows
+    names = [getattr(row, "name", row) for row in rows]
     if "inverse" not in names:
         return None
     inverse = theta[:, :, names.index("inverse"), :]
