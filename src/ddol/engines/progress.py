@@ -62,6 +62,16 @@ class Progress:
     edges: np.ndarray | None = None
     may_stop: bool = False
 
+    @property
+    def error(self) -> float:
+        """Mistakes by example, of all agents so far."""
+        return float(self.mistakes.sum()) / max(self.examples, 1)
+
+    @property
+    def mean_loss(self) -> float:
+        """Loss by example, of all agents so far."""
+        return float(self.loss.sum()) / max(self.examples, 1)
+
     @classmethod
     def of(cls, seen: Snapshots, **known: Any) -> Progress:
         """The last of some snapshots, and what is ``known`` besides."""
