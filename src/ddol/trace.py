@@ -162,6 +162,12 @@ class Trace:
         return found
 
     @property
+    def binding_certificate(self) -> Any:
+        """The certificate where it says something: reports show no bound above the whole loss."""
+        made = self.certificate
+        return made if made is not None and made.binds(float(self.loss.sum())) else None
+
+    @property
     def labels(self) -> int:
         """Answers that were asked for."""
         return self.examples if self.state is None else int(self.state.labels.sum())

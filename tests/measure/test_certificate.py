@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import ddol
+from ddol.cli.table import summary
 from ddol.measure.certificate import certificate_curve, certificate_of
 from ddol.recording import ShadowSums
 from ddol.schedules.conditions import Conditions
@@ -218,3 +219,17 @@ def test_experts_and_plain_rounds_have_none():
 def test_numbers_out_of_range_give_no_certificate():
     sums = ShadowSums(False, 1.0, 1, 10, np.inf, 0.1, 1.0, 0.0, np.zeros(2))
     assert certificate_of(sums) is None
+
+
+def test_a_bound_above_the_whole_loss_is_not_shown():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2_000, 3))
+    y = np.sign(X @ [1.0, -2.0, 0.5])
+    far, near = (
+        ddol.run(algorithm, (scale * X, y), ddol.ring(4), certificate=True)
+        for algorithm, scale in ((ddol.adaptive(), 1_000.0), (ddol.dogd(l2=0.0, radius=0.5), 1.0))
+    )
+    assert far.certificate.total > far.loss.sum() and far.binding_certificate is None
+    assert near.binding_certificate is near.certificate
+    said = ["\n".join(summary(trace)) for trace in (far, near)]
+    assert "certificate" not in said[0] and "certificate: regret at most" in said[1]

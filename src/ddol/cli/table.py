@@ -58,7 +58,8 @@ def _bound(progress: Progress, bound: MistakeBound | None) -> float | None:
     from ddol.measure.certificate import certificate_of
 
     made = certificate_of(shadow)
-    return None if made is None else made.total
+    binds = made is not None and made.binds(float(progress.loss.sum()))
+    return made.total if made is not None and binds else None
 
 
 def row_of(
@@ -252,8 +253,8 @@ def summary(trace: Trace, passes: int = 1, held: HeldOutFigures | None = None) -
         shown = f"{100 * held.error:.2f} %" if trace.classification else f"{held.error:.5g}"
         what = "error" if trace.classification else "root mean squared error"
         lines.append(f"held-out {what}: {shown} of {held.examples:,} examples never learned from")
-    if trace.certificate is not None:
-        made = trace.certificate
+    made = trace.binding_certificate
+    if made is not None:
         lines.append(
             f"certificate: regret at most {made.total:,.1f} ({made.serial:,.1f} serial, {made.drift:,.1f} "
             f"drift) against {made.comparator}"

@@ -116,7 +116,7 @@ def _in_words(value: Any) -> str:
 def _curves(trace: Trace, regret: Regret | None) -> list[str]:
     wanted = ["loss"] if trace.classification else []
     wanted += ["bound"] if trace.bounds else []
-    if trace.certificate is not None:
+    if trace.binding_certificate is not None:
         wanted += ["certificate", "drift"] if trace.agents > 1 else ["certificate"]
     charts = [chart_of(trace, what) for what in wanted]
     if regret is not None and len(regret.social_curve) > 1:
@@ -158,7 +158,7 @@ def _bounds(trace: Trace, regret: Regret | None) -> list[str]:
 
 def _certified(trace: Trace) -> list[str]:
     """The certificate in a sentence."""
-    made = trace.certificate
+    made = trace.binding_certificate
     if made is None:
         return []
     return [

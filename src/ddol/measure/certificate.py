@@ -53,6 +53,17 @@ class Certificate:
         """The bound itself."""
         return self.serial + self.drift
 
+    def binds(self, loss: float) -> bool:
+        """Whether it says more than the loss of all plays, which no regret exceeds.
+
+        Examples
+        --------
+        >>> made = Certificate(50.0, 7.0, np.array([3.0, 4.0]), "every u")
+        >>> made.binds(100.0), made.binds(20.0)
+        (True, False)
+        """
+        return self.total < loss
+
     def to_dict(self) -> dict[str, Any]:
         """As ``--json`` writes it."""
         return {

@@ -49,8 +49,9 @@ def metrics(watched: WatchedRun) -> str:
         lines += _metric(name, "counter", words, each)
     bounds = [({"theorem": name}, told["value"]) for name, told in trace.bounds.items()]
     lines += _metric("mistakes_bound", "gauge", "Mistakes that a theorem allows.", bounds)
-    if trace.certificate is not None:
-        allowed: list = [({}, trace.certificate.total)]
+    made = trace.binding_certificate
+    if made is not None:
+        allowed: list = [({}, made.total)]
         lines += _metric("regret_bound", "gauge", "Regret that the certificate allows.", allowed)
     return "\n".join(lines) + "\n"
 

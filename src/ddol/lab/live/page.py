@@ -110,7 +110,7 @@ def _wanted(trace: Trace) -> list[str]:
     wanted = ["mistakes", "loss"] if trace.classification else ["loss"]
     if trace.bounds:
         wanted.append("bound")
-    if trace.certificate is not None:
+    if trace.binding_certificate is not None:
         wanted.append("certificate")
     if np.any(trace.curves.consensus > 0):
         wanted.append("consensus")
@@ -118,7 +118,7 @@ def _wanted(trace: Trace) -> list[str]:
 
 
 def _bound(trace: Trace) -> str:
-    made = trace.certificate
+    made = trace.binding_certificate
     if made is not None:
         words = f"{number(made.total)}, of which {number(made.drift)} are drift, against {made.comparator}."
         return heading("Certificate") + paragraph(f"The regret of all agents is at most {words}")
