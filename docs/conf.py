@@ -78,6 +78,7 @@ CONTENTS = {
         "claims",
         "benchmarks",
         "decisions",
+        "background/adaptive",
         "stability",
         "inside",
         "background/schedules-measured",
