@@ -63,6 +63,9 @@ class Algorithm:
     trust : "test" or None
         Average only with neighbours whose weights predict an agent's own examples well; see
         `ddol.update.trust`. Safe agents do unless it is "all". None is "test" if safe, else "all".
+    memories : tuple of float
+        Rounds after which examples count 1/e, of learners whose mixture predicts; where safe, the first and
+        the last of them. See `ddol.adaptive` with the memory "auto".
     recipe : dict or None
         How a preset made it, in plain values: what a saved model needs to score again.
 
@@ -95,6 +98,7 @@ class Algorithm:
     teach: Teaching | int | str | None = None
     safe: bool = False
     trust: str | None = None
+    memories: tuple[float, ...] = ()
     recipe: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -121,7 +125,8 @@ class Algorithm:
             raise ValueError(f"`gradient` must be 'kept' or 'arrival', it is {self.gradient!r}")
         if self.trust not in (None, "test", "all"):
             raise ValueError(f"`trust` must be 'test' or 'all', it is {self.trust!r}")
-        two, fresh = self.safe or self.trust == "test", self.at_arrival
+        object.__setattr__(self, "memories", tuple(map(float, self.memories)))
+        two, fresh = self.has_mixture, self.at_arrival
         if two and self.outputs > 1:  # its learners know one output at a time
             object.__setattr__(self, "loss", one_against_all(self.loss))
         update = self._with_own_learner() if two else self.update.alone()
@@ -131,6 +136,11 @@ class Algorithm:
         object.__setattr__(self, "update", told)
         if self.chooses_messages:
             self._read_rules()
+
+    @property
+    def has_mixture(self) -> bool:
+        """Whether agents have several learners."""
+        return self.safe or self.trust == "test" or bool(self.memories)
 
     @property
     def tests(self) -> bool:
@@ -152,13 +162,20 @@ class Algorithm:
             raise ValueError(
                 "`teach` does not go with `safe`, which learns from an agent's own examples"
             )
+        owns = self.safe or self.trust == "test"
+        mixes = self.safe or bool(self.memories)
+        if self.memories and owns and not self.safe:
+            raise ValueError(
+                "`trust` with several memories needs `safe`: set both, or leave trust out"
+            )
         wires = 0
         if self.tests:
             assert isinstance(self.mixing, Mixing)
             wires = int(np.diff(self.mixing.csr()[0]).max())
         if isinstance(self.update, Safe):
-            return self.update.told(self.loss, self.safe, wires)
-        return Safe(self.update, self.loss, self.n_agents, wires, self.safe)
+            return self.update.told(self.loss, mixes, wires, owns, self.memories)
+        first = Safe(self.update, self.loss, self.n_agents)
+        return first.told(self.loss, mixes, wires, owns, self.memories)
 
     def _read_rules(self) -> None:
         """Make values of the rules of talking that are given as text; few algorithms have any."""

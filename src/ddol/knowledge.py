@@ -49,7 +49,7 @@ class Knowledge:
     def is_linear(self) -> bool:
         """Whether a score is a product of weights and features, so that weights can be averaged first."""
         update = self.algorithm.update
-        if self.algorithm.safe:
+        if self.algorithm.has_mixture:
             return False
         return not update.experts and update.loops(self.algorithm.average).observe is None
 
@@ -60,7 +60,9 @@ class Knowledge:
             return self
         update: Any = self.algorithm.update
         parts = update.part_of(self.theta, self.scalars, 0)
-        return Knowledge(replace(self.algorithm, update=update.learner, safe=False), *parts)
+        return Knowledge(
+            replace(self.algorithm, update=update.learner, safe=False, memories=()), *parts
+        )
 
     @cached_property
     def _scorer(self) -> Scorer:

@@ -68,7 +68,7 @@ def adaptive(
     C: Positive = 1.0,
     l1: NotNegative = 0.0,
     l2: NotNegative = 0.0,
-    memory: Annotated[float, Bounds(above=1)] = math.inf,
+    memory: Annotated[float, Bounds(above=1)] | Literal["auto"] = math.inf,
     **places: Any,
 ) -> Algorithm:
     """Standardising adaptive mirror descent (AdaGrad on centred and scaled features).
@@ -88,8 +88,8 @@ def adaptive(
         Weight of ‖w‖₁.
     l2 : float
         Weight of ‖w‖²/2.
-    memory : float
-        Forget old examples: their weight falls to 1/e after this many rounds.
+    memory : float or "auto"
+        Forget old examples: their weight falls to 1/e after this many rounds; auto: a mixture of memories.
 
     Examples
     --------
@@ -100,6 +100,10 @@ def adaptive(
 
     chosen = loss_named(loss)
     numbers = chosen.task == REGRESSION
+    if memory == "auto":
+        from ddol.update.safe import MEMORIES
+
+        places, memory = {"memories": MEMORIES, **places}, math.inf
     update = Adaptive(regression=numbers, memory=memory, l1=l1, shrink=l2)
     return Algorithm("adaptive", update, chosen, _constant(rate), C, **places)
 

@@ -334,7 +334,8 @@ def _tested(
         heard[j] = sent[j] if j == i or passes(box) else sent[i]
         if j != i and (known[WANTS] or algorithm.period > 1):
             first = boxes.row + wire * boxes.rows
-            vector.rows[first : first + boxes.rows] = sent[j][0][statistics:].reshape(-1, D)
+            told = sent[j][0][statistics:].reshape(-1, D)
+            vector.rows[first : first + boxes.rows] = told[: boxes.rows]
             box[SCALARS:] = sent[j][1]
             box[THERE] = 1.0
     rows, scalars = averaged_messages(matrix, loops.layout.modes, heard)

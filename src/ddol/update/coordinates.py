@@ -423,7 +423,8 @@ def retake(w, s, p, d, D):
         w[SQUARES * D + d] = 0.0
     share, mean = filled / (s[SAMPLED] * s[WEIGHT]), w[REFERENCE * D + d]
     share = share if share < _ALL else 1.0
-    _note_move(w, s, d, D)
+    if p[KEEP] == 1.0:  # who forgets follows the recent mean as it moves, and its scale
+        _note_move(w, s, d, D)
     variance = within + mean * mean * (1.0 - share)
     varies = variance > VARIES * mean * mean
     w[LIMIT * D + d] = OUTLYING * math.sqrt(variance) if varies else math.inf

@@ -24,6 +24,11 @@ from ddol.update.losses import Loss
 from ddol.update.mixtures import FIXED, Places
 from ddol.update.trust import BOXES, SCALARS, WANTS
 
+MEMORIES = (math.inf, 300.0, 30.0, 10.0)
+"""Of the memory "auto": rounds after which an example counts 1/e."""
+MEMORY_BESIDE = 30.0
+"""The second memory of safe agents."""
+
 
 @dataclass(frozen=True)
 class Safe(Update):
@@ -44,6 +49,10 @@ class Safe(Update):
         Predict with the mixture; else with the shared learner alone, and the own one is for tests.
     fresh : bool
         Set by `Algorithm`: slopes are those at the weights of now.
+    memories : tuple of float
+        Those of the shared learners, and of the own ones; none for one learner with the memory that it has.
+    owns : bool
+        Whether there are learners that never average; else the mixture is one over memories.
 
     Examples
     --------
@@ -59,6 +68,8 @@ class Safe(Update):
     wires: int = 0
     mixes: bool = True
     fresh: bool = False
+    memories: tuple[float, ...] = ()
+    owns: bool = True
 
     family = "safe"
 
@@ -76,22 +87,41 @@ class Safe(Update):
     @property
     def names(self) -> tuple[str, ...]:
         """What the learners are called, those that are sent first."""
-        return ("shared", "own")
+        shared = tuple(f"shared {k}" if k else "shared" for k in range(self.sent))
+        own = tuple(f"own {k}" if k else "own" for k in range(self.sent - 1, -1, -1))
+        return shared + own if self.owns else shared
 
     @cached_property
     def learners(self) -> tuple[Update, ...]:
         """Each learner's update: one of all agents, and one of an agent alone."""
-        return self.learner.with_network(self.n_agents), self.learner.with_network(1)
+        each: list[Any] = [self.learner]
+        if self.kept_memories:
+            known: Any = self.learner
+            each = [replace(known, memory=memory) for memory in self.kept_memories]
+        shared = tuple(learner.with_network(self.n_agents) for learner in each)
+        own = tuple(learner.with_network(1) for learner in reversed(each))
+        return shared + own if self.owns else shared
+
+    @property
+    def kept_memories(self) -> tuple[float, ...]:
+        """Memories of the learners: beside own ones there are two, so that four learners are enough."""
+        several = self.owns and len(self.memories) > 2
+        return (self.memories[0], MEMORY_BESIDE) if several else self.memories
 
     @property
     def sent(self) -> int:
         """The first so many learners are averaged with neighbours."""
-        return 1
+        return max(len(self.kept_memories), 1)
 
     @cached_property
     def opinions(self) -> np.ndarray:
         """Λ (experts, learners): the first expert is the agent alone, the last one the shared learner."""
-        return np.array([[0.0, 1.0], [0.5, 0.5], [1.0, 0.0]])
+        M = len(self.learners)
+        if not self.owns:
+            return np.eye(M)
+        # Alone, half and half, shared, of all examples; then the others as they are.
+        half = 0.5 * (np.eye(M)[0] + np.eye(M)[-1])
+        return np.array([np.eye(M)[-1], half, *np.eye(M)[1:-1], np.eye(M)[0]])
 
     @property
     def shares(self) -> np.ndarray:
@@ -138,7 +168,9 @@ class Safe(Update):
             collected=0,
             whole=own.whole,
             statistics=(rows * self.sent, counts * self.sent),
-            sampled=own.sampled,
+            sampled=all(each.layout(space, 1).sampled for each in self.learners)
+            if own.sampled
+            else False,
             lists=tuple(
                 FeatureList(*(None if part is None else f"{name} {part}" for part in listed))  # type: ignore[arg-type]
                 for name in self.names
@@ -285,14 +317,15 @@ class Safe(Update):
         """The learner, as one of so many agents."""
         return self.learner.with_network(self.n_agents)
 
-    def told(self, loss: Loss, mixes: bool, wires: int) -> Safe:
+    def told(
+        self, loss: Loss, mixes: bool, wires: int, owns: bool, memories: tuple[float, ...]
+    ) -> Safe:
         """The same update for another loss, or in another place."""
-        now = self.loss, self.mixes, self.wires
-        return (
-            self
-            if now == (loss, mixes, wires)
-            else replace(self, loss=loss, mixes=mixes, wires=wires)
-        )
+        now = self.loss, self.mixes, self.wires, self.owns, self.memories
+        if now == (loss, mixes, wires, owns, memories):
+            return self
+        found = {"loss": loss, "mixes": mixes, "wires": wires, "owns": owns, "memories": memories}
+        return replace(self, **found)  # type: ignore[arg-type]
 
     # --- what is known of a state -----------------------------------------------------------------------
 
