@@ -134,6 +134,9 @@ STAYS = 0.8
 YOUNG, GROWN, DOUBLED, FAR = 6.0 - 1e-8, 24.0 - 1e-8, 2.0 - 1e-8, 1000.0
 """From and up to which count a feature's next values, as many again, are summed by themselves: where they
 vary so much less (in squares), the values before them are forgotten."""
+FORGETS = 0.999
+"""What is left of an example after a round, down to which weights move along with centres and scales: a
+memory of 1,000 rounds."""
 RAREST = 1.0 / 9.0
 """A feature that is rarer is scaled as if it were in so many examples."""
 LEAST = 1.0 / 3.0
@@ -423,7 +426,7 @@ def retake(w, s, p, d, D):
         w[SQUARES * D + d] = 0.0
     share, mean = filled / (s[SAMPLED] * s[WEIGHT]), w[REFERENCE * D + d]
     share = share if share < _ALL else 1.0
-    if p[KEEP] == 1.0:  # who forgets follows the recent mean as it moves, and its scale
+    if p[KEEP] > FORGETS:  # else weights stay with the recent mean as it moves, and with its scale
         _note_move(w, s, d, D)
     variance = within + mean * mean * (1.0 - share)
     varies = variance > VARIES * mean * mean
