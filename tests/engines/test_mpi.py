@@ -24,10 +24,10 @@ from ddol.engines.groups.grouped import neighbours_of
 from ddol.engines.learner import Learner
 from ddol.engines.local import Local
 from ddol.engines.mpi import calls as mpi_calls
-from ddol.engines.mpi import pulse, recovery
+from ddol.engines.mpi import heartbeat, recovery
 from ddol.engines.mpi.job import find_mpiexec
 from ddol.engines.mpi.ranks import leave, open_ranks
-from ddol.engines.mpi.rounds import Mpi
+from ddol.engines.mpi.recovery import Mpi
 from ddol.engines.setup import Setup
 from ddol.engines.state import start_state
 from ddol.engines.workers.partition import split
@@ -177,13 +177,13 @@ def lose_one_at_the_start(folder):
 
 def silent_at_the_end(folder):
     """One says nothing any more, and does not come to where all agree that they are well."""
-    pulse.PERIOD, pulse.SILENT, pulse._PATIENCE = 0.1, 0.5, 1.0
+    heartbeat.PERIOD, heartbeat.SILENT, heartbeat._PATIENCE = 0.1, 0.5, 1.0
     ranks = open_ranks("end")
     first = ranks.gather(os.getpid())[0]
-    assert wait_until(lambda: all(peer.heard for peer in ranks.pulse.peers.values()))
+    assert wait_until(lambda: all(peer.heard for peer in ranks.heartbeat.peers.values()))
     if ranks.leads:
         ranks.all_well(True)
-    ranks.pulse.keep(set())
+    ranks.heartbeat.keep(set())
     wait_until(lambda: ended(first))
     os._exit(1)
 
@@ -459,7 +459,7 @@ def test_without_mpiexec_the_error_says_how_to_start(monkeypatch):
     for name in list(os.environ):
         if name.startswith(("OMPI_", "PMI")):
             monkeypatch.delenv(name)
-    with pytest.raises(DataError, match="mpiexec -n 4 ddol train … --engine mpi") as error:
+    with pytest.raises(DataError, match="use mpiexec -n 4 ddol train …") as error:
         run(ddol.dogd().on(2), (np.eye(2), [-1, 1]), engine="mpi")
     assert "\n" not in str(error.value)
     algorithm = ddol.dogd().on(2)

@@ -114,18 +114,18 @@ class History:
         count = getattr(engine, "edges", None)
         return None if count is None else count()
 
-    def kept(self, engine: Engine | None) -> dict[str, np.ndarray]:
+    def state_dict(self, engine: Engine | None) -> dict[str, np.ndarray]:
         """What is under way on a schedule, and what the shadow of rounds remembers."""
-        if engine is not None and hasattr(engine, "kept"):
-            return dict(engine.kept())
-        return {} if self.shadow is None else self.shadow.kept()
+        if engine is not None and hasattr(engine, "state_dict"):
+            return dict(engine.state_dict())
+        return {} if self.shadow is None else self.shadow.state_dict()
 
-    def give_back(self, engine: Engine, kept: Mapping[str, np.ndarray], where: str) -> None:
+    def load_state_dict(self, engine: Engine, kept: Mapping[str, np.ndarray], where: str) -> None:
         """Go on from what was kept."""
-        if hasattr(engine, "give_back"):
-            engine.give_back(kept, where)
+        if hasattr(engine, "load_state_dict"):
+            engine.load_state_dict(kept, where)
         elif self.shadow is not None:
-            self.shadow.give_back(kept, engine.counters().n_features, where)
+            self.shadow.load_state_dict(kept, engine.counters().n_features, where)
 
     def moments(self, engine: Engine) -> tuple[Moment, ...]:
         """The run by its time, where a schedule has one, or a certificate of rounds is kept."""

@@ -121,7 +121,7 @@ ENGINES: dict[str, EngineKind] = {
         ),
     ),
     "mpi": EngineKind(
-        "ddol.engines.mpi.rounds:Mpi",
+        "ddol.engines.mpi.recovery:Mpi",
         "ddol.engines.mpi.recovery:MpiGroup",
         can=Capabilities(in_process=False, parallel=True, replicated=True),
     ),

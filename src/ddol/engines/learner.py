@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -36,6 +37,9 @@ from ddol.streams.rows import Block, Rows
 from ddol.streams.stream import Position
 from ddol.trace import Trace
 from ddol.version import __version__
+
+if TYPE_CHECKING:
+    from ddol.engines.groups.grouped import Grouped
 
 _ROWS_DEALT = 1 << 20
 """Rows of a block whose table takes little memory."""
@@ -164,10 +168,12 @@ class Learner:
             self._pace = self._first_pace(feed.n_features)
         if is_scheduled(self.engine):
             self.engine.begin(self.feed.passes, self.feed.n_streams)
-        self.processes.follow(self)
+        self._follow()
 
-    def follow_here(self) -> None:
-        """Read the feed from the present position on, and play what this process's agents see of it."""
+    def _follow(self) -> None:
+        """Play the feed from the present position on, here or where its processes are."""
+        if self.processes.plays_feed(self):
+            return
         with self.timing():
             while True:
                 try:
@@ -180,6 +186,8 @@ class Learner:
 
     def _end(self) -> None:
         """The streams are over: on a schedule some agents may have much left to do."""
+        if self.history.log is not None and not self.processes.alone:  # no process saw all rounds
+            self.history.log.fill(self.counters().examples, self.feed.passes)
         if is_scheduled(self.engine):
             before = self.engine.counters().rounds
             self._tell(self.history.keep(before, self.engine.end()), self.position)
@@ -262,7 +270,9 @@ class Learner:
         loss = None if shadow is None else engine.counters().loss.copy()
         began = time.perf_counter()
         after = [point - before for point in points + end]
-        seen = self.processes.play(engine, piece, after, common)
+        # Only a group of processes (`Grouped`) has rounds at whose end its members do not meet.
+        play = engine.play if common else partial(cast("Grouped", engine).play, meets=False)
+        seen = play(piece, after)
         if shadow is not None and loss is not None:
             shadow.follow(piece, before, loss, seen, engine.counters())
         self._pace.took(piece.n_rounds, time.perf_counter() - began)
@@ -353,7 +363,7 @@ class Learner:
                 if self._since is not None or not self.feed.streams:  # whoever follows recovers
                     raise
                 self.processes.recover(self)
-                self.processes.follow(self)
+                self._follow()
 
     def _rounded(self) -> Engine:
         """An engine in which the open round is played: a copy if there is one.
@@ -368,7 +378,7 @@ class Learner:
             return self.opened(0)
         if by_hand:
             now = self.opened(0 if waiting is None else waiting.n_features)
-            ended = self._opened_at(now.state(), self.history.kept(now))
+            ended = self._opened_at(now.state(), self.history.state_dict(now))
         else:
             ended = Local(self.algorithm, self.state())
         if waiting is not None:
@@ -430,7 +440,7 @@ class Learner:
     def past(self) -> Past:
         """All but the state that it takes to come back to this moment, between two blocks."""
         curves, waiting = self.history.curves.to_dict(), copy.copy(self.open_round)
-        return Past(self.position, curves, waiting, self.history.kept(self.engine))
+        return Past(self.position, curves, waiting, self.history.state_dict(self.engine))
 
     def moment(self) -> tuple[State | None, Past]:
         """All that it takes to come back to this moment."""
@@ -519,7 +529,7 @@ class Learner:
         engine = open_engine(*given, trusted)
         if kept:
             with damaged(where, "checkpoint"):
-                self.history.give_back(engine, kept, where)
+                self.history.load_state_dict(engine, kept, where)
         return engine
 
     def __getstate__(self) -> dict[str, Any]:
@@ -528,7 +538,7 @@ class Learner:
         if self.engine is not None:
             kept["_start"] = self.engine.state()
             if self.setup.schedule.plays_events:
-                kept["_under_way"] = self.history.kept(self.engine)
+                kept["_under_way"] = self.history.state_dict(self.engine)
         return kept | dict.fromkeys(("engine", "_processes", "_since", "on_progress"))
 
 

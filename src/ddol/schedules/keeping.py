@@ -26,7 +26,9 @@ def kept_of(owner: Any, names: Iterable[str]) -> Kept:
     return {name: getattr(owner, name).copy() for name in names}
 
 
-def give_back(owner: Any, names: Iterable[str], kept: Mapping[str, np.ndarray], where: str) -> None:
+def load_arrays(
+    owner: Any, names: Iterable[str], kept: Mapping[str, np.ndarray], where: str
+) -> None:
     """Give an object the arrays that another one had: of the same types, and as long as they may be."""
     found = {name: kept[name] for name in names if name in kept}
     expected = {}

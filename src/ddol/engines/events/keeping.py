@@ -22,8 +22,8 @@ from ddol.schedules.keeping import (
     below,
     check_length,
     check_range,
-    give_back,
     kept_of,
+    load_arrays,
     under,
     value_of,
     words_of,
@@ -45,36 +45,36 @@ _NUMBERS = ("rounds", "time", "examples", "mistakes", "loss")
 _SUMS = ("plays", "rated_squares", "last_rate", "longest", "smallest")
 
 
-def kept_of_player(player: EventPlayer) -> Kept:
+def player_state(player: EventPlayer) -> Kept:
     """Turns, mailboxes, and what is under way between agents; their state is kept besides."""
-    talk, near = kept_of(player.talk, _TALK), _kept_of_near(player.near)
+    talk, near = kept_of(player.talk, _TALK), _near_state(player.near)
     return kept_of(player, _PLAYER) | under("talk", talk) | under("near", near)
 
 
-def give_back_to_player(player: EventPlayer, kept: Mapping[str, np.ndarray], where: str) -> None:
+def load_player(player: EventPlayer, kept: Mapping[str, np.ndarray], where: str) -> None:
     """Let a player go on from where another one like it was."""
-    _give_back_as_long(player, _AS_LONG, kept, where)
-    _give_back_as_long(player.talk, _TALK, below("talk", kept), where)
-    _give_back_to_near(player.near, below("near", kept), where)
-    give_back(player, [name for name in _PLAYER if name not in _AS_LONG], kept, where)
+    _load_as_long(player, _AS_LONG, kept, where)
+    _load_as_long(player.talk, _TALK, below("talk", kept), where)
+    _load_near(player.near, below("near", kept), where)
+    load_arrays(player, [name for name in _PLAYER if name not in _AS_LONG], kept, where)
     check_player(player, where)
 
 
-def _kept_of_near(near: Acquaintance) -> Kept:
+def _near_state(near: Acquaintance) -> Kept:
     """What agents think of each other, and the lessons so far."""
     if near.views is None:
         return {}
-    lessons = kept_of_events(Events.joined(near.given))
+    lessons = events_state(Events.joined(near.given))
     lessons["after"] = np.concatenate([np.empty(0, np.int64), *near.after])
     views = kept_of(near.views.state, _VIEWS)
     return kept_of(near, (*_NEAR, "addressed")) | under("views", views) | under("lessons", lessons)
 
 
-def _give_back_to_near(near: Acquaintance, kept: Mapping[str, np.ndarray], where: str) -> None:
+def _load_near(near: Acquaintance, kept: Mapping[str, np.ndarray], where: str) -> None:
     if near.views is None:
         return
-    _give_back_as_long(near, _NEAR, kept, where)
-    give_back(near, ["addressed"], kept, where)
+    _load_as_long(near, _NEAR, kept, where)
+    load_arrays(near, ["addressed"], kept, where)
     state, views = near.views.state, below("views", kept)
     shapes = {name: Expected("float64", getattr(state, name).shape) for name in _VIEWS}
     check_arrays(where, views, shapes)
@@ -87,12 +87,12 @@ def _give_back_to_near(near: Acquaintance, kept: Mapping[str, np.ndarray], where
     near.after = [after]
 
 
-def _give_back_as_long(
+def _load_as_long(
     owner: Any, names: Sequence[str], kept: Mapping[str, np.ndarray], where: str
 ) -> None:
     """Give back arrays that must be as long as they are."""
     sizes = {name: len(getattr(owner, name)) for name in names}
-    give_back(owner, names, kept, where)
+    load_arrays(owner, names, kept, where)
     for name, size in sizes.items():
         check_length(where, name, getattr(owner, name), size)
 
@@ -100,7 +100,7 @@ def _give_back_as_long(
 _STORED = tuple(f.name for f in fields(Rows) if f.name != "intercept")
 
 
-def kept_of_pool(pool: RowPool) -> Kept:
+def pool_state(pool: RowPool) -> Kept:
     """Rows that wait, and the numbers that rows have got so far."""
     rows = pool.rows.plain()
     plain = {f"rows_{name}": np.atleast_1d(getattr(rows, name)) for name in _STORED}
@@ -112,9 +112,7 @@ def kept_of_pool(pool: RowPool) -> Kept:
     }
 
 
-def give_back_to_pool(
-    pool: RowPool, kept: Mapping[str, np.ndarray], n_features: int, where: str
-) -> None:
+def load_pool(pool: RowPool, kept: Mapping[str, np.ndarray], n_features: int, where: str) -> None:
     """Let a pool go on from where another one was."""
     shapes = {name: Expected("int64", (None,)) for name in ("serials", "count", "whose")}
     check_arrays(where, {name: kept[name] for name in shapes if name in kept}, shapes)
@@ -129,23 +127,23 @@ def give_back_to_pool(
         raise DataError(f"{where}: found rows that wait out of order; write the file again")
     check_range(where, "serials", serials, 0, count - 1)
     check_range(where, "whose", kept["whose"], 0, pool.numbers.n_agents - 1)
-    pool.give_back(rows, serials, count, kept["whose"])
+    pool.load_state_dict(rows, serials, count, kept["whose"])
 
 
-def kept_of_shadow(shadow: ShadowLearner) -> Kept:
+def shadow_state(shadow: ShadowLearner) -> Kept:
     """The shadow's weights and sums."""
     return kept_of(shadow, _SHADOW)
 
 
-def give_back_to_shadow(shadow: ShadowLearner, kept: Mapping[str, np.ndarray], where: str) -> None:
+def load_shadow(shadow: ShadowLearner, kept: Mapping[str, np.ndarray], where: str) -> None:
     """Let a shadow go on from where another one like it was."""
     fresh = {name: Expected("float64", getattr(shadow, name).shape) for name in _SHADOW}
     fresh["weights"] = Expected("float64", (*shadow.weights.shape[:2], None))
     check_arrays(where, kept, fresh)
-    give_back(shadow, _SHADOW, kept, where)
+    load_arrays(shadow, _SHADOW, kept, where)
 
 
-def kept_of_moments(moments: Sequence[Moment]) -> Kept:
+def moments_state(moments: Sequence[Moment]) -> Kept:
     """The run by its time; NaN where there is no shadow."""
     numbers = [[float(getattr(m, name)) for name in _NUMBERS] for m in moments]
     blank = [np.nan] * len(_SUMS)
@@ -181,7 +179,7 @@ def moments_from(
     return found
 
 
-def kept_of_events(events: Events) -> Kept:
+def events_state(events: Events) -> Kept:
     """A list of events in the types that files of checkpoints have."""
     return {
         name: getattr(events, name).astype(np.float64 if name == "time" else np.int64)
@@ -210,29 +208,27 @@ _CLOCK_GROWING = (
 )  # fmt: skip
 
 
-def kept_of_clock(clock: Clock) -> Kept:
+def clock_state(clock: Clock) -> Kept:
     """All that it takes to go on from here."""
     drawn = words_of(clock.rng.bit_generator.state)
     return kept_of(clock, (*_CLOCK_FIXED, *_CLOCK_GROWING)) | {"rng": drawn}
 
 
-def give_back_to_clock(
-    clock: Clock, kept: Mapping[str, np.ndarray], n_rows: int, where: str
-) -> None:
+def load_clock(clock: Clock, kept: Mapping[str, np.ndarray], n_rows: int, where: str) -> None:
     """Let a clock go on from where another one like it was.
 
     Parameters
     ----------
     clock : Clock
     kept : dict of arrays
-        From `kept_of_clock`.
+        From `clock_state`.
     n_rows : int
         Serial numbers that were given to rows so far.
     where : str
         Where it came from, for messages.
     """
     sizes = {name: len(getattr(clock, name)) for name in _CLOCK_FIXED}
-    give_back(clock, (*_CLOCK_FIXED, *_CLOCK_GROWING), kept, where)
+    load_arrays(clock, (*_CLOCK_FIXED, *_CLOCK_GROWING), kept, where)
     for name, size in sizes.items():
         check_length(where, name, getattr(clock, name), size)
     check_clock(clock, n_rows, where)

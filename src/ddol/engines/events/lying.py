@@ -79,11 +79,11 @@ class Lying:
         if self.failed is not None:
             raise self.failed
 
-    def kept(self) -> dict[str, np.ndarray]:
+    def state_dict(self) -> dict[str, np.ndarray]:
         """What it takes to go on: messages sent by liars, and refused."""
         return {"refused": self.refused.copy(), "sent": self.sent.copy()}
 
-    def give_back(self, kept: Mapping[str, np.ndarray], where: str) -> None:
+    def load_state_dict(self, kept: Mapping[str, np.ndarray], where: str) -> None:
         """Go on from there."""
         shape = Expected("int64", self.sent.shape)
         check_arrays(where, kept, {"refused": shape, "sent": shape})

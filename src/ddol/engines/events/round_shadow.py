@@ -68,16 +68,16 @@ class RoundShadow:
             return ()
         return (*(m for m in self._moments if m.rounds < self._last.rounds), self._last)
 
-    def kept(self) -> Kept:
+    def state_dict(self) -> Kept:
         """What it takes to go on from here, for checkpoints."""
         if self.learner is None:
             return {}
-        shadow = under("shadow", keeping.kept_of_shadow(self.learner))
-        return shadow | under("moments", keeping.kept_of_moments(self.moments()))
+        shadow = under("shadow", keeping.shadow_state(self.learner))
+        return shadow | under("moments", keeping.moments_state(self.moments()))
 
-    def give_back(self, kept: Mapping[str, np.ndarray], n_features: int, where: str) -> None:
+    def load_state_dict(self, kept: Mapping[str, np.ndarray], n_features: int, where: str) -> None:
         """Go on from where another one was."""
         self.learner = ShadowLearner(self.algorithm, n_features)
-        keeping.give_back_to_shadow(self.learner, below("shadow", kept), where)
+        keeping.load_shadow(self.learner, below("shadow", kept), where)
         self._moments = keeping.moments_from(below("moments", kept), self.learner, where)
         self._last = self._moments[-1] if self._moments else None

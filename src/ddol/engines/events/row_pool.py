@@ -35,7 +35,7 @@ class RowNumbers:
         self.count += len(used)
         return serials, used
 
-    def give_back(self, count: int, whose: NDArray) -> None:
+    def load_state_dict(self, count: int, whose: NDArray) -> None:
         """Go on from so many rows."""
         self.count, self._whose = count, [whose.astype(np.int32)]
 
@@ -116,10 +116,10 @@ class RowPool:
         self._index()
         return np.tile(np.arange(block.n_agents), block.n_rounds), serials.ravel()
 
-    def give_back(self, rows: Rows, serials: NDArray, count: int, whose: NDArray) -> None:
+    def load_state_dict(self, rows: Rows, serials: NDArray, count: int, whose: NDArray) -> None:
         """Go on from where another pool was: its rows, and whose all rows so far were."""
         self.rows, self.serials = rows, serials
-        self.numbers.give_back(count, whose)
+        self.numbers.load_state_dict(count, whose)
         self._index()
 
     def _index(self) -> None:

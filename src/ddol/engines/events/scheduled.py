@@ -192,43 +192,41 @@ class Scheduled:
 
     # --- checkpoints ---------------------------------------------------------------------------------
 
-    def kept(self) -> Kept:
+    def state_dict(self) -> Kept:
         """All but the state that it takes to go on from here."""
         if self.clock is None:
             raise ValueError(_NOT_KEPT)
         parts = {
-            "clock": keeping.kept_of_clock(self.clock),
-            "player": keeping.kept_of_player(self.player),
-            "pool": keeping.kept_of_pool(self.pool),
-            "shadow": {} if self.shadow is None else keeping.kept_of_shadow(self.shadow),
-            "moments": keeping.kept_of_moments(self._moments),
-            "events": keeping.kept_of_events(Events.joined(self.recorded)),
-            "lying": self.player.lying.kept(),
+            "clock": keeping.clock_state(self.clock),
+            "player": keeping.player_state(self.player),
+            "pool": keeping.pool_state(self.pool),
+            "shadow": {} if self.shadow is None else keeping.shadow_state(self.shadow),
+            "moments": keeping.moments_state(self._moments),
+            "events": keeping.events_state(Events.joined(self.recorded)),
+            "lying": self.player.lying.state_dict(),
             "run": {"numbers": np.array([self._time, self._over, self._stranded, self._first])},
         }
         return {k: v for part, kept in parts.items() for k, v in under(part, kept).items()}
 
-    def give_back(self, kept: Mapping[str, np.ndarray], where: str) -> None:
+    def load_state_dict(self, kept: Mapping[str, np.ndarray], where: str) -> None:
         """Go on from where another run like this one was, at the state with which this one was opened."""
         if self.clock is None:
             raise ValueError(_NOT_KEPT)
         parts = {
             part: below(part, kept) for part in ("clock", "player", "pool", "shadow", "moments")
         }
-        keeping.give_back_to_pool(
-            self.pool, parts["pool"], self.player.worker.state.n_features, where
-        )
-        keeping.give_back_to_clock(self.clock, parts["clock"], self.pool.numbers.count, where)
-        keeping.give_back_to_player(self.player, parts["player"], where)
+        keeping.load_pool(self.pool, parts["pool"], self.player.worker.state.n_features, where)
+        keeping.load_clock(self.clock, parts["clock"], self.pool.numbers.count, where)
+        keeping.load_player(self.player, parts["player"], where)
         if not np.isin(self.clock.waiting_rows(), self.pool.serials).all():
             raise DataError(
                 f"{where}: found rows without an agent that waits for them; write the file again"
             )
         if self.shadow is not None:
-            keeping.give_back_to_shadow(self.shadow, parts["shadow"], where)
+            keeping.load_shadow(self.shadow, parts["shadow"], where)
         self._moments = keeping.moments_from(parts["moments"], self.shadow, where)
         self.recorded = [keeping.events_from(below("events", kept), where)]
-        self.player.lying.give_back(below("lying", kept), where)
+        self.player.lying.load_state_dict(below("lying", kept), where)
         numbers = below("run", kept)
         check_arrays(where, numbers, {"numbers": Expected("float64", (4,))})
         self._time, over, stranded, first = numbers["numbers"].tolist()

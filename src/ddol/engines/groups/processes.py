@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
-from ddol.engines.workers.partition import Snapshots
 from ddol.streams.dealing import deal
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position
 
 if TYPE_CHECKING:
     from ddol.engines.learner import Learner
-    from ddol.engines.registry import Engine
 
 
 class Processes(Protocol):
@@ -24,17 +22,14 @@ class Processes(Protocol):
     agents: int | None
     """How many agents' states this process begins with; None for those of all."""
 
-    def follow(self, learner: Learner) -> None:
-        """Play the learner's feed to its end, from its position on."""
+    def plays_feed(self, learner: Learner) -> bool:
+        """Play the learner's feed to its end elsewhere; False where this process reads it."""
 
     def blocks(self, learner: Learner) -> Iterator[tuple[Block, Position | None]]:
         """Deal the examples of this process's agents, from the learner's position on.
 
         Blocks without a position are in the midst of rounds that all processes have agreed on.
         """
-
-    def play(self, engine: Engine, block: Block, after: Sequence[int], meets: bool) -> Snapshots:
-        """Play rounds, at whose end all processes meet, or not yet; see `Grouped.play`."""
 
     def position(self, learner: Learner, own: Position) -> Position:
         """The position of all streams, from that of those which this process reads."""
@@ -50,14 +45,14 @@ class Processes(Protocol):
 
 
 class SingleProcess:
-    """One process, which has nobody to lose."""
+    """A run in one process."""
 
     alone = True
     agents: int | None = None
 
-    def follow(self, learner: Learner) -> None:
-        """Play the feed here."""
-        learner.follow_here()
+    def plays_feed(self, learner: Learner) -> bool:
+        """Not elsewhere."""
+        return False
 
     def blocks(self, learner: Learner) -> Iterator[tuple[Block, Position | None]]:
         """Deal all examples."""
@@ -70,10 +65,6 @@ class SingleProcess:
             learner.position,
             learner.rounds_at_a_time,
         )
-
-    def play(self, engine: Engine, block: Block, after: Sequence[int], meets: bool) -> Snapshots:
-        """Play rounds."""
-        return engine.play(block, after)
 
     def position(self, learner: Learner, own: Position) -> Position:
         """All streams are its own."""

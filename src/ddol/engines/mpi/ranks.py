@@ -21,8 +21,8 @@ import numpy as np
 from ddol.engines.errors import RankLostError
 from ddol.engines.mpi import messages
 from ddol.engines.mpi.calls import CALLS, MpiContext, load, open_context, unload
+from ddol.engines.mpi.heartbeat import Heartbeat, new_token
 from ddol.engines.mpi.job import LAST_WORD
-from ddol.engines.mpi.pulse import Pulse, new_token
 from ddol.engines.threads.atomics import TOO_LONG
 from ddol.engines.workers.partition import split
 from ddol.streams.errors import DataError
@@ -63,15 +63,15 @@ class Ranks:
         self.numbers = list(range(self.size))
         """What the processes were called at the start of the job."""
         self.hosts = [""] * self.size
-        self.pulse: Pulse | None = None
+        self.heartbeat: Heartbeat | None = None
 
     def listen(self, on_lost: str) -> None:
         """Hear of the others beside MPI from now on; all processes must call it."""
-        pulse = Pulse(self.rank, on_lost, _give_up)
-        addresses, token = self.gather(pulse.address), self.from_leader(new_token)
+        heartbeat = Heartbeat(self.rank, on_lost, _give_up)
+        addresses, token = self.gather(heartbeat.address), self.from_leader(new_token)
         self.hosts = [address.host for address in addresses]
-        pulse.begin(addresses, token)
-        self.pulse = pulse
+        heartbeat.begin(addresses, token)
+        self.heartbeat = heartbeat
 
     @property
     def rank(self) -> int:
@@ -118,8 +118,8 @@ class Ranks:
             own = self.numbers[self.rank], self.hosts[self.rank]
             self.comm, self._unwell = self.comm.Shrink(), False
             self.numbers, self.hosts = map(list, zip(*messages.gather(self.comm, own), strict=True))
-        if self.pulse is not None:
-            self.pulse.keep(set(self.numbers))
+        if self.heartbeat is not None:
+            self.heartbeat.keep(set(self.numbers))
         if cut_off(before, self.numbers):
             text = f"ddol: rank {own[0]} on {own[1]} is cut off from most of the job and ends"
             print(text, file=sys.stderr, flush=True)
@@ -162,8 +162,8 @@ class Ranks:
         rows = () if near is None else (near.rows_to, near.rows_from, agents, numbers, tolerant())
         with self.watching():
             context = open_context(self.comm, *rows)
-        if self.pulse is not None:
-            self.pulse.follow(context.words[CALLS : CALLS + 1])
+        if self.heartbeat is not None:
+            self.heartbeat.follow(context.words[CALLS : CALLS + 1])
         return context
 
     def pass_on(self, value: Any) -> Any:
@@ -214,7 +214,7 @@ class Ranks:
 
     def _waiting(self) -> AbstractContextManager[None]:
         """Say who is waited for."""
-        return nullcontext() if self.pulse is None else self.pulse.waiting()
+        return nullcontext() if self.heartbeat is None else self.heartbeat.waiting()
 
     def error(self, code: int) -> Exception:
         """What the error code of an MPI call means."""

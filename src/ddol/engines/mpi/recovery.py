@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +14,13 @@ from ddol.engines.groups.grouped import Grouped, joined_parts
 from ddol.engines.kernels import COPIES
 from ddol.engines.mpi.ranks import Ranks, open_ranks
 from ddol.engines.news import tell
+from ddol.engines.setup import Setup
 from ddol.engines.state import State, sharing
-from ddol.engines.workers.partition import Snapshots
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position
 
 if TYPE_CHECKING:
     from ddol.engines.learner import Learner
-    from ddol.engines.registry import Engine
 
 SECONDS = 1.0
 """Between two copies: what a lost process costs at most, beside the time to read it again."""
@@ -109,6 +108,17 @@ class Safekeeping:
         return found
 
 
+class Mpi(Grouped):
+    """Rounds of all agents, each rank playing those of its own; see `Grouped`."""
+
+    name = "mpi"
+
+    @classmethod
+    def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> Mpi:
+        """As many workers as the job has ranks, whatever is wished for."""
+        return cls(algorithm, state, open_ranks())
+
+
 class MpiGroup:
     """The processes of an MPI job, which play one run.
 
@@ -124,11 +134,9 @@ class MpiGroup:
         self._size = self.ranks.size
         self._beginning: Any = None
 
-    def follow(self, learner: Learner) -> None:
-        """Play what this process's agents see of the feed."""
-        learner.follow_here()
-        if learner.history.log is not None:  # no rank sees all rounds
-            learner.history.log.fill(learner.counters().examples, learner.feed.passes)
+    def plays_feed(self, learner: Learner) -> bool:
+        """Not elsewhere: this process plays what its agents see of it."""
+        return False
 
     def blocks(self, learner: Learner) -> Iterator[tuple[Block, Position | None]]:
         """Deal this process's share of the examples."""
@@ -145,11 +153,6 @@ class MpiGroup:
         assert isinstance(learner.engine, Grouped)
         if self.safe.due():
             self.safe.make(learner.engine, learner.past())
-
-    def play(self, engine: Engine, block: Block, after: Sequence[int], meets: bool) -> Snapshots:
-        """Play rounds of the own agents."""
-        assert isinstance(engine, Grouped)
-        return engine.play(block, after, meets)
 
     def at_end(self) -> None:
         """Make sure that nobody was lost before everybody had the result."""

@@ -15,29 +15,35 @@ from ddol.engines.ray.turns import AsyncRay
 class Actors(SingleProcess):
     """The actors of a Ray job as the driver's learner sees them."""
 
-    def follow(self, learner: Learner) -> None:
+    def plays_feed(self, learner: Learner) -> bool:
         """Let the actors read and play the feed, and tell what happens."""
         if learner.setup.schedule.plays_events:
             _follow_turns(learner)
-            return
-        engine = learner.engine
-        if engine is None:
-            engine = learner.engine = Ray(learner.algorithm, learner.start, learner.setup)
-        assert isinstance(engine, Ray)
-        began = learner.past()
-        with learner.timing():
-            try:
-                engine.follow(learner.feed, learner.position, lambda: _tell(learner, engine))
-            except BaseException:
-                if engine.failure is None:  # the actors have gone back to a common moment
-                    _take_over(learner, engine.past() if engine.version else began)
-                raise
-            _take_over(learner, engine.past())
-            if learner.history.log is not None:
-                learner.history.log.fill(engine.counters().examples, learner.feed.passes)
-            progress = engine.progress()
-            if learner.on_progress is not None and progress is not None:
-                learner.on_progress(progress)
+        else:
+            _follow_rounds(learner)
+        return True
+
+
+def _follow_rounds(learner: Learner) -> None:
+    """The same where all actors play rounds together."""
+    engine = learner.engine
+    if engine is None:
+        engine = learner.engine = Ray(learner.algorithm, learner.start, learner.setup)
+    assert isinstance(engine, Ray)
+    began = learner.past()
+    with learner.timing():
+        try:
+            engine.follow(learner.feed, learner.position, lambda: _tell(learner, engine))
+        except BaseException:
+            if engine.failure is None:  # the actors have gone back to a common moment
+                _take_over(learner, engine.past() if engine.version else began)
+            raise
+        _take_over(learner, engine.past())
+        if learner.history.log is not None:
+            learner.history.log.fill(engine.counters().examples, learner.feed.passes)
+        progress = engine.progress()
+        if learner.on_progress is not None and progress is not None:
+            learner.on_progress(progress)
 
 
 def _follow_turns(learner: Learner) -> None:

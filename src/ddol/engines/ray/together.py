@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ddol.engines.errors import RankLostError
 from ddol.engines.groups.dealing import Dealt, deal_shares, of_all
-from ddol.engines.groups.grouped import Grouped
 from ddol.engines.learner import Learner
-from ddol.engines.registry import Engine
-from ddol.engines.workers.partition import Snapshots
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position
 
@@ -26,19 +23,14 @@ class Together:
     def __init__(self, host: Host, agents: int) -> None:
         self.host, self.agents = host, agents
 
-    def follow(self, learner: Learner) -> None:
-        """Play what this actor's agents see of the feed."""
-        learner.follow_here()
+    def plays_feed(self, learner: Learner) -> bool:
+        """Not elsewhere: this actor plays what its agents see of it."""
+        return False
 
     def blocks(self, learner: Learner) -> Iterator[tuple[Block, Position | None]]:
         """Deal the examples of this actor's agents."""
         blocks = deal_shares(self.host.group, Dealt.of(learner), learner.position)
         return self.host.noting_the_first(blocks)
-
-    def play(self, engine: Engine, block: Block, after: Sequence[int], meets: bool) -> Snapshots:
-        """Play rounds of the own agents."""
-        assert isinstance(engine, Grouped)
-        return engine.play(block, after, meets)
 
     def position(self, learner: Learner, own: Position) -> Position:
         """The position of all streams."""

@@ -1,8 +1,8 @@
-"""Who of a job is alive: words from process to process beside MPI, which says nothing while it waits.
+"""UDP heartbeat between MPI ranks: who is alive, and for whom a rank waits. MPI says nothing while it waits.
 
-Every process tells all others twice a second how many common calls it has begun. Whoever waits for
-long then knows for whom: a process that is behind, or one of which nothing is heard any more because it
-was stopped, its host is gone, or the network is cut.
+Every rank tells all others twice a second how many common calls it has begun. A rank that waits for long then
+knows for which one: one that is behind, or one of which nothing is heard any more because it was stopped, its
+host is gone, or the network is cut.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Peer:
         return 0.0 if self.heard is None else now - self.heard
 
 
-class Pulse(threading.Thread):
+class Heartbeat(threading.Thread):
     """Listens and speaks while the main thread works, and says for whom it waits.
 
     Parameters
@@ -76,7 +76,7 @@ class Pulse(threading.Thread):
     """
 
     def __init__(self, rank: int, on_lost: str, give_up: Callable[[str], None]) -> None:
-        super().__init__(daemon=True, name="pulse")
+        super().__init__(daemon=True, name="heartbeat")
         self.rank, self.on_lost, self.give_up = rank, on_lost, give_up
         self.peers: dict[int, Peer] = {}
         self.longest = 0.0
