@@ -111,3 +111,30 @@ def test_the_fewest_examples_between_two_messages():
     for wrong in (0, -1, True, 1.5):
         with pytest.raises(DataError):
             checked_between(wrong)
+
+
+def test_what_a_budget_costs():
+    words = [
+        "privacy",
+        "--agents",
+        "2",
+        "--every",
+        "20",
+        "--public",
+        "100",
+        "--privacy",
+        "epsilon:2",
+    ]
+    done = CliRunner().invoke(app, [*words, "--json"])
+    assert done.exit_code == 0, done.stderr
+    budget, free = json.loads(done.stdout)
+    assert 1.9 < budget["spent"] <= 2.0 and free["spent"] is None
+    per = (569 - 100) // 2
+    slack = (np.log(3) + np.log(per + 1)) / per
+    assert all(run["loss_mixed"] <= run["loss_alone"] + slack for run in (budget, free))
+    for wrong, said in (
+        (("--privacy", "sites:1"), "expected epsilon"),
+        (("--public", "9999"), "--public"),
+    ):
+        done = CliRunner().invoke(app, [*words, *wrong])
+        assert done.exit_code == 2 and said in done.stderr

@@ -16,6 +16,7 @@ _OTHERS = (
     "frontier",
     "bound",
     "leaks",
+    "privacy",
     "plan",
     "scale",
     "launch",

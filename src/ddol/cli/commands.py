@@ -220,6 +220,41 @@ def leaks(ctx: click.Context, json: bool, agents: int | None, **given: Any) -> N
     run_leaks(Job.of(**given), json)
 
 
+@click.command(cls=Command)
+@click.argument("data", nargs=-1)
+@flag(
+    "--privacy SPEC",
+    "Budget: epsilon:4, or epsilon:4,delta:1e-6; may be given several times.",
+    multiple=True,
+    default=("epsilon:1", "epsilon:4"),
+)
+@flag("--every n", "Examples of a site between two releases.", type=COUNT, default=50)
+@flag(
+    "--public n",
+    "First rows, which scales are taken from; they count as public.",
+    type=COUNT,
+    default=1000,
+)
+@options_of(NetworkOptions, "agents", "topology", agents={"shown": "16, or one a file"})
+@options_of(RunOptions, "seed")
+@options_of(
+    DataOptions, "shuffle", "limit", "format", "label", "missing", "on_bad_line", "zero_based"
+)
+@as_json
+@debug
+def privacy(
+    privacy: tuple[str, ...], every: int, public: int, json: bool, agents: int | None, **given: Any
+) -> None:
+    """What differential privacy of all messages costs: errors of sites alone, of sharing, of both.
+
+    DATA: files as for ddol train, with two classes.
+    """
+    from ddol.cli.privacy import privacy as run_privacy
+
+    given["agents"] = agents or agents_for(given["data"], alone=16)
+    run_privacy(Job.of(**given), privacy, every, public, json)
+
+
 @click.command(cls=Command, algorithms=True)
 @options_of(AlgorithmOptions, "algorithm", algorithm={"default": "dwm-i"})
 @options_of(NetworkOptions, "agents", "topology", "period", "query", agents={"default": 4})

@@ -25,7 +25,7 @@ _MOST_ROWS, _MOST_COLUMNS = 12_000, 2_000
 
 def leaks(job: Job, as_json: bool) -> None:
     """Print what leaves a site, attack the messages, and print what was found."""
-    algorithm, X, y = _prepared(job)
+    algorithm, X, y = first_rows(job)
     told, attacks, why = inventory(algorithm), [], ""
     try:
         check_attack(algorithm)
@@ -47,7 +47,9 @@ def leaks(job: Job, as_json: bool) -> None:
         click.echo(f"  {_line(attack)}")
     if why:
         click.echo(f"  not run: {why}")
-    click.echo("Only --privacy bounds what messages can tell of a row; see docs/leaks.md.")
+    click.echo(
+        "Only differential privacy bounds what messages can tell of a row: ddol privacy, and docs/leaks.md."
+    )
 
 
 def _line(found: Reconstruction) -> str:
@@ -65,8 +67,8 @@ def _line(found: Reconstruction) -> str:
     )
 
 
-def _prepared(job: Job) -> tuple[Algorithm, np.ndarray, np.ndarray]:
-    """The algorithm, and the first rows as it learns them, dealt in turn."""
+def first_rows(job: Job, most: int | None = _MOST_ROWS) -> tuple[Algorithm, np.ndarray, np.ndarray]:
+    """The algorithm, and the first rows as it learns them, or all, dealt in turn."""
     with ExitStack() as stack:
         made = prepare(job, stack, Interface(say, warn))
         # What a safe agent sends is of its shared learner.
@@ -83,7 +85,7 @@ def _prepared(job: Job) -> tuple[Algorithm, np.ndarray, np.ndarray]:
                     )
                 found[-1].append((rows.to_scipy().toarray(), rows.y))
                 count += len(rows)
-                if count * len(made.data.streams) >= _MOST_ROWS:
+                if most is not None and count * len(made.data.streams) >= most:
                     break
     parts = [tuple(map(np.concatenate, zip(*blocks, strict=True))) for blocks in found if blocks]
     if not parts:
@@ -98,4 +100,4 @@ def _prepared(job: Job) -> tuple[Algorithm, np.ndarray, np.ndarray]:
         )
     if algorithm.outputs == 1 and algorithm.classification:
         y = np.where(y > 0, 1.0, -1.0)
-    return algorithm, X[:_MOST_ROWS], y[:_MOST_ROWS]
+    return algorithm, X[:most], y[:most]

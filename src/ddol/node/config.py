@@ -86,8 +86,9 @@ class NetworkConfig:
         ``1s``, ``100 answers`` or ``drift:0.1``.
     peers : list of names, or "all", "ring", "exponential"
         Whose messages are averaged.
-    least : int
-        Answers that are learned between two messages, at least.
+    least : int, optional
+        Answers that are learned between two messages, at least; by default 100 with an identity, where others
+        than the own organisation hear them, and 1 without.
     transport : str
         ``zenoh``, or ``mqtt://host:port``.
     """
@@ -97,8 +98,16 @@ class NetworkConfig:
     identity: str | None = None
     exchange: str = "1s"
     peers: tuple[str, ...] | str = "all"
-    least: int = 1
+    least: int | None = None
     transport: str = "zenoh"
+
+    @property
+    def fewest(self) -> int:
+        """Answers between two messages, as given or by default."""
+        from ddol.node.leaving import checked_between
+
+        alone = self.least is None and self.identity is None
+        return 1 if alone else checked_between(self.least)[0]
 
 
 @dataclass(frozen=True)
@@ -259,8 +268,10 @@ def _check_http(http: HttpConfig) -> None:
 
 def _check_network(network: NetworkConfig) -> None:
     from ddol.node.gossip import Exchange
+    from ddol.node.leaving import checked_between
 
     Exchange.of(network.exchange)
+    checked_between(network.least)
     addresses = (*network.listen, *network.connect)
     if isinstance(network.listen, str) or isinstance(network.connect, str):
         raise NodeError('[network] `listen` and `connect` are lists: ["tcp/127.0.0.1:7001"]')

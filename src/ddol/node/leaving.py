@@ -22,7 +22,7 @@ def checked_between(given: int | None) -> tuple[int, str | None]:
         return EXAMPLES_BETWEEN, None
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
         raise DataError(
-            f"examples between two messages: found {given!r}, expected a whole number above 0"
+            f"`least`, the examples between two messages: found {given!r}, expected a whole number above 0"
         )
     if given >= EXAMPLES_BETWEEN:
         return given, None

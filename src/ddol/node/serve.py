@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ddol.node.config import HttpConfig, NetworkConfig, NodeConfig, host_of, is_loopback
 from ddol.node.errors import NodeError
 from ddol.node.gossip import Gossip
+from ddol.node.leaving import checked_between
 from ddol.node.lines import LineTaker
 from ddol.node.node import Node
 
@@ -74,10 +75,12 @@ def talks_of(network: NetworkConfig | None, name: str, nodes: dict[str, Node]) -
     if network is None:
         return []
     talks = []
+    if network.identity is not None and (warning := checked_between(network.least)[1]):
+        _log.warning("%s", warning)
     transport = transport_of(network, name)
     for model, node in nodes.items():
         talks.append(
-            Gossip(node, transport, network.exchange, network.peers, network.least, model).start()
+            Gossip(node, transport, network.exchange, network.peers, network.fewest, model).start()
         )
     return talks
 

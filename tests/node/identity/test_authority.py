@@ -198,3 +198,15 @@ def test_members_on_this_machine_hear_of_a_revocation_by_themselves(authority, m
     assert "us is no longer a member" in upkeep()
     assert eu.version == version + 1
     assert any("has been revoked" in line for line in Upkeep(us, Sealer(us))())
+
+
+def test_news_that_another_member_brought_are_told_too(authority, member):
+    eu, us = member("eu"), member("us")
+    upkeep, theirs = (Upkeep(each, Sealer(each)) for each in (eu, us))
+    upkeep(), theirs()
+    authority.revoke("us")
+    for each in (eu, us):
+        assert each.hear_roster(authority.roster)
+    assert upkeep() == ["us is no longer a member"]
+    assert "us has been revoked: its peers take nothing from it any more" in theirs()
+    assert theirs() == []

@@ -29,17 +29,20 @@ class Upkeep:
         self.identity, self._sealer = identity, sealer
         self._asked = self._tried = -float("inf")
         self._told = ""
+        self._known, self._revoked = identity.roster, False
 
     def __call__(self) -> list[str]:
         """Look for a newer roster, renew if it is time; lines for the log."""
         me = self.identity
         news: list[str] = []
-        before, was_revoked = me.roster, me.is_revoked
         me.look_for_roster()
         if me.settings.address and not is_folder(me.settings.address):
             self._ask(news)
-        if me.roster is not before:
-            news += _changes(before.members, me.roster.members)
+        # Others bring rosters, too: what is new is new since the last call.
+        known, self._known = self._known, me.roster
+        if me.roster is not known:
+            news += _changes(known.members, me.roster.members)
+        was_revoked, self._revoked = self._revoked, me.is_revoked
         if me.is_revoked and not was_revoked:
             news.append(f"{me.name} has been revoked: its peers take nothing from it any more")
         if time.monotonic() - self._tried > _RENEWAL_TRIED:
