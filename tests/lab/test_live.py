@@ -125,6 +125,19 @@ def test_who_is_behind_is_named_and_ringed():
     assert "ringed: behind" in found["network"]
 
 
+def test_sites_are_called_by_their_names():
+    sizes = 300, 150, 100
+    streams = [ddol.streams.array_stream(X[:n], Y[:n]) for n in sizes]
+    algorithm = ddol.dogd().on(ddol.ring(3))
+    watched = WatchedRun(algorithm, 3, sites=("bern", "rome", "<b>oslo"))
+    ddol.run(algorithm, streams, on_progress=watched)
+    found = parts(watched)
+    assert "<td>bern</td>" in found["network"] and "&lt;b&gt;oslo" in found["network"]
+    cells = re.findall(r'<td class="n">([^<]*)</td>', found["behind"])
+    assert cells[:3] == ["&lt;b&gt;oslo", "100", "33%"]
+    assert "<b>oslo" not in found["behind"] + found["network"]
+
+
 def test_who_goes_and_comes_back_is_written_down():
     watched = WatchedRun(ddol.dogd().on(ddol.ring(4)))
     ones = np.ones(4)

@@ -119,7 +119,8 @@ def _live_page(made: PreparedJob, feed: Feed) -> Any:
     """The page stands above jobs, and is found only when it is asked for."""
     served = import_module("ddol.lab.live.server").served
     about = described(made.data.sources)
-    return served(made.algorithm, feed, made.setup, made.job.output.live, about)
+    sites = made.data.encoding.sites
+    return served(made.algorithm, feed, made.setup, made.job.output.live, about, sites)
 
 
 def _make_room(made: PreparedJob) -> None:

@@ -66,7 +66,7 @@ def parts(watched: WatchedRun) -> dict[str, str]:
         "charts": figures([figure(chart_of(trace, what)) for what in _wanted(trace)])
         + "".join(agreement(trace)),
         "bound": _bound(trace),
-        "network": _network(trace, watched),
+        "network": _by_site(trace, watched) + _network(trace, watched),
         "behind": _behind(watched),
         "log": _log(watched),
     }
@@ -170,6 +170,20 @@ def _network(trace: Trace, watched: WatchedRun) -> str:
     return f"{heading('Network')}<figure>{drawing}{caption}</figure>"
 
 
+def _by_site(trace: Trace, watched: WatchedRun) -> str:
+    """A row for each site, where agents have names."""
+    last = watched.last
+    if last is None or len(watched.sites) != trace.agents or trace.agents > MOST_DRAWN:
+        return ""
+    seen = np.maximum(last.agent_examples, 1)
+    rows = []
+    for k, site in enumerate(watched.sites):
+        error = f"{last.mistakes[k] / seen[k]:.2%}" if trace.classification else "–"
+        cells = (f"{last.agent_examples[k]:,}", error, f"{last.loss[k] / seen[k]:.4g}")
+        rows.append([Cell(site), *(Cell(cell, "n") for cell in cells)])
+    return heading("Sites") + table(("site", "examples", "error", "mean loss"), rows)
+
+
 def _absent(last: Progress) -> np.ndarray | None:
     return last.moments[-1].absent if last.moments else None
 
@@ -185,11 +199,14 @@ def _behind(watched: WatchedRun) -> str:
     seen = last.agent_examples
     slow = [i for i in np.argsort(seen, kind="stable")[:_MOST_BEHIND] if _is_behind(seen)[i]]
     gone = _absent(last)
-    away = "" if gone is None or not gone.any() else paragraph(f"Away now: {listed(gone)}.", "soft")
+    away = ""
+    if gone is not None and gone.any():
+        away = paragraph(f"Away now: {listed(gone, watched.sites)}.", "soft")
     top = heading("Stragglers") + away
     if not slow:
         return top + paragraph("No agent is behind the others.", "soft")
-    cells = ((str(i), f"{seen[i]:,}", f"{seen[i] / seen.max():.0%}") for i in slow)
+    names = watched.sites or tuple(map(str, range(len(seen))))
+    cells = ((names[i], f"{seen[i]:,}", f"{seen[i] / seen.max():.0%}") for i in slow)
     rows = [[Cell(text, "n") for text in row] for row in cells]
     return top + table(("agent", "examples", "of the first"), rows)
 

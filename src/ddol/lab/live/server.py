@@ -105,12 +105,18 @@ class LiveServer:
 
 @contextmanager
 def served(
-    algorithm: Algorithm, feed: Feed, setup: Setup, port: int = 0, data: str | None = None
+    algorithm: Algorithm,
+    feed: Feed,
+    setup: Setup,
+    port: int = 0,
+    data: str | None = None,
+    sites: tuple[str, ...] = (),
 ) -> Iterator[WatchedRun]:
     """Serve a run that follows a feed; its address is printed on standard error."""
     name = described(feed.streams) if data is None else data
     width = max(setup.n_features or 0, feed.n_features)
-    watched = WatchedRun(algorithm, width, name, setup.engine_name, feed, setup.can.in_process)
+    engine, here = setup.engine_name, setup.can.in_process
+    watched = WatchedRun(algorithm, width, name, engine, feed, here, sites)
     with LiveServer(watched, port) as server, heard_by(watched.note):
         print(f"live: {server.address}", file=sys.stderr, flush=True)
         yield watched

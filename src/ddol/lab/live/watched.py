@@ -45,6 +45,8 @@ class WatchedRun:
         From which the share of the work that is done is told.
     in_process : bool
         Whether this process sees all examples.
+    sites : tuple of str
+        What the agents are called; their numbers if they have no names.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class WatchedRun:
     engine: str = "local"
     feed: Feed | None = None
     in_process: bool = True
+    sites: tuple[str, ...] = ()
     last: Progress | None = None
     share: float | None = None
     ended: bool = False
@@ -113,7 +116,9 @@ class WatchedRun:
         if now is None:
             return
         changes = {"away": now & ~self._absent, "back": self._absent & ~now}
-        told = "; ".join(f"{what}: {listed(who)}" for what, who in changes.items() if who.any())
+        told = "; ".join(
+            f"{what}: {listed(who, self.sites)}" for what, who in changes.items() if who.any()
+        )
         if told:
             self._absences.append((time.monotonic() - self._began, f"agents {told}"))
         self._absent = now
@@ -167,17 +172,20 @@ class WatchedRun:
         )
 
 
-def listed(which: np.ndarray) -> str:
-    """Numbers of the agents for which something holds.
+def listed(which: np.ndarray, sites: Sequence[str] = ()) -> str:
+    """Names or numbers of the agents for which something holds.
 
     Examples
     --------
     >>> listed(np.array([True, False, True])), listed(np.ones(13, bool))
     ('0, 2', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 3 more')
+    >>> listed(np.array([True, False]), ("bern", "rome"))
+    'bern'
     """
     numbers = np.flatnonzero(which)
     more = len(numbers) - _MOST_NAMED
-    named = ", ".join(map(str, numbers[:_MOST_NAMED]))
+    known = len(sites) == len(which)
+    named = ", ".join(sites[k] if known else str(k) for k in numbers[:_MOST_NAMED])
     return f"{named} and {more} more" if more > 0 else named
 
 
