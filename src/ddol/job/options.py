@@ -157,6 +157,11 @@ class DataOptions:
     weight: str | None = declared(
         None, "Column of importances; for LIBSVM text a file with one number per line."
     )
+    class_weight: str | None = declared(
+        None,
+        "balanced: rare classes count as much as frequent ones; or weights such as yes=5,no=1.",
+        metavar="W",
+    )
     answers: str | None = declared(
         None,
         "The labels, in a file of their own and in the order in which they come.",

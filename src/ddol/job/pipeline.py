@@ -22,6 +22,7 @@ from ddol.streams.coding.order import LabelOrder, order_of_beginning
 from ddol.streams.coding.sites import site_lines, unit_doubts
 from ddol.streams.coding.summary import scan
 from ddol.streams.errors import DataError
+from ddol.streams.over.mapped import mapped
 from ddol.streams.over.parallel import ParallelStream, ParsingPool
 from ddol.streams.store.files import is_remote
 from ddol.streams.stream import Stream
@@ -29,6 +30,7 @@ from ddol.streams.stream import Stream
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from ddol.job.balance import ClassWeights
     from ddol.streams.coding.stumps import Stumps
 
 _REMEDIES = "shuffle the rows before, or set shuffle=True", "shuffle the file, or use --shuffle"
@@ -169,7 +171,7 @@ class Pipeline:
             warn=self.warn,
             delays=None if self._late is None else (self._late, over.Delays()),
         )
-        streams, held = self._assembled(parts, encoder)
+        streams, held = self._assembled(parts, encoder, self._class_weights(sources, encoding))
         filled = parts if _has_gaps(encoding) else []
         gaps = cast("list[over.FilledStream]", filled)
         remedy = _REMEDIES[self.options.in_files]
@@ -194,7 +196,8 @@ class Pipeline:
 
     @property
     def _looks_twice(self) -> bool:
-        return self.passes > 1 or self._experts or self._needs_width
+        counted = self.options.class_weight == "balanced"
+        return self.passes > 1 or self._experts or self._needs_width or counted
 
     @property
     def _late(self) -> str | None:
@@ -368,8 +371,21 @@ class Pipeline:
 
         return fit_stumps(streams, self.options.n_stumps, self.seed)
 
+    def _class_weights(self, sources: Sequence[Stream], encoding: Encoding) -> ClassWeights | None:
+        """What each class counts, if that is not the same for all."""
+        wanted = self.options.class_weight
+        if wanted is None:
+            return None
+        from ddol.job.balance import class_weights
+
+        parts = self._limited(sources)
+        if self.own is not None and len(parts) > 1:
+            parts = [parts[k] for k in self.own]
+        gather = self.gather if self.own is not None and len(sources) > 1 else list
+        return class_weights(wanted, encoding, parts, gather, self.parsers)
+
     def _assembled(
-        self, parts: Sequence[Stream], encoder: Encoder
+        self, parts: Sequence[Stream], encoder: Encoder, weights: ClassWeights | None = None
     ) -> tuple[list[Stream], list[over.HoldoutStream]]:
         far = self.options.in_files and any(map(is_remote, self.options.data))
         readers = None if self.readers is None else self.readers(encoder.start.n_outputs)
@@ -391,6 +407,8 @@ class Pipeline:
             if self._held_out:
                 held.append(over.HoldoutStream(stream, self._held_out))
                 stream = held[-1]
+            if weights is not None:
+                stream = mapped(stream, weights, stream.n_features)
             if self.options.shuffle:
                 memory = max(1 << 20, _SHUFFLE_BYTES // n)
                 stream = over.ShuffledStream(stream, own_seed(self.seed, number, n), memory)
