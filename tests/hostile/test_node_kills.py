@@ -102,7 +102,8 @@ def test_kills_lose_nothing(tmp_path):
     for _ in range(KILLS):
         time.sleep(rng.uniform(0.3, 1.5))
         rng.choice(regions).kill()
-    time.sleep(3.0)
+    for region in regions:
+        region.until(lambda r=region: r.ask("/v2/health/ready"), ended)
     ended.set()
     for client in clients:
         client.join()

@@ -10,14 +10,27 @@ import subprocess
 import sys
 import time
 import urllib.request
+from typing import ClassVar
 
 import pytest
 
 from ports import free_ports
 
 
+@pytest.fixture(autouse=True)
+def _no_process_is_left():
+    yield
+    for child in Process.begun:
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+    Process.begun.clear()
+
+
 class Process:
     """A node that runs."""
+
+    begun: ClassVar[list] = []
 
     def __init__(self, folder, text, *arguments, stdin=None):
         self.file = folder / "node.toml"
@@ -27,6 +40,7 @@ class Process:
             [sys.executable, "-m", "ddol", "serve", str(self.file), *arguments],
             stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
         )  # fmt: skip
+        self.begun.append(self.child)
         self.said = []
         for line in self.child.stderr:
             self.said.append(line)

@@ -173,19 +173,29 @@ def serve(
         raise NodeError(
             "ddol serve needs uvicorn; install it with: pip install 'ddol[node]'"
         ) from None
+    stopping = _stopping()
     nodes = nodes_of(config)
     talks: list[Gossip] = []
     try:
         talks = talks_of(config.network, config.name, nodes)
         if stdin:
             _read_lines(next(iter(nodes.values())))
-        asyncio.run(_serve(config, nodes, ready))
+        asyncio.run(_serve(config, nodes, ready, stopping))
     finally:
         for talk in talks:
             talk.close()
         for node in nodes.values():
             node.close()
         _log.info("%s has ended; all is written down", config.name)
+
+
+def _stopping() -> threading.Event:
+    """Set by a signal that comes before requests are taken: what is read back is written down then, too."""
+    found = threading.Event()
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: found.set())
+    return found
 
 
 def _read_lines(node: Node) -> None:
@@ -196,7 +206,10 @@ def _read_lines(node: Node) -> None:
 
 
 async def _serve(
-    config: NodeConfig, nodes: dict[str, Node], ready: Callable[[str], None] | None
+    config: NodeConfig,
+    nodes: dict[str, Node],
+    ready: Callable[[str], None] | None,
+    stopping: threading.Event,
 ) -> None:
     import uvicorn
 
@@ -224,6 +237,8 @@ async def _serve(
         loop.add_signal_handler(number, stop)
     if settings.ssl is not None:
         loop.add_signal_handler(signal.SIGHUP, _read_again, settings.ssl, config.http)
+    if stopping.is_set():
+        stop()
     server.told = lambda place: _tell(config.name, place, settings.ssl is not None, ready)
     await server.serve()
     if not server.started:
