@@ -66,15 +66,16 @@ def test_a_name_that_is_not_there(package):
     "old, name",
     [
         ("ddol.plan", "plan"),
+        ("ddol.engines.run", "encoded"),
         ("ddol.live.server", "LiveServer"),
         ("ddol.measure.frontier", "frontier"),
         ("ddol.measure.report", "write_report"),
     ],
 )
 def test_old_names_of_modules_that_moved_warn(old, name):
-    with pytest.warns(DeprecationWarning, match=f"{old} is ddol.lab"):
+    with pytest.warns(DeprecationWarning, match=rf"{old} is ddol\.(lab|job)"):
         found = getattr(importlib.import_module(old), name)
-    assert found.__module__.startswith("ddol.lab.")
+    assert found.__module__.startswith(("ddol.lab.", "ddol.job."))
 
 
 def test_nothing_but_the_command_line_imports_the_lab():

@@ -147,8 +147,11 @@ def spelled_for_python() -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        text = _FLAG.sub(lambda found: f"`{found[1].replace('-', '_')}`", str(error))
-        raise type(error)(text) from error.__cause__
+        text = str(error)
+        if " ddol " in text or not _FLAG.search(text):  # a command stays as it is
+            raise
+        renamed = _FLAG.sub(lambda found: f"`{found[1].replace('-', '_')}`", text)
+        raise type(error)(renamed) from error.__cause__
 
 
 _FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]+)")
