@@ -48,10 +48,23 @@ def test_a_site_that_reaches_nobody_joins_by_files(ddol, here):
     assert ddol("network", "join", "--answer", "eu.answer").exit_code == 0
     folder = "eu-identity"
     assert ddol("network", "renew", "--folder", folder, "--request", "again").exit_code == 0
+    away = ddol("network", "renew", "--folder", folder)
+    assert away.exit_code == 1 and "cannot be reached" in away.stderr
     answer = ddol("network", "sign", "again").stdout
     assert (
         ddol("network", "renew", "--folder", folder, "--answer", "-", stdin=answer).exit_code == 0
     )
+
+
+def test_a_site_by_files_knows_no_path_of_the_authority(ddol, here):
+    ddol("network", "new", "net")
+    invitation = ddol("network", "invite", "eu", "--files").stdout.strip()
+    ddol("network", "join", invitation, "--request", "eu.request")
+    ddol("network", "sign", "eu.request", "--out", "eu.answer")
+    assert ddol("network", "join", "--answer", "eu.answer").exit_code == 0
+    assert str(here) not in (here / "eu-identity" / "settings.json").read_text()
+    result = ddol("network", "renew", "--folder", "eu-identity")
+    assert result.exit_code == 2 and "use files" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -15,18 +15,13 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from ddol.node.identity.authority import Authority
 from ddol.node.identity.certificates import ENDPOINT
-from ddol.node.identity.letters import JoinAnswer, JoinRequest, read_letter, written
+from ddol.node.identity.letters import JoinAnswer, JoinRequest, is_folder, read_letter, written
 from ddol.streams.errors import DataError
 
 _WAIT = 10.0
 """Seconds until the authority counts as unreachable."""
 _MOST = 1 << 21
 """Bytes of an answer."""
-
-
-def is_folder(address: str) -> bool:
-    """Whether an address is a folder on this machine."""
-    return "/" in address
 
 
 def ask_authority(address: str, network: bytes, letter: JoinRequest) -> JoinAnswer:

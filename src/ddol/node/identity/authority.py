@@ -155,7 +155,7 @@ class Authority:
             entry.key, entry.seen = digest, at
             entry.expires = int(certificate.not_valid_after_utc.timestamp())
         der, own = (each.public_bytes(Encoding.DER) for each in (certificate, self.certificate))
-        return JoinAnswer(der, own, self.roster, self.address)
+        return JoinAnswer(der, own, self.roster, self.book.address)
 
     def sign(self, key: Ed25519PublicKey, name: str, role: str) -> crt.x509.Certificate:
         """A certificate for a key."""

@@ -115,3 +115,8 @@ def vouch(key: bytes, name: str, request: bytes) -> bytes:
 def is_vouched(key: bytes, letter: JoinRequest) -> bool:
     """Whether a request was made by the site that has the invitation."""
     return hmac.compare_digest(vouch(key, letter.name, letter.request), letter.voucher)
+
+
+def is_folder(address: str) -> bool:
+    """Whether an address is a folder on this machine."""
+    return "/" in address

@@ -13,7 +13,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from ddol.node.identity import certificates as crt
-from ddol.node.identity.letters import Invitation, JoinAnswer, JoinRequest, vouch, voucher_key
+from ddol.node.identity.letters import (
+    Invitation,
+    JoinAnswer,
+    JoinRequest,
+    is_folder,
+    vouch,
+    voucher_key,
+)
 from ddol.node.identity.private import held, private_folder, read_private, write_private
 from ddol.node.identity.roster import MOST_BYTES, Roster, read_roster
 from ddol.streams.errors import DataError
@@ -187,8 +194,10 @@ class Identity:
 
     def look_for_roster(self) -> bool:
         """Take a newer roster from the folder, or the authority's on the same machine; once a second."""
-        changed = False
-        for path in (self.folder / ROSTER, Path(self.settings.address) / ROSTER):
+        changed, places = False, [self.folder / ROSTER]
+        if is_folder(self.settings.address):
+            places.append(Path(self.settings.address) / ROSTER)
+        for path in places:
             try:
                 found = path.stat()
                 own = path.parent == self.folder

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
-from ddol.node.identity.asking import ask_roster, is_folder
+from ddol.node.identity.asking import ask_roster
 from ddol.node.identity.envelope import Sealer
+from ddol.node.identity.letters import is_folder
 from ddol.node.identity.member import Identity
 from ddol.node.identity.roster import TOPIC
 
