@@ -178,3 +178,15 @@ def test_other_units_at_one_site_are_reported(ddol, tmp_path, n):
     [warning] = [line for line in done.stderr.splitlines() if "deviation" in line]
     assert f"site{n - 1}: column 'a'" in warning
     assert "deviation" not in train(ddol, *paths[:-1], "--agents", n - 1).stderr
+
+
+def test_a_site_that_joins_later_may_lack_columns(ddol, tmp_path):
+    columns = ("vote", "a", "b", "age", "town")
+    one = written(tmp_path / "one.csv", columns, seed=1)
+    two = written(tmp_path / "two.csv", columns, seed=2)
+    late = written(tmp_path / "late.csv", ("a", "b", "vote"), seed=3)
+    first, model = tmp_path / "first", tmp_path / "next"
+    assert train(ddol, one, two, "--missing", "mean", "--model", first).exit_code == 0
+    done = ddol("train", one, late, "--initial", first, "--model", model)
+    assert done.exit_code == 0 and "late is new" in done.stderr, done.stderr
+    assert accuracy(ddol, model, late) > 0.85

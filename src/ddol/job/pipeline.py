@@ -18,12 +18,13 @@ from ddol.streams.coding.discovery import Peek, Wishes, doubts, learn_encoding, 
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.encoding import Column, Encoding
 from ddol.streams.coding.labels import distinct
-from ddol.streams.coding.order import LabelOrder, order_of_beginning
+from ddol.streams.coding.order import LabelOrder, first_block, order_of_beginning
 from ddol.streams.coding.sites import site_lines, unit_doubts
 from ddol.streams.coding.summary import scan
 from ddol.streams.errors import DataError
 from ddol.streams.over.mapped import mapped
 from ddol.streams.over.parallel import ParallelStream, ParsingPool
+from ddol.streams.raw import Table
 from ddol.streams.store.files import is_remote
 from ddol.streams.stream import Stream
 
@@ -156,11 +157,11 @@ class Pipeline:
         else:
             self._check_agreement(parts, known)
             numbers = not self.algorithm.classification
-            encoding = known
+            encoding = _with_lacking(known, parts)
             orders = [order_of_beginning(part, known.label, not numbers) for part in parts]
         suspicions = self._suspicions(parts, orders)
         if known is None:
-            units = tuple(unit_doubts(peeks, encoding.sites)[:_MOST_DOUBTS])
+            units = tuple(unit_doubts(peeks, encoding.sites, _units_remedy())[:_MOST_DOUBTS])
         parts = self._completed(parts, encoding)
         if known is None:
             encoding = self._finished(encoding, parts)
@@ -436,6 +437,25 @@ def _parallel(stream: Stream, n_parts: int, pool: ParsingPool, by_turns: bool) -
         return ParallelStream(stream, ParsingPool(2), 2)
     ahead = _MOST_AHEAD * pool.workers if by_turns else None
     return ParallelStream(stream, pool, ahead if n_parts == 1 else 2, by_turns)
+
+
+def _with_lacking(known: Encoding, parts: Sequence[Stream]) -> Encoding:
+    """The encoding of a model; columns that a site of this run lacks are missing values there."""
+    if known.missing == "error" or not known.columns:
+        return known
+    names = [column.name for column in known.columns]
+    there = [set(b.columns) for b in map(first_block, parts) if isinstance(b, Table) and b.named]
+    lacks = {name for own in there for name in names if name not in own and len(there) > 1}
+    optional = tuple(name for name in names if name in known.optional or name in lacks)
+    return replace(known, optional=optional)
+
+
+def _units_remedy() -> str:
+    """What to do about features in other units."""
+    from ddol.presets import preset_parameters
+
+    own = "units" in preset_parameters()
+    return "convert them" + (", or use --units own" if own else "")
 
 
 def _column(said: tuple[str, str]) -> Column:

@@ -170,10 +170,14 @@ def order_of_beginning(stream: Stream, label: str | None, classification: bool) 
     classification
         See `LabelOrder`.
     """
-    order = LabelOrder(classification)
-    blocks = stream.look() if isinstance(stream, ReadAhead) else stream.read()
-    block, _ = next(iter(blocks), (None, None))
+    order, block = LabelOrder(classification), first_block(stream)
     cells = None if block is None else label_cells(block, label)
     if cells is not None and not (isinstance(cells, Text) and not classification):
         order.add(cells)
     return order
+
+
+def first_block(stream: Stream) -> Any:
+    """The first block of a stream, which can still be read from its beginning; None if it is empty."""
+    blocks = stream.look() if isinstance(stream, ReadAhead) else stream.read()
+    return next(iter(blocks), (None, None))[0]

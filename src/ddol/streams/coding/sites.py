@@ -293,7 +293,9 @@ def _shares(labels: Mapping[Label, int]) -> list[str]:
     return [", ".join(shown)]
 
 
-def unit_doubts(peeks: Sequence[Peek], sites: Sequence[str]) -> list[str]:
+def unit_doubts(
+    peeks: Sequence[Peek], sites: Sequence[str], remedy: str = "convert them"
+) -> list[str]:
     """Warnings of features whose mean or scale at one site is far from that of the others.
 
     Each site is compared with that of median deviation: one whose deviation is 30 times as large or as
@@ -315,6 +317,6 @@ def unit_doubts(peeks: Sequence[Peek], sites: Sequence[str]) -> list[str]:
                 continue
             doubts.append(
                 f"{name}: column {column!r} has mean {mean:.4g} and deviation {scale:.4g}, at most "
-                f"sites {middle:.4g} and {usual:.4g}; if its units differ, convert them"
+                f"sites {middle:.4g} and {usual:.4g}; if its units differ, {remedy}"
             )
     return doubts
