@@ -51,7 +51,8 @@ def mixture_bound(
     rule : int
         Of `ddol.update.mixtures`.
     experts, answers, switches : int
-    numbers : (B, cost outside, 0) of squared loss, or (0, variance, spread) of AdaHedge
+    numbers : (B, cost outside, 0) of squared loss, or (cost where all were alike, variance, spread) of
+    AdaHedge
 
     Examples
     --------
@@ -66,7 +67,11 @@ def mixture_bound(
     if rule == HEDGED:
         if switches:
             return math.inf
-        return 2.0 * math.sqrt(numbers[1] * several) + numbers[2] * (4.0 / 3.0 * several + 2.1)
+        return (
+            2.0 * math.sqrt(numbers[1] * several)
+            + numbers[2] * (4.0 / 3.0 * several + 2.1)
+            + numbers[0]
+        )
     reach, outside, _ = numbers
     nats = (switches + 4.0 / 3.0) * (several + log_t) + log_t
     return 4.0 * reach * reach * nats + outside
@@ -140,7 +145,9 @@ def _row(trace: Trace, update: Safe, m: np.ndarray, agent: int) -> dict[str, Any
 
 def _bound(trace: Trace, m: np.ndarray, experts: int, switches: int) -> float:
     rule = rule_for(trace.algorithm.loss)
-    numbers = (0.0, m[VARIANCE], m[SPREAD]) if rule == HEDGED else (m[REACH], m[OUTSIDE], 0.0)
+    numbers = (
+        (m[OUTSIDE], m[VARIANCE], m[SPREAD]) if rule == HEDGED else (m[REACH], m[OUTSIDE], 0.0)
+    )
     found = mixture_bound(rule, experts, float(m[COUNT]), switches, numbers)
     return (1.0 + float(m[LATE])) * found
 

@@ -375,6 +375,8 @@ def _hedged(loss: Loss, places: Places) -> MixtureLoops:
         if highest - lowest > ALIKE * highest:
             m[SPREAD] = max(spread, highest - lowest)
             m[GAP] = max(m[GAP] + max(hedged - mixed, 0.0), LEAST_GAP * m[SPREAD])
+        else:
+            m[OUTSIDE] += highest - lowest
         alone, shared = _said(m, experts, 0, M, notes), _said(m, experts, K - 1, M, notes)
         m[LOSS] += value(score, y, q)
         m[COUNT] += 1.0
