@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ddol.algorithm import Algorithm
+from ddol.job.algorithm import algorithm_named
 from ddol.node.errors import NodeError
 from ddol.node.options import NodeOptions
 from ddol.presets import PRESETS
@@ -177,7 +178,7 @@ def _model(
     name: str, table: Mapping[str, Any], common: Mapping[str, Any], here: Path
 ) -> ModelConfig:
     where = f"[models.{name}] " if name != "default" else "[model] "
-    preset = table.get("algorithm", "adaptive")
+    preset = str(table.get("algorithm", "adaptive")).replace("-", "_")
     if preset not in PRESETS:
         raise NodeError(
             f"{where}`algorithm`: found {preset!r}, expected {_nearest(preset, PRESETS)}"
@@ -185,7 +186,10 @@ def _model(
     own = [p for p in PRESETS[preset].parameters if p not in _MODEL]
     _check_keys(table, (*_MODEL, *own), where)
     given = {key: table[key] for key in own if key in table}
-    algorithm = PRESETS[preset](**given)
+    try:
+        algorithm = algorithm_named(preset, given)
+    except ValueError as error:
+        raise NodeError(f"{where}{error}") from None
     if table.get("safe", True):
         algorithm = safe(algorithm)
     options = {**common, **{key: table[key] for key in _NODE if key in table}}
