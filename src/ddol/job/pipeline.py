@@ -153,6 +153,8 @@ class Pipeline:
         units: tuple[str, ...] = ()
         if known is None:
             encoding, orders, peeks = self._learned(parts)
+            if encoding.classes == ():
+                raise DataError("found no example; expected at least one")
             summary = tuple(site_lines(peeks, encoding.sites, encoding.optional))
         else:
             self._check_agreement(parts, known)
