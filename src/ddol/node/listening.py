@@ -30,7 +30,9 @@ _AT_ONCE = 4
 class Trial:
     """What a peer's newest message predicts here."""
 
-    player: SinglePlayer
+    player: SinglePlayer | None = None
+    waiting: Message | None = None
+    """The newest message, until it is tried for the first time."""
     difference: float = 0.0
     tests: int = 0
 
@@ -81,15 +83,17 @@ class Listening:
             return
         if any(label not in known for label in message.schema.get("classes", ())):
             return  # it knows a label that has not been seen here
-        try:
-            player = self._player(message)
-        except NodeError:
-            return
-        trial = self.trials.get(message.sender)
-        if trial is None:
-            self.trials[message.sender] = Trial(player)
-        else:
-            trial.player = player
+        self.trials.setdefault(message.sender, Trial()).waiting = message
+
+    def _ready(self, trial: Trial) -> SinglePlayer | None:
+        """An agent that knows what the peer said last; made when it is needed, as many messages are not."""
+        if trial.waiting is not None:
+            message, trial.waiting = trial.waiting, None
+            try:
+                trial.player = self._player(message)
+            except NodeError:
+                trial.player = None
+        return trial.player
 
     def _player(self, message: Message) -> SinglePlayer:
         """An agent that knows what the message says."""
@@ -115,9 +119,12 @@ class Listening:
         step = -(-len(trials) // _AT_ONCE)
         width, loss = self.agent.features.width, self._loss(own, y)
         for trial in trials[self._count % step :: step]:
-            if trial.player.state.n_features < width:
-                trial.player.widen(width)
-            scores = trial.player.score(row.values, row.columns)
+            player = self._ready(trial)
+            if player is None:
+                continue
+            if player.state.n_features < width:
+                player.widen(width)
+            scores = player.score(row.values, row.columns)
             if len(scores) == len(own):
                 trial.difference = _MEMORY * trial.difference + self._loss(scores, y) - loss
                 trial.tests += 1
