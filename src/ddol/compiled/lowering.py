@@ -28,7 +28,7 @@ from ddol.compiled import intrinsics
 
 _WORD, _HALF, _BYTE = ir.IntType(64), ir.IntType(32), ir.IntType(8)
 _DOUBLE = ir.DoubleType()
-_ROWS = 24
+_ROWS = 32
 """Rows of a state that are told apart."""
 
 

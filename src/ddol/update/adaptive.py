@@ -379,11 +379,11 @@ def from_message(w, s, p, index, n, D, averaged):
 
 
 @inner
-def _follow(w, s, D):
+def _follow(w, s, p, D):
     """Move weights, √P and the intercept along with coordinates: √P·u, the dual, is the same in all."""
     for k in range(int(s[at.N_MOVED])):
         d = int(w[at.MOVED * D + k])
-        ratio, shift = at.moved(w, d, D)
+        ratio, shift = at.moved(w, p, d, D)
         intercept = _intercept(s) + s[FACTOR] * w[U * D + d] * shift
         s[DUAL0] = s[ROOT0] * intercept
         if w[ROOT * D + d] > UNTOUCHED:
@@ -395,7 +395,7 @@ def _follow(w, s, D):
 
 def from_statistics(w, s, p, index, n, D, averaged):
     statistics.from_statistics(w, s, p, index, n, D, averaged)
-    _follow(w, s, D)
+    _follow(w, s, p, D)
 
 
 @inner
@@ -414,7 +414,7 @@ def finish(w, s, p, D, t, eta):
         s[UNIT] = math.sqrt(s[STEPS] / s[NORMS])
     at.take_anew(w, s, p, D, t)
     if s[at.N_MOVED] != 0.0:
-        _follow(w, s, D)
+        _follow(w, s, p, D)
     if p[L1] + p[L2] > 0.0:
         _penalise(w, s, p, D, eta * p[GAIN] * s[UNIT] / math.sqrt(t))
     if p[answers.KEEP] == 1.0:

@@ -393,14 +393,15 @@ def _note_move(w, s, d, D):
 
 
 @inner(inlined=True)
-def moved(w, d, D):
+def moved(w, p, d, D):
     """How a listed feature has moved, so that the score can stay the same function.
 
     Its weight is to be multiplied by the first number, and the intercept to grow by its weight before times
     the second.
 
-    A scale or centre that was far off, as one of few values may be, is corrected instead: what was learned
-    with it was clipped, and not a function of x beyond.
+    Where examples are forgotten, features are expected to move, and what is learned moves with them. A scale
+    or centre that was far off, as one of few values may be, is corrected instead: what was learned with it
+    was clipped, and not a function of x beyond.
     """
     before, inverse = w[WAS_INVERSE * D + d], w[INVERSE * D + d]
     was, centre = w[WAS_CENTRE * D + d], w[CENTRE * D + d]
@@ -408,7 +409,8 @@ def moved(w, d, D):
     if inverse == 0.0:
         return 1.0, 0.0
     ratio, shift = before / inverse, (centre - was) * before
-    if (was == 0.0) == (centre == 0.0) and max(ratio, 1.0 / ratio) * (1.0 + abs(shift)) > NEAR:
+    far = p[KEEP] != 1.0 or max(ratio, 1.0 / ratio) * (1.0 + abs(shift)) > NEAR
+    if far and (was == 0.0) == (centre == 0.0):
         return 1.0, 0.0
     return ratio, shift
 

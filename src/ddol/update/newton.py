@@ -252,7 +252,7 @@ def _follow(w, s, p, D):
     """Move weights and the intercept along with coordinates."""
     for k in range(int(s[at.N_MOVED])):
         d = int(w[at.MOVED * D + k])
-        ratio, shift = at.moved(w, d, D)
+        ratio, shift = at.moved(w, p, d, D)
         s[DUAL0] += (1.0 + s[MATRIX0]) * w[U * D + d] * shift
         w[U * D + d] *= ratio
     s[at.N_MOVED] = 0.0
