@@ -288,7 +288,8 @@ class SketchAgent(NewtonAgent):
         root = 1.0 / np.sqrt(1.0 + self.power)
         along = root * (self.inverse_correlations @ (root * g))
         along = along / (1.0 + g @ along)
-        size = min(3.0, self.n_agents * slope**2 / (g @ along)) if g.any() else 3.0
+        longest = 3.0 * max(1.0, np.sqrt((self.own - 1.0) / 180.0))
+        size = min(longest, self.n_agents * slope**2 / (g @ along)) if g.any() else longest
         self.u = self.u - size * along
         self.power = self.power + g**2
         self.sketch = self.sketch + np.outer(g, g @ self.groups)
