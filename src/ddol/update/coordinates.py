@@ -125,6 +125,8 @@ COUNTED = (len(STATISTICS), 1)
 """Rows and scalars of a message that are statistics of the features."""
 
 CLIP = 4.0
+FORGETS = 1e-6
+"""Share of all examples that is forgotten in a round from which on features are expected to move."""
 NEAR = 1.5
 """How much a scale may change, in deviations also a centre, for weights to move along."""
 GROWTH, _LITTLE = 1.0625 - 1e-8, 1e-8
@@ -409,7 +411,7 @@ def moved(w, p, d, D):
     if inverse == 0.0:
         return 1.0, 0.0
     ratio, shift = before / inverse, (centre - was) * before
-    far = p[KEEP] != 1.0 or max(ratio, 1.0 / ratio) * (1.0 + abs(shift)) > NEAR
+    far = 1.0 - p[KEEP] > FORGETS or max(ratio, 1.0 / ratio) * (1.0 + abs(shift)) > NEAR
     if far and (was == 0.0) == (centre == 0.0):
         return 1.0, 0.0
     return ratio, shift
