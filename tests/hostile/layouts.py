@@ -36,7 +36,8 @@ ALGORITHMS = tuple(
     algorithm.on(network)
     for algorithm in (
         ddol.adaptive(), ddol.adaptive(memory=20.0), ddol.adaptive(l1=1e-3), ddol.coin(), ddol.newton(),
-        ddol.newton(rank=3), ddol.safe(ddol.adaptive()), ddol.safe(ddol.newton(rank=2)), ddol.doeg(radius=2.0), ddol.dogd(),
+        ddol.newton(rank=3), ddol.safe(ddol.adaptive()), ddol.safe(ddol.newton(rank=2)),
+        ddol.doeg(radius=2.0), ddol.dogd(),
     )
     for network in (1, 3, ddol.ring(4))
 )  # fmt: skip
