@@ -64,9 +64,9 @@ def same(found, expected):
         assert found == expected
 
 
-@pytest.mark.parametrize("name", [name for name in RUNS if name != "adaptive"])
+@pytest.mark.parametrize("name", ["coin", "sketch", "dogd", "dual-averaging", "dwm-i"])
 def test_a_checkpoint_of_format_4_goes_on(folder, name):
-    """To where it would have ended, also after it was converted."""
+    """To where it would have ended, also after it was converted; but for steps that have changed since."""
     said(f"convert {name} converted")
     whole = Path(f"{name}.txt").read_text()
     for place in (name, "converted"):
@@ -93,11 +93,14 @@ def test_a_state_finds_its_place_in_a_layout_that_has_changed():
 def test_names_of_format_4_are_those_that_the_fields_still_have(preset):
     """Where a layout changes, this test says which fields format 4 has that are lost."""
     layout = layout_of(preset.on(1), 5)
-    rows, scalars = len(layout.rows), len(layout.scalars)
+    since = {"moved", "n_moved", "was_centre", "was_inverse"}
+    rows = sum(field.name not in since for field in layout.row_fields)
+    scalars = sum(field.name not in since for field in layout.scalar_fields)
     header = {"format": 4, "recipe": {"made": {"preset": preset.name}}}
     arrays = {"theta": np.zeros((1, 1, rows, 5)), "scalars": np.zeros((1, 1, scalars))}
     _, found = lifted("model", arrays, header)
-    assert found["layout"] == field_names(layout)
+    for part, names in field_names(layout).items():
+        assert found["layout"][part] == [name for name in names if name not in since]
 
 
 def test_a_format_that_nobody_reads_is_refused_in_one_line(tmp_path):
