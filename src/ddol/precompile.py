@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,7 @@ def compile_entry(place: tuple[str, str]) -> set[str]:
     return loaded_names()
 
 
-def compile_preset(name: str, **options: int) -> set[str]:
+def compile_preset(name: str, **options: Any) -> set[str]:
     """Compile the parts of a named algorithm, by running it on a few rows."""
     from ddol.presets import PRESETS
 
@@ -106,10 +107,13 @@ def precompile(ship: Path | None = None, workers: int | None = None) -> int:
 
     names: set[str] = set()
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        sketched = pool.submit(compile_preset, "newton", rank=2)
+        more = [
+            pool.submit(compile_preset, "newton", rank=2),
+            pool.submit(compile_preset, "adaptive", safe=True),  # what nodes and careful sites run
+        ]
         names |= _all(pool.map(compile_entry, entries()))
         names |= _all(pool.map(compile_loss, LOSSES))
-        names |= _all(pool.map(compile_preset, PRESETS)) | sketched.result()
+        names |= _all(pool.map(compile_preset, PRESETS)) | _all(each.result() for each in more)
     if ship is not None:
         ship.mkdir(parents=True, exist_ok=True)
         return sum(store.ship(name, ship) for name in sorted(names))
