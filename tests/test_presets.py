@@ -145,7 +145,7 @@ def test_regression_keeps_the_contract_of_updates(preset):
 
 def test_the_registry_says_what_every_preset_takes():
     assert PRESETS["ogd"].parameters == PRESETS["dogd"].parameters
-    assert list(PRESETS["dwm_i"].parameters) == ["alpha", "n_classes"]
+    assert list(PRESETS["dwm_i"].parameters) == ["alpha", "n_classes", "share"]
     for name, preset in PRESETS.items():
         made = preset()
         assert made.update.experts == preset.experts, name

@@ -131,7 +131,7 @@ class Algorithm:
             object.__setattr__(self, "loss", one_against_all(self.loss))
         update = self._with_own_learner() if two else self.update.alone()
         told = update.with_gradient(fresh).with_delay(0 if fresh else self.delay)
-        told = told.with_outputs(self.outputs)
+        told = told.with_outputs(self.outputs).with_period(self.period if self.n_agents > 1 else 1)
         told = told.with_chosen_answers(self.asking is not None and self.asking.by_margin)
         object.__setattr__(self, "update", told)
         if self.chooses_messages:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -26,8 +26,13 @@ from ddol.update.losses import (
 )
 from ddol.update.rates import PerAgent, Rate, constant, inverse_sqrt
 
+if TYPE_CHECKING:
+    from ddol.update.majority import Majority
+
 Steps: TypeAlias = Positive | Rate | Sequence[float]
 """A rate: a number, one for each agent, or a function of the round."""
+Share: TypeAlias = Annotated[float, Bounds(least=0, most=0.5)] | Literal["auto"] | None
+"""What experts give of their weights to the others in each round."""
 
 
 def _constant(rate: Steps) -> Rate:
@@ -382,7 +387,7 @@ def p_norm(
 
 
 @noted
-def dwm_i(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
+def dwm_i(alpha: float = 0.9, n_classes: int = 2, share: Share = None, **places: Any) -> Algorithm:
     """Distributed weighted majority by imitation: geometric means of the weights (Algorithm 2).
 
     Parameters
@@ -391,6 +396,9 @@ def dwm_i(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
         Factor on the weight of an expert that is wrong.
     n_classes : int
         Number of classes that experts choose from.
+    share : float, "auto" or None
+        Of its weight that every expert gives to the others in each round, so that a best expert that changes
+        is followed; auto: 1/(t+1) after round t.
 
     Examples
     --------
@@ -402,11 +410,13 @@ def dwm_i(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
     >>> int(trace.weights.argmax()), trace.bounds["DWM-I"]["holds"]
     (0, True)
     """
-    return _majority("dwm_i", alpha, n_classes, "dual", False, **places)
+    from ddol.update.majority import Majority
+
+    return _majority("dwm_i", Majority(alpha, n_classes, False, share), "dual", **places)
 
 
 @noted
-def dwm_a(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
+def dwm_a(alpha: float = 0.9, n_classes: int = 2, share: Share = None, **places: Any) -> Algorithm:
     """Distributed weighted majority by averaging: arithmetic means of the weights (Algorithm 3).
 
     Parameters
@@ -415,6 +425,9 @@ def dwm_a(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
         Factor on the weight of an expert that is wrong.
     n_classes : int
         Number of classes that experts choose from.
+    share : float, "auto" or None
+        Of its weight that every expert gives to the others in each round, so that a best expert that changes
+        is followed; auto: 1/(t+1) after round t.
 
     Examples
     --------
@@ -426,7 +439,9 @@ def dwm_a(alpha: float = 0.9, n_classes: int = 2, **places: Any) -> Algorithm:
     >>> int(trace.weights.argmax()), trace.bounds["DWM-A"]["holds"]
     (0, True)
     """
-    return _majority("dwm_a", alpha, n_classes, "primal", False, **places)
+    from ddol.update.majority import Majority
+
+    return _majority("dwm_a", Majority(alpha, n_classes, False, share), "primal", **places)
 
 
 @noted
@@ -434,6 +449,7 @@ def drwm(
     alpha: float = 0.9,
     n_classes: int = 2,
     average: Literal["dual", "primal"] = "dual",
+    share: Share = None,
     **places: Any,
 ) -> Algorithm:
     """Distributed randomised weighted majority: follow expert p with probability w_p/Σw.
@@ -446,6 +462,9 @@ def drwm(
         Number of classes that experts choose from.
     average : "dual" or "primal"
         Space in which neighbours average.
+    share : float, "auto" or None
+        Of its weight that every expert gives to the others in each round, so that a best expert that changes
+        is followed; auto: 1/(t+1) after round t.
 
     Examples
     --------
@@ -457,7 +476,9 @@ def drwm(
     >>> bool(trace.expected_mistakes.sum() <= trace.bounds["DRWM"]["value"])
     True
     """
-    return _majority("drwm", alpha, n_classes, average, True, **places)
+    from ddol.update.majority import Majority
+
+    return _majority("drwm", Majority(alpha, n_classes, True, share), average, **places)
 
 
 @takes(dwm_i)
@@ -484,13 +505,8 @@ def rwma(*args: Any, **options: Any) -> Algorithm:
     return drwm(*args, **options)
 
 
-def _majority(
-    name: str, alpha: float, n_classes: int, average: str, randomized: bool, **places: Any
-) -> Algorithm:
-    from ddol.update.majority import Majority
-
-    outputs = 1 if n_classes == 2 else n_classes
-    update = Majority(alpha, n_classes, randomized)
+def _majority(name: str, update: Majority, average: str, **places: Any) -> Algorithm:
+    outputs = 1 if update.n_classes == 2 else update.n_classes
     return Algorithm(
         name, update, zero_one, constant(1.0), average=average, outputs=outputs, **places
     )

@@ -73,6 +73,29 @@ def test_memory_is_how_long_examples_count(ddol, examples):
     )
 
 
+def test_experts_share_as_the_preset_says(ddol, examples):
+    some = (
+        "train",
+        examples,
+        "--algorithm",
+        "dwm-i",
+        "--experts",
+        4,
+        "--alpha",
+        0.3,
+        "--agents",
+        2,
+    )
+    none, share, auto = (
+        ddol(*some, *more, "--json", "-") for more in ((), ("--share", 0.3), ("--share", "auto"))
+    )
+    assert figures(none)["loss"] != figures(share)["loss"] != figures(auto)["loss"]
+    assert "DWM-I" in figures(none)["bounds"] and figures(auto)["bounds"] == {}
+    refused = ddol("train", examples, "--algorithm", "dwm-i", "--share", 0.7)
+    expected = "--share: found 0.7, expected a number from 0 to 0.5 or 'auto'"
+    assert refused.exit_code == 2 and expected in refused.stderr
+
+
 def test_order_is_kept_unless_asked_for(ddol, examples):
     first = ("train", examples, "--algorithm", "dogd", "--json", "-")
     kept, again = figures(ddol(*first)), figures(ddol(*first, "--no-shuffle"))

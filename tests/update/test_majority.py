@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 import ddol
+from ddol.communicate.mixing import metropolis, uniform
 from ddol.compiled import column
 from ddol.engines.local import Local
 from ddol.engines.state import start_state
+from ddol.measure.theorems import find_theorem
+from ddol.schedules.conditions import Conditions
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows
@@ -167,3 +170,149 @@ def test_experts_of_a_users_own_update_are_experts_everywhere():
         assert np.array_equal(found.model().predict(advice), theirs.model().predict(advice))
         best = found.curves.best_log_weight, theirs.curves.best_log_weight
         assert np.allclose(*best, equal_nan=True)
+
+
+def shared_by_hand(algorithm, advice, y, alpha, penalty):
+    """Mistakes by agent and weights of weighted majority with fixed share, in plain NumPy."""
+    n, experts = algorithm.n_agents, advice.shape[1]
+    graph = algorithm.mixing.topology
+    rows = [(uniform if graph.is_complete else metropolis)(graph).at(1).row(i) for i in range(n)]
+    matrix = np.zeros((n, n))
+    for i, (who, weights) in enumerate(rows):
+        matrix[i, who] = weights
+    logs, mistakes, classes = np.zeros((n, experts)), np.zeros(n, int), sorted(set(y))
+    for t in range(1, len(y) // n + 1):
+        for i in range(n):
+            said, true = advice[(t - 1) * n + i], y[(t - 1) * n + i]
+            weights = np.exp(logs[i] - logs[i].max())
+            votes = [weights[said == c].sum() for c in classes]
+            tied = np.flatnonzero(np.array(votes) >= max(votes) - 1e-10 * sum(votes))
+            mistakes[i] += classes[tied[-1 if len(classes) == 2 else 0]] != true
+            logs[i] -= penalty * (said != true)
+        if n > 1 and t % algorithm.period == 0:
+            dual = algorithm.average == "dual"
+            logs = matrix @ logs if dual else np.log(matrix @ np.exp(logs))
+        total = np.exp(logs).sum(axis=1, keepdims=True)
+        now = np.exp(logs) / total
+        given = 1 / (t + 1) if alpha == "auto" else alpha
+        logs = np.log(total * ((1 - given) * now + given * (1 - now) / (experts - 1)))
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return mistakes, weights / weights.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("share", ["auto", 0.03])
+@pytest.mark.parametrize(
+    ("graph", "period", "n_classes"),
+    [(1, 1, 2), (4, 1, 2), (4, 3, 2), (ddol.ring(5), 1, 2), (ddol.ring(5), 2, 3), (4, 1, 3)],
+)
+@pytest.mark.parametrize("preset", [ddol.dwm_i, ddol.dwm_a])
+def test_shares_are_what_they_are_by_hand(preset, graph, period, n_classes, share):
+    rng = np.random.default_rng(1)
+    classes = [-1.0, 1.0] if n_classes == 2 else [0.0, 1.0, 2.0]
+    y, noise = rng.choice(classes, 300), rng.choice(classes, (300, 6))
+    advice = np.where(rng.random((300, 6)) < [0.9, 0.7, 0.5, 0.4, 0.3, 0.2], y[:, None], noise)
+    algorithm = preset(0.6, n_classes, share=share).on(graph, period=period)
+    expected = shared_by_hand(algorithm, advice, y, share, -math.log(0.6))
+    found = ddol.run(algorithm, (advice, y))
+    assert found.mistakes.tolist() == expected[0].tolist()
+    weights = np.broadcast_to(found.weights[:, 0], expected[1].shape)
+    np.testing.assert_allclose(weights, expected[1], rtol=1e-10)
+
+
+@pytest.mark.parametrize("share", ["auto", 0.01, 0.5, 1e-40])
+@pytest.mark.parametrize("preset", [ddol.dwm_i, ddol.dwm_a, ddol.drwm])
+def test_an_update_that_shares_keeps_the_contract(preset, share):
+    made = preset(0.7, share=share)
+    check_update(made.update, made.loss, rate=made.rate, average=made.average)
+
+
+def changing_experts(seed, n=4000):
+    """Advice and answers; 0 is the best expert, and from the middle on 1 is."""
+    rng = np.random.default_rng(seed)
+    y, wrong = rng.choice([-1.0, 1.0], n), np.full((n, 20), 0.5)
+    wrong[: n // 2, 0] = wrong[n // 2 :, 1] = 0.05
+    return np.where(rng.random((n, 20)) < wrong, -y[:, None], y[:, None]), y
+
+
+@pytest.mark.parametrize("share", ["auto", 0.01])
+@pytest.mark.parametrize("preset", [ddol.dwm_i, ddol.dwm_a, ddol.drwm, ddol.wma, ddol.rwma])
+def test_a_best_expert_that_changes_is_followed(preset, share):
+    X, y = changing_experts(0)
+    agents = 1 if preset in (ddol.wma, ddol.rwma) else ddol.ring(4)
+
+    def errors(share):
+        algorithm = preset(0.5, share=share)
+        half = [ddol.run(algorithm, (X[:n], y[:n]), agents).mistakes.sum() for n in (2000, 4000)]
+        return half[0] / 2000, (half[1] - half[0]) / 2000
+
+    (before, after), (paper_before, paper_after) = errors(share), errors(None)
+    assert after < 0.15 < 0.4 < paper_after
+    assert before < paper_before + 0.03
+
+
+@pytest.mark.parametrize("preset", [ddol.dwm_i, ddol.dwm_a])
+@pytest.mark.parametrize("alpha", [0.9, 1e-3, 1e-40])
+def test_shares_bring_experts_back_however_far_they_were_behind(preset, alpha):
+    wrong = overtaken(2_000)
+    for share in (0.01, 1e-40):
+        engine = after(preset(alpha, share=share), wrong)
+        np.testing.assert_allclose(engine.weights()[0, 0, 0], 1.0 - share, rtol=0.2)
+        assert (engine.weights() > 0.0).all() and np.isfinite(engine.state().theta).all()
+
+
+@pytest.mark.parametrize("preset", [ddol.dwm_i, ddol.dwm_a, ddol.drwm])
+def test_a_share_of_nothing_is_the_paper_and_keeps_its_bound(preset):
+    X, y = changing_experts(1, 400)
+    none, zero = (ddol.run(preset(0.7, share=s), (X, y), 3) for s in (None, 0.0))
+    assert np.array_equal(none.weights, zero.weights)
+    assert none.bounds == zero.bounds != {}
+
+
+@pytest.mark.parametrize("period", [1, 3])
+@pytest.mark.parametrize("delay", [0, 4])
+def test_shares_are_the_same_in_threads_and_with_late_answers(period, delay):
+    X, y = changing_experts(2, 1003)
+    algorithm = ddol.dwm_i(0.7, share=0.02).on(ddol.ring(4), period=period, delay=delay)
+    local, threads = (
+        ddol.run(algorithm, (X, y), engine=engine, **more)
+        for engine, more in (("local", {}), ("threads", {"workers": 2}))
+    )
+    assert np.array_equal(local.mistakes, threads.mistakes)
+    np.testing.assert_allclose(local.weights, threads.weights, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("period", "delay"), [(1, 0), (3, 0), (2, 3)])
+def test_shares_of_rounds_that_are_played_as_events_are_the_same_to_the_bit(period, delay):
+    X, y = changing_experts(4, 1000)
+    algorithm = ddol.dwm_a(0.7, share="auto").on(ddol.ring(4), period=period, delay=delay)
+    rounds, events = (
+        ddol.run(algorithm, (X, y), conditions=c) for c in (None, Conditions(latency=1))
+    )
+    assert np.array_equal(rounds.mistakes, events.mistakes)
+    assert np.array_equal(rounds.weights, events.weights)
+
+
+@pytest.mark.parametrize("period", [1, 3])
+@pytest.mark.parametrize("schedule", ["async", "gossip"])
+def test_shares_are_followed_by_every_schedule(schedule, period):
+    X, y = changing_experts(5)
+    conditions = Conditions(latency="exponential:3", drop=0.2, delay="geometric:2")
+    algorithm = ddol.dwm_i(0.5, share=0.01).on(ddol.ring(4), period=period)
+    first = ddol.run(algorithm, (X, y), schedule=schedule, conditions=conditions, record=True)
+    assert first.error < 0.1
+    again = ddol.run(algorithm, (X, y), schedule=schedule, replay=first.events)
+    assert np.array_equal(first.weights, again.weights)
+
+
+def test_where_experts_share_no_theorem_is_shown_and_the_reason_is():
+    X, y = changing_experts(3, 400)
+    for preset in (ddol.wma, ddol.rwma, ddol.dwm_i, ddol.dwm_a, ddol.drwm):
+        algorithm = preset(0.7, share="auto")
+        assert ddol.run(algorithm, (X, y), 1).bounds == {}
+        assert "bound not offered: experts share their weights" in find_theorem(algorithm).reason
+
+
+@pytest.mark.parametrize("share", [-0.1, 0.6, math.nan, 1e-41, "often"])
+def test_a_share_is_auto_or_at_most_half(share):
+    with pytest.raises(ValueError, match="`share` must be 'auto', 0 or a number"):
+        ddol.dwm_i(share=share)

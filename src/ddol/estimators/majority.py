@@ -62,6 +62,9 @@ class WeightedMajorityClassifier(TakesFrames, ClassifierMixin, AgentsEstimator):
         Follow one expert, drawn with probability w_p/Σw, instead of the majority.
     alpha : float in (0, 1), default=0.9
         What the weight of a wrong expert is multiplied by.
+    share : float, "auto" or None, default=None
+        Of its weight that every expert gives to the others in each round, so that a best expert that
+        changes is followed; "auto" is 1/(t+1) after round t.
     holdout : float in (0, 1), default=0.3
         First part of the rows of `fit` on which unfitted experts are fitted; the agents learn from the
         rest.

@@ -150,7 +150,7 @@ def _patient_bound(trace: Trace) -> dict[str, Any]:
     """The bound of one agent with a pool of copies, one for each answer under way."""
     pool, update = trace.moments[-1].patience, trace.algorithm.update
     alone = trace.agents == 1 and update.family == Majority.family and not update.randomized
-    if pool is None or not alone:
+    if pool is None or not alone or update.shares:
         return {}
     value = dwm_i(pool.best_expert, trace.weights.shape[-1], pool.copies, update.alpha)
     bound, observed = Bound(PATIENT, np.atleast_1d(value)), float(trace.mistakes.sum())

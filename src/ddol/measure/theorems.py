@@ -252,6 +252,10 @@ def _missing(algorithm: Algorithm, theorem: Theorem) -> list[str]:
             together and mirror and not _averages_in_dual(algorithm),
             "weights are averaged in the primal, not in the dual",
         ),
+        (
+            getattr(algorithm.update, "shares", False),
+            "experts share their weights, the proof is for weights that mistakes alone change",
+        ),
         (isinstance(algorithm.rate, PerAgent), "agents have rates of their own"),
         (mirror and not _rate_falls(algorithm), "the rate may increase"),
     ]

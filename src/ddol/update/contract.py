@@ -309,6 +309,10 @@ class Update(ABC):
         """The update whose answers come so many rounds late; most do not care."""
         return self
 
+    def with_period(self, rounds: int) -> Update:
+        """The update whose agent averages every so many rounds (1 if it is alone); most do not care."""
+        return self
+
     def with_outputs(self, outputs: int) -> Update:
         """The update for one of so many outputs, whose scores are compared; most do not care."""
         return self

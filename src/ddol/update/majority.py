@@ -9,12 +9,17 @@ brought back to the range of numbers by powers of two. So experts with as many m
 weight to the bit. Neighbours average the logarithms, which follow from v and the powers.
 
 Rows: the powers of two that an expert's v lacks beside all others; and v.
+
+With a share α (fixed share, Herbster and Warmuth) every expert gives α of its weight to all others alike,
+once a round, after the average: w ← (1−α)w + α(W−w)/(P−1), where W is the total, which stays. No expert is
+ever further behind than a few good rounds make up for, so that a best expert that changes is followed.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Literal, Self
 
 import numpy as np
 
@@ -34,14 +39,20 @@ from ddol.update.contract import (
 
 REF, POWER, AGE = 0, 1, 2
 """The log-weight is REF + (POWER + row 0)·log 2 + log v; AGE: most that log v fell since v was scaled."""
-PENALTY, CLASSES = 0, 1
+PENALTY, CLASSES, SHARE, PERIOD = range(4)
+ROUND, OWED = 3, 4
+"""With a share only: the round of the last `finish`, and whether its share is still to be given."""
+AUTO = -1.0
+"""SHARE where α is 1/(t+1) after round t."""
 
 TIE = 1e-12
 """Votes that differ by less than this fraction of the total weight are tied: rounding must not decide."""
 
 OLD = 100.0
 """AGE at which v is scaled: the largest is then at least exp(−OLD), or one round's penalty less."""
-LEAST_ALPHA = 1e-40
+LEAST_ALPHA = LEAST_SHARE = 1e-40
+MOST_SHARE = 0.5
+"""So that of two experts the better one stays so."""
 
 LOG_2 = math.log(2.0)
 FAR, FARTHEST, LIFT = -400, -600, 200
@@ -146,10 +157,48 @@ def _scale(w, s, D):
             w[d] += LIFT
 
 
-def finish(w, s, p, D, t, eta):
+@inner
+def _age(w, s, p, D):
     s[AGE] += p[PENALTY]
     if s[AGE] >= OLD:
         _scale(w, s, D)
+
+
+def finish(w, s, p, D, t, eta):
+    _age(w, s, p, D)
+
+
+@inner
+def _share(w, s, p, D, t):
+    """Every expert gives a share of its weight to all others; beside it, those far behind have none."""
+    if D < 2:
+        return
+    alpha = 1.0 / (t + 1.0) if p[SHARE] == AUTO else p[SHARE]
+    part, total = alpha / (D - 1.0), 0.0
+    for d in range(D):
+        total += w[D + d] if w[d] == 0.0 else 0.0
+    for d in range(D):
+        own = w[D + d] if w[d] == 0.0 else 0.0
+        w[D + d] = (1.0 - alpha - part) * own + part * total
+        w[d] = 0.0
+
+
+def finish_sharing(w, s, p, D, t, eta):
+    """Share once a round. Where agents average, all are brought to an end before and after it: share after.
+
+    An average that did not come leaves its share to the next round.
+    """
+    if t != s[ROUND]:
+        if s[OWED] != 0.0:
+            _share(w, s, p, D, s[ROUND])
+        s[ROUND], s[OWED] = t, 1.0
+        follows = p[PERIOD] > 1.0 and np.floor(t / p[PERIOD]) * p[PERIOD] == t
+    else:
+        follows = False
+    if s[OWED] != 0.0 and not follows:
+        _share(w, s, p, D, t)
+        s[OWED] = 0.0
+    _age(w, s, p, D)
 
 
 def to_message(w, s, p, index, n, D, out):
@@ -201,11 +250,22 @@ class Majority(Update):
         2: advice and answers are −1 and +1. More: they are 0, 1, …, n_classes − 1.
     randomized : bool
         Follow one expert, drawn with probability w_p/Σw, instead of the majority.
+    share : float from 0 to 0.5, "auto" or None
+        Of its weight that every expert gives to the others in each round; auto: 1/(t+1) after round t.
+    period : int
+        Rounds from one average to the next.
+
+    Examples
+    --------
+    >>> Majority(0.5, share=0.01).shares, Majority(0.5).shares, Majority(0.5, share=0.0).shares
+    (True, False, False)
     """
 
     alpha: float = 0.9
     n_classes: int = 2
     randomized: bool = False
+    share: float | Literal["auto"] | None = None
+    period: int = 1
 
     family = "weighted_majority"
     grows: bool = field(init=False, default=False)
@@ -221,12 +281,29 @@ class Majority(Update):
             )
         if self.n_classes < 2:
             raise ValueError(f"`n_classes` must be at least 2, it is {self.n_classes}")
+        if self.shares and self.share != "auto":
+            known = isinstance(self.share, int | float)
+            if not known or not LEAST_SHARE <= self.share <= MOST_SHARE:  # type: ignore[operator]
+                raise ValueError(
+                    f"`share` must be 'auto', 0 or a number from {LEAST_SHARE:g} to {MOST_SHARE}, it is "
+                    f"{self.share!r}"
+                )
+
+    @property
+    def shares(self) -> bool:
+        """Whether experts share their weights."""
+        return self.share is not None and self.share != 0.0
+
+    def with_period(self, rounds: int) -> Self:
+        """Where agents average, the share comes after it."""
+        return replace(self, period=rounds) if self.shares else self
 
     def layout(self, space: str, n_features: int) -> Layout:
         """Neighbours average log-weights, or the weights behind them."""
+        names = ("ref", "power", "age", *(("round", "owed") if self.shares else ()))
         return Layout(
             rows=(Field("power", LOCAL), Field("v", LOCAL, 1.0)),
-            scalars=tuple(Field(name, LOCAL) for name in ("ref", "power", "age")),
+            scalars=tuple(Field(name, LOCAL) for name in names),
             message=(LINEAR if space == DUAL else LOG,),
             collected=1,
             whole=True,
@@ -234,13 +311,18 @@ class Majority(Update):
 
     def loops(self, space: str) -> Loops:
         """Penalties multiply on one copy in both spaces; arithmetic means are collected first."""
-        return DUAL_LOOPS if space == DUAL else PRIMAL_LOOPS
+        loops = DUAL_LOOPS if space == DUAL else PRIMAL_LOOPS
+        return replace(loops, finish=finish_sharing) if self.shares else loops
 
     @property
     def penalty(self) -> float:  # type: ignore[override]
         """log(1/α)."""
         return -math.log(self.alpha)
 
-    def parameters(self) -> tuple[float, float]:
-        """log(1/α) and the number of classes."""
-        return -math.log(self.alpha), float(self.n_classes)
+    def parameters(self) -> tuple[float, ...]:
+        """log(1/α), the number of classes and, where experts share, how much and the period."""
+        own = -math.log(self.alpha), float(self.n_classes)
+        if not self.shares:
+            return own
+        assert self.share is not None
+        return *own, AUTO if self.share == "auto" else float(self.share), float(self.period)
