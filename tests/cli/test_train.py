@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import ddol as library
+from ddol.cli.table import SECONDS, ProgressTable
+from ddol.engines.feed import Feed
 from ddol.job.algorithm import build
 from ddol.job.job import Job
 from ddol.presets import PRESETS
@@ -153,6 +155,56 @@ def test_the_table_has_a_header_and_rows_at_powers_of_two(ddol, examples):
     assert rows == [2, 4, 8, 16, 32, 64, 128, 256, 300]
     assert result.stdout == ""
     assert ddol("train", examples, "--quiet").stderr == ""
+
+
+def flipped(path, text, at):
+    """A file whose labels mean the opposite from a line on."""
+    lines = text.splitlines()
+    other = [{"1": "-1", "-1": "1"}[line.split()[0]] + line[line.index(" ") :] for line in lines]
+    path.write_text("\n".join(lines[:at] + other[at:]) + "\n")
+    return path
+
+
+def test_a_rise_of_the_error_is_told_once_and_is_in_the_figures(ddol, tmp_path, text_of):
+    text = text_of(8000)
+    path, out = flipped(tmp_path / "flipped.libsvm", text, 4000), tmp_path / "out.json"
+    result = ddol("train", path, "--window", 250, "--json", out)
+    told = [line for line in result.stderr.splitlines() if line.startswith("drift: ")]
+    [rise] = json.loads(out.read_text())["drift"]
+    assert len(told) == 1 and told[0].endswith("--memory auto follows changes")
+    assert f"(after {rise['examples']:,} examples)" in told[0]
+    assert 4000 < rise["examples"] <= 5000
+    assert rise["error"] > 2 * rise["before"]
+    assert "drift: " not in ddol("train", path, "--window", 250, "--quiet").stderr
+    path.write_text(text)
+    assert figures(ddol("train", path, "--window", 250, "--json", "-"))["drift"] == []
+
+
+def test_the_table_shows_the_error_of_the_window(ddol, tmp_path, text_of):
+    path = flipped(tmp_path / "flipped.libsvm", text_of(4096), 2048)
+    for options, column in (((), "window %"), (("--loss", "squared"), "window")):
+        _, header, *lines = ddol("train", path, "--window", 4096, *options).stderr.splitlines()
+        assert f" {column} " in header
+        row = next(line for line in lines if line.startswith("       4,096")).split()
+        # The window has all examples, so that its error is the error so far.
+        assert float(row[4]) == pytest.approx(float(row[1 if options else 3]), rel=1e-3)
+    _, _, *lines = ddol("train", path, "--window", 128).stderr.splitlines()
+    row = next(line for line in lines if line.startswith("       4,096")).split()
+    assert float(row[4]) != float(row[3])
+
+
+def test_a_row_comes_after_a_time_though_the_examples_have_not_doubled():
+    seen = []
+    table = ProgressTable(Feed(), None, library.dogd(), None, None)
+    library.run(library.dogd(), (np.eye(8), [1, -1] * 4), on_progress=seen.append)
+    table.now = lambda: table.silent_since
+    table.show(seen[-1], row=True)
+    assert not table.due(seen[-1])
+    since = table.silent_since
+    table.now = lambda: since + SECONDS
+    assert table.due(seen[-1])
+    table.show(seen[-1], row=True)
+    assert not table.due(seen[-1])
 
 
 @pytest.mark.parametrize("algorithm", ["dwm-i", "dwm-a", "drwm"])

@@ -66,6 +66,8 @@ def test_the_page_shows_the_numbers_of_the_run():
     found = parts(watched)
     assert f"{trace.examples:,}" in found["facts"]
     assert f"{100 * trace.error:.2f} %" in found["charts"]
+    assert f"{100 * watched.last.window_error:.2f} %" in found["facts"]
+    assert f"of the last {watched.last.window:,} examples" in found["facts"]
     assert "Wrong predictions so far" in found["charts"]
     assert "The regret theorem applies" in found["bound"]
     assert "No agent is behind the others" in found["behind"]

@@ -1,7 +1,9 @@
-"""The table that grows while a run goes on: a row whenever the examples have doubled."""
+"""The table that grows while a run goes on: a row whenever the examples have doubled, or time has passed."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -18,11 +20,15 @@ if TYPE_CHECKING:
     from ddol.job.holdout import HeldOutFigures
     from ddol.measure.applicable import MistakeBound
 
+SECONDS = 10.0
+"""After which there is a row in any case."""
+
 _COLUMNS = (
     ("examples", 12),
     ("mean loss", 11),
     ("since last", 11),
     ("error %", 8),
+    ("window %", 9),
     ("worst %", 8),
     ("bound", 9),
     ("consensus", 10),
@@ -38,6 +44,7 @@ class Row:
     examples: int
     loss: float
     mistakes: int
+    window: float | None
     worst: float
     bound: float | None
     consensus: float
@@ -71,6 +78,7 @@ def row_of(
         examples=progress.examples,
         loss=float(progress.loss.sum()),
         mistakes=int(progress.mistakes.sum()),
+        window=progress.window_error,
         worst=float(shares.max()),
         bound=_bound(progress, bound),
         consensus=progress.consensus,
@@ -81,7 +89,7 @@ def row_of(
 
 
 class ProgressTable:
-    """Prints rows at powers of two, and a bar below them in a terminal.
+    """Prints rows at powers of two and every ten seconds, and a bar below them in a terminal.
 
     Parameters
     ----------
@@ -105,6 +113,8 @@ class ProgressTable:
         out: TextIO | None,
         held: bool = False,
     ) -> None:
+        self.now: Callable[[], float] = time.monotonic
+        self.silent_since = self.now()
         self.bound = bound
         self.regression = not algorithm.classification
         self.reached: Progress | None = None
@@ -112,8 +122,10 @@ class ProgressTable:
         self.last: Row | None = None
         self.bar = Bar(feed, position, out)
         self.columns = list(_COLUMNS)
+        if self.regression:
+            self.columns[4] = ("window", 9)
         if held:
-            self.columns.insert(5, ("held-out" if self.regression else "held-out %", 11))
+            self.columns.insert(6, ("held-out" if self.regression else "held-out %", 11))
         self._line(" ".join(f"{name:>{width}}" for name, width in self.columns))
 
     def close(self) -> None:
@@ -121,17 +133,23 @@ class ProgressTable:
         self.bar.close()
 
     def due(self, progress: Progress) -> bool:
-        """Whether the examples have doubled."""
-        return self._reached(progress) >= self.next
+        """Whether the examples have doubled, or nothing was shown for long."""
+        late = self.now() - self.silent_since >= SECONDS
+        return late or self._reached(progress) >= self.next
 
     def show(self, progress: Progress, row: bool, held: HeldOutFigures | None = None) -> None:
         """Add a row, if one is wanted, and move the bar."""
         self.reached = progress
         if row:
             self._add(row_of(progress, self.bound, held))
+            self.silent_since = self.now()
             self.next = 1 << self._reached(progress).bit_length()
         if progress.position is not None:
             self.bar.move(progress.position)
+
+    def note(self, text: str) -> None:
+        """Show what happened, among the rows."""
+        self._line(text)
 
     @staticmethod
     def _reached(progress: Progress) -> int:
@@ -145,7 +163,7 @@ class ProgressTable:
             self._add(row_of(at, self.bound, held))
 
     def _add(self, row: Row) -> None:
-        before = self.last or Row(0, 0.0, 0, 0.0, None, 0.0, 0.0, 0.0)
+        before = self.last or Row(0, 0.0, 0, None, 0.0, None, 0.0, 0.0, 0.0)
         recent = (row.loss - before.loss) / max(row.examples - before.examples, 1)
         error = 100 * row.mistakes / max(row.examples, 1)
         cells = [
@@ -153,6 +171,7 @@ class ProgressTable:
             f"{row.loss / max(row.examples, 1):.5g}",
             f"{recent:.5g}",
             "–" if self.regression else f"{error:.2f}",
+            self._error(row.window),
             "–" if self.regression else f"{100 * row.worst:.2f}",
             "–" if row.bound is None else f"{row.bound:,.0f}",
             f"{row.consensus:.3g}",
@@ -161,11 +180,11 @@ class ProgressTable:
         ]
         widths = [width for _, width in self.columns]
         if len(widths) > len(cells):
-            cells.insert(5, self._held_out(row.held_out))
+            cells.insert(6, self._error(row.held_out))
         self._line(" ".join(f"{c:>{w}}" for c, w in zip(cells, widths, strict=True)))
         self.last = row
 
-    def _held_out(self, error: float | None) -> str:
+    def _error(self, error: float | None) -> str:
         if error is None:
             return "–"
         return f"{error:.4g}" if self.regression else f"{100 * error:.2f}"

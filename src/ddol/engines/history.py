@@ -10,6 +10,7 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing, Mixing
+from ddol.engines.drift import Recent
 from ddol.engines.feed import Feed
 from ddol.engines.registry import Engine, is_scheduled
 from ddol.engines.state import numbers_seldom_sent, numbers_sent
@@ -22,6 +23,7 @@ from ddol.update.sampling import count_sampled, samples
 if TYPE_CHECKING:
     from ddol.engines.events.round_log import RoundLog
     from ddol.engines.events.round_shadow import RoundShadow
+    from ddol.engines.state import State
     from ddol.schedules.events import Events
     from ddol.schedules.schedule import Schedule
 
@@ -39,11 +41,18 @@ class History:
     algorithm : Algorithm
         On its network.
     schedule : Schedule
+    state : State, optional
+        Where the run goes on from.
     """
 
-    def __init__(self, algorithm: Algorithm, schedule: Schedule) -> None:
+    def __init__(
+        self, algorithm: Algorithm, schedule: Schedule, state: State | None = None
+    ) -> None:
         self._gradient = ARRIVAL if algorithm.at_arrival else KEPT
         self.curves = Recorder(algorithm.n_agents)
+        self.recent = Recent(algorithm.classification)
+        if state is not None:
+            self.recent.begin(state.examples.sum(), state.mistakes.sum(), state.loss.sum())
         self.traffic = Traffic(algorithm.mixing, algorithm.period)
         self.weights: WeightRecord | None = None
         logs = schedule.record and not schedule.plays_events
@@ -58,6 +67,7 @@ class History:
         if not len(seen.rounds):
             return seen
         rounds = before + seen.rounds
+        self.recent.look(seen.counters)
         # A scheduled run may see a point of its last piece only when it is known that the round is over.
         points = self.curves.between(self.curves.last, int(rounds[-1]))
         mine = slice(None) if rounds.tolist() == points else np.isin(rounds, points)
@@ -69,6 +79,13 @@ class History:
         rounds = int(seen.rounds[0])
         if self.curves.between(self.curves.last, rounds):
             self.curves.record([rounds], seen.counters, *seen.metrics.T)
+
+    def restore(self, curves: Mapping[str, np.ndarray]) -> None:
+        """Take up the curves of an earlier moment, and look at their points again."""
+        self.curves.restore(curves)
+        self.recent.begin()
+        for point in zip(curves["examples"], curves["mistakes"], curves["loss"], strict=True):
+            self.recent.add(*point)
 
     def add(self, engine: Engine, piece: Block, rounds: int) -> None:
         """A piece was played, with which so many rounds are over."""

@@ -86,7 +86,7 @@ class Learner:
         self.on_progress = on_progress
         self.on_predicted: Callable[[Block], None] | None = None
         """Called with every piece that was played, and the scores its rows were predicted with."""
-        self.history = History(self.algorithm, self.setup.schedule)
+        self.history = History(self.algorithm, self.setup.schedule, state)
         self.open_round = OpenRound(algorithm.n_agents, algorithm.batch)
         self.feed = Feed()
         self.position: Position | None = None
@@ -295,6 +295,7 @@ class Learner:
             edges=self.history.edges(self.engine),
             moments=self.history.moments(self.engine),
             may_stop=may_stop,
+            **self.history.recent.figures(seen.counters),
         )
         self.on_progress(progress)
 
@@ -449,7 +450,7 @@ class Learner:
     def go_back(self, state: State | None, past: Past, where: str = "the earlier moment") -> None:
         """Take up an earlier moment; no state is the beginning."""
         self.position = past.position
-        self.history.curves.restore(past.curves)
+        self.history.restore(past.curves)
         if past.open_round is None:
             self.open_round = OpenRound(self.algorithm.n_agents, self.algorithm.batch)
         else:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ddol.engines.drift import Rise
 from ddol.engines.workers.partition import Snapshots
 from ddol.streams.stream import Position
 
@@ -35,6 +36,12 @@ class Progress:
         See `ddol.trace.Trace`.
     may_stop : bool
         Whether the run may be stopped here, though no block ends: agents play for themselves.
+    window_error : float or None
+        Mistakes by example among the last ``window`` examples; their mean loss for regression.
+    window : int
+        Examples of the window: those of ``--window`` or more, as far back as somebody has looked.
+    drift : tuple of Rise
+        Alarms so far: the error of the last examples had risen.
 
     Examples
     --------
@@ -61,6 +68,9 @@ class Progress:
     moments: tuple[Moment, ...] = ()
     edges: np.ndarray | None = None
     may_stop: bool = False
+    window_error: float | None = None
+    window: int = 0
+    drift: tuple[Rise, ...] = ()
 
     @property
     def error(self) -> float:

@@ -28,6 +28,9 @@ class Display(Protocol):
     def show(self, progress: Progress, due: bool, held: HeldOutFigures | None) -> None:
         """Show where the run stands."""
 
+    def note(self, text: str) -> None:
+        """Show what happened."""
+
     def end(self, held: HeldOutFigures | None) -> None:
         """Show the end of the run."""
 

@@ -405,6 +405,9 @@ class OutputOptions:
         "Where the run stands, a line of JSON about every second; - for standard output.",
         metavar="FILE",
     )
+    window: Count = declared(
+        1000, "Examples whose error is shown beside the error so far.", metavar="n"
+    )
     record_weights: int | None = None
     resume: bool = declared(False, "Go on from the newest checkpoint.")
     quiet: bool = declared(False, "No table.")

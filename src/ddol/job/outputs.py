@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ddol.job.holdout import HeldOutFigures
     from ddol.job.prepare import PreparedJob
     from ddol.job.tally import Tally
+    from ddol.job.watching import RunWatch
 
 STDOUT = "-"
 
@@ -40,7 +41,7 @@ def write_outputs(
     trace: Trace,
     held: HeldOutFigures | None,
     talk: Interface,
-    tally: Tally | None = None,
+    watch: RunWatch,
 ) -> None:
     """Write the model, the figures, the report and the recording."""
     job, data, names = made.job, made.data, made.data.encoding.sites
@@ -57,11 +58,12 @@ def write_outputs(
             "unanswered": unanswered,
             "sites": trace.sites(names) if trace.algorithm.safe else list(names),
             "holdout": None if held is None else vars(held),
+            "drift": [vars(rise) for rise in watch.learner.history.recent.rises],
         }
         own["final_error"] = None if again is None else again.error
         write_json(output.json, {**trace.to_dict(), **own})
     if output.report is not None:
-        _write_report(made, trace, talk.command, tally)
+        _write_report(made, trace, talk.command, watch.tally)
     job.schedule.write_recording(trace, lambda: recording_mark(job.data, job.run.seed))
     if talk.finished is not None:
         talk.finished(made, trace, held)

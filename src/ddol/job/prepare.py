@@ -71,6 +71,7 @@ class PreparedJob:
             state = state_to_go_on(self.initial, algorithm, self.setup.seed, path, sites)
             algorithm = algorithm_to_go_on(self.initial, algorithm)
         learner = Learner(algorithm, self.setup, state)
+        learner.history.recent.size = self.job.output.window
         if self.saved is not None:
             from ddol.checkpoint import resume
 

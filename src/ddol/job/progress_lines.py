@@ -35,9 +35,11 @@ class ProgressLines:
     ) -> None:
         self.file, self.classification, self.now = file, classification, now
         self._next = 0.0
+        self._recent: float | None = None
 
     def __call__(self, progress: Progress) -> None:
         """Write where the run stands, if it is time to."""
+        self._recent = progress.window_error
         if self.now() < self._next:
             return
         self._next = self.now() + EVERY
@@ -61,7 +63,11 @@ class ProgressLines:
         found: dict[str, Any] = {"state": state, "examples": int(examples), "rounds": int(rounds)}
         if self.classification:
             found |= {"mistakes": int(mistakes), "error": float(mistakes) / max(int(examples), 1)}
-        found |= {"mean_loss": float(loss) / max(int(examples), 1), **more}
+        found |= {
+            "mean_loss": float(loss) / max(int(examples), 1),
+            "window_error": self._recent,
+            **more,
+        }
         plain = {name: None if value != value else value for name, value in found.items()}
         self.file.write(json.dumps(plain) + "\n")
         self.file.flush()

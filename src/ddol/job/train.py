@@ -71,7 +71,8 @@ def _watch(made: PreparedJob, learner: Learner, talk: Interface, stack: ExitStac
     """What is done while the run goes on."""
     job, feed = made.job, made.feed()
     writer = CheckpointWriter(job.output, made.identity, talk.advice)
-    watch = RunWatch(made, learner, feed, writer, talk.signals, tell=talk.on_progress)
+    watch = RunWatch(made, learner, feed, writer, talk.say, talk.signals, talk.on_progress)
+    watch.told = len(learner.history.recent.rises)
     if job.output.progress_json is not None and made.processes.leads:
         from ddol.job.progress_lines import progress_lines
 
@@ -159,7 +160,7 @@ def _carry_out(watch: RunWatch, feed: Feed, talk: Interface) -> Trace:
     if watch.lines is not None:
         watch.lines.end(trace)
     if made.processes.leads:
-        write_outputs(made, trace, held, talk, watch.tally)
+        write_outputs(made, trace, held, talk, watch)
     return trace
 
 

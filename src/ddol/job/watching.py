@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ddol.engines.drift import Rise
 from ddol.engines.errors import RankLostError
 from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
@@ -34,6 +35,7 @@ class RunWatch:
     learner: Learner
     feed: Feed
     writer: CheckpointWriter
+    say: Callable[[str], None]
     signals: Signals | None = None
     tell: Callable[[Progress], None] | None = None
     display: Display | None = None
@@ -41,6 +43,8 @@ class RunWatch:
     page: Page | None = None
     tally: Tally | None = None
     lines: ProgressLines | None = None
+    told: int = 0
+    """Alarms that were told."""
 
     @property
     def listens(self) -> bool:
@@ -59,9 +63,25 @@ class RunWatch:
             self.lines(progress)
         if self.tell is not None:
             self.tell(progress)
+        for rise in progress.drift[self.told :]:
+            self._tell_drift(rise)
+        self.told = len(progress.drift)
         # A loss is noticed again, told and made up for by the learner.
         with suppress(RankLostError):
             self._look(progress)
+
+    def _tell_drift(self, rise: Rise) -> None:
+        """Tell that the error has risen, above the table if there is one."""
+        text = drift_in_words(rise, self.made.algorithm.classification)
+        own = self.made.job.algorithm
+        if own.name == "adaptive" and "memory" not in own.parameters:
+            text += "; --memory auto follows changes"
+        if self.page is not None:
+            self.page.note(text)
+        if self.display is not None:
+            self.display.note(text)
+        elif self.made.processes.leads and not self.made.job.output.quiet:
+            self.say(text)
 
     def _look(self, progress: Progress) -> None:
         """Show, keep and stop, each if it is time to.
@@ -91,3 +111,22 @@ class RunWatch:
                 self.page.note(f"checkpoint after {progress.examples:,} examples")
         if number:
             raise StoppedError(number)
+
+
+def drift_in_words(rise: Rise, classification: bool) -> str:
+    """An alarm, as it is told.
+
+    Examples
+    --------
+    >>> drift_in_words(Rise(5000, 0.312, 0.124, last=1000), classification=True)
+    'drift: the error of the last 1,000 examples is 31.2 %, it was 12.4 % before (after 5,000 examples)'
+    """
+    if classification:
+        now, before, what = f"{rise.error:.1%}", f"{rise.before:.1%}", "error"
+        now, before = now.replace("%", " %"), before.replace("%", " %")
+    else:
+        now, before, what = f"{rise.error:.4g}", f"{rise.before:.4g}", "mean loss"
+    return (
+        f"drift: the {what} of the last {rise.last:,} examples is {now}, it was {before} before "
+        f"(after {rise.examples:,} examples)"
+    )

@@ -385,7 +385,7 @@ class Host:
             return (None,)
         self._progress = known[0].progress
         learner.position = known[0].past.position
-        learner.history.curves.restore(known[0].past.curves)
+        learner.history.restore(known[0].past.curves)
         learner.engine = Grouped(job.algorithm, known[0].part, group)
         return (learner.position,)
 

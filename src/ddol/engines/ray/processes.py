@@ -61,7 +61,7 @@ def _follow_turns(learner: Learner) -> None:
 
 def _take_over(learner: Learner, past: Past) -> None:
     learner.position = past.position
-    learner.history.curves.restore(past.curves)
+    learner.history.restore(past.curves)
 
 
 def _tell(learner: Learner, engine: Ray) -> None:

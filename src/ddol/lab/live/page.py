@@ -62,7 +62,7 @@ def parts(watched: WatchedRun) -> dict[str, str]:
     return {
         "title": _title(watched, trace),
         "bar": _bar(watched),
-        "facts": facts(_facts(trace)),
+        "facts": facts(_facts(trace, watched.last)),
         "charts": figures([figure(chart_of(trace, what)) for what in _wanted(trace)])
         + "".join(agreement(trace)),
         "bound": _bound(trace),
@@ -90,7 +90,7 @@ def _bar(watched: WatchedRun) -> str:
     )
 
 
-def _facts(trace: Trace) -> list[tuple[str, str]]:
+def _facts(trace: Trace, last: Progress | None) -> list[tuple[str, str]]:
     pairs = [
         (f"{trace.examples:,}", "examples"),
         (number(trace.examples / max(trace.seconds, 1e-9)), "examples a second"),
@@ -98,6 +98,10 @@ def _facts(trace: Trace) -> list[tuple[str, str]]:
     if trace.classification:
         pairs.append((f"{100 * trace.error:.2f} %", "mistakes so far"))
     pairs.append((f"{trace.mean_loss:.4g}", "objective per example"))
+    if last is not None and last.window_error is not None:
+        error = last.window_error
+        shown = f"{100 * error:.2f} %" if trace.classification else f"{error:.4g}"
+        pairs.append((shown, f"of the last {last.window:,} examples"))
     if trace.agents > 1:
         pairs += [
             (f"{trace.consensus:.3g}", "consensus distance"),
