@@ -61,8 +61,21 @@ class Bounds:
         return " and ".join(f"{word} {value:g}" for word, value in named if value is not None)
 
 
+class Spelled(tuple[str, ...]):
+    """Spellings of an option on the command line, in an annotation: the last one is what messages say.
+
+    Examples
+    --------
+    >>> def bake(heat: Annotated[float, Spelled(("--fire", "--heat"))] = 180.0): ...
+    >>> parameters_of(bake)["heat"].spellings, parameters_of(bake)["heat"].flag
+    (('--fire', '--heat'), '--heat')
+    """
+
+
 Positive: TypeAlias = Annotated[float, Bounds(above=0)]
 NotNegative: TypeAlias = Annotated[float, Bounds(least=0)]
+Statistics: TypeAlias = Annotated[Literal["shared", "own"], Spelled(("--units", "--statistics"))]
+"""Whose centres and scales an agent standardises by."""
 Count: TypeAlias = Annotated[int, Bounds(least=1)]
 CountFromZero: TypeAlias = Annotated[int, Bounds(least=0)]
 
@@ -298,7 +311,13 @@ def _signature(part: Callable[..., Any]) -> inspect.Signature:
 
 def _typed(annotation: Any, default: Any) -> dict[str, Any]:
     """What an annotation says: plain types, words, bounds, and types for Python only."""
-    found: dict[str, Any] = {"kinds": [], "words": [], "others": [], "bounds": None}
+    found: dict[str, Any] = {
+        "kinds": [],
+        "words": [],
+        "others": [],
+        "spellings": [],
+        "bounds": None,
+    }
     _collect(annotation, found)
     if not found["kinds"] and not found["words"]:
         kinds = [kind for kind in _PLAIN if type(default) is kind]
@@ -316,6 +335,8 @@ def _collect(annotation: Any, found: dict[str, Any]) -> None:
         for each in more:
             if isinstance(each, Bounds):
                 found["bounds"] = each
+            elif isinstance(each, Spelled):
+                found["spellings"] += each
     elif origin in (typing.Union, types.UnionType):
         for each in typing.get_args(annotation):
             _collect(each, found)

@@ -6,13 +6,11 @@ Every preset imports its own update, so that a run does not wait for the others.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-import numpy as np
-
 from ddol.algorithm import Algorithm
-from ddol.parameters import Bounds, Count, NotNegative, Parameter, Positive, joined
+from ddol.parameters import Bounds, Count, NotNegative, Parameter, Positive, Statistics, joined
 from ddol.recipes import Preset, given_again, noted, takes
 from ddol.update.contract import Update
 from ddol.update.losses import (
@@ -24,7 +22,7 @@ from ddol.update.losses import (
     perceptron,
     zero_one,
 )
-from ddol.update.rates import PerAgent, Rate, constant, inverse_sqrt
+from ddol.update.rates import Rate, constant, inverse_sqrt, shaped
 
 if TYPE_CHECKING:
     from ddol.update.majority import Majority
@@ -36,17 +34,11 @@ Share: TypeAlias = Annotated[float, Bounds(least=0, most=0.5)] | Literal["auto"]
 
 
 def _constant(rate: Steps) -> Rate:
-    return _shaped(rate, constant)
+    return shaped(rate, constant)
 
 
 def _rate(rate: Steps) -> Rate:
-    return _shaped(rate, inverse_sqrt)
-
-
-def _shaped(rate: Any, shape: Callable[[float], Rate]) -> Rate:
-    if callable(rate):
-        return rate
-    return PerAgent(shape(1.0), tuple(rate)) if np.ndim(rate) else shape(rate)
+    return shaped(rate, inverse_sqrt)
 
 
 def made_again(recipe: Mapping[str, Any]) -> Algorithm:
@@ -74,6 +66,7 @@ def adaptive(
     l1: NotNegative = 0.0,
     l2: NotNegative = 0.0,
     memory: Annotated[float, Bounds(above=1)] | Literal["auto"] = math.inf,
+    statistics: Statistics = "shared",
     **places: Any,
 ) -> Algorithm:
     """Standardising adaptive mirror descent (AdaGrad on centred and scaled features).
@@ -95,6 +88,8 @@ def adaptive(
         Weight of ‖w‖²/2.
     memory : float or "auto"
         Forget old examples: their weight falls to 1/e after this many rounds; auto: a mixture of memories.
+    statistics : "shared" or "own"
+        Whose centres and scales of features are used; own: each agent's, where sites have other units.
 
     Examples
     --------
@@ -109,12 +104,17 @@ def adaptive(
         from ddol.update.safe import MEMORIES
 
         places, memory = {"memories": MEMORIES, **places}, math.inf
-    update = Adaptive(regression=numbers, memory=memory, l1=l1, shrink=l2)
+    update = Adaptive(regression=numbers, memory=memory, l1=l1, shrink=l2, statistics=statistics)
     return Algorithm("adaptive", update, chosen, _constant(rate), C, **places)
 
 
 @noted
-def coin(loss: Loss | str = logistic, C: Positive = 1.0, **places: Any) -> Algorithm:
+def coin(
+    loss: Loss | str = logistic,
+    C: Positive = 1.0,
+    statistics: Statistics = "shared",
+    **places: Any,
+) -> Algorithm:
     """Parameter-free coin betting per feature: no rate at all.
 
     Parameters
@@ -123,6 +123,8 @@ def coin(loss: Loss | str = logistic, C: Positive = 1.0, **places: Any) -> Algor
         What a prediction costs.
     C : float
         Weight of the loss.
+    statistics : "shared" or "own"
+        Whose centres and scales of features are used; own: each agent's, where sites have other units.
 
     Examples
     --------
@@ -134,7 +136,7 @@ def coin(loss: Loss | str = logistic, C: Positive = 1.0, **places: Any) -> Algor
     from ddol.update.coin import Coin
 
     chosen = loss_named(loss)
-    update = Coin(regression=chosen.task == REGRESSION)
+    update = Coin(regression=chosen.task == REGRESSION, statistics=statistics)
     return Algorithm("coin", update, chosen, constant(1.0), C, **places)
 
 
@@ -144,6 +146,7 @@ def newton(
     rate: Steps = 1.0,
     C: Positive = 1.0,
     rank: Count | None = None,
+    statistics: Statistics = "shared",
     **places: Any,
 ) -> Algorithm:
     """Online Newton step, with a full matrix for at most 1,000 features, or with a sketch for any number.
@@ -160,6 +163,8 @@ def newton(
         Weight of the loss.
     rank : int
         Rows of the sketch that takes the place of the full matrix.
+    statistics : "shared" or "own"
+        Whose centres and scales of features are used; own: each agent's, where sites have other units.
 
     Examples
     --------
@@ -171,18 +176,18 @@ def newton(
     True
     """
     chosen = loss_named(loss)
-    numbers = chosen.task == REGRESSION
-    return Algorithm("newton", _second_order(numbers, rank), chosen, _constant(rate), C, **places)
+    update = _second_order(chosen.task == REGRESSION, rank, statistics)
+    return Algorithm("newton", update, chosen, _constant(rate), C, **places)
 
 
-def _second_order(regression: bool, rank: int | None) -> Update:
+def _second_order(regression: bool, rank: int | None, statistics: str) -> Update:
     if rank is None:
         from ddol.update.newton import Newton
 
-        return Newton(regression=regression)
+        return Newton(regression=regression, statistics=statistics)
     from ddol.update.sketch import SketchedNewton
 
-    return SketchedNewton(regression=regression, rank=rank)
+    return SketchedNewton(regression=regression, rank=rank, statistics=statistics)
 
 
 @noted

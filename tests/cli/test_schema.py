@@ -176,7 +176,11 @@ def test_other_units_at_one_site_are_reported(ddol, tmp_path, n):
         written(path, ("vote", "a", "b"), seed=k, a=lambda value, s=scale: value * s)
     done = train(ddol, *paths, "--algorithm", "adaptive")
     [warning] = [line for line in done.stderr.splitlines() if "deviation" in line]
-    assert f"site{n - 1}: column 'a'" in warning
+    assert f"site{n - 1}: column 'a'" in warning and "--statistics own" in warning
+    own = train(ddol, *paths, "--units", "own")
+    assert own.exit_code == 0 and "deviation" not in own.stderr
+    other = train(ddol, *paths, "--algorithm", "dogd")
+    assert "deviation" in other.stderr and "--statistics" not in other.stderr
     assert "deviation" not in train(ddol, *paths[:-1], "--agents", n - 1).stderr
 
 

@@ -163,7 +163,7 @@ class Pipeline:
             orders = [order_of_beginning(part, known.label, not numbers) for part in parts]
         suspicions = self._suspicions(parts, orders)
         if known is None:
-            units = tuple(unit_doubts(peeks, encoding.sites, _units_remedy())[:_MOST_DOUBTS])
+            units = self._unit_doubts(peeks, encoding.sites)
         parts = self._completed(parts, encoding)
         if known is None:
             encoding = self._finished(encoding, parts)
@@ -338,6 +338,14 @@ class Pipeline:
             )
         return found
 
+    def _unit_doubts(self, peeks: Any, sites: Any) -> tuple[str, ...]:
+        """Warnings of features in other units at one site; none where each site standardises for itself."""
+        known = (self.algorithm.recipe or {}).get("statistics")
+        if known == "own":
+            return ()
+        remedy = "convert them" + (", or use --statistics own" if known else "")
+        return tuple(unit_doubts(peeks, sites, remedy)[:_MOST_DOUBTS])
+
     def _suspicions(self, parts: Sequence[Stream], orders: Sequence[LabelOrder]) -> tuple[str, ...]:
         """Warnings of rows in the order of their labels, which a shuffle would end."""
         if self.options.shuffle:
@@ -450,14 +458,6 @@ def _with_lacking(known: Encoding, parts: Sequence[Stream]) -> Encoding:
     lacks = {name for own in there for name in names if name not in own and len(there) > 1}
     optional = tuple(name for name in names if name in known.optional or name in lacks)
     return replace(known, optional=optional)
-
-
-def _units_remedy() -> str:
-    """What to do about features in other units."""
-    from ddol.presets import preset_parameters
-
-    own = "units" in preset_parameters()
-    return "convert them" + (", or use --units own" if own else "")
 
 
 def _column(said: tuple[str, str]) -> Column:

@@ -513,6 +513,7 @@ class Adaptive(Standardising):
     larger: ClassVar[float] = 1.3
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.memory > 1.0:
             raise ValueError(f"`memory` must be more than 1 round, it is {self.memory}")
         for name in ("l1", "shrink"):

@@ -13,7 +13,7 @@ from ddol.compiled import inner
 # Scalars of `ddol.update.coordinates`: sums that neighbours average.
 SAMPLED, SEEN, HEARD, ANSWERS, VARIATION, OWN_SUMS = range(6)
 # Its parameters.
-KEEP, REGRESSION, AGENTS, LARGER, FRESH, CENTRES, OWN_PARAMETERS = range(7)
+KEEP, REGRESSION, AGENTS, POOLED, LARGER, FRESH, CENTRES, OWN_PARAMETERS = range(8)
 
 OUTLYING = 8.0
 """Deviations from the mean up to which a value counts as it is."""

@@ -47,6 +47,7 @@ from ddol.update.answers import (
     LARGER,
     OUTLYING,
     OWN_SUMS,
+    POOLED,
     REGRESSION,
     SAMPLED,
     SEEN,
@@ -125,8 +126,6 @@ COUNTED = (len(STATISTICS), 1)
 """Rows and scalars of a message that are statistics of the features."""
 
 CLIP = 4.0
-FORGETS = 1e-6
-"""Share of all examples that is forgotten in a round from which on features are expected to move."""
 NEAR = 1.5
 """How much a scale may change, in deviations also a centre, for weights to move along."""
 GROWTH, _LITTLE = 1.0625 - 1e-8, 1e-8
@@ -380,7 +379,7 @@ def _beside_others(w, s, p, d, D):
 def _stays(p):
     """Share down to which a feature stays centred. Agents whose shares differ a little must not stay of two
     minds for ever, so that of several agents each goes by what it knows now."""
-    return (STAYS if p[AGENTS] == 1.0 else 1.0) * p[CENTRES] - _LITTLE
+    return (STAYS if p[POOLED] == 1.0 else 1.0) * p[CENTRES] - _LITTLE
 
 
 @inner(inlined=True)
@@ -424,7 +423,7 @@ def retake(w, s, p, d, D):
     filled = w[FILLED * D + d]
     within = w[SQUARES * D + d] / filled
     w[NEXT * D + d] = GROWTH * filled
-    if YOUNG <= filled < GROWN and p[AGENTS] == 1.0 and p[KEEP] == 1.0:
+    if YOUNG <= filled < GROWN and p[POOLED] == 1.0 and p[KEEP] == 1.0:
         w[NEXT * D + d] = DOUBLED * filled
         w[BEFORE * D + d] = w[SQUARES * D + d]
         w[SQUARES * D + d] = 0.0
@@ -485,7 +484,9 @@ def _list_anew(w, s, D):
 @inner(inlined=True)
 def take_anew(w, s, p, D, t):
     """End a round: let coordinates move that are due, and say whether the next round is sampled."""
-    sampled, s[SAMPLES] = s[SAMPLES], 1.0 if p[KEEP] != 1.0 or samples(t + 1.0) else 0.0
+    # Who keeps own statistics sends none, and has fewer examples to know them from.
+    always = p[KEEP] != 1.0 or p[POOLED] < p[AGENTS]
+    sampled, s[SAMPLES] = s[SAMPLES], 1.0 if always or samples(t + 1.0) else 0.0
     if s[REACH] < CLIP:
         s[REACH] = max(s[REACH], min(CLIP, math.sqrt(s[SEEN])))
     if s[STALE] != 0.0 or s[N_DUE] != 0.0 or s[SAMPLED] * s[WEIGHT] >= s[LOOK]:

@@ -171,3 +171,16 @@ def _on_round(rate: Rate, t: int) -> float:
             f"`rate` function {name} failed in round {t}: {error}; expected a function of the "
             "round t = 1, 2, … that returns a number"
         ) from error
+
+
+def shaped(rate: Any, shape: Callable[[float], Rate]) -> Rate:
+    """A rate as a function of the round: a number, or one for each agent, of this shape.
+
+    Examples
+    --------
+    >>> shaped(0.5, constant) == constant(0.5)
+    True
+    """
+    if callable(rate):
+        return rate
+    return PerAgent(shape(1.0), tuple(rate)) if np.ndim(rate) else shape(rate)

@@ -438,6 +438,7 @@ class SketchedNewton(Standardising):
     family = "newton"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 1 <= self.rank <= MOST or int(self.rank) != self.rank:
             raise ValueError(f"`rank` must be a whole number from 1 to {MOST}, it is {self.rank}")
 

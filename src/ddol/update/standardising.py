@@ -14,11 +14,14 @@ import numpy as np
 from ddol.update import answers, statistics
 from ddol.update import coordinates as at
 from ddol.update.contract import ARRIVAL, COLLECT, Field, Layout, Loops, Update
+from ddol.update.own_statistics import SENT, loops_of_own, scalars_of_own
 
 _layout = functools.lru_cache(maxsize=16)(Layout)
 """A run asks for its layout some twenty times, and making one takes as long as a hundred examples."""
 
 
+SHARED, OWN = "shared", "own"
+"""Whose statistics an agent standardises by."""
 _COUNTS, _SUMS, _SQUARES = range(len(at.STATISTICS))
 
 
@@ -46,13 +49,16 @@ class Standardising(Update):
         Set by `Algorithm.on`.
     fresh : bool
         Set by `Algorithm`: slopes are taken when answers arrive.
+    statistics : "shared" or "own"
+        Whether neighbours average what they know of features, and answers, or each agent standardises by
+        what it has seen itself; see `ddol.update.own_statistics`.
     """
 
     regression: bool = False
     n_agents: int = 1
     fresh: bool = False
+    statistics: str = SHARED
 
-    coordinates: ClassVar[tuple[int, int, int] | None] = (at.CENTRE, at.INVERSE, at.REACH)
     gradient: ClassVar[str] = ARRIVAL
     centres: ClassVar[float] = 0.5
     """Share of values other than 0 from which on a feature is centred: rows cost O(non-zeros) then."""
@@ -60,6 +66,22 @@ class Standardising(Update):
     """By how much a rare feature must be larger than others to count in full; found by trial."""
     memory: ClassVar[float] = math.inf
     """Rounds after which an example counts 1/e."""
+
+    def __post_init__(self) -> None:
+        if self.statistics not in (SHARED, OWN):
+            raise ValueError(
+                f"`statistics` must be {SHARED!r} or {OWN!r}, it is {self.statistics!r}"
+            )
+
+    @property
+    def keeps_own(self) -> bool:
+        """Whether each agent standardises by what it has seen itself."""
+        return self.statistics == OWN
+
+    @property
+    def coordinates(self) -> tuple[int, int, int]:  # type: ignore[override]
+        """Centre, 1/scale and how far x̃ may be from 0."""
+        return at.CENTRE, at.INVERSE, at.REACH + (SENT if self.keeps_own else 0)
 
     def with_network(self, n_agents: int) -> Self:
         """The same update, told how many agents there are."""
@@ -71,12 +93,16 @@ class Standardising(Update):
 
     def to_strangers(self, message: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Squares about the mean, which the message has, and not about the own reference."""
+        if self.keeps_own:
+            return message
         between = _between(message, rows[at.REFERENCE])
         message[_SQUARES] = np.maximum(message[_SQUARES] - between, 0.0)
         return message
 
     def from_strangers(self, message: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Squares about the own reference, which for features never met is the mean of others."""
+        if self.keeps_own:
+            return message
         fresh = (rows[at.FILLED] == 0.0) & (message[_COUNTS] > 0.0)
         rows[at.REFERENCE, fresh] = message[_SUMS, fresh] / message[_COUNTS, fresh]
         message[_SQUARES] += _between(message, rows[at.REFERENCE])
@@ -94,12 +120,22 @@ class Standardising(Update):
 
     def loops(self, space: str) -> Loops:
         """The update's own loops, which hear answers if these are numbers."""
-        return replace(self.own_loops, hear=answers.hear) if self.regression else self.own_loops
+        loops = replace(self.own_loops, hear=answers.hear) if self.regression else self.own_loops
+        return loops_of_own(loops) if self.keeps_own else loops
 
     def parameters(self) -> list[float]:
-        """How fast to forget, the task, the number of agents, other numbers above, and the update's own."""
-        known = [math.exp(-1.0 / self.memory), float(self.regression), float(self.n_agents)]
-        return [*known, self.larger, float(self.fresh), self.centres, *self.own_parameters]
+        """How fast to forget, the task, how many agents there are, and how many of them pool statistics;
+        other numbers above, and the update's own."""
+        agents = float(self.n_agents)
+        known = [math.exp(-1.0 / self.memory), float(self.regression), agents]
+        return [
+            *known,
+            1.0 if self.keeps_own else agents,
+            self.larger,
+            float(self.fresh),
+            self.centres,
+            *self.own_parameters,
+        ]
 
     def standardised_layout(
         self,
@@ -115,4 +151,7 @@ class Standardising(Update):
         """
         sent, scalars = at.STATISTICS + message, at.SCALARS + notes
         rows, counted, sampled = at.ROWS + own, at.COUNTED, math.isinf(self.memory)
+        if self.keeps_own:
+            scalars = scalars_of_own(scalars)
+            return _layout(rows, scalars, message, 0, 0, whole, lists=at.LISTS)
         return _layout(rows, scalars, sent, collected, 0, whole, counted, sampled, at.LISTS)
