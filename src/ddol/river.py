@@ -135,8 +135,8 @@ class DictModel:
 class Classifier(DictModel, base.MiniBatchClassifier):
     """Linear classifier learned by N agents on a graph, for streams of dictionaries.
 
-    Classes are learned one against the rest, each from when it is first seen. Example k goes to agent
-    k mod N.
+    Classes are learned from when they are first seen: three and more together by the logistic loss
+    (softmax), else one against the rest. Example k goes to agent k mod N.
 
     Parameters
     ----------

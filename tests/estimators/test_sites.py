@@ -93,6 +93,7 @@ def test_agents_reach_the_estimator_through_a_pipeline(routing):
 @pytest.mark.parametrize("estimator", [DDOLClassifier, DDOLRegressor])
 def test_agents_are_split_with_their_rows(routing, estimator):
     model = estimator(n_agents=3, random_state=0).set_fit_request(agents=True, sample_weight=False)
+    model.set_score_request(agents=True)
     found = cross_validate(
         make_pipeline(StandardScaler(), model),
         X,

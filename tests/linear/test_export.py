@@ -25,6 +25,7 @@ RUNS = {
     "a graph": ("c", "--loss logistic --agents 3 --topology path"),
     "everybody connected": ("c", "--loss logistic --agents 3"),
     "three classes": ("m", "--loss logistic --agents 2"),
+    "three alone": ("m", "--loss logistic-one-vs-all"),
     "chances that are cut": ("m", "--loss modified-huber"),
     "numbers": ("r", "--loss squared --agents 2 --topology path"),
     "coin": ("c", "--algorithm coin --loss logistic"),
@@ -259,6 +260,7 @@ def test_models_of_scikit_learn_become_models():
     for estimator, target in (
         (LogisticRegression(), y),
         (make_pipeline(StandardScaler(), LogisticRegression()), y),
+        (make_pipeline(StandardScaler(), LogisticRegression()), three),
         (make_pipeline(MinMaxScaler(), SGDClassifier(loss="log_loss", random_state=0)), three),
         (make_pipeline(StandardScaler(), LinearRegression()), SCORE),
     ):

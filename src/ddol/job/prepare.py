@@ -188,8 +188,9 @@ def _check_engine(job: Job, processes: RunProcesses) -> None:
     if can.cluster:
         from ddol.engines.ray.cluster import check_address, load, meant
 
-        load(joins=meant(run.address) is not None)
-        check_address(run.address)
+        ray = load(joins=meant(run.address) is not None)
+        if not ray.is_initialized():  # who is connected stays so, whatever the address
+            check_address(run.address)
     if not can.parallel and (run.workers or 1) > 1 and job.data.in_files:
         processes.warn(
             f"the engine {run.engine} reads with so many --workers, and learns in one; use --engine "

@@ -282,7 +282,7 @@ def site_names(options: DataOptions, n_agents: int) -> tuple[str, ...]:
     >>> site_names(DataOptions(("a/bern.csv.gz", "a/lyon.csv.gz")), 2)
     ('bern', 'lyon')
     """
-    paths = expand(options.data) if options.data and options.in_files else []
+    paths = expand(options.data) if options.in_files and options.data else []
     if len(paths) != n_agents or n_agents == 1 or options.answers is not None:
         return ()
     names = [partition_name(path) for path in paths]

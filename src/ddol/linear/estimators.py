@@ -21,6 +21,9 @@ _LOSSES = {
 }
 """Losses of SGDClassifier, and what they are called here."""
 
+_ALONE = "logistic_one_vs_all"
+"""What the logistic loss is called here where several classes do not share their chances."""
+
 
 def to_sklearn(form: LinearForm) -> Any:
     """A fitted Pipeline of scikit-learn and NumPy alone, which predicts as the model does.
@@ -116,19 +119,22 @@ def _clips(form: LinearForm) -> Any:
 
 
 def _linear(form: LinearForm) -> Any:
-    from sklearn.linear_model import LinearRegression, SGDClassifier
+    from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
 
     weights = np.hstack([part.weights for part in form.parts]) if form.is_clipped else form.weights
     if form.encoding.classes is None:
         found = LinearRegression()
         found.coef_, found.intercept_ = weights[0], float(form.bias[0])
     else:
-        named = {ours: theirs for theirs, ours in _LOSSES.items()}
+        named = {ours: theirs for theirs, ours in _LOSSES.items()} | {_ALONE: "log_loss"}
         if form.loss not in named:
             raise DataError(
                 f"scikit-learn has no linear classifier with the loss {form.loss}; use --to json"
             )
-        found = SGDClassifier(loss=named[form.loss])
+        if loss_named(form.loss).together is not None and len(weights) > 1:
+            found = LogisticRegression()  # softmax; that of SGDClassifier is one against all
+        else:
+            found = SGDClassifier(loss=named[form.loss])
         found.coef_, found.intercept_ = weights, form.bias.copy()
         found.classes_ = form.encoding.labels()
     found.n_features_in_ = weights.shape[1]
@@ -142,7 +148,8 @@ def from_sklearn(estimator: Any, feature_names: Sequence[str] | None = None) -> 
     ----------
     estimator : LogisticRegression, SGDClassifier, LinearSVC, Ridge, LinearRegression and the like
         With `coef_` and `intercept_`; or a Pipeline of StandardScaler, MinMaxScaler or
-        MaxAbsScaler before one.
+        MaxAbsScaler before one. Logistic losses of several classes that were learned one against all
+        (SGDClassifier, liblinear) are ``logistic_one_vs_all`` here.
     feature_names : sequence of str, optional
         By default those that it was fitted with; without any, columns are known by their numbers.
     """
@@ -223,6 +230,9 @@ def _task(linear: Any) -> tuple[str, tuple[Any, ...] | None]:
             getattr(linear, "loss", ""), "hinge"
         )
     assert loss_named(loss).task != REGRESSION
+    alone = kind == "SGDClassifier" or getattr(linear, "solver", None) == "liblinear"
+    if alone and loss == "logistic" and len(classes) > 2:
+        loss = _ALONE
     text = not np.issubdtype(np.asarray(classes).dtype, np.number)
     return loss, tuple(str(c) if text else float(c) for c in classes)
 

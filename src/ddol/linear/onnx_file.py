@@ -152,18 +152,20 @@ def _classes(form: LinearForm, graph: _Graph, score: str) -> list[Output]:
     found: list[Output] = [("label", graph.node("Gather", known, number), kind, [None])]
     loss = loss_named(form.loss)
     if loss.probability is not None:
-        each = _chance(form.loss, graph, score)
         if len(form.bias) == 1:
+            each = _chance(form.loss, graph, score)
             rest = graph.node("Sub", graph.constant(np.ones(1)), each)
             each = graph.node("Concat", rest, each, axis=1)
+        elif loss.together is not None:
+            each = graph.node("Softmax", score, axis=1)
         else:
-            each = _scaled(graph, each, len(form.bias))
+            each = _scaled(graph, _chance(form.loss, graph, score), len(form.bias))
         found.append(("probability", each, proto.DOUBLE, [None, max(len(form.bias), 2)]))
     return found
 
 
 def _chance(loss: str, graph: _Graph, score: str) -> str:
-    if loss == "logistic":
+    if loss in ("logistic", "logistic_one_vs_all"):
         return graph.node("Sigmoid", score)
     if loss in ("squared_hinge", "modified_huber"):
         high = graph.node("Min", score, graph.constant(np.ones(1)))

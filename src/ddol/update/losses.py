@@ -93,8 +93,8 @@ class Loss:
         return scalar(self.value, _VALUE), scalar(self.derivative, _DERIVATIVE)
 
     def address_together(self, outputs: int) -> int:
-        """Compiled `together`, by address; 0 where so many outputs are learned one by one."""
-        if self.together is None or outputs == 1:
+        """Compiled `together`, by address; 0 where so many outputs are learned one by one, as two are."""
+        if self.together is None or outputs <= 2:
             return 0
         kinds = "double*", "int64", "double", "double*", "double*"
         return compile_part(self.together, Signature("double", kinds), _TOGETHER)
@@ -109,7 +109,7 @@ class Loss:
         """
         n, p = len(scores), self.parameters
         slopes = np.zeros(n)
-        if n > 1 and self.together is not None:
+        if n > 2 and self.together is not None:
             given = np.array(scores, float)
             return float(self.together(given, n, answer, p, slopes)), slopes
         cost = 0.0
