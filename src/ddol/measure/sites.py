@@ -105,8 +105,9 @@ def sites_of(trace: Trace, names: Sequence[str] = ()) -> list[dict[str, Any]]:
             for j in np.flatnonzero(heard[i])
             if j != i
         }
-        if not others and trace.agents > 1 and row["helped"] == "unclear":
-            row["helped"] = "no"
+        unheard = not others and trace.agents > 1 and row["loss"] >= row["loss_alone"]
+        if unheard and row["helped"] == "unclear":
+            row["helped"] = "no"  # it listens to no other site, and predicts no better for it
         found.append({"name": str(name), **row, "listens_to": others})
     return found
 
