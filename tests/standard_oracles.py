@@ -86,8 +86,10 @@ class Statistics:
                 about = self.sum[d] ** 2 / max(late, 1.0)
                 rest = self.squares[d] - about
                 self.squares[d] += self.before[d]
-                wild = 1000.0 * rest * self.begun[d] < self.before[d] * late
-                wild &= rest > 1e-13 * about
+                gap = self.reference[d] + self.sum[d] / max(late, 1.0)
+                told = rest > 1e-13 * about or abs(gap) < 1e-5 * abs(self.reference[d])
+                rest = max(rest, 1e-13 * about)
+                wild = told and 1000.0 * rest * self.begun[d] < self.before[d] * late
                 if self.filled[d] >= self.next[d] and wild:
                     shift, self.squares[d] = self.sum[d] / late, rest * self.filled[d] / late
             if self.next[d] == 0.0:

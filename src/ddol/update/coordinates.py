@@ -146,6 +146,7 @@ NEVER = 1e-299
 """`next` up to here: centre and scale have not been taken yet."""
 WEIGHTIEST = 1e60
 _ROUNDING = 1e-13
+_BESIDE = 1e-5
 _ALL = 1.0 - 1e-10
 
 
@@ -337,10 +338,14 @@ def _sum_up(w, d, D):
     count = filled
     if before >= 0.0:
         # Of the values since the sums began anew; where these do not vary, they tell nothing of the scale.
+        # Beside a wild reference any values are too near each other to tell whether they vary.
         begun = due / DOUBLED
-        late, about = filled - begun, w[SUM * D + d] * w[SUM * D + d] / max(filled - begun, 1.0)
-        rest = w[SQUARES * D + d] - about
-        if filled >= due and rest > _ROUNDING * about and FAR * rest * begun < before * late:
+        late, gap = max(filled - begun, 1.0), w[SUM * D + d] / max(filled - begun, 1.0)
+        about = gap * w[SUM * D + d]
+        rest = max(w[SQUARES * D + d] - about, _ROUNDING * about)
+        wild = abs(w[REFERENCE * D + d] + gap) < _BESIDE * abs(w[REFERENCE * D + d])
+        varies = wild or rest > _ROUNDING * about
+        if filled >= due and varies and FAR * rest * begun < before * late:
             count = late
             w[SQUARES * D + d] = rest * (filled / late)
         else:
@@ -410,7 +415,7 @@ def moved(w, p, d, D):
     if inverse == 0.0:
         return 1.0, 0.0
     ratio, shift = before / inverse, (centre - was) * before
-    far = 1.0 - p[KEEP] > FORGETS or max(ratio, 1.0 / ratio) * (1.0 + abs(shift)) > NEAR
+    far = max(ratio, 1.0 / ratio) * (1.0 + abs(shift)) > NEAR
     if far and (was == 0.0) == (centre == 0.0):
         return 1.0, 0.0
     return ratio, shift
