@@ -56,6 +56,7 @@ CONTENTS = {
         "estimators",
         "live",
         "study",
+        "callbacks",
         "gallery",
         "model-format",
     ],
