@@ -337,14 +337,14 @@ def _sum_up(w, d, D):
     filled, due, before = w[FILLED * D + d], abs(w[NEXT * D + d]), w[BEFORE * D + d]
     count = filled
     if before >= 0.0:
-        # Of the values since the sums began anew; where these do not vary, they tell nothing of the scale.
-        # Beside a wild reference any values are too near each other to tell whether they vary.
+        # Of the values since the sums began anew; where these do not vary, they tell nothing of the scale,
+        # unless they are too small beside a wild reference to tell whether they vary.
         begun = due / DOUBLED
         late, gap = max(filled - begun, 1.0), w[SUM * D + d] / max(filled - begun, 1.0)
         about = gap * w[SUM * D + d]
         rest = max(w[SQUARES * D + d] - about, _ROUNDING * about)
-        wild = abs(w[REFERENCE * D + d] + gap) < _BESIDE * abs(w[REFERENCE * D + d])
-        varies = wild or rest > _ROUNDING * about
+        reference = w[REFERENCE * D + d]
+        varies = rest > _ROUNDING * about or abs(reference + gap) < _BESIDE * abs(reference)
         if filled >= due and varies and FAR * rest * begun < before * late:
             count = late
             w[SQUARES * D + d] = rest * (filled / late)
@@ -405,9 +405,8 @@ def moved(w, p, d, D):
     Its weight is to be multiplied by the first number, and the intercept to grow by its weight before times
     the second.
 
-    Where examples are forgotten, features are expected to move, and what is learned moves with them. A scale
-    or centre that was far off, as one of few values may be, is corrected instead: what was learned with it
-    was clipped, and not a function of x beyond.
+    A scale or centre that was far off, as one of few values may be, is corrected instead: what was learned
+    with it was clipped, and not a function of x beyond.
     """
     before, inverse = w[WAS_INVERSE * D + d], w[INVERSE * D + d]
     was, centre = w[WAS_CENTRE * D + d], w[CENTRE * D + d]
