@@ -82,10 +82,8 @@ ROWS = (
     Field("mark", LOCAL),  # which features a row has, while those that it lacks are listed
     Field("absent", LOCAL),  # list of the centred features that a row lacks, and room for others
     Field("moved", LOCAL),  # list of the features whose centre and scale were taken anew
-    Field(
-        "was_centre", LOCAL
-    ),  # centre and 1/scale of these before; 0 where a feature is not listed
-    Field("was_inverse", LOCAL),
+    Field("was_centre", LOCAL),  # centre and 1/scale of these before
+    Field("was_inverse", LOCAL),  # 0 where a feature is not listed
 )
 
 # Scalars: sums that are averaged, six of the update itself among them, then notes.
@@ -136,8 +134,7 @@ YOUNG, GROWN, DOUBLED, FAR = 6.0 - 1e-8, 24.0 - 1e-8, 2.0 - 1e-8, 1000.0
 """From and up to which count a feature's next values, as many again, are summed by themselves: where they
 vary so much less (in squares), the values before them are forgotten."""
 FORGETS = 0.999
-"""What is left of an example after a round, down to which weights move along with centres and scales: a
-memory of 1,000 rounds."""
+"""What is left of an example after a round, down to which weights move along with centres and scales."""
 RAREST = 1.0 / 9.0
 """A feature that is rarer is scaled as if it were in so many examples."""
 LEAST = 1.0 / 3.0
