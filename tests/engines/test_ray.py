@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,9 +29,10 @@ from ddol.engines.ray.watch import Watch
 from ddol.engines.setup import Setup
 from ddol.schedules.schedule import Schedule
 from ddol.streams.errors import DataError
-from ddol.streams.open import open_stream
+from ddol.streams.open import open_stream, open_streams
 from ddol.streams.rows import Block, no_rows
 from ddol.streams.synthetic import SyntheticStream
+from ddol.streams.tables.frames import in_memory
 
 ray = pytest.importorskip("ray")
 services = pytest.importorskip("ray._private.services")
@@ -126,6 +128,25 @@ def test_partitions_of_frames_are_streams():
         network, options = ddol.ring(4), {"engine": "ray", "workers": 4, "period": 8}
         alone = ddol.run(ddol.dogd(), given, network, period=8)
         same(ddol.run(ddol.dogd(), given, network, **options), alone)
+
+
+def test_partitions_stay_in_their_order_whichever_is_ready_first():
+    from ray.data import from_pandas
+
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": np.arange(40.0), "y": np.tile([0, 1], 20)})
+
+    def first_is_late(rows):
+        if rows["a"][0] == 0.0:
+            time.sleep(1.0)
+        return rows
+
+    given = from_pandas([frame[:20], frame[20:]]).map_batches(first_is_late, batch_size=None)
+    assert in_memory(given)["a"].to_list() == frame["a"].tolist()
+    (stream,) = open_streams(given, n_agents=4)
+    ((piece, _),) = stream.read()
+    assert piece.columns["a"].tolist() == frame["a"].tolist()
+    assert not given.context.execution_options.preserve_order
 
 
 @pytest.mark.parametrize(("rank", "early"), [(0, True), (1, False)])

@@ -261,11 +261,21 @@ def _of_dask(source: Any, n_agents: int) -> list[Callable[[], Any]]:
 
 def _of_ray(source: Any, n_agents: int) -> list[Callable[[], Any]]:
     # Now, since actors may take all cores that its steps need.
-    source = source.materialize()
+    source = _computed(source)
     spread = source.num_blocks() >= n_agents > 1
     return [
         partial(_rows_of_ray, part) for part in (source.split(n_agents) if spread else [source])
     ]
+
+
+def _computed(source: Any) -> Any:
+    """A dataset of Ray in memory, its blocks in their own order and not in that in which they were ready."""
+    options = source.context.execution_options
+    before, options.preserve_order = options.preserve_order, True
+    try:
+        return source.materialize()
+    finally:
+        options.preserve_order = before
 
 
 def _rows_of_ray(source: Any) -> Any:
@@ -291,7 +301,7 @@ def in_memory(source: Any) -> Any:
     if owner == "dask" and hasattr(source, "compute"):
         return source.compute()
     if owner == "ray" and is_frame(source):
-        return _frame_of_arrow(_rows_of_ray(source))
+        return _frame_of_arrow(_rows_of_ray(_computed(source)))
     return source
 
 
