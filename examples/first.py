@@ -1,4 +1,4 @@
-"""The first example of the README: N agents need a fraction of the rounds for the same error."""
+"""The first example of the README: N agents need a fraction of the rounds for nearly the same error."""
 
 import sys
 

@@ -239,7 +239,9 @@ from ddol.update.mirrors import MirrorDescent, separable_mirror
 sinh = separable_mirror("sinh", lambda t, p: math.sinh(t), lambda w, p: math.asinh(w))
 own = Algorithm("own", MirrorDescent(sinh), average="primal")
 check_algorithm(own.on(ddol.ring(3)), n_examples=12, n_features=3)
-check_algorithm(ddol.newton(outputs=3).on(ddol.ring(3), period=2), n_examples=12, n_features=3)
+for loss in ("logistic", "hinge"):
+    algorithm = ddol.newton(loss, outputs=3).on(ddol.ring(3), period=2)
+    check_algorithm(algorithm, n_examples=12, n_features=3)
 from ddol.streams.text.libsvm import LibsvmStream
 from ddol.streams.over.mapped import with_intercept
 rows, _ = next(with_intercept(LibsvmStream((sys.argv[1],))).read())

@@ -179,13 +179,14 @@ def test_one_feature_whatever_it_looks_like(change, network):
     assert changed.error <= plain.error + 0.005
 
 
-@pytest.mark.parametrize("name", ["adaptive", "newton", "sketch"])
-def test_the_values_of_rare_features_can_be_told_apart(name):
+@pytest.mark.parametrize(("name", "least"), [("adaptive", 0.85), ("newton", 0.75), ("sketch", 0.9)])
+def test_the_values_of_rare_features_can_be_told_apart(name, least):
+    """Half would be right by chance; newton, which centres rare features too, tells them apart least."""
     rng = np.random.default_rng(3)
     X = rng.uniform(4.0, 8.0, (8000, 2)) * (rng.random((8000, 1)) < 0.05)
     met, larger = X[:, 0] > 0.0, np.where(X[:, 0] > X[:, 1], 1.0, -1.0)
     model = ddol.run(HINGE[name], (csr_matrix(X), larger)).model()
-    assert np.mean((model.decision_function(X[met]) > 0.0) == (larger[met] > 0.0)) > 0.8
+    assert np.mean((model.decision_function(X[met]) > 0.0) == (larger[met] > 0.0)) > least
 
 
 @pytest.mark.parametrize("name", ["adaptive", "newton"])
@@ -241,11 +242,20 @@ def test_the_first_answer_is_one_of_many(network):
     """No scale is known when it comes, so that its step is as large as it must be without any feature."""
     rng = np.random.default_rng(0)
     X, side = rng.random((400, 1_000)) < 0.1, rng.choice([-1.0, 1.0], 1_000)
-    y = np.where((X - 0.1) @ side > 0.0, 1.0, -1.0)
-    for first in (1.0, -1.0):
-        y[: 1 if network == 1 else 4] = first
-        model = ddol.run(ddol.adaptive(), (csr_matrix(X.astype(float)), y), network).model()
-        assert abs(model.decision_function(np.zeros((1, 1_000)))[0]) < 0.4
+    y, n = np.where((X - 0.1) @ side > 0.0, 1.0, -1.0), 1 if network == 1 else 4
+    rows, nothing = csr_matrix(X.astype(float)), np.zeros((1, 1_000))
+
+    def changed_by(batch):
+        """How far the answers of one round move the score of a row without features."""
+        scores = []
+        for label in (1.0, -1.0):
+            labels = y.copy()
+            labels[n * batch : n * (batch + 1)] = label
+            model = ddol.run(ddol.adaptive(), (rows, labels), network).model()
+            scores.append(model.decision_function(nothing)[0])
+        return abs(scores[0] - scores[1])
+
+    assert changed_by(0) < max(changed_by(1), changed_by(2))
 
 
 def test_few_features_that_matter_are_found_among_many():
@@ -386,13 +396,20 @@ def test_a_short_memory_follows_features_and_concepts_that_move():
     assert lately < 0.15 < 0.35 < always
 
 
-@pytest.mark.parametrize("preset", [ddol.adaptive, ddol.newton])
-def test_a_change_is_followed_without_being_told_of_it(preset):
+@pytest.mark.parametrize(
+    ("preset", "loss", "most"),
+    [
+        (ddol.adaptive, "logistic", 0.03),
+        (ddol.newton, "hinge", 0.05),  # 0.12 with steps that shrink as 1/t
+        (ddol.newton, "logistic", 0.35),  # 0.51 with steps that shrink as 1/t
+    ],
+)
+def test_a_change_is_followed_without_being_told_of_it(preset, loss, most):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((12_000, 3))
     y = np.where(X @ [1.0, -1.0, 0.5] > 0.0, 1.0, -1.0)
     y[6_000:] *= -1.0
-    assert ddol.run(preset(), (X, y)).error < 0.25
+    assert ddol.run(preset(loss), (X, y)).error < most
 
 
 def test_penalties_shrink_weights_and_l1_makes_zeros():

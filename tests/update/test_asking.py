@@ -239,7 +239,9 @@ def test_neighbours_in_other_processes_are_refused_before_any_starts():
 
     algorithm = ddol.dogd().on(ddol.ring(4), query="0.2+neighbours")
     pytest.importorskip("ray")
-    with pytest.raises(ValueError, match="use the local engine"):
+    with pytest.raises(
+        ValueError, match=r"lets agents ask their neighbours, which ray does not; use local"
+    ):
         open_engine(algorithm, start_state(algorithm, 5), Setup("ray", 2), Feed())
 
 

@@ -34,9 +34,9 @@ def test_with_a_group_for_every_feature_it_is_newton_but_for_when_the_matrix_is_
     full = ddol.run(ddol.newton(), (X, y))
     for rank in (12, 40):
         found = ddol.run(ddol.newton(rank=rank), (X, y))
-        assert abs(found.error - full.error) < 0.005
+        assert abs(found.error - full.error) < 0.01
         one, other = found.weights.ravel(), full.weights.ravel()
-        assert one @ other > 0.98 * np.linalg.norm(one) * np.linalg.norm(other)
+        assert one @ other > 0.9995 * np.linalg.norm(one) * np.linalg.norm(other)
 
 
 @pytest.mark.parametrize("network", [1, 4], ids=str)

@@ -190,11 +190,16 @@ def unpacked(kind: Any, data: Any) -> Any:
 # --- calls ---------------------------------------------------------------------------------------
 
 
+def _word(argument: Any) -> int:
+    """An int64, or the address that a pointer has; `int` of a pointer would read its bytes as digits."""
+    return address_of(argument, 0) if hasattr(argument, "contents") else int(argument)
+
+
 def _called(result: Any, address: int, arguments: tuple) -> Any:
     kinds = {float: ctypes.c_double, np.float64: ctypes.c_double}
     types = [kinds.get(type(a), ctypes.c_int64) for a in arguments]
     plain = [
-        float(a) if kind is ctypes.c_double else int(a)
+        float(a) if kind is ctypes.c_double else _word(a)
         for a, kind in zip(arguments, types, strict=True)
     ]
     return ctypes.CFUNCTYPE(result, *types)(int(address))(*plain)

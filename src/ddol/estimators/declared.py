@@ -40,12 +40,15 @@ def takes_presets(experts: bool, but: Collection[str] = ()) -> Callable[[type], 
         def more() -> list[str]:
             return [name for name in all_names() if name not in before.parameters]
 
+        listed = more()
+
         @functools.wraps(plain)
         def initialise(self: Any, *args: Any, **given: Any) -> None:
+            vars(self).update(dict.fromkeys(listed))  # a preset may have been taken out since
             vars(self).update({name: given.pop(name, None) for name in more()})
             plain(self, *args, **given)
 
-        initialise.__signature__ = _extended(before, more())  # type: ignore[attr-defined]
+        initialise.__signature__ = _extended(before, listed)  # type: ignore[attr-defined]
         initialise.more = more  # type: ignore[attr-defined]
         kind.__init__ = initialise
         kind.preset_names = classmethod(lambda _: own_names())

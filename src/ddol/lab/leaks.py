@@ -117,7 +117,7 @@ def reconstruct(
     --------
     >>> import ddol
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((40, 3))
+    >>> X = rng.standard_normal((80, 3))
     >>> found = reconstruct(ddol.adaptive().on(2), X, np.sign(X[:, 0]))
     >>> found.rows_found == found.rows
     True

@@ -275,8 +275,8 @@ def check_playable(algorithm: Algorithm, n_features: int, push_sum: bool) -> Non
         )
     if push_sum and algorithm.tests:
         raise ValueError(
-            "push-sum adds up what all have sent, so that nobody can be left out; use the schedule async, or "
-            'trust="all"'
+            "push-sum adds up what all have sent, so that no agent can be left out; use the schedule "
+            'async, or trust="all"'
         )
     numbers = algorithm.update.layout(algorithm.average, n_features).modes
     if push_sum and any(mode != LINEAR for mode in numbers):
