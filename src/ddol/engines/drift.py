@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -80,7 +79,7 @@ class PageHinkley:
         mean = self._total / self._examples
         share = min(max(mean, _RAREST), 1 - _RAREST)
         least = share * (1 - share) if self.classification else mean * mean
-        deviation = max(least, median(self._squares) / _MEDIAN_OF_SQUARE) ** 0.5
+        deviation = max(least, float(np.median(self._squares)) / _MEDIAN_OF_SQUARE) ** 0.5
         self._sum += examples * (error - mean - _SLACK * deviation)
         risen = self._sum - min(self._least, self._sum) > _LIMIT * deviation
         return self._before if risen else None
