@@ -34,7 +34,7 @@ def algorithm_named(name: str, given: Mapping[str, Any] | None = None) -> Algori
     0.1
     >>> algorithm_named("coin", {"radius": 2.0})
     Traceback (most recent call last):
-    ddol.parameters.NotAParameterError: radius does not go with the algorithm coin, which has loss, C, ...; ...
+    ddol.parameters.NotAParameterError: radius does not go with the algorithm coin, which has loss, ...
     """
     found = preset_name(name)
     return PRESETS[found].named(found, given or {})
