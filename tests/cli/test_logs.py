@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import re
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -116,3 +118,14 @@ def test_threads_of_a_machine_are_limited_by_its_environment(monkeypatch):
         monkeypatch.setenv("DDOL_THREADS", wrong)
         with pytest.raises(DataError, match="DDOL_THREADS: found"):
             usable_cores()
+
+
+def test_every_variable_of_the_environment_is_documented():
+    root = Path(__file__).parents[2]
+    text = (root / "docs" / "command-line.md").read_text(encoding="utf-8")
+    table = text.partition("## Environment variables")[2]
+    places = [*root.glob("src/**/*.py"), *root.glob("build_hooks/*.py")]
+    used = {
+        name for place in places for name in re.findall(r"\bDDOL_[A-Z_]+", place.read_text("utf-8"))
+    } - {"DDOL_LAST_WORD"}  # from ddol launch to its ranks
+    assert used == set(re.findall(r"DDOL_[A-Z_]+", table))

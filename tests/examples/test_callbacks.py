@@ -1,8 +1,10 @@
-"""Recipes for trackers and tuners run, with stand-ins that check how they are called."""
+"""Recipes for trackers and tuners run: the real package where it is quick, else a stand-in."""
 
 from __future__ import annotations
 
+import json
 import runpy
+import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -95,41 +97,64 @@ def test_wandb(recipe):
     assert 0.0 < run.summary["error"] < 0.2
 
 
-def test_optuna(recipe, capsys):
-    class TrialPruned(Exception):  # noqa: N818, what Optuna calls it
-        pass
+def test_optuna(monkeypatch, tmp_path):
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    monkeypatch.chdir(tmp_path)
+    study = runpy.run_path(str(HERE / "with_optuna.py"))["study"]
+    ended = [trial.state.name for trial in study.trials]
+    assert len(ended) == 20 and set(ended) <= {"COMPLETE", "PRUNED"}
+    assert 0.0 < study.best_value < 0.1 and set(study.best_params) == {"rate", "period"}
+    pruned = [t for t in study.trials if t.state.name == "PRUNED"]
+    assert all(max(t.intermediate_values) < 20_000 for t in pruned)
 
-    class Trial:
-        def __init__(self, number):
-            self.number, self.reported = number, []
 
-        def suggest_float(self, name, low, high, log):
-            return (0.1, 1e-3, 1.0)[self.number]
+def test_opentelemetry(monkeypatch, tmp_path, capsys):
+    pytest.importorskip("opentelemetry.sdk")
+    monkeypatch.chdir(tmp_path)
+    found = runpy.run_path(str(HERE / "to_opentelemetry.py"))
+    said, read = capsys.readouterr().out, json.JSONDecoder()
+    metrics, end = read.raw_decode(said)
+    span, _ = read.raw_decode(said[end:].lstrip())
+    measured = metrics["resource_metrics"][0]["scope_metrics"][0]["metrics"]
+    last = {each["name"]: each["data"]["data_points"][0]["value"] for each in measured}
+    assert last["ddol.examples"] == 20_000
+    assert last["ddol.error"] == found["trace"].error
+    assert span["name"] == "ddol.run" and span["attributes"]["ddol.agents"] == 4
 
-        def suggest_categorical(self, name, values):
-            return values[0]
 
-        def report(self, value, step):
-            self.reported.append(step)
+def test_ray_tune(recipe, monkeypatch):
+    """Tune itself takes half a minute: `test_ray_tune_itself`, by ``make hostile``."""
+    reported = []
 
-        def should_prune(self):
-            return self.number == 1 and len(self.reported) > 3
+    class Tuner:
+        def __init__(self, trainable, param_space, tune_config):
+            self.trainable, self.names = trainable, set(param_space)
 
-    class Study:
-        best_params = "the best"
+        def fit(self):
+            self.trainable({"rate": 0.1, "period": 8})
+            return SimpleNamespace(get_best_result=lambda *_: SimpleNamespace(config=self.names))
 
-        def optimize(self, objective, n_trials):
-            self.found = []
-            for trial in map(Trial, range(3)):
-                try:
-                    self.found.append(objective(trial))
-                except TrialPruned:
-                    self.found.append(None)
-                    assert trial.reported[-1] < 20_000  # it was ended early
-
-    found = recipe(
-        "with_optuna.py", "optuna", TrialPruned=TrialPruned, create_study=lambda direction: Study()
+    tune = SimpleNamespace(
+        Tuner=Tuner, report=reported.append, loguniform=max, choice=max, TuneConfig=dict
     )
-    one, pruned, other = found["study"].found
-    assert pruned is None and 0.0 < one < 0.5 and 0.0 < other < 0.5
-    assert "the best" in capsys.readouterr().out
+    schedulers = ModuleType("ray.tune.schedulers")
+    schedulers.ASHAScheduler = lambda *given, **more: (given, more)
+    monkeypatch.setitem(sys.modules, "ray.tune.schedulers", schedulers)
+    found = recipe("with_ray_tune.py", "ray", tune=tune)
+    rising([each["examples"] for each in reported])
+    assert reported[-1]["error"] < 0.2
+    assert found["scheduler"] == (
+        ("examples", "error", "min"), {"grace_period": 1_000, "max_t": 20_000},
+    )  # fmt: skip
+
+
+@pytest.mark.hostile
+def test_ray_tune_itself(tmp_path):
+    pytest.importorskip("ray.tune")
+    done = subprocess.run(
+        [sys.executable, str(HERE / "with_ray_tune.py")],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "'rate': " in done.stdout.splitlines()[-1]
