@@ -1,10 +1,10 @@
 """Ray Tune tries settings in parallel, and stops the poor ones early: pip install 'ray[tune]'."""
 
 import numpy as np
-from ray import tune
 from ray.tune.schedulers import ASHAScheduler
 
 import ddol
+from ray import tune
 
 
 def trainable(config):
