@@ -79,6 +79,7 @@ CONTENTS = {
         "claims",
         "benchmarks",
         "decisions",
+        "background/algorithms-measured",
         "background/adaptive",
         "stability",
         "inside",
