@@ -83,6 +83,7 @@ CONTENTS = {
         "background/adaptive",
         "stability",
         "inside",
+        "background/recordings",
         "background/schedules-measured",
         "background/scaling-measured",
     ],
