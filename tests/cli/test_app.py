@@ -48,7 +48,6 @@ def test_every_option_is_explained(name):
         (("train", "--wings", 2), "No such option"),
         (("train", "--C"), "requires an argument"),
         (("predict",), "Missing argument 'MODEL'"),
-        (("plan", "--dim", 3), "Missing option '--workers'"),
     ],
 )
 def test_wrong_usage_is_one_line_and_the_exit_code_2(ddol, arguments, message):

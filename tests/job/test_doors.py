@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -67,7 +69,7 @@ OPTIONS = {"algorithm": "dogd", "rate": 0.5, "agents": N, "topology": "ring", "b
 
 
 def options(kind):
-    return OPTIONS | ({"missing": "mean"} if kind == "table" else {})
+    return ({"missing": "mean"} if kind == "table" else {}) | OPTIONS
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -106,6 +108,59 @@ def test_run_command_job_and_sweep(file, tmp_path, kind):
     axes = {name: [value] for name, value in told.items()}
     ddol.sweep(axes, str(path), workers=1, shuffle=False, observe=lambda t, _: seen.append(t) or {})
     np.testing.assert_array_equal(seen[0].model().weights, expected.weights)
+
+
+def ddol_says(*words):
+    done = CliRunner().invoke(app, [*map(str, words)])
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_commands_take_a_whole_job(file, tmp_path, kind):
+    path, job, model = file(kind), tmp_path / "job.toml", tmp_path / "m"
+    told = [word for pair in options(kind).items() for word in (f"--{pair[0]}", pair[1])]
+    ddol_says("train", path, *told, "-q", "--model", model, "--save-job", job)
+    for command in ("evaluate", "predict"):
+        assert ddol_says(command, job) == ddol_says(command, model, path)
+        few = ddol_says(command, job, path, "--limit", 7)
+        assert few == ddol_says(command, model, path, "--limit", 7) != ddol_says(command, job)
+    ddol.Job.read(job).but(batch=1).write(job)  # the frontier is of one example a round
+    few = ("--limit", 40, "--against", "labels", "-q", "--json", "-")
+    ran = ddol_says("frontier", job, *few)
+    assert ran == ddol_says("frontier", path, *told[:-2], *few)
+
+
+def test_bound_and_plan_take_what_they_need_from_the_data_of_a_job(tmp_path):
+    X, y = numbers(60)
+    np.save(tmp_path / "d.npy", np.column_stack([y, X > 0]))
+    ddol.Job.of(data=(str(tmp_path / "d.npy"),), algorithm="drwm", agents=2).write(
+        tmp_path / "job.toml"
+    )
+    found = json.loads(ddol_says("bound", tmp_path / "job.toml", "--mistakes", 9, "--json"))
+    told = ("--algorithm", "drwm", "--agents", 2, "--experts", 4, "--rounds", 30, "--mistakes", 9)
+    assert found["value"] == json.loads(ddol_says("bound", *told, "--json"))["value"]
+    network = ("--workers", 2, "--latency", 10, "--bandwidth", 1, "--json")
+    planned = json.loads(ddol_says("plan", tmp_path / "job.toml", *network))
+    assert [planned[name] for name in ("dim", "nnz", "agents", "batch")] == [4, 4, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("evaluate", "job.toml"), "found no model under [output]"),
+        (("evaluate", "m"), "Missing argument 'DATA...'"),
+        (("bound", "a.csv"), "expected JOB.toml"),
+        (("plan", "--workers", "2"), "--dim is needed"),
+        (("plan", "--dim", "3"), "--workers is needed"),
+        (("frontier", "job.toml", "job.toml"), "found 2 jobs"),
+    ],
+)
+def test_what_a_job_lacks_is_said(tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    ddol.Job.of(algorithm="dogd").write("job.toml")
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2 and message in done.stderr
 
 
 @pytest.mark.parametrize("data", [iris, numbers])

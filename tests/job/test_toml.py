@@ -60,7 +60,7 @@ def test_nothing_is_lost(data, options):
         ("data = 3", "job.toml: found data = 3, expected a list of files"),
         ("agents = 3", "job.toml: found `agents`, expected one of data, [reading], [algorithm]"),
         ("network = 3", "job.toml: found network = 3, expected a table [network]"),
-        ("[network]\nagnets = 3", "[network]: found `agnets`, expected one of agents, topology"),
+        ("[network]\nagnets = 3", "[network]: found `agnets`, expected 'agents'"),
         (
             "[network]\nagents = 0",
             "[network] agents: found 0, expected a whole number of at least 1",

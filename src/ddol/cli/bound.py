@@ -1,13 +1,18 @@
-"""``ddol bound``: what a theorem promises, before any run."""
+"""Before a run: what a theorem promises (``ddol bound``), and how much faster workers are (``ddol plan``)."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
+from ddol.cli.table import show, warn
 from ddol.job.algorithm import build
+from ddol.job.interface import Interface
 from ddol.job.job import Job
+from ddol.job.prepare import prepare
+from ddol.lab.plan import MEASURED, plan, shown
 from ddol.measure.applicable import applicable_bound, entry, regret_before
 from ddol.measure.theorems import Bound, find_theorem
 from ddol.streams.errors import DataError
@@ -38,8 +43,42 @@ class Question:
     divergence: float | None = None
 
 
+class DataSize(NamedTuple):
+    """How many features, examples and entries the data of a job have."""
+
+    features: int
+    examples: int
+    entries: int
+
+
+def facts_of(job: Job) -> DataSize:
+    """Read the data of a job as its agents see them.
+
+    Examples
+    --------
+    >>> facts_of(Job.of(algorithm="dogd"))
+    DataSize(features=31, examples=569, entries=17639)
+    """
+    features = examples = entries = 0
+    with ExitStack() as stack:
+        for stream in prepare(job, stack, Interface(warn=warn)).data.streams:
+            for rows, _ in stream.read():
+                features = max(features, rows.n_features)
+                examples += len(rows)
+                entries += len(rows.data)
+    return DataSize(features, examples, entries)
+
+
 def bound(job: Job, question: Question, as_json: bool) -> None:
     """Print the bound, what it is of, and what it needs."""
+    if job.data.data and (question.experts is None or question.rounds is None):
+        facts = facts_of(job)
+        rounds = -(-facts.examples // (job.n_agents * (job.network.batch or 1)))
+        question = replace(
+            question,
+            experts=facts.features if question.experts is None else question.experts,
+            rounds=rounds * job.run.passes if question.rounds is None else question.rounds,
+        )
     found = answer(job, question)
     value = float(found.value)
     if as_json:
@@ -84,3 +123,43 @@ def _needed(job: Job, question: Question, *names: str) -> dict[str, Any]:
         if value is None:
             raise DataError(f"--{name} is needed for the bound of {job.algorithm.name}; give it")
     return given
+
+
+def plan_job(
+    job: Job,
+    dim: int | None,
+    nnz: int | None,
+    network: tuple[float | None, float | None],
+    as_json: bool,
+) -> None:
+    """Print how many times faster the workers of a job will be.
+
+    Parameters
+    ----------
+    job : Job
+    dim, nnz : int or None
+        Features, and entries of an example, where its data do not say it.
+    network : latency and bandwidth, in seconds and bytes per second
+        None where they are measured here.
+    as_json : bool
+    """
+    if dim is None:
+        if not job.data.data:
+            raise DataError("--dim is needed, or JOB.toml, whose data say it; give one of them")
+        facts = facts_of(job)
+        dim, nnz = facts.features, nnz or -(-facts.entries // max(facts.examples, 1))
+    run, places = job.run, job.network
+    if run.workers is None:
+        raise DataError("--workers is needed: how many are planned; give it")
+    found = plan(
+        dim,
+        run.workers,
+        places.period,
+        agents=job.known_agents,
+        batch=places.batch or 1,
+        nnz=nnz,
+        engine=run.engine if run.engine in MEASURED else "mpi",
+        latency=network[0],
+        bandwidth=network[1],
+    )
+    show(shown(found, as_json))

@@ -8,18 +8,20 @@ from typing import Any
 import click
 
 from ddol.cli.blas import without_blas_threads
-from ddol.cli.flags import Command, as_json, debug, flag, options_of
+from ddol.cli.flags import Command, as_json, debug, flag, job_from, options_of, typed
 from ddol.job.job import Job
 from ddol.job.options import AlgorithmOptions, DataOptions, NetworkOptions, RunOptions, agents_for
 
 COUNT = click.IntRange(min=1)
 COUNT_FROM_ZERO = click.IntRange(min=0)
 NOT_NEGATIVE = click.FloatRange(min=0)
+_READING = ("format", "header", "zero_based", "on_bad_line", "limit")
+_STUDIED = ("shuffle", *_READING, "label", "missing", "bits")
 
 
 @click.command(cls=Command)
 @click.argument("model")
-@click.argument("data", nargs=-1, required=True)
+@click.argument("data", nargs=-1)
 @flag("--out FILE", "By default standard output; .csv, .tsv and .parquet are tables.")
 @flag("--id NAME", "Column of identifiers, to be written beside the predictions.", name="id_")
 @flag("--scores", "Scores instead of labels.", is_flag=True)
@@ -30,9 +32,11 @@ NOT_NEGATIVE = click.FloatRange(min=0)
     is_flag=True,
 )
 @flag("--agent NAME", "Predict as this agent would: its name, or its number.")
-@options_of(DataOptions, "format", "header", "zero_based", "on_bad_line")
+@options_of(DataOptions, *_READING)
 @debug
+@click.pass_context
 def predict(
+    ctx: click.Context,
     model: str,
     out: str | None,
     id_: str | None,
@@ -43,8 +47,9 @@ def predict(
 ) -> None:
     """Predict with a model: one line for every example of DATA, as it comes.
 
-    MODEL: a file that `ddol train --model` wrote. DATA: files to predict on; - for standard input.
-    Columns are found by their names; a label may be there, and is not looked at.
+    MODEL: a file that `ddol train --model` wrote, or JOB.toml, which names it and says how files are read.
+    DATA: files to predict on; - for standard input; by default the job's. Columns are found by their names;
+    a label may be there, and is not looked at.
     """
     without_blas_threads()
     from ddol.cli.predict import Wanted
@@ -53,25 +58,43 @@ def predict(
     if scores and proba:
         raise ValueError("--scores does not go with --proba; leave one out")
     what = "chances" if proba else "scores" if scores else "labels"
-    run_prediction(model, DataOptions(**given), out, Wanted(what, agent), id_)
+    run_prediction(*_model_and_data(ctx, model, given), out, Wanted(what, agent), id_)
+
+
+def _model_and_data(
+    ctx: click.Context, model: str, given: dict[str, Any]
+) -> tuple[str, DataOptions]:
+    """A model and how its data are read; a job says both."""
+    if not model.endswith(".toml"):
+        if not given["data"]:
+            raise click.UsageError("Missing argument 'DATA...'.", ctx)
+        return model, DataOptions(**given)
+    job = job_from({**given, "data": (model, *given["data"])}, typed(ctx))
+    if job.output.model is None:
+        raise ValueError(
+            f"{model}: found no model under [output], expected its name; train with --model OUT"
+        )
+    return job.output.model, job.data
 
 
 @click.command(cls=Command)
 @click.argument("model")
-@click.argument("data", nargs=-1, required=True)
+@click.argument("data", nargs=-1)
 @flag("--json OUT", "Figures as JSON; - for standard output.")
-@options_of(DataOptions, "format", "header", "zero_based", "on_bad_line")
+@options_of(DataOptions, *_READING)
 @debug
-def evaluate(model: str, json: str | None, **given: Any) -> None:
+@click.pass_context
+def evaluate(ctx: click.Context, model: str, json: str | None, **given: Any) -> None:
     """How well a model predicts DATA: accuracy, log loss, AUC, confusion; R², MAE, RMSE.
 
-    MODEL: a file that `ddol train --model` wrote. DATA: files with labels; those that are named like
-    the agents are evaluated one by one, too, each with its agent's own weights.
+    MODEL: a file that `ddol train --model` wrote, or JOB.toml, which names it and says how files are read.
+    DATA: files with labels, by default the job's; those that are named like the agents are evaluated one by
+    one, too, each with its agent's own weights.
     """
     without_blas_threads()
     from ddol.cli.evaluate import evaluate as run_evaluation
 
-    run_evaluation(model, DataOptions(**given), json)
+    run_evaluation(*_model_and_data(ctx, model, given), json)
 
 
 @click.command(cls=Command)
@@ -130,7 +153,8 @@ def reproduce(
 def sweep(file: str, out: str | None, report: str | None, workers: int | None, quiet: bool) -> None:
     """Run all combinations of some settings and seeds, and compare them in pairs.
 
-    Finished runs are kept beside FILE.toml: a sweep that was stopped goes on.
+    FILE.toml: a job in which a list of values may stand in place of every value (docs/study.md). Finished
+    runs are kept beside it: a sweep that was stopped goes on.
     """
     from ddol.cli.sweep import sweep as run_sweep
 
@@ -154,32 +178,29 @@ def sweep(file: str, out: str | None, report: str | None, workers: int | None, q
     topology={"default": "ring"},
 )
 @options_of(RunOptions, "seed")
-@options_of(
-    DataOptions,
-    "shuffle",
-    "limit",
-    "bits",
-    "format",
-    "label",
-    "missing",
-    "on_bad_line",
-    "zero_based",
-)
+@options_of(DataOptions, *_STUDIED)
 @flag("--out TABLE.csv", "The table of runs.")
 @flag("--report OUT.html", "Charts and table as one page.")
 @flag("--json OUT", "The runs as JSON; - for standard output.")
 @flag("--quiet -q", "No progress.", is_flag=True)
 @debug
-def frontier(against: str, out: str | None, agents: int | None, **given: Any) -> None:
+@click.pass_context
+def frontier(ctx: click.Context, against: str, out: str | None, **given: Any) -> None:
     """Error and regret against bytes sent, or answers asked for, over all policies.
 
     Fixed periods, or asking at random, are the line to beat; of_line is the share of its cost at the same
-    error. DATA: files as for ddol train, which are kept in memory.
+    error. DATA: files as for ddol train, which are kept in memory, or JOB.toml; options beside it override.
     """
     from ddol.cli.frontier import frontier as run_frontier
 
-    given["agents"] = agents or agents_for(given["data"], alone=16)
-    run_frontier(Job.of(**given), against, out)
+    run_frontier(_placed(job_from(given, typed(ctx)), 16), against, out)
+
+
+def _placed(job: Job, alone: int) -> Job:
+    """The job with its number of agents: so many for a single file, where nothing says it."""
+    if job.known_agents is not None or not job.data.in_files:
+        return job
+    return job.but(agents=agents_for(job.data.data, alone))
 
 
 @click.command(cls=Command, algorithms=True)
@@ -196,13 +217,11 @@ def frontier(against: str, out: str | None, agents: int | None, **given: Any) ->
     agents={"shown": "4, or one a file"},
 )
 @options_of(RunOptions, "seed")
-@options_of(
-    DataOptions, "shuffle", "limit", "format", "label", "missing", "on_bad_line", "zero_based"
-)
+@options_of(DataOptions, *_STUDIED)
 @as_json
 @debug
 @click.pass_context
-def leaks(ctx: click.Context, json: bool, agents: int | None, **given: Any) -> None:
+def leaks(ctx: click.Context, json: bool, **given: Any) -> None:
     """What leaves a site, and how many rows an attack reconstructs from its messages.
 
     DATA: files as for ddol train, or JOB.toml; options beside it override. The attack is run with the
@@ -210,14 +229,7 @@ def leaks(ctx: click.Context, json: bool, agents: int | None, **given: Any) -> N
     """
     from ddol.cli.leaks import leaks as run_leaks
 
-    if len(given["data"]) == 1 and given["data"][0].endswith(".toml"):
-        typed = click.core.ParameterSource.COMMANDLINE
-        chosen = {name: value for name, value in {**given, "agents": agents}.items()
-                  if name != "data" and ctx.get_parameter_source(name) == typed}  # fmt: skip
-        run_leaks(Job.read(given["data"][0]).but(**chosen), json)
-        return
-    given["agents"] = agents or agents_for(given["data"])
-    run_leaks(Job.of(**given), json)
+    run_leaks(_placed(job_from(given, typed(ctx)), 4), json)
 
 
 @click.command(cls=Command)
@@ -237,25 +249,29 @@ def leaks(ctx: click.Context, json: bool, agents: int | None, **given: Any) -> N
 )
 @options_of(NetworkOptions, "agents", "topology", agents={"shown": "16, or one a file"})
 @options_of(RunOptions, "seed")
-@options_of(
-    DataOptions, "shuffle", "limit", "format", "label", "missing", "on_bad_line", "zero_based"
-)
+@options_of(DataOptions, *_STUDIED)
 @as_json
 @debug
+@click.pass_context
 def privacy(
-    privacy: tuple[str, ...], every: int, public: int, json: bool, agents: int | None, **given: Any
+    ctx: click.Context,
+    privacy: tuple[str, ...],
+    every: int,
+    public: int,
+    json: bool,
+    **given: Any,
 ) -> None:
     """What differential privacy of all messages costs: errors of sites alone, of sharing, of both.
 
-    DATA: files as for ddol train, with two classes.
+    DATA: files as for ddol train, with two classes, or JOB.toml; options beside it override.
     """
     from ddol.cli.privacy import privacy as run_privacy
 
-    given["agents"] = agents or agents_for(given["data"], alone=16)
-    run_privacy(Job.of(**given), privacy, every, public, json)
+    run_privacy(_placed(job_from(given, typed(ctx)), 16), privacy, every, public, json)
 
 
 @click.command(cls=Command, algorithms=True)
+@click.argument("data", metavar="[JOB.toml]", nargs=-1)
 @options_of(AlgorithmOptions, "algorithm", algorithm={"default": "dwm-i"})
 @options_of(NetworkOptions, "agents", "topology", "period", "query", agents={"default": 4})
 @flag("--experts P", "Experts.", type=COUNT)
@@ -265,55 +281,59 @@ def privacy(
 @flag("--divergence D", "At least ψ(w*, w) of all w; the domain's if known.", type=NOT_NEGATIVE)
 @as_json
 @debug
-def bound(json: bool, **given: Any) -> None:
-    """How many mistakes, or how much regret, N agents can have at most."""
+@click.pass_context
+def bound(ctx: click.Context, json: bool, **given: Any) -> None:
+    """How many mistakes, or how much regret, N agents can have at most.
+
+    JOB.toml: a whole run, whose data say how many experts and rounds there are; options beside it override.
+    """
     from ddol.cli.bound import Question
     from ddol.cli.bound import bound as run_bound
 
     asked = {name: given.pop(name) for name in Question.__dataclass_fields__}
-    run_bound(Job.of(**given), Question(**asked), json)
+    _only_a_job(given["data"])
+    run_bound(job_from(given, typed(ctx)), Question(**asked), json)
+
+
+def _only_a_job(data: tuple[str, ...]) -> None:
+    if any(not path.endswith(".toml") for path in data):
+        raise ValueError(f"found {data[0]}, expected JOB.toml, which names the data")
 
 
 @click.command(cls=Command)
-@flag("--dim D", "Features.", type=COUNT, required=True)
-@flag("--workers n", "Threads or processes.", type=COUNT, required=True)
-@flag("--agents N", "Agents.", type=int, show_default="16 per worker")
-@flag("--batch n", "Examples per agent and round.", type=COUNT, default=1)
-@flag("--period n", "Rounds between two exchanges.", type=COUNT)
-@flag("--nnz n", "Entries of an example.", type=COUNT, show_default="all")
-@flag("--engine threads|mpi|ray", "What is measured.", default="mpi")
+@click.argument("data", metavar="[JOB.toml]", nargs=-1)
+@flag("--dim D", "Features; those of the job's data.", type=COUNT)
+@flag("--nnz n", "Entries of an example.", type=COUNT, show_default="all, or as the job's data")
+@options_of(NetworkOptions, "agents", "batch", "period", agents={"shown": "16 per worker"},
+            period={"shown": "the least for 90 %"})  # fmt: skip
+@options_of(RunOptions, "workers", "engine", workers={"shown": None}, engine={"default": "mpi"})
 @flag("--latency µs", "Of a message, of your network.", type=NOT_NEGATIVE)
 @flag("--bandwidth GB/s", "Of your network.", type=NOT_NEGATIVE)
 @as_json
 @debug
+@click.pass_context
 def plan(
-    dim: int,
-    workers: int,
-    agents: int | None,
-    batch: int,
-    period: int | None,
+    ctx: click.Context,
+    dim: int | None,
     nnz: int | None,
-    engine: str,
     latency: float | None,
     bandwidth: float | None,
     json: bool,
+    **given: Any,
 ) -> None:
-    """How many times faster n workers will be, and at which period."""
-    from ddol.lab.plan import plan as run_plan
-    from ddol.lab.plan import shown
+    """How many times faster n workers will be, and at which period.
 
-    found = run_plan(
-        dim,
-        workers,
-        period,
-        agents=agents,
-        batch=batch,
-        nnz=nnz,
-        engine=engine,
-        latency=None if latency is None else latency * 1e-6,
-        bandwidth=None if bandwidth is None else bandwidth * 1e9,
+    JOB.toml: a run to be planned; options beside it override.
+    """
+    from ddol.cli.bound import plan_job
+
+    _only_a_job(given["data"])
+    job = job_from(given, typed(ctx))
+    network = (
+        None if latency is None else latency * 1e-6,
+        None if bandwidth is None else bandwidth * 1e9,
     )
-    click.echo(shown(found, json))
+    plan_job(job, dim, nnz, network, json)
 
 
 @click.command(cls=Command)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from ddol.cli.predict import read_ahead
+from ddol.cli.predict import limited, read_ahead
 from ddol.cli.table import say, show, warn
 from ddol.job.evaluation import ClassEvaluation, NumberEvaluation, evaluation_of
 from ddol.job.options import DataOptions
@@ -44,10 +45,15 @@ def figures_of(model: Model, data: DataOptions) -> dict[str, Any]:
     whole = evaluation_of(model.classes)
     sites: dict[str, Any] = {}
     skipped = 0
+    left = data.limit
     for file in expand(data.data):
+        before = whole.examples
         site = partition_name(file) if partition_name(file) in model.encoding.sites else None
         own = evaluation_of(model.classes)
-        skipped += _count(model, file, data, whole, own if site else None, site)
+        skipped += _count(
+            model, file, replace(data, limit=left), whole, own if site else None, site
+        )
+        left = None if left is None else left - (whole.examples - before)
         if site is not None:
             sites[site] = own.figures()
     return {"task": "regression" if model.classes is None else "classification"} | (
@@ -64,7 +70,7 @@ def _count(
     site: str | None,
 ) -> int:
     """Count the examples of a file; lines that were skipped."""
-    stream = open_stream(file, read_options(data, model.encoding.kinds))
+    stream = limited(open_stream(file, read_options(data, model.encoding.kinds)), data.limit)
     encoder = model.encoder(labelled=True, skip=data.on_bad_line == "skip", warn=warn)
     chances = model.has_chances
     for rows, _ in read_ahead(encoder, stream):

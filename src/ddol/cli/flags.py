@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import click
 
-from ddol.job.job import GROUPS
+from ddol.job.job import GROUPS, Job
 from ddol.logs import LEVELS
 from ddol.parameters import Parameter, parameters_of
 
@@ -131,6 +131,32 @@ def _attach(command: Any, made: click.Parameter) -> None:
     if not hasattr(command, "__click_params__"):
         command.__click_params__ = []
     command.__click_params__.append(made)
+
+
+def typed(ctx: click.Context) -> set[str]:
+    """Names of the options that stand on the command line."""
+    line = click.core.ParameterSource.COMMANDLINE
+    return {name for name in ctx.params if ctx.get_parameter_source(name) == line}
+
+
+def job_from(given: Mapping[str, Any], chosen: Collection[str]) -> Job:
+    """The job that options describe; or that of a file among the data, of which they say otherwise.
+
+    Parameters
+    ----------
+    given : dict
+        All options of a job that the command has, and ``data``.
+    chosen : names
+        Of the options that the user gave.
+    """
+    files = [path for path in given["data"] if path.endswith(".toml")]
+    if not files:
+        return Job.of(**given)
+    if len(files) > 1:
+        raise ValueError(f"found {len(files)} jobs ({', '.join(files)}), expected one")
+    told = {name: given[name] for name in chosen if name in given and name != "data"}
+    others = tuple(path for path in given["data"] if path not in files)
+    return Job.read(files[0]).but(**told, **({"data": others} if others else {}))
 
 
 _ALL = "ddol.help_all"

@@ -18,6 +18,7 @@ from ddol.storage import check_writable
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.labels import listed
 from ddol.streams.open import open_stream
+from ddol.streams.over.limited import LimitedStream
 from ddol.streams.over.mapped import MappedStream
 from ddol.streams.over.parallel import ParallelStream, ParsingPool
 from ddol.streams.rows import Rows
@@ -78,7 +79,7 @@ def predict(
     kinds = model.encoding.kinds
     if id_ is not None:  # as it is written: 007 is no number
         kinds = {**(kinds or {}), id_: "text"}
-    stream = open_stream(data.data, read_options(data, kinds, labelled=None))
+    stream = limited(open_stream(data.data, read_options(data, kinds, labelled=None)), data.limit)
     if out is not None:
         check_writable(out)
     encoder = model.encoder(skip=data.on_bad_line == "skip", warn=warn)
@@ -97,6 +98,11 @@ def _encoded(encoder: Encoder, stream: Stream, id_: str | None) -> Iterator[Any]
     change = identifying(encoder, id_)
     parallel = ParallelStream(MappedStream(stream, change, None, False), ParsingPool())
     return (block for block, _ in parallel.read())
+
+
+def limited(stream: Stream, limit: int | None) -> Stream:
+    """The first rows of a stream, or all of them."""
+    return stream if limit is None else LimitedStream(stream, limit)
 
 
 def read_ahead(encoder: Encoder, stream: Stream) -> Iterator[tuple[Rows, Position]]:

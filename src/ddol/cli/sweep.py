@@ -22,7 +22,7 @@ def sweep(path: str, out: str | None, report: str | None, workers: int | None, q
     try:
         found = run_sweep(
             asked.axes,
-            asked.load(),
+            asked.job,
             workers=workers,
             folder=folder,
             progress=False if quiet else None,
@@ -36,9 +36,13 @@ def sweep(path: str, out: str | None, report: str | None, workers: int | None, q
     if out is not None:
         found.write(out)
     if report is not None:
+        data = ", ".join(asked.job.data.data) or "built-in data"
         body = [
             f"<h1>{escape(asked.path.stem)}</h1>",
-            paragraph(f"{len(found.rows)} runs on {', '.join(asked.files)}.", "lead"),
+            paragraph(
+                f"{len(found.rows)} runs on {data}.",
+                "lead",
+            ),
             figures([figure(chart)]),
             heading("Means over the seeds"),
             f"<pre>{escape(as_text(found.summary()))}</pre>",

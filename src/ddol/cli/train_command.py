@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from ddol.cli.blas import without_blas_threads
-from ddol.cli.flags import Command, debug, flag, options_of
-from ddol.job.job import Job
+from ddol.cli.flags import Command, debug, flag, job_from, options_of, typed
 from ddol.job.options import (
     AlgorithmOptions,
     DataOptions,
@@ -58,36 +57,11 @@ def train(ctx: click.Context, save_job: str | None, **given: Any) -> None:
     given["interactions"] = tuple(
         map(pair_of_features, filter(_QUIET.__ne__, given["interactions"]))
     )
-    job = _job(given, {name for name in given if _is_given(ctx, name)})
+    chosen = typed(ctx) - (set() if given["interactions"] else {"interactions"})
+    job = job_from(given, chosen | ({"quiet"} if given["quiet"] else set()))
     without_blas_threads()
     if save_job is not None:
         job.write(save_job)
     from ddol.cli.training import train_and_show  # the larger part of what is imported
 
     train_and_show(job)
-
-
-def _is_given(ctx: click.Context, name: str) -> bool:
-    """Whether an option was on the command line; ``-q`` alone is --quiet."""
-    source = ctx.get_parameter_source("interactions" if name == "quiet" else name)
-    return ctx.get_parameter_source(name) == _ON_THE_LINE or (
-        name == "quiet" and source == _ON_THE_LINE
-    )
-
-
-_ON_THE_LINE = click.core.ParameterSource.COMMANDLINE
-
-
-def _job(given: dict[str, Any], chosen: set[str]) -> Job:
-    """The job of the command line, or that of a file, with what the command line says otherwise."""
-    files = [path for path in given["data"] if path.endswith(".toml")]
-    if not files:
-        return Job.of(**given)
-    if len(files) > 1:
-        raise ValueError(f"found {len(files)} jobs ({', '.join(files)}), expected one")
-    told = {name: given[name] for name in chosen if name not in ("data", "interactions", "quiet")}
-    others = tuple(path for path in given["data"] if path not in files)
-    told |= {"data": others} if others else {}
-    told |= {"interactions": given["interactions"]} if given["interactions"] else {}
-    told |= {"quiet": given["quiet"]} if "quiet" in chosen and given["quiet"] else {}
-    return Job.read(files[0]).but(**told)

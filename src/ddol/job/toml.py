@@ -25,18 +25,20 @@ model = "vote.ddol"
 
 from __future__ import annotations
 
+import glob
 import json
 import math
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ddol.job.job import Job, declared_in
 from ddol.parameters import Parameter
-from ddol.presets import PRESETS, preset_name
+from ddol.presets import PRESETS, preset_name, preset_parameters
 from ddol.storage import write_text
+from ddol.streams.coding.columns import one_of
 from ddol.streams.errors import DataError
 
 _TABLES = {
@@ -75,19 +77,81 @@ def job_of_tables(given: Mapping[str, Any], where: str = "job") -> Job:
     2
     >>> job_of_tables({"network": {"agnets": 2}})
     Traceback (most recent call last):
-    ddol.streams.errors.DataError: job: [network]: found `agnets`, expected one of agents, topology, ...
+    ddol.streams.errors.DataError: job: [network]: found `agnets`, expected 'agents'
     """
     tables = dict(given)
     options: dict[str, Any] = {"data": _files(tables.pop("data", []), where)}
-    for name, table in tables.items():
-        if name not in _TABLES:
+    for name, table in _checked_tables(tables, _TABLES, where):
+        known = _known(name, table, where)
+        for key, value in table.items():
+            parameter = _parameter(known, key, f"{where}: [{name}]")
+            options[parameter.name] = _value(parameter, value, f"{where}: [{name}] {key}")
+    return Job.of(**options)
+
+
+_SWEEP = "sweep"
+
+
+def sweep_of_tables(
+    given: Mapping[str, Any], where: str = "sweep"
+) -> tuple[Job, dict[str, dict[str, Any]]]:
+    """A job, and the options that have several values, each with its values by the names that tables show.
+
+    A list of values may stand in place of every value. The table ``[sweep]`` takes all options, whatever
+    table they are of; ``seed = 5`` there is five seeds.
+
+    Examples
+    --------
+    >>> job, axes = sweep_of_tables({"algorithm": {"rate": [0.1, 1.0]}, "sweep": {"seed": 2}})
+    >>> axes
+    {'rate': {0.1: 0.1, 1.0: 1.0}, 'seed': {0: 0, 1: 1}}
+    """
+    tables, axes = dict(given), dict[str, dict[str, Any]]()
+    options: dict[str, Any] = {"data": _files(tables.pop("data", []), where)}
+    for name, table in _checked_tables(tables, (*_TABLES, _SWEEP), where):
+        if name == "output" and table:
             raise DataError(
-                f"{where}: found `{name}`, expected one of data, {', '.join(f'[{t}]' for t in _TABLES)}"
+                f"{where}: [output] {next(iter(table))}: every run would write it; leave it out, and use "
+                "ddol sweep --out TABLE"
             )
+        known = _known(name, table, where)
+        for key, value in table.items():
+            parameter = _parameter(known, key, f"{where}: [{name}]")
+            place = f"{where}: [{name}] {key}"
+            if name == _SWEEP and key == "seed" and isinstance(value, int):
+                value = list(range(value))
+            if not _is_several(parameter, value):
+                options[parameter.name] = _value(parameter, value, place)
+                continue
+            found = [_value(parameter, each, place) for each in value]
+            axes[parameter.name] = {_shown(each): each for each in found}
+            if not value or len(axes[parameter.name]) < len(value):
+                raise DataError(f"{place}: found {value}, expected values that differ")
+    return Job.of(**options), axes
+
+
+def _is_several(parameter: Parameter, value: Any) -> bool:
+    """Whether a list is of values; that of an option which may be repeated is one value."""
+    if not isinstance(value, list):
+        return False
+    return not (parameter.many or parameter.read) or any(isinstance(each, list) for each in value)
+
+
+def _shown(value: Any) -> Any:
+    """What a table calls a value."""
+    return ",".join(map(str, value)) if isinstance(value, tuple) else value
+
+
+def _checked_tables(
+    tables: Mapping[str, Any], known: Collection[str], where: str
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for name, table in tables.items():
+        if name not in known:
+            expected = ", ".join(f"[{each}]" for each in known)
+            raise DataError(f"{where}: found `{name}`, expected one of data, {expected}")
         if not isinstance(table, Mapping):
             raise DataError(f"{where}: found {name} = {table!r}, expected a table [{name}]")
-        options |= _table(name, table, where)
-    return Job.of(**options)
+        yield name, table
 
 
 def _files(given: Any, where: str) -> tuple[str, ...]:
@@ -98,30 +162,38 @@ def _files(given: Any, where: str) -> tuple[str, ...]:
 
 
 def _found(path: str, folder: Path) -> str:
-    """A file from the working directory, or else beside the job."""
-    beside = folder / path
-    return str(beside) if not Path(path).exists() and beside.exists() else path
+    """A file or a pattern from the working directory, or else beside the job."""
+    beside = str(folder / path)
+    return beside if not _is_there(path) and _is_there(beside) else path
 
 
-def _table(name: str, table: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Options by name from one table."""
-    known = _keys(name)
-    if name == "algorithm":
-        chosen = table.get("name", "adaptive")
-        if not isinstance(chosen, str):
-            raise DataError(f"{where}: [algorithm] name: found {chosen!r}, expected a name")
-        try:
-            own = PRESETS[preset_name(chosen)].parameters
-        except ValueError as error:
-            raise DataError(f"{where}: [algorithm] {error}") from None
-        known = {**own, **known}
-    found = {}
-    for key, value in table.items():
-        if key not in known:
-            expected = ", ".join(known)
-            raise DataError(f"{where}: [{name}]: found `{key}`, expected one of {expected}")
-        found[known[key].name] = _value(known[key], value, f"{where}: [{name}] {key}")
-    return found
+def _is_there(path: str) -> bool:
+    return Path(path).exists() or bool(glob.glob(path))  # noqa: PTH207, as data are found
+
+
+def _known(name: str, table: Mapping[str, Any], where: str) -> dict[str, Parameter]:
+    """What may stand in a table, by its keys."""
+    if name == _SWEEP:
+        parts = [declared_in(part) for part in _TABLES.values() if part != "output"]
+        return {key: each for part in (preset_parameters(), *parts) for key, each in part.items()}
+    if name != "algorithm":
+        return _keys(name)
+    chosen = table.get("name", "adaptive")
+    if isinstance(chosen, list):
+        return {**preset_parameters(), **_keys(name)}
+    if not isinstance(chosen, str):
+        raise DataError(f"{where}: [algorithm] name: found {chosen!r}, expected a name")
+    try:
+        own = PRESETS[preset_name(chosen)].parameters
+    except ValueError as error:
+        raise DataError(f"{where}: [algorithm] {error}") from None
+    return {**own, **_keys(name)}
+
+
+def _parameter(known: Mapping[str, Parameter], key: str, where: str) -> Parameter:
+    if key not in known:
+        raise DataError(f"{where}: found `{key}`, expected {one_of(known, key)}")
+    return known[key]
 
 
 def _keys(table: str) -> dict[str, Parameter]:

@@ -278,15 +278,15 @@ def measured(engine: str = "mpi", network: tuple[float, float] | None = None) ->
     network : (latency, bandwidth), optional
         Known, and not measured.
     """
-    if engine not in _MESSAGES:
-        raise ValueError(f"`engine` must be one of {', '.join(_MESSAGES)}, it is {engine!r}")
+    if engine not in MEASURED:
+        raise ValueError(f"`engine` must be one of {', '.join(MEASURED)}, it is {engine!r}")
     short, long = 16, 2048
     brief, full = _an_example(short), _an_example(long)
     entry = max((full - brief) / (long - short), 1e-12)
     copy = _a_copy(long)
     crowding = _crowding(long) if engine_named(engine).can.in_process else 0.0
     if network is None:
-        small, large = _MESSAGES[engine]((1, 1 << 16))
+        small, large = MEASURED[engine]((1, 1 << 16))
         network = small, 8 * (1 << 16) / max(large - small, 1e-9)
     return Costs(max(brief - short * entry, 1e-9), entry, copy, *network, crowding)
 
@@ -407,11 +407,12 @@ def _ray_messages(sizes: tuple[int, ...]) -> list[float]:
     return [max(both) for both in zip(*timed, strict=True)]
 
 
-_MESSAGES: dict[str, Callable[[tuple[int, ...]], list[float]]] = {
+MEASURED: dict[str, Callable[[tuple[int, ...]], list[float]]] = {
     "threads": _threads_messages,
     "mpi": _mpi_messages,
     "ray": _ray_messages,
 }
+"""How exchanges are timed, by engine."""
 
 
 def figures(found: Plan) -> dict[str, object]:

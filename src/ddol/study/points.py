@@ -5,16 +5,15 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.job.prepare import prepare
-from ddol.job.run import job_of, run
-from ddol.streams.over.shuffle import ShuffledStream
+from ddol.job.job import Job
+from ddol.job.run import run
+from ddol.job.train import train
 from ddol.streams.stream import Stream
 from ddol.trace import Trace
 
@@ -89,11 +88,14 @@ def points_of(axes: Sequence[Axis]) -> list[Point]:
 def play(point: Point, data: Any, shuffle: bool) -> tuple[Trace, Any]:
     """Run one point on its data; the trace, and the data as they were seen."""
     given = {name: value for name, value in point.values.items() if name != DATA}
+    if isinstance(data, Job):
+        job = data.but(**point.values)
+        return train(job), job.data.data
     algorithm, network = given.pop("algorithm", "adaptive"), given.pop("topology", None)
     if isinstance(network, str) and not isinstance(data, list):
         given.setdefault("agents", 1)
     if shuffle and given.get(SEED) is not None and _is_streams(data):
-        data = _shuffled(algorithm, data, network, given)
+        given.setdefault("shuffle", True)
     return run(algorithm, data, network, **given), data
 
 
@@ -103,19 +105,13 @@ def _is_streams(data: Any) -> bool:
     return isinstance(first, Stream | str | os.PathLike)
 
 
-def _shuffled(algorithm: Any, data: Any, network: Any, given: dict[str, Any]) -> list[Stream]:
-    """Streams in the order of a seed, encoded before: blocks of a table become rows that can be mixed."""
-    told = {**given, "labels": given.get("classes")}
-    told.pop("classes", None)
-    made = prepare(job_of(algorithm, data, network, **told), ExitStack())
-    return [ShuffledStream(stream, given[SEED]) for stream in made.data.streams]
-
-
 def data_for(point: Point, data: Any, shuffle: bool) -> Any:
     """The data of a point: made by a function of the seed, or arrays in the order of its seed.
 
     Streams are put into their order when they are encoded.
     """
+    if isinstance(data, Job):
+        return data
     data, seed = point.values.get(DATA, data), point.values.get(SEED)
     if callable(data):
         return data(0 if seed is None else seed)

@@ -224,4 +224,4 @@ def as_text(rows: Sequence[dict[str, Any]]) -> str:
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return "–" if np.isnan(value) else f"{value:.5g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

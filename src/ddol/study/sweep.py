@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ddol.job.job import Job
+from ddol.job.sources import fingerprint as data_fingerprint
 from ddol.recording import Curves
 from ddol.study.kept import RunFolder, fingerprint
 from ddol.study.points import Axis, Point, data_for, play, points_of
@@ -46,9 +48,10 @@ def sweep(
         ``agents``, ``topology``, ``mixing``, ``data``, ``seed``, any parameter of the presets, any
         field of an algorithm (``period``, ``batch``, ``delay``, …) and any option of `ddol.run`.
         A dictionary of values gives them names of one's own.
-    data : (X, y), stream(s), or a function of the seed that returns either
-        As `ddol.run` takes them, files included. The seed is that of the order of the examples: runs with
-        the same seed see the same examples in the same order and can be compared in pairs.
+    data : (X, y), stream(s), a `Job`, or a function of the seed that returns data
+        As `ddol.run` takes them, files included; or a job, of which the axes say otherwise. The seed is that
+        of the order of the examples: runs with the same seed see the same examples in the same order and
+        can be compared in pairs.
     workers : int, optional
         Processes (or threads, where processes cannot be forked); one for each core by default.
     folder : path, optional
@@ -141,7 +144,14 @@ class _Runs:
     def decisive(self) -> list[tuple[Any, ...]]:
         """What decides on the result of each run; data are looked through once for all of them."""
         same = fingerprint((self.shuffle, self.observe))
-        found, digests = [], {}
+        found, digests = [], dict[Any, Any]()
+        if isinstance(self.data, Job):
+            for point in self.points:
+                job = self.data.but(**point.values)
+                if job.data.data not in digests:
+                    digests[job.data.data] = data_fingerprint(job.data)
+                found.append((job.identity(), digests[job.data.data], same))
+            return found
         for point in self.points:
             name = point.names.get("data")
             if name not in digests:
