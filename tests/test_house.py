@@ -105,9 +105,9 @@ def test_names_say_what_things_are():
 
 
 def test_the_map_is_the_contract():
-    """`docs/inside.md` has every room, in the order in which they may import each other."""
+    """`docs/inside.md` has every package, in the order in which they may import each other."""
     text = (HOME / "docs" / "inside.md").read_text(encoding="utf-8")
-    rooms = text.partition("| room |")[2].partition("\n\n")[0]
+    rooms = text.partition("| package |")[2].partition("\n\n")[0]
     drawn = [set(re.findall(r"`(\w+)`", line.split("|")[1])) for line in rooms.splitlines()[2:]]
     settings = tomllib.loads((HOME / "pyproject.toml").read_text(encoding="utf-8"))
     layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
