@@ -174,7 +174,7 @@ class Algorithm:
             wires = int(np.diff(self.mixing.csr()[0]).max())
         if isinstance(self.update, Safe):
             return self.update.told(self.loss, mixes, wires, owns, self.memories)
-        first = Safe(self.update, self.loss, self.n_agents)
+        first = Safe(self.update, self.loss, self.n_agents, self.mixing.at_once)
         return first.told(self.loss, mixes, wires, owns, self.memories)
 
     def _read_rules(self) -> None:
@@ -259,5 +259,5 @@ class Algorithm:
         if mixing is None:
             mixing = uniform(graph) if graph.is_complete else metropolis(graph)
         matrix = mixing_for(mixing, graph)
-        update = self.update.with_network(matrix.n_agents)
+        update = self.update.with_network(matrix.n_agents, matrix.at_once)
         return replace(self, mixing=matrix, update=update, **changes)

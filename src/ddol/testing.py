@@ -329,7 +329,7 @@ def _check_equal_agents(algorithm: Algorithm) -> None:
     rows, table = _deal(algorithm.on(1))
     for network in (complete(4), ring(5), path(3)):
         # One agent that steps as one of so many does, where that makes a difference.
-        told = algorithm.update.with_network(network.n_agents)
+        told = algorithm.on(network).update
         expected = play_engine(replace(algorithm.on(1), update=told), rows, table)
         for period in (1, 2):
             team = replace(algorithm.on(network), period=period)

@@ -18,6 +18,7 @@ import standard_oracles
 from ddol.engines.learner import Learner
 from ddol.streams.open import open_stream
 from ddol.streams.rows import Rows, concatenate
+from ddol.streams.synthetic import linear
 from ddol.update.adaptive import ABOVE
 
 DATA = Path(os.environ.get("DDOL_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -105,6 +106,8 @@ def test_engines_follow_the_rule_as_it_is_written(name, network, places):
     algorithm = FREE[name].on(network, **places)
     agents = [standard_oracles.AGENTS[name](5, network.n_agents) for _ in range(network.n_agents)]
     matrix = algorithm.mixing.at(1).dense() if network.n_agents > 1 else np.ones((1, 1))
+    for agent in agents:
+        agent.gain = (len(matrix) ** 2 / np.sum(matrix**2)) ** 0.125
     scores = standard_oracles.play(agents, X, y, matrix, logistic_slope, **places)
     for rows in (X, csr_matrix(X)):
         trace = ddol.run(FREE[name], (rows, y), network, **places)
@@ -529,3 +532,11 @@ def test_adaptive_forgets_a_long_delay():
     half = np.searchsorted(curves.examples, 3_000)
     first, second = curves.mistakes[half], curves.mistakes[-1] - curves.mistakes[half]
     assert second < 0.5 * first
+
+
+def test_many_agents_with_few_rows_each_learn_nearly_as_well_as_with_the_right_rate():
+    """The mean of what a ring has brought together is of few agents: steps for a mean of all are too large."""
+    rows = concatenate([rows for rows, _ in linear(40_000, 20, noise=0.0).read()])
+    data = rows.data.reshape(-1, 20), rows.y
+    found, tuned = (ddol.run(a, data, ddol.ring(400)).error for a in (ddol.adaptive(), ddol.dogd(l2=0.0)))
+    assert found < tuned + 0.008

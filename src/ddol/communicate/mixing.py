@@ -67,6 +67,19 @@ class Mixing:
         return self
 
     @property
+    def at_once(self) -> float:
+        """How many agents an exchange averages, N/Σ A_ij²: N on the complete graph, 1 where no agent listens.
+
+        Examples
+        --------
+        >>> from ddol.communicate.topologies import complete, ring
+        >>> round(metropolis(ring(9)).at_once, 6), uniform(complete(9)).at_once
+        (3.0, 9.0)
+        """
+        n = float(self.n_agents)
+        return n if self.is_uniform_complete else n / float(self.weights @ self.weights)
+
+    @property
     def n_messages(self) -> int:
         """Messages of one exchange: pairs i ≠ j with A_ij > 0, of which j sends to i."""
         n = self.n_agents
@@ -137,6 +150,11 @@ class Changing:
     def is_uniform_complete(self) -> bool:
         """Never known of all rounds to come, so False."""
         return False
+
+    @property
+    def at_once(self) -> float:
+        """How many agents an exchange averages: never known, so all that there are."""
+        return float(self.n_agents)
 
     def at(self, t: int) -> Mixing:
         """Return the matrix of round t, counted from 1; the last ones are kept."""

@@ -5,7 +5,7 @@ In the coordinates x̃ of `ddol.update.coordinates` the distance-generating func
 in front is that of the feature's first gradient: one example alone is little to go by. With A = 1 +
 ‖x̃‖², M its mean over the t steps so far, and f = 1/(1 + t/10⁴), an agent steps
 
-    u_d ← u_d − η·N^¼·a·k_d·g_d/√P_d,   a = 1 + f·(3M/(2M + A) − 1),   k_d ∝ 1 + f·min(u_d²/10, 8)
+    u_d ← u_d − η·n^¼·a·k_d·g_d/√P_d,   a = 1 + f·(3M/(2M + A) − 1),   k_d ∝ 1 + f·min(u_d²/10, 8)
 
 with Σ k_d·x̃_d² = Σ x̃_d². While little is known, a long row takes smaller steps than a short one, and
 features whose weight is large take larger ones than the others of their row: a few that matter among many
@@ -25,12 +25,13 @@ When a feature's centre and scale are taken anew, its weight, its √P and the i
 the score stays the same function of the raw features.
 
 Neighbours average the duals √P·u and the √P with the same matrix and divide, which is the paper's argmin
-for this ψ; s is averaged as it is. The mean over N agents is less noisy than one gradient, whence N^¼; it
-was found by trial. Where a gradient adds less than a sixteenth to P, its step goes by the √P before it,
+for this ψ; s is averaged as it is. The mean over n agents is less noisy than one gradient, whence n^¼; it
+was found by trial. n = √(h·N) with h = N/Σ A_ij², the agents whose numbers one exchange averages: N on the
+complete graph, while on a ring it takes long until gradients of all have met. Where a gradient adds less than a sixteenth to P, its step goes by the √P before it,
 which then grows by one step of Heron's, ½(√P + P/√P): hardly a step waits for a root and a quotient.
 
 *Penalties* act on u/√M, the weights of x̃, decoupled from the gradient; s is 1 then. With h =
-η·N^¼/√(M·t) in round t, L2 multiplies all weights by exp(−α₂·h), which is one factor, and L1 reads them
+η·n^¼/√(M·t) in round t, L2 multiplies all weights by exp(−α₂·h), which is one factor, and L1 reads them
 with the soft threshold α₁·Σh (dual averaging's: a feature stays 0 while its mean gradient is too small).
 Rows stay O(non-zeros)."""
 
@@ -547,7 +548,7 @@ class Adaptive(Standardising):
     @property
     def own_parameters(self) -> list[float]:
         """The size of steps, how fast s is learned, what P begins with, the penalties, and k per u²."""
-        gain = (0.25 if self.regression else 1.0) * self.n_agents**0.25
+        gain = (0.25 if self.regression else 1.0) * (self.at_once * self.n_agents) ** 0.125
         # Scores of several classes are compared, so that none may have a scale of its own; of two they mirror
         # each other. And answers near a boundary agree with it, wherever it is.
         plain = self.chosen or self.regression or self.outputs > 2 or self.l1 + self.shrink > 0.0

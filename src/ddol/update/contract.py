@@ -297,8 +297,8 @@ class Update(ABC):
         """State before the first round."""
         return self.layout(DUAL, n_features).start(n_features)
 
-    def with_network(self, n_agents: int) -> Update:
-        """The update for one of so many agents; most do not care."""
+    def with_network(self, n_agents: int, at_once: float | None = None) -> Update:
+        """The update for one of so many agents, of which an exchange averages `at_once`; most do not care."""
         return self
 
     def with_gradient(self, fresh: bool) -> Update:

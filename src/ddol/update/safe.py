@@ -40,7 +40,7 @@ class Safe(Update):
         What both are.
     loss : Loss
         What scores are compared by, and experts weighed by.
-    n_agents : int
+    n_agents, at_once : int, float
         Set by `Algorithm.on`.
     wires : int
         Neighbours at most, the agent itself among them, whose messages are tested before they count; 0 for no
@@ -65,6 +65,7 @@ class Safe(Update):
     learner: Update
     loss: Loss
     n_agents: int = 1
+    at_once: float | None = None
     wires: int = 0
     mixes: bool = True
     fresh: bool = False
@@ -98,7 +99,7 @@ class Safe(Update):
         if self.kept_memories:
             known: Any = self.learner
             each = [replace(known, memory=memory) for memory in self.kept_memories]
-        shared = tuple(learner.with_network(self.n_agents) for learner in each)
+        shared = tuple(learner.with_network(self.n_agents, self.at_once) for learner in each)
         own = tuple(learner.with_network(1) for learner in reversed(each))
         return shared + own if self.owns else shared
 
@@ -275,9 +276,9 @@ class Safe(Update):
         told = tell(self.learner)
         return self if told is self.learner else replace(self, learner=told)
 
-    def with_network(self, n_agents: int) -> Safe:
+    def with_network(self, n_agents: int, at_once: float | None = None) -> Safe:
         """The same update for one of so many agents; an agent's own learner remains one of an agent alone."""
-        return replace(self, n_agents=n_agents)
+        return replace(self, n_agents=n_agents, at_once=at_once)
 
     @property
     def gradient(self) -> str:  # type: ignore[override]
@@ -315,7 +316,7 @@ class Safe(Update):
 
     def alone(self) -> Update:
         """The learner, as one of so many agents."""
-        return self.learner.with_network(self.n_agents)
+        return self.learner.with_network(self.n_agents, self.at_once)
 
     def told(
         self, loss: Loss, mixes: bool, wires: int, owns: bool, memories: tuple[float, ...]

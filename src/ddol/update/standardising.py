@@ -45,8 +45,8 @@ class Standardising(Update):
     ----------
     regression : bool
         Answers are numbers of any size and offset; else they are classes.
-    n_agents : int
-        Set by `Algorithm.on`.
+    n_agents, at_once : int, float
+        Set by `Algorithm.on`: agents in all, and how many of them one exchange averages.
     fresh : bool
         Set by `Algorithm`: slopes are taken when answers arrive.
     statistics : "shared" or "own"
@@ -56,6 +56,7 @@ class Standardising(Update):
 
     regression: bool = False
     n_agents: int = 1
+    at_once: float = 1.0
     fresh: bool = False
     statistics: str = SHARED
 
@@ -83,9 +84,9 @@ class Standardising(Update):
         """Centre, 1/scale and how far x̃ may be from 0."""
         return at.CENTRE, at.INVERSE, at.REACH + (SENT if self.keeps_own else 0)
 
-    def with_network(self, n_agents: int) -> Self:
-        """The same update, told how many agents there are."""
-        return replace(self, n_agents=n_agents)
+    def with_network(self, n_agents: int, at_once: float | None = None) -> Self:
+        """The same update, told how many agents there are, and how many an exchange averages."""
+        return replace(self, n_agents=n_agents, at_once=at_once or float(n_agents))
 
     def with_gradient(self, fresh: bool) -> Self:
         """The same update, told when slopes are taken."""
