@@ -535,7 +535,7 @@ def test_adaptive_forgets_a_long_delay():
 
 
 def test_many_agents_with_few_rows_each_learn_nearly_as_well_as_with_the_right_rate():
-    """The mean of what a ring has brought together is of few agents: steps for a mean of all are too large."""
+    """The mean of what a ring has brought together is of few agents: steps for all are too large."""
     rows = concatenate([rows for rows, _ in linear(40_000, 20, noise=0.0).read()])
     data = rows.data.reshape(-1, 20), rows.y
     found, tuned = (
