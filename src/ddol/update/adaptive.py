@@ -27,8 +27,10 @@ the score stays the same function of the raw features.
 Neighbours average the duals √P·u and the √P with the same matrix and divide, which is the paper's argmin
 for this ψ; s is averaged as it is. The mean over n agents is less noisy than one gradient, whence n^¼; it
 was found by trial. n = √(h·N) with h = N/Σ A_ij², the agents whose numbers one exchange averages: N on the
-complete graph, while on a ring it takes long until gradients of all have met. Where a gradient adds less than a sixteenth to P, its step goes by the √P before it,
-which then grows by one step of Heron's, ½(√P + P/√P): hardly a step waits for a root and a quotient.
+complete graph, while on a ring it takes long until gradients of all have met.
+
+Where a gradient adds less than a sixteenth to P, its step goes by the √P before it, which then grows by
+one step of Heron's, ½(√P + P/√P): hardly a step waits for a root and a quotient.
 
 *Penalties* act on u/√M, the weights of x̃, decoupled from the gradient; s is 1 then. With h =
 η·n^¼/√(M·t) in round t, L2 multiplies all weights by exp(−α₂·h), which is one factor, and L1 reads them
