@@ -121,6 +121,15 @@ BAD = [
         "found shape",
     ),
     ("infer", json.dumps({"inputs": [tensor("x", 1.0, kind="FP1")]}), 400, "datatype 'FP1'"),
+    ("infer", json.dumps({"inputs": [tensor("x", 1.5, kind="INT64")]}), 400, "expected INT64"),
+    ("infer", json.dumps({"inputs": [tensor("x", -1, kind="UINT8")]}), 400, "expected UINT8"),
+    ("infer", json.dumps({"inputs": [tensor("x", 7, kind="BOOL")]}), 400, "expected BOOL"),
+    ("infer", json.dumps({"inputs": [tensor("x", True)]}), 400, "expected FP64"),
+    ("infer", json.dumps({"inputs": [tensor("x")]}), 400, "expected 1 to 65,536 examples"),
+    ("infer", json.dumps({"inputs": [tensor("x", 1.0), tensor("x", 2.0)]}), 400, "found 'x' twice"),
+    ("infer", '{"a":' * 50_000, 400, "nested too deeply"),
+    ("infer", json.dumps({"inputs": [tensor("x", 1.0)], "outputs": [{"name": "y"}]}), 400, "'y'"),
+    ("infer", json.dumps({"id": "x" * 2000, "inputs": [tensor("x", 1.0)]}), 400, "2,000 letters"),
     ("feedback", json.dumps({"id": "a"}), 400, "missing required field `label`"),
     ("feedback", json.dumps({"id": "a", "label": None}), 400, "cannot be read"),
     ("feedback", json.dumps({"id": "a", "label": "maybe"}), 400, "expected one of no, yes"),
@@ -143,6 +152,7 @@ def test_what_is_not_there_is_told():
     assert "expected default" in web.get("/v2/models/other").json()["error"]
     assert web.get("/nowhere").json()["error"].startswith("found no /nowhere")
     assert web.get("/v2/models/default/infer").status_code == 405
+    assert web.get("/v2/models/default/").json()["error"].startswith("found no /v2/models/default/")
 
 
 def test_a_token_is_asked_for(tmp_path):
@@ -182,6 +192,70 @@ def test_two_versions_have_shares_of_the_requests():
     assert infer(web, "x", *price(), model="next").json()["model_name"] == "next"
 
 
+def test_a_label_finds_the_version_that_has_predicted():
+    """Identifiers may hold slashes, as tickets of several examples do, and shares may change."""
+    nodes = {"default": make(), "next": make()}
+    web = client(nodes, {"next": 0.5})
+    names = [f"user/{k}" for k in range(20)]
+    models = {infer(web, name, *price()).json()["model_name"] for name in names}
+    assert models == {"default", "next"}
+    batch = infer(web, "a/b", tensor("price", 1.0, 2.0), tensor("country", "a", "b", kind="BYTES"))
+    assert batch.status_code == 200
+    web = client(nodes, {"next": 0.1})
+    told = [{"id": name, "label": True} for name in [*names, "a/b/0", "a/b/1"]]
+    assert feedback(web, told).json()["accepted"] == 22
+    assert feedback(web, told).json()["duplicate"] == 22
+
+
+def test_labels_are_checked_for_all_versions_before_any_is_learned():
+    nodes = {"default": make(classes=["no", "yes"]), "next": make(classes=["no", "yes"])}
+    web = client(nodes, {"next": 0.5})
+    names = [f"r{k}" for k in range(20)]
+    for name in names:
+        infer(web, name, *price())
+    told = [{"id": name, "label": "yes"} for name in names]
+    assert feedback(web, [*told, {"id": "r3", "label": "maybe"}]).status_code == 400
+    assert feedback(web, told).json()["accepted"] == 20
+
+
+def test_a_request_is_predicted_whole_or_not_at_all():
+    node = make()
+    web = client(node)
+    infer(web, "r", *price())
+    inputs = tensor("price", 1.0, 1e308), tensor("other", 1.0, 1e308)
+    assert infer(web, "s", *inputs).status_code == 400
+    assert node.state()["waiting"] == 1
+
+
+def test_only_the_outputs_asked_for_are_told():
+    body = {"inputs": list(price()), "outputs": [{"name": "probability"}]}
+    told = client().post("/v2/models/default/infer", json=body).json()["outputs"]
+    assert [output["name"] for output in told] == ["probability"]
+
+
+def test_the_site_has_the_keys_of_train():
+    node = ddol.Node("eu", classes=["no", "yes"])
+    web = client(node)
+    for count in (0, 1):
+        site = web.get("/v2/models/default").json()["sites"]
+        keys = (
+            "name examples error_alone error_shared error loss_alone loss_shared loss weight_shared bound "
+            "helped"
+        )
+        assert set(keys.split()) <= site.keys() and site["examples"] == count
+        infer(web, "r1", *price())
+        feedback(web, {"id": "r1", "label": "yes"})
+
+
+def test_the_metrics_are_read_by_prometheus():
+    parser = pytest.importorskip("prometheus_client.parser")
+    web = client()
+    infer(web, "r1", *price())
+    found = {m.name: m for m in parser.text_string_to_metric_families(web.get("/metrics").text)}
+    assert found["ddol_predictions"].samples[0].value == 1.0
+    assert found["ddol_infer_seconds"].type == "histogram"
+
+
 def test_a_full_disk_is_told(tmp_path, monkeypatch):
     node = make(store=tmp_path)
     web = client(node)
@@ -201,6 +275,25 @@ def test_a_label_is_on_the_disk_when_it_is_acknowledged(tmp_path):
         infer(web, "r1", *price())
         feedback(web, {"id": "r1", "label": True})
         assert node.journal.flushed == node.journal.written
+    node.close()
+
+
+def test_what_the_disk_loses_is_not_acknowledged(tmp_path, monkeypatch, caplog):
+    node = make(store=tmp_path, durability="batch:20ms")
+
+    def broken(file):
+        raise OSError(5, "Input/output error")
+
+    with client(node) as web:
+        infer(web, "r1", *price())
+        monkeypatch.setattr("ddol.node.journal.os.fdatasync", broken)
+        for _ in range(2):
+            told = feedback(web, {"id": "r1", "label": True})
+        assert infer(web, "r2", *price()).status_code == 200
+        told = feedback(web, {"id": "r2", "label": True})
+        assert told.status_code == 503 and "Input/output error" in told.json()["error"]
+    assert [r.message for r in caplog.records if r.levelname == "ERROR"] != []
+    monkeypatch.undo()
     node.close()
 
 

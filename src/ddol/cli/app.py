@@ -35,6 +35,7 @@ _HOMES = {
 @click.group(
     cls=Commands,
     homes=_HOMES,
+    servers=("serve", "relay"),
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -23,11 +23,15 @@ class Commands(click.Group):
     ----------
     homes : dict
         The module of every command: that of one which nobody asks for is not imported.
+    servers : names
+        Commands that run until a signal ends them: one before they have begun is an end in order.
     """
 
-    def __init__(self, *args: Any, homes: Mapping[str, str], **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, homes: Mapping[str, str], servers: Collection[str] = (), **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self.homes = homes
+        self.homes, self.servers = homes, servers
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of the commands, the most used first."""
@@ -52,6 +56,8 @@ class Commands(click.Group):
         except (Exception, StoppedError) as error:
             if isinstance(error.__cause__, StoppedError):  # it came while compiled code was at work
                 error = error.__cause__
+            if isinstance(error, StoppedError) and ctx.invoked_subcommand in self.servers:
+                raise click.exceptions.Exit(0) from None
             _let_the_first_speak()
             if ctx.meta.get("debug"):
                 import traceback

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ddol.update.losses import REGRESSION
 from ddol.update.mixtures import (
     CENTRE,
     COUNT,
@@ -29,8 +30,8 @@ from ddol.update.mixtures import (
 )
 
 if TYPE_CHECKING:
+    from ddol.algorithm import Algorithm
     from ddol.trace import Trace
-    from ddol.update.safe import Safe
 
 SURE = math.log(40.0)
 """Capital of a bettor beyond which it is believed: at a level of 5 %, for either side."""
@@ -99,7 +100,8 @@ def sites_of(trace: Trace, names: Sequence[str] = ()) -> list[dict[str, Any]]:
     heard = listening(trace)
     found = []
     for i, name in enumerate(called):
-        row = _row(trace, update, update.mixture_of(scalars[i]), i)
+        examples, mistakes = int(trace.state.examples[i]), float(trace.mistakes[i])
+        row = site_row(trace.algorithm, update.mixture_of(scalars[i]), examples, mistakes)
         others = {
             str(called[int(j)]): round(float(heard[i, j]), 4)
             for j in np.flatnonzero(heard[i])
@@ -112,15 +114,17 @@ def sites_of(trace: Trace, names: Sequence[str] = ()) -> list[dict[str, Any]]:
     return found
 
 
-def _row(trace: Trace, update: Safe, m: np.ndarray, agent: int) -> dict[str, Any]:
-    """Figures of one agent, from its mixtures (outputs, numbers)."""
-    assert trace.state is not None
-    K, one = len(update.opinions), trace.classification and len(m) == 1
-    answers, n = float(m[0, COUNT]), int(trace.state.examples[agent])
+def site_row(algorithm: Algorithm, m: np.ndarray, examples: int, mistakes: float) -> dict[str, Any]:
+    """Figures of one safe agent, from its mixtures (outputs, numbers)."""
+    update: Any = algorithm.update
+    classes = algorithm.loss.task != REGRESSION
+    K, one = len(update.opinions), classes and len(m) == 1
+    answers = float(m[0, COUNT])
     losses, best = m[:, update.places.losses : update.places.best], update.places.best
     ends = m[:, best : best + (SWITCHES + 1) * K].reshape(len(m), SWITCHES + 1, K).min(axis=2)
     alone, shared, lost = losses[:, 0].sum(), losses[:, -1].sum(), m[:, LOSS].sum()
-    bounds = [_bound(trace, own, K, switches) for own in m for switches in range(SWITCHES + 1)]
+    rule = rule_for(algorithm.loss)
+    bounds = [_bound(rule, own, K, switches) for own in m for switches in range(SWITCHES + 1)]
     within = np.reshape(bounds, (len(m), -1)).sum(axis=0)
     weights = m[:, FIXED : FIXED + K] @ update.opinions[:, : update.sent].sum(axis=1)
 
@@ -128,10 +132,10 @@ def _row(trace: Trace, update: Safe, m: np.ndarray, agent: int) -> dict[str, Any
         return float(wrong) / max(answers, 1.0) if one else None
 
     return {
-        "examples": n,
+        "examples": examples,
         "error_alone": share(m[0, WRONG_ALONE]),
         "error_shared": share(m[0, WRONG_SHARED]),
-        "error": float(trace.mistakes[agent]) / max(n, 1) if trace.classification else None,
+        "error": mistakes / max(examples, 1) if classes else None,
         "loss_alone": float(alone),
         "loss_shared": float(shared),
         "loss": float(lost),
@@ -144,8 +148,7 @@ def _row(trace: Trace, update: Safe, m: np.ndarray, agent: int) -> dict[str, Any
     }
 
 
-def _bound(trace: Trace, m: np.ndarray, experts: int, switches: int) -> float:
-    rule = rule_for(trace.algorithm.loss)
+def _bound(rule: int, m: np.ndarray, experts: int, switches: int) -> float:
     numbers = (
         (m[OUTSIDE], m[VARIANCE], m[SPREAD]) if rule == HEDGED else (m[REACH], m[OUTSIDE], 0.0)
     )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 import ipaddress
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
+
+import msgspec
 
 from ddol.algorithm import Algorithm
 from ddol.job.algorithm import algorithm_named
@@ -160,7 +162,9 @@ def read_config(told: Mapping[str, Any], folder: Path | None = None) -> NodeConf
         raise NodeError("`name`: found none, expected the node's name")
     if "model" in told and "models" in told:
         raise NodeError("[model] does not go with [models.NAME]; leave one out")
-    tables = told.get("models") or {"default": told.get("model", {})}
+    tables = told.get("models", {"default": told.get("model", {})})
+    if not isinstance(tables, Mapping) or not tables:
+        raise NodeError(f"[models]: found {tables!r}, expected a table for every model")
     common = {name: told[name] for name in _NODE if name in told}
     models = {name: _model(name, table, common, here) for name, table in tables.items()}
     http = _table(HttpConfig, told.get("http", {}), "http", here)
@@ -169,6 +173,7 @@ def read_config(told: Mapping[str, Any], folder: Path | None = None) -> NodeConf
         network = _table(NetworkConfig, told["network"], "network", here)
         _check_network(network)
     _check_http(http)
+    _check_shares(models)
     if told.get("logs", "text") not in ("text", "json"):
         raise NodeError(f"`logs`: found {told['logs']!r}, expected text or json")
     return NodeConfig(told["name"], models, http, network, told.get("logs", "text"))
@@ -178,6 +183,10 @@ def _model(
     name: str, table: Mapping[str, Any], common: Mapping[str, Any], here: Path
 ) -> ModelConfig:
     where = f"[models.{name}] " if name != "default" else "[model] "
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
+        raise NodeError(f"[models]: found the name {name!r}, expected letters, digits, - and _")
+    if not isinstance(table, Mapping):
+        raise NodeError(f"{where}found {table!r}, expected a table")
     preset = str(table.get("algorithm", "adaptive")).replace("-", "_")
     if preset not in PRESETS:
         raise NodeError(
@@ -188,11 +197,13 @@ def _model(
     given = {key: table[key] for key in own if key in table}
     try:
         algorithm = algorithm_named(preset, given)
-    except ValueError as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise NodeError(f"{where}{error}") from None
+    _check_types({"safe": bool, "initial": str, "share": float}, table, where)
     if table.get("safe", True):
         algorithm = safe(algorithm)
     options = {**common, **{key: table[key] for key in _NODE if key in table}}
+    _check_types(get_type_hints(NodeOptions) | {"store": str}, options, "")
     if options.get("store") is not None:
         options["store"] = here / options["store"] / name
     initial = table.get("initial")
@@ -204,11 +215,35 @@ def _model(
     )
 
 
+def _check_shares(models: Mapping[str, ModelConfig]) -> None:
+    """The first model answers what the others leave."""
+    shares = [model.share for model in models.values()]
+    given = [share for share in shares if share is not None]
+    if given and (shares[0] is not None or min(given) < 0.0 or not sum(given) <= 1.0):
+        raise NodeError(
+            f"`share`: found {', '.join(map(str, given))}, expected shares from 0 to 1 for all but the first "
+            "model, of together 1 at most"
+        )
+
+
+def _check_types(hints: Mapping[str, Any], told: Mapping[str, Any], where: str) -> None:
+    """Refuse values of another type than a setting has."""
+    for key, value in told.items():
+        if key in hints:
+            try:
+                msgspec.convert(value, hints[key])
+            except msgspec.ValidationError as error:
+                expected = str(error).partition(",")[0].lower().replace("`", "")
+                raise NodeError(f"{where}`{key}`: found {value!r}, {expected}") from None
+
+
 def _table(kind: Any, told: Any, name: str, here: Path) -> Any:
     """A table as a value of its class."""
     if not isinstance(told, Mapping):
         raise NodeError(f"[{name}]: found {told!r}, expected a table")
-    _check_keys(told, tuple(inspect.signature(kind).parameters), f"[{name}] ")
+    hints = get_type_hints(kind)
+    _check_keys(told, hints, f"[{name}] ")
+    _check_types(hints, told, f"[{name}] ")
     given = dict(told)
     for key in ("token_file", "certificate", "key", "clients", "identity"):
         if given.get(key) is not None:
@@ -259,6 +294,10 @@ def is_loopback(address: str) -> bool:
 
 
 def _check_http(http: HttpConfig) -> None:
+    for name in ("most_body", "rate", "connections"):
+        value = getattr(http, name)
+        if value is not None and not 0 < value < float("inf"):
+            raise NodeError(f"[http] `{name}`: found {value!r}, expected a number above 0")
     if http.token_file is None and http.clients is None and not is_loopback(http.listen):
         raise NodeError(
             f"[http] `listen`: found {http.listen} without `token_file`, expected a loopback address; "

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ddol.algorithm import Algorithm
 from ddol.engines.state import grow, start_state
 from ddol.engines.workers.single import SinglePlayer
 from ddol.knowledge import Knowledge
@@ -18,6 +19,7 @@ from ddol.node.errors import NodeError
 from ddol.node.messages import algorithm_digest
 from ddol.node.node import Node
 from ddol.streams.coding.encoding import NUMBER, Column, Encoding
+from ddol.together import safe
 from ddol.update.layout import Layout
 from ddol.version import __version__
 
@@ -140,7 +142,9 @@ def begin_with(node: Node, path: str) -> None:
 
 def _check_same(agent: LiveAgent, model: Model, path: str) -> None:
     assert model.known is not None
-    if algorithm_digest(model.known.algorithm) != agent.digest:
+    if agent.digest not in (
+        algorithm_digest(a) for a in (model.known.algorithm, _made_safe(model))
+    ):
         raise NodeError(
             f"{path}: is of {model.known.algorithm.name} with other parameters than the node's "
             f"{agent.learning.algorithm.name}; give the node those that the model was trained with"
@@ -151,6 +155,34 @@ def _check_same(agent: LiveAgent, model: Model, path: str) -> None:
             f"{path}: is hashed to {encoding.bits} bits{'' if encoding.intercept else ' without intercept'}, "
             f"the node to {agent.options.hash_bits}; give the node hash_bits={encoding.bits}"
         )
+
+
+def _made_safe(model: Model) -> Algorithm:
+    """The algorithm of a model, made safe where it is not."""
+    assert model.known is not None
+    algorithm = model.known.algorithm
+    return algorithm if algorithm.safe else safe(algorithm)
+
+
+def _of_plain(algorithm: Algorithm, known: Knowledge) -> Knowledge:
+    """What a safe agent knows whose learners all begin with what one learner knows."""
+    update: Any = algorithm.update
+    width = known.theta.shape[-1]
+    state = start_state(algorithm, width)
+    theta, scalars = state.theta.copy(), state.scalars.copy()
+    layout = update.layout(algorithm.average, width)
+    plain = known.algorithm.update.layout(known.algorithm.average, width)
+    for found, given, to, fields in (
+        (theta, known.theta, layout.row_fields, plain.row_fields),
+        (scalars[..., None], known.scalars[..., None], layout.scalar_fields, plain.scalar_fields),
+    ):
+        names = [field.name for field in to]
+        for k, field in enumerate(fields):
+            for learner in ("sent", *update.names):
+                name = f"{learner} {field.name}"
+                if name in names:
+                    found[:, :, names.index(name)] = given[:, :, k].mean(axis=0)
+    return Knowledge(algorithm, theta, scalars)
 
 
 def _adopt(agent: LiveAgent, model: Model) -> None:
@@ -168,6 +200,8 @@ def _adopt(agent: LiveAgent, model: Model) -> None:
         features.learn_names([*encoding.numbers, *encoding.names], kinds)
     learning = agent.learning
     learning.algorithm = learning.with_outputs(labels.outputs)
+    if learning.algorithm.safe and not known.algorithm.safe:
+        known = _of_plain(learning.algorithm, known)
     theta = known.theta.mean(axis=0, keepdims=True)
     scalars = known.scalars.mean(axis=0, keepdims=True)
     state = start_state(learning.algorithm, theta.shape[-1])

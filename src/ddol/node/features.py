@@ -289,3 +289,12 @@ def _number_behind(word: str, line: str) -> tuple[str, float]:
         return name, float(number) if colon else 1.0
     except ValueError:
         raise NodeError(f"found {_short(word)} in {_short(line)}, expected name:number") from None
+
+
+def rows_of(examples: Any) -> list[Any]:
+    """The rows of a list, a frame or a matrix."""
+    if hasattr(examples, "to_dicts"):
+        return list(examples.to_dicts())
+    if hasattr(examples, "to_dict"):
+        return list(examples.to_dict("records"))
+    return list(examples)

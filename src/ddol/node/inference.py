@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,13 +12,18 @@ import msgspec
 from ddol.node.errors import NodeError
 from ddol.node.node import Prediction
 
-_NUMBERS = {"BOOL", "FP16", "FP32", "FP64"} | {
-    f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)
-}
+_REAL, _WHOLE = (float, int), (int,)
+_KINDS: dict[str, tuple[type, ...]] = {
+    "BYTES": (str,), "BOOL": (bool,), "FP16": _REAL, "FP32": _REAL, "FP64": _REAL,
+    "INT8": _WHOLE, "INT16": _WHOLE, "INT32": _WHOLE, "INT64": _WHOLE,
+    "UINT8": _WHOLE, "UINT16": _WHOLE, "UINT32": _WHOLE, "UINT64": _WHOLE,
+}  # fmt: skip
+"""Types of values, by datatype."""
+_ONE = [1]
 _MOST_EXAMPLES = 1 << 16
 
 
-class InputTensor(msgspec.Struct):
+class InputTensor(msgspec.Struct, gc=False):
     """One input: a feature of n examples, or all features of n examples as an array."""
 
     name: str
@@ -26,11 +32,18 @@ class InputTensor(msgspec.Struct):
     data: list[Any]
 
 
+class AskedOutput(msgspec.Struct):
+    """An output that is asked for: `label` or `probability`."""
+
+    name: str
+
+
 class InferRequest(msgspec.Struct):
-    """Examples to predict, and the identifier that their labels will be given by."""
+    """Examples to predict, the identifier that their labels will be given by, and the outputs, or all."""
 
     inputs: list[InputTensor]
     id: str | None = None
+    outputs: list[AskedOutput] | None = None
 
 
 class Feedback(msgspec.Struct):
@@ -42,7 +55,6 @@ class Feedback(msgspec.Struct):
 
 decode_request = msgspec.json.Decoder(InferRequest).decode
 decode_feedback = msgspec.json.Decoder(Feedback | list[Feedback]).decode
-encode = msgspec.json.Encoder().encode
 
 
 def examples_of(request: InferRequest, arrays: bool) -> list[Any]:
@@ -66,56 +78,79 @@ def examples_of(request: InferRequest, arrays: bool) -> list[Any]:
     if arrays and len(inputs) == 1 and len(inputs[0].shape) == 2:
         return _rows(inputs[0])
     n = inputs[0].shape[0] if inputs[0].shape else 1
-    columns = {tensor.name: _column(tensor, n) for tensor in inputs}
     if n == 1:
-        return [{name: column[0] for name, column in columns.items()}]
-    names = list(columns)
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        row = {tensor.name: _value(tensor) for tensor in inputs}
+        found = [row]
+    else:
+        columns = {tensor.name: _column(tensor, n) for tensor in inputs}
+        row, names = columns, list(columns)
+        found = [
+            dict(zip(names, each, strict=True)) for each in zip(*columns.values(), strict=True)
+        ]
+    if len(row) < len(inputs):
+        counts = Counter(tensor.name for tensor in inputs)
+        raise NodeError(f"`inputs`: found {counts.most_common(1)[0][0]!r} twice, expected it once")
+    return found
+
+
+def _value(tensor: InputTensor) -> Any:
+    """The value of a tensor of one example; what is usual is not looked at closely."""
+    if tensor.shape == _ONE and len(tensor.data) == 1:
+        value = tensor.data[0]
+        usual = _KINDS.get(tensor.datatype, ())
+        if usual and type(value) is usual[0] and usual is not _WHOLE:
+            return value
+    return _column(tensor, 1)[0]
 
 
 def _column(tensor: InputTensor, n: int) -> list[Any]:
+    """The values of a tensor of n examples."""
     size = tensor.shape[0] if len(tensor.shape) == 1 else math.prod(tensor.shape)
-    if size != n or size != len(tensor.data) or not 0 < n <= _MOST_EXAMPLES:
+    if not 0 < n <= _MOST_EXAMPLES:
+        raise NodeError(
+            f"input {tensor.name!r}: found shape {tensor.shape}, expected 1 to {_MOST_EXAMPLES:,} examples"
+        )
+    if size != n or size != len(tensor.data):
         raise NodeError(
             f"input {tensor.name!r}: found shape {tensor.shape} and {len(tensor.data)} values, expected "
             f"[{n}] and as many"
         )
-    if tensor.datatype == "BYTES":
-        kinds: tuple[type, ...] = (str,)
-    elif tensor.datatype in _NUMBERS:
-        kinds = (int, float, bool)
-    else:
-        raise NodeError(
-            f"input {tensor.name!r}: found datatype {tensor.datatype!r}, expected FP64, INT64, BOOL or BYTES"
-        )
-    for value in tensor.data:
-        if type(value) not in kinds:
-            raise NodeError(
-                f"input {tensor.name!r}: found {value!r}, expected {tensor.datatype} values"
-            )
+    _check_values(tensor)
     return tensor.data
 
 
+def _check_values(tensor: InputTensor) -> None:
+    """Refuse values that are not what the datatype says."""
+    datatype = tensor.datatype
+    if datatype not in _KINDS:
+        raise NodeError(
+            f"input {tensor.name!r}: found datatype {datatype!r}, expected FP64, INT64, BOOL or BYTES"
+        )
+    kinds, least, most = _KINDS[datatype], 0, 0
+    if kinds is _WHOLE:
+        bits = int(datatype.rpartition("INT")[2])
+        least, most = (0, 1 << bits) if datatype[0] == "U" else (-1 << bits - 1, 1 << bits - 1)
+    for value in tensor.data:
+        if type(value) not in kinds or (most and not least <= value < most):
+            raise NodeError(f"input {tensor.name!r}: found {value!r}, expected {datatype} values")
+
+
 def _rows(tensor: InputTensor) -> list[list[Any]]:
+    """The rows of one array of all features."""
     n, width = tensor.shape
     data = tensor.data
     if data and isinstance(data[0], list):
+        if any(type(row) is not list for row in data):
+            raise NodeError(f"input {tensor.name!r}: found a row that is none, expected {n} rows")
         data = [value for row in data for value in row]
-    flat = InputTensor(tensor.name, [n * width], tensor.datatype, data)
     if tensor.datatype == "BYTES":
         raise NodeError(f"input {tensor.name!r}: found text in an array, expected numbers")
     if n < 1 or width < 1 or n * width != len(data):
         raise NodeError(
             f"input {tensor.name!r}: found shape {tensor.shape} and {len(data)} values, expected as many"
         )
-    values = _column(flat, n * width) if n * width <= _MOST_EXAMPLES else _large(flat)
-    return [values[k * width : (k + 1) * width] for k in range(n)]
-
-
-def _large(tensor: InputTensor) -> list[Any]:
-    raise NodeError(
-        f"input {tensor.name!r}: found {len(tensor.data):,} values, expected at most {_MOST_EXAMPLES:,}"
-    )
+    _check_values(InputTensor(tensor.name, [len(data)], tensor.datatype, data))
+    return [data[k * width : (k + 1) * width] for k in range(n)]
 
 
 def tickets(identifier: str | None, n: int) -> list[str | None]:
@@ -129,6 +164,17 @@ def tickets(identifier: str | None, n: int) -> list[str | None]:
     if identifier is None:
         return [None] * n
     return [identifier] if n == 1 else [f"{identifier}/{k}" for k in range(n)]
+
+
+def chosen_outputs(request: InferRequest, told: dict[str, Any]) -> dict[str, Any]:
+    """The response with the outputs that were asked for."""
+    if request.outputs:
+        names, known = [each.name for each in request.outputs], ("label", "probability")
+        for name in names:
+            if name not in known:
+                raise NodeError(f"`outputs`: found {name!r}, expected label or probability")
+        told["outputs"] = [each for each in told["outputs"] if each["name"] in names]
+    return told
 
 
 def response(model: str, identifier: str | None, found: Sequence[Prediction]) -> dict[str, Any]:

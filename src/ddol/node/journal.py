@@ -8,6 +8,7 @@ all records before it. SQLite in WAL mode takes 23 to 37 µs for a committed row
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import re
 import threading
@@ -17,6 +18,7 @@ from pathlib import Path
 from ddol.node.errors import NodeError, NotDurableError
 from ddol.node.records import Record, records, whole_length
 
+_log = logging.getLogger("ddol.node")
 SYNC, NONE = "sync", "none"
 _LOG, _SNAPSHOT = "journal-{:08d}.log", "snapshot-{:08d}.safetensors"
 _KEPT = 2
@@ -32,6 +34,8 @@ def seconds_of(text: str | float) -> float:
     (0.005, 1800.0, 2.0)
     """
     if isinstance(text, int | float):
+        if not 0.0 <= text < float("inf"):
+            raise NodeError(f"found the time {text!r}, expected one such as 5ms, 2s, 30m or 1h")
         return float(text)
     found = re.fullmatch(r"\s*([0-9.]+)\s*(ms|s|m|h|d|)\s*", text)
     try:
@@ -90,6 +94,8 @@ class Journal:
         """Bytes of a torn tail that were cut."""
         self.failed = ""
         """Why the last write was not possible, if it was not."""
+        self.lost = ""
+        """Why written records did not reach the disk, if they did not."""
         self._flushing, self._waking = threading.Lock(), threading.Event()
         self._calls: list[tuple[int, Callable[[], object]]] = []
         self._calls_lock = threading.Lock()
@@ -157,35 +163,62 @@ class Journal:
     def append(self, text: bytes) -> int:
         """Write whole records, all or nothing; the place to wait for (`wait`)."""
         try:
+            if self.lost:
+                raise OSError(self.lost)
             done = os.write(self._file, text)
             if done != len(text):
                 raise OSError("the disk is full")
         except OSError as error:
-            self.failed = error.strerror or str(error)
             os.ftruncate(self._file, self.size)
+            self._fail(error.strerror or str(error))
             raise NotDurableError(
                 f"{self.folder}: cannot write the journal ({self.failed}); the answer was not learned, "
                 "give it again later"
             ) from None
-        self.failed = ""
+        if self.failed:
+            _log.info("%s: the journal can be written again", self.folder)
+            self.failed = ""
         self.size += done
         self.written += done
         return self.written
 
+    def _fail(self, why: str) -> None:
+        """Say once that nothing can be acknowledged."""
+        if not self.failed:
+            _log.error(
+                "%s: cannot write the journal (%s); labels are refused, predictions go on",
+                self.folder,
+                why,
+            )
+        self.failed = why
+
     def wait(self, place: int) -> None:
         """Return when all records up to a place are flushed, by this thread or by another."""
-        while self.flushed < place:
+        while self.flushed < place and not self.lost:
             with self._flushing:
                 if self.flushed < place:
                     self._flush()
+        self.check_flushed(place)
+
+    def check_flushed(self, place: int) -> None:
+        """Refuse to acknowledge what did not reach the disk."""
+        if self.flushed < place and self.every is not None:
+            raise NotDurableError(
+                f"{self.folder}: the disk has lost what was written ({self.lost}); nothing is acknowledged "
+                "until the node is started again"
+            )
 
     def _flush(self) -> None:
         place = self.written
-        os.fdatasync(self._file)
-        self.flushed = max(self.flushed, place)
+        try:
+            os.fdatasync(self._file)
+            self.flushed = max(self.flushed, place)
+        except OSError as error:  # the system may have dropped it: a second try would prove nothing
+            self.lost = error.strerror or str(error)
+            self._fail(self.lost)
         with self._calls_lock:
-            due = [call for at, call in self._calls if at <= self.flushed]
-            self._calls = [pair for pair in self._calls if pair[0] > self.flushed]
+            due = [call for at, call in self._calls if at <= self.flushed or self.lost]
+            self._calls = [pair for pair in self._calls if pair[0] > self.flushed and not self.lost]
         for call in due:
             call()
 
@@ -198,14 +231,21 @@ class Journal:
                         self._flush()
 
     def when_flushed(self, place: int, call: Callable[[], object]) -> None:
-        """Call when all records up to a place are flushed: at once where they are, or need not be."""
-        if self.every is None or self.flushed >= place:
+        """Call when all records up to a place are flushed, or never will be: at once where that is so."""
+        with self._calls_lock:
+            due = self.every is None or self.flushed >= place or bool(self.lost)
+            if not due:
+                self._calls.append((place, call))
+        if due:
             call()
             return
-        with self._calls_lock:
-            self._calls.append((place, call))
         if self.every == 0.0:
-            threading.Thread(target=self.wait, args=(place,), daemon=True).start()
+            threading.Thread(target=self._flush_to, args=(place,), daemon=True).start()
+
+    def _flush_to(self, place: int) -> None:
+        with self._flushing:
+            if self.flushed < place and not self._closed:
+                self._flush()
 
     # --- snapshots ----------------------------------------------------------------------------------
 

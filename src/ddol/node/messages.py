@@ -176,11 +176,14 @@ def _whole(value: Any) -> int:
 
 def algorithm_digest(algorithm: Algorithm) -> str:
     """What must be the same at nodes that average: how the algorithm was made, whatever its outputs."""
-    made: Any = algorithm.recipe
-    if made is None:
+    loss = algorithm.loss.name, list(algorithm.loss.parameters)
+    if algorithm.recipe is None:
         parameters = np.asarray(algorithm.update.parameters(), float).tolist()
-        loss = algorithm.loss.name, list(algorithm.loss.parameters)
-        made = [type(algorithm.update).__qualname__, algorithm.name, parameters, loss]
+        made: Any = [type(algorithm.update).__qualname__, algorithm.name, parameters, loss]
+    else:
+        made = dict(algorithm.recipe) | {
+            "loss": loss
+        }  # a recipe may name it, or have it as a value
     return _digest([made, algorithm.average, algorithm.C, algorithm.safe])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import Counter
@@ -14,13 +15,20 @@ from ddol.algorithm import Algorithm
 from ddol.node import records as r
 from ddol.node.agent import LiveAgent
 from ddol.node.errors import NodeError, NotDurableError, RefusedMessageError
+from ddol.node.features import LiveRow, rows_of
 from ddol.node.journal import Journal
 from ddol.node.labels import LiveLabel
 from ddol.node.listening import Listening
 from ddol.node.mailbox import PeerMailbox
 from ddol.node.messages import read_message, short_digest
 from ddol.node.options import NodeOptions
-from ddol.node.prediction import Prediction, no_chances
+from ddol.node.prediction import (
+    Prediction,
+    check_ticket,
+    check_weight,
+    checked_name,
+    no_chances,
+)
 from ddol.node.replay import describe
 from ddol.node.sites import figures
 from ddol.node.snapshots import restore, snapshot_of
@@ -29,6 +37,7 @@ from ddol.presets import adaptive
 from ddol.streams.errors import DataError
 from ddol.together import safe
 
+_log = logging.getLogger("ddol.node")
 ACCEPTED, DUPLICATE = "accepted", "duplicate"
 _BECAME = {ANSWERED: DUPLICATE, EXPIRED: EXPIRED, UNKNOWN: UNKNOWN}
 
@@ -153,30 +162,39 @@ class Node:
             By which its label will be given; without it the prediction is forgotten at once.
         """
         with self._lock:
-            agent = self._agent
-            row = agent.features.row(x)
-            scores = agent.learning.scores(row)
-            self.counts["predictions"] += 1
+            row = self._agent.features.row(x)
             if id is not None:
-                self._keep(id, row, scores)
-            return self._prediction(id, scores)
+                check_ticket(id)
+            return self._predicted(row, id)
+
+    def _predicted(self, row: LiveRow, name: str | None) -> Prediction:
+        scores = self._agent.learning.scores(row)
+        self.counts["predictions"] += 1
+        if name is not None:
+            self._keep(name, row, scores)
+        return self._prediction(name, scores)
 
     def predict_many(
         self, examples: Any, ids: Sequence[str | None] | None = None
     ) -> list[Prediction]:
-        """Predict the examples of a list, a frame or a matrix, with an identifier each or none."""
-        given = _each(examples)
+        """Predict the examples of a list, a frame or a matrix, with an identifier each or none.
+
+        All are checked before any is predicted.
+        """
+        given = rows_of(examples)
         names = [None] * len(given) if ids is None else list(ids)
         if len(names) != len(given):
             raise NodeError(f"found {len(names)} identifiers, expected {len(given)}")
         with self._lock:
-            return [self.predict(x, name) for x, name in zip(given, names, strict=True)]
+            rows = [self._agent.features.row(x) for x in given]
+            for name in names:
+                if name is not None:
+                    check_ticket(name)
+            return [self._predicted(row, name) for row, name in zip(rows, names, strict=True)]
 
-    def _keep(self, name: str, row: Any, scores: list[float] | None) -> None:
+    def _keep(self, name: str, row: LiveRow, scores: list[float] | None) -> None:
         """Let a prediction wait; where the disk is full it is not written, and may be lost."""
         agent, room, now = self._agent, self._agent.room, time.time()
-        if not isinstance(name, str) or not 0 < len(name) <= 1000:
-            raise NodeError(f"`id`: found {name!r}, expected a text of up to 1,000 letters")
         room.purge(now)
         if room.done and room.done.get(name) == ANSWERED:
             return  # asked again for what was answered: the answer has been learned
@@ -188,6 +206,8 @@ class Node:
                 self._unwritten.discard(name)
             except NotDurableError:
                 self.counts["not written"] += 1
+                if len(self._unwritten) > room.most:
+                    self._unwritten &= room.pending.keys()
                 self._unwritten.add(name)
 
     def _prediction(self, name: str | None, scores: list[float] | None) -> Prediction:
@@ -233,9 +253,7 @@ class Node:
         All are checked before any is learned.
         """
         with self._lock:
-            for name, label in answers:
-                _checked_name(name)
-                self._agent.labels.checked(label)
+            self.check_answers(answers)
             found, last = Counter({ACCEPTED: 0, DUPLICATE: 0, UNKNOWN: 0, EXPIRED: 0}), 0
             for name, label in answers:
                 became, place = self._answer(name, label, 1.0)
@@ -243,16 +261,29 @@ class Node:
                 last = max(last, place)
             return found, last
 
+    def check_answers(self, answers: Sequence[tuple[str, LiveLabel]]) -> None:
+        """Refuse identifiers and labels that cannot be any; nothing is learned."""
+        with self._lock:
+            for name, label in answers:
+                checked_name(name)
+                self._agent.labels.checked(label)
+
+    def status(self, id: str) -> str:  # noqa: A002
+        """Whether a prediction is ``waiting``, was ``answered``, has ``expired``, or is ``unknown``."""
+        with self._lock:
+            self._agent.room.purge(time.time())
+            return self._agent.room.status(id)
+
     def _answer(self, name: str, label: LiveLabel, weight: float) -> tuple[str, int]:
         with self._lock:
             agent, place = self._agent, 0
             agent.room.purge(time.time())
-            status = agent.room.status(_checked_name(name))
+            status = agent.room.status(checked_name(name))
             if status != WAITING:
                 self.counts[_BECAME[status]] += 1
                 return _BECAME[status], 0
             label = agent.labels.checked(label)
-            _check_weight(weight)
+            check_weight(weight)
             if self._journal is not None:
                 text = r.answered(name, label, weight)
                 if name in self._unwritten:
@@ -269,7 +300,7 @@ class Node:
         with self._lock:
             agent, place = self._agent, 0
             row, label = agent.features.row(x), agent.labels.checked(label)
-            _check_weight(weight)
+            check_weight(weight)
             if self._journal is not None:
                 place = self._write(r.learned(row, label, weight))
             self.listening.test(row, agent.learn(row, label, weight))
@@ -279,7 +310,7 @@ class Node:
 
     def learn_many(self, examples: Any, labels: Sequence[LiveLabel]) -> None:
         """Learn the examples of a list, a frame or a matrix, one after the other."""
-        for x, label in zip(_each(examples), labels, strict=True):
+        for x, label in zip(rows_of(examples), labels, strict=True):
             self.learn(x, label)
 
     def _learned(self, how: str) -> None:
@@ -460,6 +491,7 @@ class Node:
             write = snapshot_of(self._agent)
             _, path = self._journal.rotate()
         write(path)
+        self._unwritten.clear()
         self._journal.remove_old()
 
     def _snapshot_later(self) -> None:
@@ -479,46 +511,30 @@ class Node:
                 write(path)
                 journal.remove_old()
             except OSError as error:
-                self.news.append(f"{path}: the snapshot could not be written ({error})")
+                _log.error("%s: the snapshot could not be written (%s)", path, error)
 
         self._snapshots = threading.Thread(target=work, name="ddol snapshot")
         self._snapshots.start()
 
-    def close(self) -> None:
-        """Write a snapshot and let another process have the store."""
+    def close(self) -> list[str]:
+        """Write a snapshot and let another process have the store; what was not written, in a line each."""
         if self._journal is None:
-            return
+            return []
         if self._snapshots is not None:
             self._snapshots.join()
+        lost = []
         try:
             self.snapshot()
         except OSError as error:
-            self.news.append(f"{self.options.store}: the snapshot could not be written ({error})")
+            lost.append(f"{self.options.store}: the snapshot could not be written ({error})")
+            if self._unwritten:
+                lost.append(f"{len(self._unwritten)} waiting predictions could not be written")
         self._journal.close()
         self._journal = None
+        return lost
 
     def __enter__(self) -> Node:
         return self
 
     def __exit__(self, *_: Any) -> None:
         self.close()
-
-
-def _checked_name(name: Any) -> str:
-    if not isinstance(name, str) or not name:
-        raise NodeError(f"`id`: found {name!r}, expected the text that a prediction was given")
-    return name
-
-
-def _check_weight(weight: float) -> None:
-    if not 0.0 <= weight < float("inf"):
-        raise NodeError(f"`weight` must be a finite number of at least 0, found {weight!r}")
-
-
-def _each(examples: Any) -> list[Any]:
-    """The rows of a list, a frame or a matrix."""
-    if hasattr(examples, "to_dicts"):
-        return list(examples.to_dicts())
-    if hasattr(examples, "to_dict"):
-        return list(examples.to_dict("records"))
-    return list(examples)

@@ -58,9 +58,11 @@ class NodeOptions:
     compress: str | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("waiting", 1), ("window", 1), ("log_bytes", 1 << 10)):
+        for name, least in (
+            ("waiting", 1), ("window", 1), ("log_bytes", 1 << 10), ("n_features", 1),
+        ):  # fmt: skip
             value: Any = getattr(self, name)
-            if not isinstance(value, int) or value < least:
+            if value is not None and (not isinstance(value, int) or not least <= value < 1 << 50):
                 raise NodeError(
                     f"`{name}` must be a whole number of at least {least}, found {value!r}"
                 )

@@ -1,10 +1,15 @@
-"""What a node predicts."""
+"""What a node predicts, and what it can be asked by."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from ddol.node.errors import NodeError
 from ddol.node.labels import LiveLabel
+
+MOST_LETTERS = 1000
+"""Of the identifier of a prediction."""
 
 
 class Prediction:
@@ -40,3 +45,23 @@ class Prediction:
 def no_chances(scores: list[float]) -> list[float]:
     """Of what has no probabilities."""
     return []
+
+
+def check_ticket(name: Any) -> None:
+    """Refuse what cannot be the identifier of a new prediction."""
+    if not isinstance(name, str) or not 0 < len(name) <= MOST_LETTERS:
+        shown = repr(name) if len(repr(name)) <= 60 else f"{len(str(name)):,} letters"
+        raise NodeError(f"`id`: found {shown}, expected a text of up to {MOST_LETTERS:,} letters")
+
+
+def checked_name(name: Any) -> str:
+    """The identifier of a prediction that is answered."""
+    if not isinstance(name, str) or not name:
+        raise NodeError(f"`id`: found {name!r}, expected the text that a prediction was given")
+    return name
+
+
+def check_weight(weight: float) -> None:
+    """Refuse what cannot be the weight of an example."""
+    if not 0.0 <= weight < float("inf"):
+        raise NodeError(f"`weight` must be a finite number of at least 0, found {weight!r}")

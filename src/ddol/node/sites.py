@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
-
+from ddol.measure.sites import site_row
 from ddol.node.agent import LiveAgent
-from ddol.update import mixtures as at
-from ddol.update.losses import REGRESSION
-from ddol.update.safe import Safe
 
-_SURE = math.log(20.0)
-"""Logarithm of a bettor's capital at which its bet is believed: it errs once in 20 times."""
+_UNKNOWN = (
+    "error_alone", "error_shared", "loss_alone", "loss_shared", "loss", "weight_shared", "bound",
+)  # fmt: skip
 
 
 def site_of(agent: LiveAgent) -> dict[str, Any]:
-    """The row of a safe node in the table of sites; nothing where the node is not safe, or has no label yet.
+    """The row of a node in the table of sites, with the keys that ``ddol train --json`` has.
 
-    Errors are at the weights of when a label came; of several classes, the mean over one against all.
+    What is not known is None: before the first label, and where the node is not safe.
 
     Examples
     --------
@@ -28,56 +24,40 @@ def site_of(agent: LiveAgent) -> dict[str, Any]:
     >>> for k in range(100):
     ...     node.learn({"x": k % 2}, bool(k % 2))
     >>> site = node.state()["sites"]
-    >>> site["helped"], site["error_alone"] < 0.1
-    ('unclear', True)
+    >>> site["helped"], site["error_alone"] < 0.1, site["loss"] < site["loss_alone"] + site["bound"]
+    ('unclear', True, True)
     """
-    player, algorithm = agent.learning.player, agent.learning.algorithm
-    update = algorithm.update
-    if not algorithm.safe or player is None or not hasattr(update, "mixture_of"):
-        return {}
-    mixture: Safe = update  # type: ignore[assignment]
-    numbers = mixture.mixture_of(player.state.scalars[0])
-    places, count = mixture.places, float(numbers[0, at.COUNT])
-    if count == 0.0:
-        return {}
-    weights = numbers[:, places.weights : places.weights + places.experts]
-    losses = numbers[:, places.losses : places.losses + places.experts]
-    found = {
-        "loss": float(numbers[:, at.LOSS].sum()),
-        "loss_alone": float(losses[:, 0].sum()),
-        "loss_shared": float(losses[:, -1].sum()),
-        "weight_shared": float(np.mean(weights @ mixture.opinions[:, 0])),
-        "helped": _helped(numbers),
-    }
-    if algorithm.loss.task != REGRESSION:
-        wrong = numbers[:, [at.WRONG_ALONE, at.WRONG_SHARED]].mean(axis=0) / count
-        found |= {"error_alone": float(wrong[0]), "error_shared": float(wrong[1])}
-    return found
+    learning, n = agent.learning, agent.examples
+    row = {"name": agent.name, "examples": n, "error": _error(agent)}
+    update: Any = learning.algorithm.update
+    if learning.player is None or not hasattr(update, "mixture_of") or not n:
+        return row | dict.fromkeys(_UNKNOWN) | {"helped": "unclear"}
+    mixture = update.mixture_of(learning.player.state.scalars[0])
+    return {"name": agent.name} | site_row(learning.algorithm, mixture, n, agent.mistakes) | row
 
 
-def _helped(numbers: np.ndarray) -> str:
-    helps, harms = numbers[:, at.HELPS].max(), numbers[:, at.HARMS].max()
-    if helps > _SURE:
-        return "yes"
-    return "no" if harms > _SURE else "unclear"
+def _error(agent: LiveAgent) -> float:
+    """Progressive error; of a regression, the mean squared error."""
+    total = agent.loss_sum if agent.regression else agent.mistakes
+    return total / max(agent.examples, 1)
 
 
 def figures(agent: LiveAgent) -> dict[str, Any]:
     """How an agent does, as plain values."""
-    n, labels = max(agent.examples, 1), agent.labels
-    total = agent.loss_sum if agent.regression else agent.mistakes
-    features = agent.features
+    labels, features = agent.labels, agent.features
+    columns = features.n_values if features.dense else None
+    if features.bits is not None:
+        columns = 1 << features.bits
     return {
         "name": agent.name,
         "algorithm": agent.learning.algorithm.name,
         "classes": list(labels.classes),
         "examples": agent.examples,
         "answers": agent.answers,
-        "error": total / n,
+        "error": _error(agent),
         "error_window": agent.window_sum / max(len(agent.window), 1),
         "waiting": len(agent.room),
         "expired": agent.room.expired,
-        "features": len(features.names) or features.width - 1,
-        "sites": {"name": agent.name, "examples": agent.examples, "error": total / n}
-        | site_of(agent),
+        "features": len(features.names) if columns is None else columns,
+        "sites": site_of(agent),
     }
