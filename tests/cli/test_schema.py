@@ -194,3 +194,26 @@ def test_a_site_that_joins_later_may_lack_columns(ddol, tmp_path):
     done = ddol("train", one, late, "--initial", first, "--model", model)
     assert done.exit_code == 0 and "late is new" in done.stderr, done.stderr
     assert accuracy(ddol, model, late) > 0.85
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_units_that_change_while_learning_are_reported(ddol, tmp_path, sparse):
+    paths = [tmp_path / f"site{k}.csv" for k in range(3)]
+    columns = ("vote", "a", "b", "town") if sparse else ("vote", "a", "b")
+    for k, path in enumerate(paths):
+        head, *lines = written(path, columns, seed=k, n=300).read_text().splitlines()
+        late = [line.split(",") for line in lines]
+        for cells in late if k == 1 else ():
+            cells[1] = str(1000 * float(cells[1]))
+        path.write_text("\n".join([head, *1000 * lines, *90 * [*map(",".join, late)]]) + "\n")
+    figures, lines = tmp_path / "f.json", tmp_path / "l.jsonl"
+    told = ("--json", figures, "--progress-json", lines)
+    done = train(ddol, *paths, "--algorithm", "adaptive", *told)
+    assert done.exit_code == 0, done.stderr
+    [warning] = [line for line in done.stderr.splitlines() if "deviation" in line]
+    assert warning.startswith("warning: site1: column 'a' has now mean")
+    assert "units changed while learning: site1 (a)" in done.stderr
+    [found] = json.loads(figures.read_text())["units"]
+    assert (found["site"], found["column"], found["when"]) == ("site1", "a", "while learning")
+    again = train(ddol, *paths, "--units", "own")
+    assert again.exit_code == 0 and "deviation" not in again.stderr

@@ -9,6 +9,7 @@ import numpy as np
 
 from ddol.engines.drift import Rise
 from ddol.engines.workers.partition import Snapshots
+from ddol.streams.coding.units import UnitDoubt
 from ddol.streams.stream import Position
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class Progress:
         Examples of the window: those of ``--window`` or more, as far back as somebody has looked.
     drift : tuple of Rise
         Alarms so far: the error of the last examples had risen.
+    units : tuple of UnitDoubt
+        Features that have come to be in other units at a site.
 
     Examples
     --------
@@ -71,6 +74,7 @@ class Progress:
     window_error: float | None = None
     window: int = 0
     drift: tuple[Rise, ...] = ()
+    units: tuple[UnitDoubt, ...] = ()
 
     @property
     def error(self) -> float:

@@ -13,6 +13,7 @@ from ddol.engines.kinds import engine_named
 from ddol.job.hindsight import FEW, MANY, Hindsight, hindsight, verdict
 from ddol.job.importance import deviations, ranked
 from ddol.job.interface import Interface
+from ddol.job.pipeline import MOST_DOUBTS
 from ddol.job.sources import recording_mark
 from ddol.model import model_of
 from ddol.storage import Warn, check_writable, write_text
@@ -58,6 +59,14 @@ def write_outputs(
             "unanswered": unanswered,
             "sites": trace.sites(names) if trace.algorithm.safe else list(names),
             "holdout": None if held is None else vars(held),
+            "units": [
+                doubt._asdict() | {"when": when}
+                for when, doubts in (
+                    ("before learning", data.units),
+                    ("while learning", watch.units),
+                )
+                for doubt in doubts
+            ],
             "drift": [vars(rise) for rise in watch.learner.history.recent.rises],
         }
         own["final_error"] = None if again is None else again.error
@@ -67,6 +76,12 @@ def write_outputs(
     job.schedule.write_recording(trace, lambda: recording_mark(job.data, job.run.seed))
     if talk.finished is not None:
         talk.finished(made, trace, held)
+    if watch.units:
+        named = ", ".join(f"{doubt.site} ({doubt.column})" for doubt in watch.units[:MOST_DOUBTS])
+        more = ", …" if len(watch.units) > MOST_DOUBTS else ""
+        talk.warn(
+            f"units changed while learning: {named}{more}; what was learned since is of little use"
+        )
     if job.data.in_files:
         doubt = verdict(trace, again, bool(data.suspicions), data.remedy)
         if doubt is not None:

@@ -19,8 +19,9 @@ from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.encoding import Column, Encoding
 from ddol.streams.coding.labels import distinct
 from ddol.streams.coding.order import LabelOrder, first_block, order_of_beginning
-from ddol.streams.coding.sites import site_lines, unit_doubts
+from ddol.streams.coding.sites import site_lines
 from ddol.streams.coding.summary import scan
+from ddol.streams.coding.units import UnitDoubt, UnitWatch, unit_doubts
 from ddol.streams.errors import DataError
 from ddol.streams.over.mapped import mapped
 from ddol.streams.over.parallel import ParallelStream, ParsingPool
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 
 _REMEDIES = "shuffle the rows before, or set shuffle=True", "shuffle the file, or use --shuffle"
 _MOST_DEFAULT_EXPERTS = 10_000
-_MOST_DOUBTS = 5
+MOST_DOUBTS = 5
+"""Columns in other units that are told."""
 _SHUFFLE_BYTES = 48 << 20
 _MOST_AHEAD = 4
 """Pieces of a stream that each worker parses before all of them learn."""
@@ -60,7 +62,10 @@ class Prepared:
     suspicions : warnings of rows that come in the order of their labels, and are not shuffled
     remedy : what to do about them
     summary : lines about each of several sites
-    units : warnings of features that are in other units at one site
+    units : features that are in other units at one site from the beginning
+    watch : UnitWatch or None
+        Finds such features while the sites are read.
+    unit_remedy : what to do about them
     """
 
     sources: list[Stream]
@@ -71,7 +76,9 @@ class Prepared:
     suspicions: tuple[str, ...] = ()
     remedy: str = ""
     summary: tuple[str, ...] = ()
-    units: tuple[str, ...] = ()
+    units: tuple[UnitDoubt, ...] = ()
+    watch: UnitWatch | None = None
+    unit_remedy: str = ""
 
     @property
     def encoding(self) -> Encoding:
@@ -150,7 +157,8 @@ class Pipeline:
         parts = self._limited(sources)
         parts = [part if part.restartable else over.ReadAhead(part) for part in parts]
         summary: tuple[str, ...] = ()
-        units: tuple[str, ...] = ()
+        units: tuple[UnitDoubt, ...] = ()
+        peeks: list[Peek] = []
         if known is None:
             encoding, orders, peeks = self._learned(parts)
             if encoding.classes == ():
@@ -162,8 +170,11 @@ class Pipeline:
             encoding = _with_lacking(known, parts)
             orders = [order_of_beginning(part, known.label, not numbers) for part in parts]
         suspicions = self._suspicions(parts, orders)
-        if known is None:
-            units = self._unit_doubts(peeks, encoding.sites)
+        watch, unit_remedy = None, self._unit_remedy
+        if self._pools_units:
+            units = tuple(unit_doubts(peeks, encoding.sites))
+            if UnitWatch.useful(encoding) and len(parts) == len(encoding.sites):
+                watch = UnitWatch(encoding, peeks)
         parts = self._completed(parts, encoding)
         if known is None:
             encoding = self._finished(encoding, parts)
@@ -174,11 +185,13 @@ class Pipeline:
             warn=self.warn,
             delays=None if self._late is None else (self._late, over.Delays()),
         )
-        streams, held = self._assembled(parts, encoder, self._class_weights(sources, encoding))
+        weights = self._class_weights(sources, encoding)
+        streams, held = self._assembled(parts, encoder, weights, watch)
         filled = parts if _has_gaps(encoding) else []
         gaps = cast("list[over.FilledStream]", filled)
         remedy = _REMEDIES[self.options.in_files]
-        return Prepared(sources, streams, encoder, gaps, held, suspicions, remedy, summary, units)
+        told = suspicions, remedy, summary, units, watch, unit_remedy
+        return Prepared(sources, streams, encoder, gaps, held, *told)
 
     def _sources(self, options: DataOptions, kinds: Mapping[str, str] | None) -> list[Stream]:
         if not options.in_files:
@@ -338,13 +351,16 @@ class Pipeline:
             )
         return found
 
-    def _unit_doubts(self, peeks: Any, sites: Any) -> tuple[str, ...]:
-        """Warnings of features in other units at one site; none where each site standardises for itself."""
-        known = (self.algorithm.recipe or {}).get("statistics")
-        if known == "own":
-            return ()
-        remedy = "convert them" + (", or use --statistics own" if known else "")
-        return tuple(unit_doubts(peeks, sites, remedy)[:_MOST_DOUBTS])
+    @property
+    def _pools_units(self) -> bool:
+        """Whether sites standardise together, so that all must have the same units."""
+        return (self.algorithm.recipe or {}).get("statistics") != "own"
+
+    @property
+    def _unit_remedy(self) -> str:
+        """What to do about other units."""
+        own = "statistics" in (self.algorithm.recipe or {})
+        return "convert them" + (", or use --statistics own" if own else "")
 
     def _suspicions(self, parts: Sequence[Stream], orders: Sequence[LabelOrder]) -> tuple[str, ...]:
         """Warnings of rows in the order of their labels, which a shuffle would end."""
@@ -396,7 +412,11 @@ class Pipeline:
         return class_weights(wanted, encoding, parts, gather, self.parsers)
 
     def _assembled(
-        self, parts: Sequence[Stream], encoder: Encoder, weights: ClassWeights | None = None
+        self,
+        parts: Sequence[Stream],
+        encoder: Encoder,
+        weights: ClassWeights | None,
+        watch: UnitWatch | None,
     ) -> tuple[list[Stream], list[over.HoldoutStream]]:
         far = self.options.in_files and any(map(is_remote, self.options.data))
         readers = None if self.readers is None else self.readers(encoder.start.n_outputs)
@@ -415,6 +435,9 @@ class Pipeline:
                 stream = encoder.stream(_parallel(part, n, pool, turns))
             else:
                 stream = _parallel(encoder.stream(part), n, pool, turns)
+            if watch is not None and not isinstance(stream, RowsStream):
+                look = watch.watching(watch.sites[number])
+                stream = mapped(stream, look, stream.n_features)
             if self._held_out:
                 held.append(over.HoldoutStream(stream, self._held_out))
                 stream = held[-1]

@@ -18,7 +18,7 @@ class RunProcesses:
 
     def __init__(self, job: Job, warn: Warn) -> None:
         self.ranks: Any = None
-        self._warn = warn
+        self.warn_here = warn
         if not job.data.in_files:
             return  # every process was given all the data
         if engine_named(job.run.engine).can.replicated:
@@ -41,7 +41,7 @@ class RunProcesses:
     def warn(self, text: str) -> None:
         """Print a warning, once for all."""
         if self.leads:
-            self._warn(text)
+            self.warn_here(text)
 
     def check_same(self, options: dict[str, Any]) -> None:
         """Refuse to go on where the processes were given different options."""

@@ -36,10 +36,12 @@ class ProgressLines:
         self.file, self.classification, self.now = file, classification, now
         self._next = 0.0
         self._recent: float | None = None
+        self._units: list[dict[str, Any]] = []
 
     def __call__(self, progress: Progress) -> None:
         """Write where the run stands, if it is time to."""
         self._recent = progress.window_error
+        self._units = [doubt._asdict() for doubt in progress.units]
         if self.now() < self._next:
             return
         self._next = self.now() + EVERY
@@ -66,6 +68,7 @@ class ProgressLines:
         found |= {
             "mean_loss": float(loss) / max(int(examples), 1),
             "window_error": self._recent,
+            "units": self._units,
             **more,
         }
         plain = {name: None if value != value else value for name, value in found.items()}

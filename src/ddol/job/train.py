@@ -16,6 +16,7 @@ from ddol.job.checks import counts_predictions
 from ddol.job.interface import Interface
 from ddol.job.job import Job
 from ddol.job.outputs import write_model, write_outputs
+from ddol.job.pipeline import MOST_DOUBTS
 from ddol.job.prepare import PreparedJob, prepare
 from ddol.job.stopping import StoppedError
 from ddol.job.taken_for import taken_for
@@ -45,7 +46,8 @@ def train(job: Job, interface: Interface | None = None) -> Trace:
         made = prepare(job, stack, talk)
         if made.processes.leads and not job.output.quiet:
             _say_what_was_taken(made, talk)
-        for suspicion in (*made.data.suspicions, *made.data.units):
+        units = [doubt.in_words(made.data.unit_remedy) for doubt in made.data.units[:MOST_DOUBTS]]
+        for suspicion in (*made.data.suspicions, *units):
             made.processes.warn(suspicion)
         learner = made.learner()
         stack.callback(learner.close, keep=False)
@@ -151,9 +153,12 @@ def _carry_out(watch: RunWatch, feed: Feed, talk: Interface) -> Trace:
             if stop.again:
                 raise
             raise StoppedError(stop.number, _left_by(watch)) from None
+        watch.tell_units()
         trace = learner.trace(last=True)
         made.data.join_means(made.processes.gather)
         trace = replace(trace, encoding=made.data.encoding)
+        if made.data.watch is not None:
+            watch.units = made.processes.gather(made.data.watch.doubts)
         held = watch.holdout.measured(learner, at_end=True) if watch.holdout else None
         if watch.display is not None:
             watch.display.end(held)

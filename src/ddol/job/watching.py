@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ddol.engines.drift import Rise
@@ -14,6 +14,7 @@ from ddol.engines.learner import Learner
 from ddol.engines.progress import Progress
 from ddol.job.checkpoints import CheckpointWriter
 from ddol.job.interface import Display, Page
+from ddol.job.pipeline import MOST_DOUBTS
 from ddol.job.prepare import PreparedJob
 from ddol.job.stopping import Signals, StoppedError
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ddol.job.holdout import Holdout
     from ddol.job.progress_lines import ProgressLines
     from ddol.job.tally import Tally
+    from ddol.streams.coding.units import UnitDoubt
 
 
 @dataclass
@@ -45,6 +47,10 @@ class RunWatch:
     lines: ProgressLines | None = None
     told: int = 0
     """Alarms that were told."""
+    units_told: int = 0
+    """Columns in other units that were told."""
+    units: list[UnitDoubt] = field(default_factory=list)
+    """Columns that came to be in other units, of all processes; known when the run has ended."""
 
     @property
     def listens(self) -> bool:
@@ -57,6 +63,7 @@ class RunWatch:
         if self.signals is not None:
             # Until now there was nothing to be lost.
             self.signals.at_once = self.made.job.data.from_stdin
+        progress = self._with_units(progress)
         if self.page is not None:
             self.page(progress)
         if self.lines is not None:
@@ -69,6 +76,28 @@ class RunWatch:
         # A loss is noticed again, told and made up for by the learner.
         with suppress(RankLostError):
             self._look(progress)
+
+    def _with_units(self, progress: Progress) -> Progress:
+        """The progress with the columns that this process has found in other units, which are told once."""
+        watch = self.made.data.watch
+        if watch is None or not watch.doubts:
+            return progress
+        self.tell_units()
+        return replace(progress, units=tuple(watch.doubts))
+
+    def tell_units(self) -> None:
+        """Tell of columns that have come to be in other units; the process that reads the site does."""
+        data = self.made.data
+        doubts = [] if data.watch is None else data.watch.doubts[self.units_told : MOST_DOUBTS]
+        self.units_told += len(doubts)
+        for doubt in doubts:
+            text = doubt.in_words(data.unit_remedy, "now ")
+            if self.page is not None:
+                self.page.note(text)
+            if self.display is not None and self.made.processes.leads:
+                self.display.note(f"warning: {text}")
+            else:
+                self.made.processes.warn_here(text)
 
     def _tell_drift(self, rise: Rise) -> None:
         """Tell that the error has risen, above the table if there is one."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ddol.streams.coding.discovery import Peek
     from ddol.streams.stream import Stream
 
-_FACTOR = 30.0
-"""Scales and distances from the other sites' that are beyond differences between populations."""
 _FEW = 5
 _MOST_COLUMNS = 4096
 _MOST_SHOWN = 12
@@ -291,32 +289,3 @@ def _shares(labels: Mapping[Label, int]) -> list[str]:
     each = sorted(labels.items(), key=lambda pair: str(pair[0]))
     shown = [f"{listed([label])} {100 * n / total:.0f} %" for label, n in each]
     return [", ".join(shown)]
-
-
-def unit_doubts(
-    peeks: Sequence[Peek], sites: Sequence[str], remedy: str = "convert them"
-) -> list[str]:
-    """Warnings of features whose mean or scale at one site is far from that of the others.
-
-    Each site is compared with that of median deviation: one whose deviation is 30 times as large or as
-    small, or whose mean is 30 deviations away, has other units or other contents.
-    """
-    samples = [(name, p.site) for name, p in zip(sites, peeks, strict=False) if p.site is not None]
-    doubts = []
-    for column in dict.fromkeys(c for _, site in samples for c in site.moments):
-        known = [(name, site.moments[column]) for name, site in samples if column in site.moments]
-        known = [(name, seen) for name, seen in known if seen[0] >= _FEW and seen[2] > 0.0]
-        if len(known) < 2:
-            continue
-        # The site of median deviation stands for the others: a mean alone says nothing about units.
-        by_scale = sorted((seen for _, seen in known), key=lambda seen: seen[2])
-        _, middle, usual = by_scale[(len(by_scale) - 1) // 2]
-        for name, (_, mean, scale) in known:
-            far = abs(mean - middle) > _FACTOR * max(scale, usual)
-            if not far and 1.0 / _FACTOR <= scale / usual <= _FACTOR:
-                continue
-            doubts.append(
-                f"{name}: column {column!r} has mean {mean:.4g} and deviation {scale:.4g}, at most "
-                f"sites {middle:.4g} and {usual:.4g}; if its units differ, {remedy}"
-            )
-    return doubts
