@@ -110,7 +110,7 @@ class Statistics:
             square = within + mean**2
             self.size[d] = np.nan if dense or square == 0.0 else np.log(square) / 2.0
             others = self.size[d] if np.isnan(self.usual) else self.usual
-            spread = share * variance
+            spread = max(share, 1 / 9) * variance
             if not dense:
                 beside = np.clip(np.exp(self.size[d] - others) / self.larger, 1 / 3, 1.0)
                 spread = max(share, 1 / 9) * square / beside**2
@@ -244,13 +244,15 @@ class NewtonAgent(Statistics):
         self.steps += 1.0
         self.slopes += slope**2
         slope /= np.sqrt(self.slopes / self.steps)
-        g = slope * self.place(x)
+        ratio = max(abs(slope), 1.0)
+        g = slope / ratio * self.place(x)
         self.matrix = self.matrix + np.outer(g, g)
-        along = np.linalg.inv(self.matrix) @ g
-        longest = 3.0 * max(1.0, np.sqrt((self.own - 1.0) / 180.0))
-        size = min(longest, self.n_agents * slope**2 / (g @ along)) if g.any() else longest
+        along = ratio * np.linalg.inv(self.matrix) @ g
+        longest = 2.5 * max(1.0, np.sqrt((self.own - 1.0) / 180.0))
+        most = self.n_agents * slope**2
+        size = min(longest, most / (ratio * g @ along)) if g.any() else longest
         self.u = self.u - size * along
-        self.own += slope**2
+        self.own += (slope / ratio) ** 2
         self.intercept -= size * slope / self.own
 
     def follow(self, d: int, ratio: float, shift: float) -> None:
@@ -284,18 +286,20 @@ class SketchAgent(NewtonAgent):
         self.steps += 1.0
         self.slopes += slope**2
         slope /= np.sqrt(self.slopes / self.steps)
-        g = slope * self.place(x)
+        ratio = max(abs(slope), 1.0)
+        g = slope / ratio * self.place(x)
         first = np.clip(np.abs(x - self.centre) * self.inverse, 1.0, np.sqrt(self.steps)) ** 2
         self.power = np.where(self.power > 0.0, self.power, first - 1.0)
         root = 1.0 / np.sqrt(1.0 + self.power)
         along = root * (self.inverse_correlations @ (root * g))
-        along = along / (1.0 + g @ along)
-        longest = 3.0 * max(1.0, np.sqrt((self.own - 1.0) / 180.0))
-        size = min(longest, self.n_agents * slope**2 / (g @ along)) if g.any() else longest
+        along = ratio * along / (1.0 + g @ along)
+        longest = 2.5 * max(1.0, np.sqrt((self.own - 1.0) / 180.0))
+        most = self.n_agents * slope**2
+        size = min(longest, most / (ratio * g @ along)) if g.any() else longest
         self.u = self.u - size * along
         self.power = self.power + g**2
         self.sketch = self.sketch + np.outer(g, g @ self.groups)
-        self.own += slope**2
+        self.own += (slope / ratio) ** 2
         self.intercept -= size * slope / self.own
 
     def follow(self, d: int, ratio: float, shift: float) -> None:

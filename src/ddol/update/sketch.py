@@ -32,7 +32,7 @@ from ddol.compiled import address_of, column, floats, inner, row, sparse
 from ddol.update import answers
 from ddol.update import coordinates as at
 from ddol.update.contract import LINEAR, LOCAL, Field, Layout, Loops
-from ddol.update.newton import DUAL0, MATRIX0, SLOPES, STEPS, counted, intercept, length
+from ddol.update.newton import DUAL0, MATRIX0, SLOPES, STEPS, bend, counted, intercept, length
 from ddol.update.raw_weights import raw_weights
 from ddol.update.standardising import Standardising, standardising_loops
 
@@ -189,10 +189,12 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
     if answers.teaches_nothing(s, p, g, weight):
         return
     slope = counted(s, g * weight)
-    count = _place(w, s, x, index, n, D, slope, s[STEPS])
+    bent = bend(slope)
+    ratio = slope / bent
+    count = _place(w, s, x, index, n, D, bent, s[STEPS])
     own = _project(w, s, p, index, n, count, D)
-    size = length(p, eta, slope, own / (1.0 + own), s[MATRIX0])
-    along, b, found = size / (1.0 + own), _vector(s, p, B), _vector(s, p, FOUND)
+    size = length(p, eta, slope, ratio * ratio * own / (1.0 + own), s[MATRIX0])
+    along, b, found = size * ratio / (1.0 + own), _vector(s, p, B), _vector(s, p, FOUND)
     for k in range(_rank(p)):
         b[k] += along * found[k]
     _turn(w, s, p, index, n, count, D, B)
@@ -208,7 +210,7 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
         u[d] += (before - root[d]) * move[j] - along * free[d] * now[j] / known[j]
     _add_to_sketch(w, s, p, index, n, count, D, 1.0, w, BASIS + _rank(p))
     first = intercept(s)
-    s[MATRIX0] += slope * slope
+    s[MATRIX0] += bent * bent
     s[DUAL0] = (1.0 + s[MATRIX0]) * first - size * slope
 
 
@@ -236,10 +238,12 @@ def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     if answers.absorbs_nothing(s, p, g, weight):
         return
     slope = g * math.sqrt((s[STEPS] + 1.0) / (s[SLOPES] + g * g))
-    count, m, sums = _place(w, s, x, index, n, D, slope, s[STEPS] + 1.0), _rank(p), _sums(p, D)
+    bent = bend(slope)
+    ratio = slope / bent
+    count, m, sums = _place(w, s, x, index, n, D, bent, s[STEPS] + 1.0), _rank(p), _sums(p, D)
     own = _project(w, s, p, index, n, count, D)
-    size = length(p, eta, slope, own / (1.0 + own), s[MATRIX0])
-    along, found = size / (1.0 + own), _vector(s, p, FOUND)
+    size = length(p, eta, slope, ratio * ratio * own / (1.0 + own), s[MATRIX0])
+    along, found = size * ratio / (1.0 + own), _vector(s, p, FOUND)
     _turn(w, s, p, index, n, count, D, FOUND)
     now, known, move, free = row(w, NOW, D), row(w, KNOWN, D), row(w, MOVE, D), row(w, FREE, D)
     for j in range(count):
@@ -250,7 +254,7 @@ def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     _add_to_sketch(w, s, p, index, n, count, D, weight, delta, _SKETCH)
     for k in range(m):
         delta[(_SKETCH + m) * D + k] += weight * along * found[k]
-    squared = slope * slope
+    squared = bent * bent
     delta[sums + STEPS] += weight
     delta[sums + SLOPES] += weight * g * g
     delta[sums + MATRIX0] += weight * squared
@@ -461,4 +465,4 @@ class SketchedNewton(Standardising):
     @property
     def own_parameters(self) -> list[float]:
         """The size of steps, the rank."""
-        return [0.5 if self.regression else 3.0, float(self.rank)]
+        return [0.5 if self.regression else 2.5, float(self.rank)]
