@@ -439,7 +439,6 @@ def retake(w, s, p, d, D):
     if share >= (p[CENTRES] - _LITTLE if before == 0.0 else _stays(p)):
         _resize(w, s, d, D, 0.0)
         w[CENTRE * D + d] = share * mean
-        # A rare feature is scaled as if a ninth of the examples had it: see the top.
         w[INVERSE * D + d] = 1.0 / math.sqrt(max(share, RAREST) * variance) if varies else 0.0
     else:
         # Agents that have met one value each, of either sign, may agree on a mean and a variance of 0.
