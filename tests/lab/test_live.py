@@ -10,7 +10,6 @@ import subprocess
 import threading
 import urllib.request
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +20,7 @@ from ddol.engines.feed import Feed
 from ddol.engines.news import tell
 from ddol.engines.progress import Progress
 from ddol.engines.setup import Setup
+from ddol.job.tally import Tally
 from ddol.lab.live.metrics import metrics
 from ddol.lab.live.page import parts
 from ddol.lab.live.server import LiveServer, served
@@ -28,6 +28,7 @@ from ddol.lab.live.watched import WatchedRun
 from ddol.lab.network import AgentMarks, draw_network
 from ddol.measure.chart import number
 from ddol.recording import Moment
+from ddol.streams.rows import Block, Rows
 from patience import LONG, wait_until
 
 RNG = np.random.default_rng(0)
@@ -64,13 +65,13 @@ def ask(server, path="/", token=True, method="GET", **headers):
 def test_the_page_shows_the_numbers_of_the_run():
     watched, trace = watched_run()
     found = parts(watched)
-    assert f"{trace.examples:,}" in found["facts"]
+    assert f"{trace.examples:,}" in found["title"]
     assert f"{100 * trace.error:.2f} %" in found["charts"]
     assert f"{100 * watched.last.window_error:.2f} %" in found["facts"]
     assert f"of the last {watched.last.window:,} examples" in found["facts"]
     assert "Wrong predictions so far" in found["charts"]
     assert "The regret theorem applies" in found["bound"]
-    assert "No agent is behind the others" in found["behind"]
+    assert found["behind"] == ""
 
 
 def test_bounds_and_certificates_are_shown():
@@ -87,7 +88,7 @@ def test_bounds_and_certificates_are_shown():
     watched = WatchedRun(algorithm, 3)
     trace = ddol.run(algorithm, (X, Y), schedule="async", on_progress=watched)
     assert f"{number(trace.certificate.total)}, of which" in parts(watched)["bound"]
-    assert "Regret certificate" in parts(watched)["charts"]
+    assert "Regret certificate" in parts(watched)["curves"]
 
 
 def test_a_page_that_comes_late_shows_the_beginning():
@@ -121,8 +122,7 @@ def test_who_is_behind_is_named_and_ringed():
     watched = WatchedRun(algorithm, 3)
     ddol.run(algorithm, streams, on_progress=watched)
     found = parts(watched)
-    cells = re.findall(r'<td class="n">([^<]*)</td>', found["behind"])
-    assert cells[:3] == ["2", "100", "33%"]
+    assert cells_of(found["behind"]) == ["2", "100", "33%"]
     assert found["network"].count('class="behind"') == 2
     assert "ringed: behind" in found["network"]
 
@@ -134,10 +134,26 @@ def test_sites_are_called_by_their_names():
     watched = WatchedRun(algorithm, 3, sites=("bern", "rome", "<b>oslo"))
     ddol.run(algorithm, streams, on_progress=watched)
     found = parts(watched)
-    assert "<td>bern</td>" in found["network"] and "&lt;b&gt;oslo" in found["network"]
-    cells = re.findall(r'<td class="n">([^<]*)</td>', found["behind"])
-    assert cells[:3] == ["&lt;b&gt;oslo", "100", "33%"]
-    assert "<b>oslo" not in found["behind"] + found["network"]
+    assert ">bern</th>" in found["sites"] and "&lt;b&gt;oslo" in found["sites"]
+    assert cells_of(found["behind"]) == ["&lt;b&gt;oslo", "100", "33%"]
+    assert "<b>oslo" not in found["behind"] + found["sites"]
+
+
+def cells_of(html):
+    """The first row of a table."""
+    row = html.partition("<tbody><tr>")[2].partition("</tr>")[0]
+    return re.findall(r">([^<]+)</t[hd]>", row)
+
+
+def test_guessing_is_shown_beside_the_error():
+    watched, trace = watched_run()
+    assert "always the same class" not in parts(watched)["facts"]
+    watched.tally = Tally(trace.agents, ("no", "yes"))
+    table = np.arange(trace.examples).reshape(-1, trace.agents, 1)
+    watched.tally(Block(Rows.from_dense(X, Y), table))
+    constant = min((Y < 0).mean(), (Y > 0).mean())
+    facts = parts(watched)["facts"]
+    assert f"{100 * constant:.2f} %</b><span>wrong if always the same class" in facts
 
 
 def test_who_goes_and_comes_back_is_written_down():
@@ -168,7 +184,7 @@ def test_many_agents_are_a_matrix():
     found = parts(watched)
     network = found["network"]
     assert "The band spans the best and the worst agent." in found["charts"]
-    assert "one exchange is consensus" in found["charts"]
+    assert "All agents have the same weights after every round" in found["curves"]
     assert "<circle" not in network
     assert network.count('width="1"') == network.count("hsl(") == 64  # the diagonal, by error
     assert network.count('width="64"') == 64  # everybody talks to everybody
@@ -270,32 +286,6 @@ def test_news_comes_until_the_end():
     assert "event: end" in heard
 
 
-def test_the_adapters_of_the_docs_tell_what_happened():
-    """With stand-ins that have the signatures of TensorBoard, MLflow and Weights & Biases."""
-    page = Path(__file__).parents[2] / "docs" / "live.md"
-    block = next(
-        b for b in re.findall(r"```python\n(.*?)```", page.read_text(), re.S) if "wandb" in b
-    )
-    made: dict = {}
-    exec(block, made)
-    told: dict = {}
-
-    class Listens:
-        def add_scalar(self, tag, scalar_value, global_step=None):
-            told["tensorboard", tag] = scalar_value, global_step
-
-        def log_metrics(self, metrics, step=None):
-            told.update({("mlflow", name): (value, step) for name, value in metrics.items()})
-
-        def log(self, data, step=None):
-            told.update({("wandb", name): (value, step) for name, value in data.items()})
-
-    for name in ("tensorboard", "mlflow", "wandb"):
-        trace = ddol.run(ddol.dogd(), (X, Y), 3, on_progress=made[f"to_{name}"](Listens()))
-        assert told[name, "error"] == (trace.error, 900)
-    assert told["wandb", "bytes"] == (trace.bytes_sent, 900)
-
-
 def test_run_serves_itself(capsys):
     seen = []
 
@@ -352,6 +342,6 @@ def test_a_browser_shows_it(server, options, tmp_path):
     shown = subprocess.run(
         [browser, *how, *where], capture_output=True, text=True, timeout=LONG, check=True
     )
-    assert "ended; this is how it stood" in shown.stdout
+    assert "the run has ended; these are its last figures" in shown.stdout
     assert f"{server.watched.last.examples:,}" in shown.stdout
     assert not [line for line in shown.stderr.splitlines() if "CONSOLE" in line]

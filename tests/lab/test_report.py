@@ -69,14 +69,14 @@ def test_it_has_its_parts(data, tmp_path):
     assert page.wrong == []
     assert page.open == []
     for part in (
-        "What was taken for what",
+        "Which classes were confused",
         "Wrong predictions so far",
         "Objective per example so far",
         "Consensus over rounds",
         "Sent between agents",
         "Bound",
         "Network",
-        "Agents",
+        "By agent",
         "Technical details",
         "How it was made",
     ):
@@ -171,7 +171,7 @@ def test_it_names_data_loss_options_and_date(data, tmp_path):
 
 def test_agents_that_always_agree_need_no_chart(data, tmp_path):
     agreeing = written(tmp_path, ddol.run(ddol.dogd(), data, 3))
-    assert "All agents hold the same weights after every round" in agreeing
+    assert "All agents have the same weights after every round" in agreeing
     assert "Consensus over rounds" not in agreeing
     assert "Consensus over rounds" in written(tmp_path, ddol.run(ddol.dogd(), data, ddol.ring(5)))
 
@@ -198,11 +198,11 @@ def test_it_names_the_options_of_the_algorithm(data, tmp_path):
     write_report(ddol.run(ddol.dogd(l2=0.25, radius=3.0), data, 2, query=0.5), path)
     text = path.read_text()
     for name, value in (("l2", "0.25"), ("radius", "3"), ("query", "kind budget, share 0.5")):
-        assert f"<td>{name}</td><td>{value}</td>" in text
+        assert f'<th scope="row">{name}</th><td>{value}</td>' in text
     answers = np.sign(data[1])
     advice = answers[:, None] * [1.0, -1.0, 1.0]
     write_report(ddol.run(ddol.dwm_i(alpha=0.75), (advice, answers), 2), path)
-    assert "<td>alpha</td><td>0.75</td>" in path.read_text()
+    assert '<th scope="row">alpha</th><td>0.75</td>' in path.read_text()
     assert "3 experts" in path.read_text()
 
 

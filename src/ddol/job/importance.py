@@ -12,17 +12,18 @@ _LEAST, _MOST = 1e-150, 1e150
 def deviations(model: Model) -> np.ndarray | None:
     """Scale of each feature for each output (outputs, D); None if the algorithm does not know it.
 
-    `adaptive`, `coin` and `newton` standardise features while they learn, and keep 1/scale of each. A
-    feature that never varies (the constant one, too) has the scale 0.
+    `adaptive`, `coin` and `newton` standardise features while they learn, and keep 1/scale of each (with
+    ``safe``, the shared learner does). A feature that never varies (the constant one, too) has the scale 0.
     """
     if model.known is None:
         return None
     algorithm, theta = model.known.algorithm, model.known.theta
     rows = algorithm.update.layout(algorithm.average, 1).rows
     names = [getattr(row, "name", row) for row in rows]
-    if "inverse" not in names:
+    own = next((name for name in ("inverse", "shared inverse") if name in names), None)
+    if own is None:
         return None
-    inverse = theta[:, :, names.index("inverse"), :]
+    inverse = theta[:, :, names.index(own), :]
     there = (inverse > _LEAST) & (inverse < _MOST)  # else it never varied, or was never met
     scales = np.where(there, 1.0 / np.where(there, inverse, 1.0), 0.0)
     return np.asarray(scales.sum(axis=0) / np.maximum(there.sum(axis=0), 1))

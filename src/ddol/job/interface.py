@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ddol.job.holdout import HeldOutFigures
     from ddol.job.prepare import PreparedJob
     from ddol.job.stopping import Signals
+    from ddol.job.tally import Tally
     from ddol.trace import Trace
 
 
@@ -39,7 +40,9 @@ class Display(Protocol):
 
 
 class Page(Protocol):
-    """A page that shows a run while it goes on."""
+    """A page that shows a run while it goes on; with a tally it also shows the errors of guessing."""
+
+    tally: Tally | None
 
     def __call__(self, progress: Progress) -> None:
         """Show where the run stands."""

@@ -95,7 +95,7 @@ def _watch(made: PreparedJob, learner: Learner, talk: Interface, stack: ExitStac
 
 
 def _listen_to_predictions(watch: RunWatch, stack: ExitStack) -> None:
-    """Write predictions while the run goes on, and count them for the report."""
+    """Write predictions while the run goes on, and count them for the report and the live page."""
     made, listeners = watch.made, list[Callable[[Block], None]]()
     output, encoding = made.job.output, made.data.encoding
     if output.predictions is not None:
@@ -104,11 +104,14 @@ def _listen_to_predictions(watch: RunWatch, stack: ExitStack) -> None:
         writing = PredictionWriter(output.predictions, encoding)
         listeners.append(stack.enter_context(writing))
     late = made.data.encoder.delays is not None
-    if output.report is not None and counts_predictions(made.job, made.algorithm) and not late:
+    shown = output.report is not None or watch.page is not None
+    if shown and counts_predictions(made.job, made.algorithm) and not late:
         from ddol.job.tally import Tally
 
         watch.tally = Tally(made.algorithm.n_agents, encoding.classes)
         listeners.append(watch.tally)
+        if watch.page is not None:
+            watch.page.tally = watch.tally
 
     def tell(block: Block) -> None:
         for listener in listeners:

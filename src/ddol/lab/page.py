@@ -46,9 +46,9 @@ figcaption{color:var(--soft);font-size:.9rem;line-height:1.45}
 table{border-collapse:collapse;width:100%;font-size:.93rem}
 th,td{text-align:left;vertical-align:top;padding:.5rem .8rem .5rem 0;
 border-bottom:1px solid var(--grid)}
-th{color:var(--soft);font-weight:600;font-size:.85rem}
+thead th{color:var(--soft);font-weight:600;font-size:.85rem} tbody th{font-weight:400}
 .n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-td:last-child,th:last-child{padding-right:0}
+td:last-child,th:last-child{padding-right:0} .list{min-width:11rem}
 .good,.fair,.bad{font-weight:650;white-space:nowrap}
 .good{color:var(--good)} .fair{color:var(--fair)} .bad{color:var(--bad)}
 details{margin:2.8rem 0 0} summary{cursor:pointer} summary h2{display:inline;margin:0}
@@ -62,9 +62,9 @@ white-space:pre-wrap;overflow-wrap:anywhere}
 .net text{font:600 .1px system-ui,sans-serif;fill:#fff;text-anchor:middle}
 .cells{background:var(--raised)}
 .cells rect{fill:var(--soft)}
-@media (max-width:40rem){table.wide,table.wide tbody,table.wide tr,table.wide td{display:block}
+@media (max-width:40rem){table.wide,table.wide tbody,table.wide tr,table.wide :is(td,th){display:block}
 table.wide thead{display:none} table.wide tr{border-bottom:1px solid var(--grid);padding:.7rem 0}
-table.wide td{border:0;padding:.12rem 0;text-align:left}
+table.wide :is(td,th){border:0;padding:.12rem 0;text-align:left}
 th,td{padding-right:.5rem} table{font-size:.88rem}}
 @media print{main{padding:0}}
 """.replace("COLOURS", COLOURS).replace("DARK", DARK_COLOURS)
@@ -72,7 +72,7 @@ th,td{padding-right:.5rem} table{font-size:.88rem}}
 
 @dataclass(frozen=True)
 class Cell:
-    """Text of a table cell, escaped; ``style`` is n (a number), good, fair, bad or empty."""
+    """Text of a table cell, escaped; ``style`` is n (a number), good, fair, bad, list (wide) or empty."""
 
     text: str
     style: str = ""
@@ -121,26 +121,31 @@ def facts(pairs: Sequence[tuple[str, str]]) -> str:
     return f'<div class="facts">{inside}</div>'
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[Cell]], wide: bool = False) -> str:
-    """A table; ``wide`` ones become a list on a phone."""
+def table(
+    header: Sequence[str], rows: Sequence[Sequence[Cell]], wide: bool = False, label: str = ""
+) -> str:
+    """A table; ``wide`` ones become a list on a phone. The ``label`` is what screen readers call it."""
     styles = [cell.style for cell in rows[0]] if rows else [""] * len(header)
     top = "".join(
         f'<th scope="col"{_class("n" if style.startswith("n") else "")}>{escape(name)}</th>'
         for name, style in zip(header, styles, strict=True)
     )
-    lines = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    first = 'th scope="row"'
+    lines = "".join(
+        f"<tr>{_cell(row[0], first)}{''.join(map(_cell, row[1:]))}</tr>" for row in rows
+    )
     kind = ' class="wide"' if wide else ""
+    called = f' aria-label="{escape(label or header[0])}"'
     return (
-        f'<div class="scroll"><table{kind}><thead><tr>{top}</tr></thead>'
-        f"<tbody>{lines}</tbody></table></div>"
+        f'<div class="scroll" role="region" tabindex="0"{called}><table{kind}{called}><thead>'
+        f"<tr>{top}</tr></thead><tbody>{lines}</tbody></table></div>"
     )
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: Cell, tag: str = "td") -> str:
     text = escape(cell.text)
-    return (
-        f"<td{_class(cell.style)}>{f'<blockquote>{text}</blockquote>' if cell.quote else text}</td>"
-    )
+    inside = f"<blockquote>{text}</blockquote>" if cell.quote else text
+    return f"<{tag}{_class(cell.style)}>{inside}</{tag.split()[0]}>"
 
 
 def _class(name: str) -> str:
@@ -169,7 +174,11 @@ def origin(command: str | None) -> list[str]:
     rows += [[Cell(name), Cell(found)] for name, found in versions().items()]
     rows.append([Cell("machine"), Cell(f"{platform.machine()}, {os.cpu_count()} cores")])
     shown = [f"<pre>{escape(command)}</pre>"] if command else []
-    return [heading("How it was made"), *shown, table(("what", "version"), rows)]
+    return [
+        heading("How it was made"),
+        *shown,
+        table(("program", "version"), rows, label="Versions"),
+    ]
 
 
 def versions() -> dict[str, str]:

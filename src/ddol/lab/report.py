@@ -22,7 +22,7 @@ from ddol.lab.page import (
     write_page,
 )
 from ddol.lab.page import figure as drawn
-from ddol.lab.report_details import details, name_of, network_of
+from ddol.lab.report_details import details
 from ddol.measure.curves import bytes_in_words, chart_of
 from ddol.measure.sites import in_words, sites_of
 from ddol.trace import Trace
@@ -80,7 +80,7 @@ def write_report(
         *_whom_it_helped(trace),
         *_confusion(tally),
         *_importance(importance),
-        fold("Technical details", details(trace, regret, data)),
+        fold("Technical details", [*_promises(trace), *details(trace, regret, data)]),
         *origin(command),
     ]
     write_page(path, f"{title} · ddol", body)
@@ -96,16 +96,21 @@ def site_names(trace: Trace) -> list[str]:
 
 def _title(trace: Trace) -> str:
     if not trace.classification:
-        told = f"mean loss {trace.mean_loss:.4g}"
+        told = f"Mean loss {trace.mean_loss:.4g}"
     else:
         told = f"{100 * (1 - trace.error):.1f} % of predictions right"
-    return f"{told[0].upper()}{told[1:]}: {name_of(trace)}, {network_of(trace)}"
+    return told if trace.agents == 1 else f"{told}: {trace.agents} {_kind(trace)} learning together"
+
+
+def _kind(trace: Trace) -> str:
+    """Agents with names are sites."""
+    return "sites" if getattr(trace.encoding, "sites", None) else "agents"
 
 
 def _lead(trace: Trace, tally: Tally | None) -> str:
     counted = (
-        f"{trace.examples:,} examples, each predicted before its label was learned, so the error is what a "
-        "user of the model would have seen."
+        f"The learner saw {trace.examples:,} examples. It predicted each one before it learned the label, so "
+        "the error is what a user of the model would have seen."
     )
     return f"{counted} {_against_guessing(trace, tally)}".rstrip()
 
@@ -117,7 +122,7 @@ def _against_guessing(trace: Trace, tally: Tally | None) -> str:
     baseline = tally.baseline()
     if isinstance(tally.evaluation, ClassEvaluation):
         own, other = trace.error, baseline.constant
-        told = f"It was wrong on {100 * own:.1f} % of them"
+        told = f"It was wrong on {100 * own:.1f} %"
         guess = f"always guessing “{tally.most_frequent()}” would have been wrong on {100 * other:.1f} %"
     else:
         own, other = float(tally.evaluation.figures()["rmse"]), baseline.constant
@@ -143,9 +148,13 @@ def _facts(trace: Trace, tally: Tally | None) -> list[tuple[str, str]]:
     if trace.agents > 1:
         share = bytes_in_words(trace.bytes_sent / trace.agents)
         pairs += [
-            (f"{trace.consensus:.3g}", "distance between the agents' weights"),
-            (share, f"sent by each agent, in {trace.messages:,} messages altogether"),
+            (share, f"sent by each {_kind(trace)[:-1]} on average"),
         ]
+        helped = sites_of(trace, site_names(trace))
+        if helped and trace.classification:
+            n = max(sum(row["examples"] for row in helped), 1)
+            alone = sum(row["error_alone"] * row["examples"] for row in helped) / n
+            pairs.insert(1, (f"{100 * alone:.2f} %", "wrong if each had learned alone"))
     return pairs
 
 
@@ -165,9 +174,9 @@ def _sites(trace: Trace, tally: Tally | None) -> list[str]:
                 row.append(Cell(f"{100 * tally.baseline(i).constant:.2f}", "n"))
         row += [Cell(f"{trace.loss[i] / max(n, 1):.5g}", "n"), Cell(bytes_in_words(sent[i]), "n")]
         rows.append(row)
-    guess = ("guessing %",) if tally is not None else ()
+    guess = ("error % of guessing",) if tally is not None else ()
     header = (
-        "site" if getattr(trace.encoding, "sites", None) else "agent",
+        _kind(trace)[:-1],
         "examples",
         *(("error %", *guess) if trace.classification else ()),
         "mean loss",
@@ -175,7 +184,8 @@ def _sites(trace: Trace, tally: Tally | None) -> list[str]:
     )
     more = trace.agents - _MOST_AGENTS
     rest = [paragraph(f"… and {more:,} more agents.", "soft")] if more > 0 else []
-    return [heading("Agents"), table(header, rows), *rest]
+    title = f"By {header[0]}"
+    return [heading(title), table(header, rows, label=title), *rest]
 
 
 def _whom_it_helped(trace: Trace) -> list[str]:
@@ -201,23 +211,42 @@ def _whom_it_helped(trace: Trace) -> list[str]:
                 Cell(row["name"]),
                 *(Cell(each, "n") for each in told),
                 Cell(f"{100 * row['weight_shared']:.0f} %", "n"),
-                Cell(f"{row['regret']:.1f} ≤ {row['bound']:.1f}", "n"),
                 Cell(row["helped"]),
-                Cell(heard or "nobody"),
+                Cell(heard or "no other site", "list"),
             ]
         )
     unit = "error %" if errors else "loss"
     header = (
         "site",
         f"{unit} alone",
-        "shared",
-        "mixture",
-        "shared weight",
-        "regret ≤ bound",
-        "helped",
+        "sharing",
+        "both combined",
+        "trust in sharing",
+        "sharing helped",
         "listens to",
     )
-    return [heading("Does sharing help?"), paragraph(in_words(rows)), table(header, cells)]
+    words = (
+        "Each site learned alone and together with the others, and predicted with a mixture of both; "
+        "“trust in sharing” is the weight of the shared model in it at the end."
+    )
+    title = "Does sharing help?"
+    return [
+        heading(title), paragraph(in_words(rows)), table(header, cells, label=title),
+        paragraph(words, "soft"),
+    ]  # fmt: skip
+
+
+def _promises(trace: Trace) -> list[str]:
+    """Of a safe run: how far each site's loss was above that of the better of its learners, and may be."""
+    rows = sites_of(trace, site_names(trace)) if trace.agents > 1 else []
+    if not rows:
+        return []
+    cells = [
+        [Cell(row["name"]), Cell(f"{row['regret']:.1f}", "n"), Cell(f"{row['bound']:.1f}", "n")]
+        for row in rows[:_MOST_AGENTS]
+    ]
+    title = "Loss above the better of alone and shared"
+    return [heading(title), table(("site", "this run", "at most"), cells, label=title)]
 
 
 def _bytes_by_agent(trace: Trace) -> np.ndarray:
@@ -243,11 +272,12 @@ def _confusion(tally: Tally | None) -> list[str]:
         share = counts[k, k] / max(counts[k].sum(), 1)
         row.append(Cell(f"{100 * share:.1f} %", "n"))
         rows.append(row)
-    header = ("is", *(f"predicted {name}" for name in names), "found")
+    header = ("true class", *(f"predicted {name}" for name in names), "right")
+    title = "Which classes were confused"
     return [
-        heading("What was taken for what"),
-        table(header, rows),
-        paragraph("“Found” is the share of a class's examples that were predicted right.", "soft"),
+        heading(title),
+        table(header, rows, label=title),
+        paragraph("“Right” is the share of a class's examples that were predicted right.", "soft"),
     ]
 
 
@@ -267,10 +297,10 @@ def _importance(importance: Sequence[tuple[str, float]]) -> list[str]:
     ]
     return [
         heading("What matters most"),
-        table(("feature", "weight", ""), rows),
+        table(("feature", "importance", "size"), rows, label="What matters most"),
         paragraph(
-            "By how much the score changes when the feature grows by one standard deviation, the others "
-            "as they are. Features that go together share their weight.",
+            "The change of the score when the feature grows by one standard deviation and the others stay "
+            "as they are. Correlated features share their importance.",
             "soft",
         ),
     ]

@@ -12,7 +12,7 @@ import numpy as np
 from ddol.lab.network import MOST_DRAWN, AgentMarks, draw_network
 from ddol.lab.page import Cell, figure, figures, heading, paragraph, table
 from ddol.measure.chart import number
-from ddol.measure.curves import chart_of, regret_chart
+from ddol.measure.curves import bytes_in_words, chart_of, regret_chart
 from ddol.measure.theorems import find_theorem
 from ddol.trace import Trace
 
@@ -29,7 +29,7 @@ def details(trace: Trace, regret: Regret | None, data: str | None) -> list[str]:
         *_bounds(trace, regret),
         *_network(trace),
         heading("What was run"),
-        table(("what", "value"), _settings(trace, data)),
+        table(("setting", "value"), _settings(trace, data), label="What was run"),
     ]
 
 
@@ -52,8 +52,8 @@ def agreement(trace: Trace) -> list[str]:
         return []
     return [
         paragraph(
-            "All agents hold the same weights after every round: on the complete graph with equal "
-            "weights one exchange is consensus.",
+            "All agents have the same weights after every round: every agent hears every other one, "
+            "and all are weighted alike.",
             "soft",
         )
     ]
@@ -76,6 +76,7 @@ def _settings(trace: Trace, data: str | None) -> list[list[Cell]]:
         "network": f"{network_of(trace)}, {trace.mixing} mixing"
         if trace.agents > 1
         else "one agent",
+        "sent": f"{trace.messages:,} messages, {bytes_in_words(trace.bytes_sent)}",
         "engine": f"{trace.engine}, {trace.workers} worker{'s' if trace.workers > 1 else ''}",
         "seed": str(trace.seed),
         "written": datetime.now().astimezone().strftime("%d %B %Y, %H:%M %Z"),
@@ -150,7 +151,9 @@ def _bounds(trace: Trace, regret: Regret | None) -> list[str]:
     needs = "; ".join(next(iter(found.values()))["assumptions"])
     return [
         heading("Bound"),
-        table(("theorem", "what it says", "bound", "run", "verdict"), rows, wide=True),
+        table(
+            ("theorem", "what it says", "bound", "run", "verdict"), rows, wide=True, label="Bound"
+        ),
         paragraph(f"It holds because of: {needs}.", "soft"),
         *certified,
     ]

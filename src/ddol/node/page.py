@@ -8,22 +8,23 @@ PAGE = """<!doctype html>
 <style>
 body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1b2733}
 h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}
-table{border-collapse:collapse;width:100%}
+table{border-collapse:collapse;width:100%;display:block;overflow-x:auto}
 td,th{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #dde3e8}
 .big{display:flex;gap:2.5rem;flex-wrap:wrap}.big div{min-width:7rem}.big b{display:block;font-size:1.6rem}
 svg{width:100%;height:120px;background:#f6f8fa}.gone{color:#b00}.note{color:#667}
 @media(prefers-color-scheme:dark){body{background:#14191f;color:#dde3e8}svg{background:#1d242c}
 td,th{border-color:#2d3742}}
-</style></head><body><h1 id="name">ddol node</h1><p class="note" id="note"></p><main id="models"></main>
+</style></head><body><h1 id="name">ddol node</h1><p class="note" id="note" role="status"></p><main id="models"></main>
 <script>
 const past={};
 const percent=x=>(100*x).toFixed(2)+' %';
 const el=(tag,text,cls)=>{const e=document.createElement(tag);if(text!==undefined)e.textContent=text;
  if(cls)e.className=cls;return e};
-function table(head,rows){const t=el('table'),h=el('tr');head.forEach(c=>h.append(el('th',c)));t.append(h);
+function table(head,rows){const t=el('table'),h=el('tr');head.forEach(c=>{const th=el('th',c);th.scope='col';h.append(th)});t.append(h);
  rows.forEach(r=>{const tr=el('tr');r.forEach(c=>tr.append(el('td',c)));t.append(tr)});return t}
 function curve(values){const ns='http://www.w3.org/2000/svg',s=document.createElementNS(ns,'svg');
- s.setAttribute('viewBox','0 0 300 100');s.setAttribute('preserveAspectRatio','none');
+ s.setAttribute('role','img');s.setAttribute('aria-label',`error of the last labels, over time: ${values.length} points, now `+
+  values.at(-1).toPrecision(3));s.setAttribute('viewBox','0 0 300 100');s.setAttribute('preserveAspectRatio','none');
  const top=Math.max(...values,1e-9),p=document.createElementNS(ns,'polyline');
  p.setAttribute('points',values.map((v,k)=>`${300*k/Math.max(values.length-1,1)},${98-94*v/top}`).join(' '));
  p.setAttribute('fill','none');p.setAttribute('stroke','#2274c5');p.setAttribute('stroke-width','1.5');
@@ -31,20 +32,20 @@ function curve(values){const ns='http://www.w3.org/2000/svg',s=document.createEl
 function show(model,m){const box=el('section');box.append(el('h2','Model '+model+' ('+m.algorithm+')'));
  const big=el('div',undefined,'big');
  const regression=!m.classes.length&&m.examples>0;const as=x=>regression?x.toPrecision(4):percent(x);
- [['error of the window',as(m.error_window)],['error so far',as(m.error)],['examples',m.examples],
-  ['waiting',m.waiting],['predictions',m.predictions]].forEach(([t,v])=>{const d=el('div',t);
+ [['error of the last labels',as(m.error_window)],['error so far',as(m.error)],['labels learned',m.examples],
+  ['waiting for labels',m.waiting],['predictions',m.predictions]].forEach(([t,v])=>{const d=el('div',t);
   d.prepend(el('b',String(v)));big.append(d)});box.append(big);
  (past[model]=past[model]||[]).push(m.error_window);if(past[model].length>600)past[model].shift();
  box.append(curve(past[model]));const s=m.sites;
  if(s&&s.weight_shared!==undefined)box.append(el('p',
-  `Alone ${percent(s.error_alone)}, shared ${percent(s.error_shared)}; weight on sharing `+
+  `Error alone ${percent(s.error_alone)}, with the others ${percent(s.error_shared)}; trust in sharing `+
   percent(s.weight_shared)+`; sharing helps: ${s.helped}`));
  if(m.peers.length)box.append(table(
   ['peer','there','messages','examples','last heard','refused','listened to'],
   m.peers.map(p=>[p.name,p.alive?'yes':'gone',p.messages,p.examples,
    p.heard?Math.round(Date.now()/1000-p.heard)+' s ago':'never',
    p.refused?p.refused+' '+JSON.stringify(p.reasons):0,p.trusted===undefined?'':p.trusted?'yes':'no'])));
- else box.append(el('p','No peers.','note'));return box}
+ else box.append(el('p','No other node is connected.','note'));return box}
 async function look(){try{const r=await fetch('live.json');if(!r.ok)throw new Error(r.status);
  const all=await r.json();document.getElementById('name').textContent='ddol node '+all.name;
  document.title=all.name+' · ddol';document.getElementById('note').textContent='';

@@ -9,14 +9,16 @@ import numpy as np
 from ddol.engines.progress import Progress
 from ddol.lab.live.watched import WatchedRun, listed
 from ddol.lab.network import MOST_DRAWN, AgentMarks, draw_network
-from ddol.lab.page import Cell, facts, figure, figures, heading, page, paragraph, table
-from ddol.lab.report_details import agreement
+from ddol.lab.page import Cell, facts, figure, figures, fold, heading, page, paragraph, table
+from ddol.lab.report_details import agreement, network_of
 from ddol.measure.chart import number
 from ddol.measure.curves import bytes_in_words, chart_of
 from ddol.measure.theorems import find_theorem
 from ddol.trace import Trace
 
-PARTS = ("title", "bar", "facts", "charts", "bound", "network", "behind", "log")
+PARTS = ("title", "bar", "facts", "charts", "sites", "behind", "log", "curves", "bound", "network")
+_FOLDED = ("curves", "bound", "network")
+"""Parts behind a fold, which stays as the reader has left it."""
 _BEHIND = 0.9
 _MOST_BEHIND = 5
 _STYLE = """
@@ -34,18 +36,18 @@ news.onopen=()=>{state.textContent="live"};
 news.onerror=()=>{state.textContent="no connection; trying again"};
 news.onmessage=e=>{for(const [id,html] of Object.entries(JSON.parse(e.data))){
 const part=document.getElementById(id);if(part)part.innerHTML=html}};
-news.addEventListener("end",()=>{news.close();state.textContent="ended; this is how it stood"});
+news.addEventListener("end",()=>{news.close();
+state.textContent="the run has ended; these are its last figures"});
 """
 
 
 def whole_page(watched: WatchedRun, nonce: str) -> str:
     """The page as it stands now; what comes later replaces its parts."""
     inside = {name: f'<div id="{name}">{html}</div>' for name, html in parts(watched).items()}
-    network, behind, log = (inside.pop(name) for name in ("network", "behind", "log"))
     body = [
-        '<p id="state">connecting</p>',
-        *inside.values(),
-        f'<div class="beside">{network}<div>{behind}{log}</div></div>',
+        '<p id="state" role="status">connecting</p>',
+        *(html for name, html in inside.items() if name not in _FOLDED),
+        fold("Technical details", [inside[name] for name in _FOLDED]),
         f'<style>{_STYLE}</style><script nonce="{nonce}">{_SCRIPT}</script>',
     ]
     return page("A run of ddol", body)
@@ -59,25 +61,36 @@ def parts(watched: WatchedRun) -> dict[str, str]:
             f"<h1>{escape(watched.algorithm.name)}</h1>{paragraph('Nothing has been learned yet.')}"
         )
         return {**dict.fromkeys(PARTS, ""), "title": title, "log": _log(watched)}
+    first = "mistakes" if trace.classification else "loss"
     return {
         "title": _title(watched, trace),
         "bar": _bar(watched),
-        "facts": facts(_facts(trace, watched.last)),
-        "charts": figures([figure(chart_of(trace, what)) for what in _wanted(trace)])
-        + "".join(agreement(trace)),
-        "bound": _bound(trace),
-        "network": _by_site(trace, watched) + _network(trace, watched),
+        "facts": facts(_facts(trace, watched)),
+        "charts": figures([figure(chart_of(trace, first))]),
+        "sites": _by_site(trace, watched),
         "behind": _behind(watched),
         "log": _log(watched),
+        "curves": figures([figure(chart_of(trace, what)) for what in _wanted(trace)])
+        + "".join(agreement(trace)),
+        "bound": _bound(trace),
+        "network": _network(trace, watched),
     }
 
 
 def _title(watched: WatchedRun, trace: Trace) -> str:
-    agents = "one agent" if trace.agents == 1 else f"{trace.agents} agents, {trace.topology}"
-    name = f"{trace.name.replace('_', '-')}, {agents}"
-    what = f"Data: {watched.data}; " if watched.data else ""
-    words = f"{what}engine: {watched.engine}; {trace.seconds:,.1f} s so far."
-    return f"<h1>{escape(name)}</h1>{paragraph(words, 'lead')}"
+    if trace.classification:
+        told = f"{100 * trace.error:.1f} % wrong so far"
+    else:
+        told = f"Mean loss {trace.mean_loss:.4g} so far"
+    kind = "sites" if watched.sites else "agents"
+    who = "One agent has" if trace.agents == 1 else f"{trace.agents} {kind} have"
+    what = f" of {watched.data}" if watched.data else ""
+    words = (
+        f"{who} learned from {trace.examples:,} examples{what} in {trace.seconds:,.1f} s. Each example is "
+        f"predicted before it is learned. Algorithm {trace.name.replace('_', '-')}, "
+        f"{network_of(trace)}, engine {watched.engine}."
+    )
+    return f"<h1>{escape(told)}</h1>{paragraph(words, 'lead')}"
 
 
 def _bar(watched: WatchedRun) -> str:
@@ -85,33 +98,38 @@ def _bar(watched: WatchedRun) -> str:
         return ""
     share = f"{100 * watched.share:.1f}"
     return (
-        f'<div role="progressbar" aria-valuenow="{share}" aria-valuemin="0" aria-valuemax="100">'
+        f'<div role="progressbar" aria-label="data read" aria-valuenow="{share}" aria-valuemin="0" '
+        'aria-valuemax="100">'
         f'<div style="width:{share}%;height:100%"></div></div>{paragraph(f"{share} % read", "soft")}'
     )
 
 
-def _facts(trace: Trace, last: Progress | None) -> list[tuple[str, str]]:
-    pairs = [
-        (f"{trace.examples:,}", "examples"),
-        (number(trace.examples / max(trace.seconds, 1e-9)), "examples a second"),
-    ]
+def _facts(trace: Trace, watched: WatchedRun) -> list[tuple[str, str]]:
+    pairs, last = [], watched.last
     if trace.classification:
-        pairs.append((f"{100 * trace.error:.2f} %", "mistakes so far"))
-    pairs.append((f"{trace.mean_loss:.4g}", "objective per example"))
+        pairs.append((f"{100 * trace.error:.2f} %", "wrong so far"))
+    else:
+        pairs.append((f"{trace.mean_loss:.4g}", "loss per example"))
     if last is not None and last.window_error is not None:
         error = last.window_error
         shown = f"{100 * error:.2f} %" if trace.classification else f"{error:.4g}"
-        pairs.append((shown, f"of the last {last.window:,} examples"))
-    if trace.agents > 1:
+        what = "wrong" if trace.classification else "loss"
+        pairs.append((shown, f"{what} of the last {last.window:,} examples"))
+    if trace.classification and watched.tally is not None:
+        guessed = watched.tally.baseline()
         pairs += [
-            (f"{trace.consensus:.3g}", "consensus distance"),
-            (bytes_in_words(trace.bytes_sent), "sent"),
+            (f"{100 * guessed.constant:.2f} %", "wrong if always the same class"),
+            (f"{100 * guessed.last:.2f} %", "wrong if always the last label"),
         ]
+    pairs.append((number(trace.examples / max(trace.seconds, 1e-9)), "examples a second"))
+    if trace.agents > 1:
+        kind = "site" if watched.sites else "agent"
+        pairs.append((bytes_in_words(trace.bytes_sent / trace.agents), f"sent by each {kind}"))
     return pairs
 
 
 def _wanted(trace: Trace) -> list[str]:
-    wanted = ["mistakes", "loss"] if trace.classification else ["loss"]
+    wanted = ["loss"] if trace.classification else []
     if trace.bounds:
         wanted.append("bound")
     if trace.binding_certificate is not None:
@@ -145,7 +163,8 @@ def _bound(trace: Trace) -> str:
         ]
         for name, told in trace.bounds.items()
     ]
-    return heading("Bound") + table(("theorem", "bound", "observed", "verdict"), rows, wide=True)
+    header = ("theorem", "bound", "observed", "verdict")
+    return heading("Bound") + table(header, rows, wide=True, label="Bound")
 
 
 def _network(trace: Trace, watched: WatchedRun) -> str:
@@ -182,10 +201,12 @@ def _by_site(trace: Trace, watched: WatchedRun) -> str:
     seen = np.maximum(last.agent_examples, 1)
     rows = []
     for k, site in enumerate(watched.sites):
-        error = f"{last.mistakes[k] / seen[k]:.2%}" if trace.classification else "–"
+        error = f"{100 * last.mistakes[k] / seen[k]:.2f} %" if trace.classification else "–"
         cells = (f"{last.agent_examples[k]:,}", error, f"{last.loss[k] / seen[k]:.4g}")
         rows.append([Cell(site), *(Cell(cell, "n") for cell in cells)])
-    return heading("Sites") + table(("site", "examples", "error", "mean loss"), rows)
+    return heading("By site") + table(
+        ("site", "examples", "error", "mean loss"), rows, label="By site"
+    )
 
 
 def _absent(last: Progress) -> np.ndarray | None:
@@ -206,13 +227,15 @@ def _behind(watched: WatchedRun) -> str:
     away = ""
     if gone is not None and gone.any():
         away = paragraph(f"Away now: {listed(gone, watched.sites)}.", "soft")
-    top = heading("Stragglers") + away
+    top = heading("Slower than the others") + away
     if not slow:
-        return top + paragraph("No agent is behind the others.", "soft")
+        return top if away else ""
     names = watched.sites or tuple(map(str, range(len(seen))))
     cells = ((names[i], f"{seen[i]:,}", f"{seen[i] / seen.max():.0%}") for i in slow)
-    rows = [[Cell(text, "n") for text in row] for row in cells]
-    return top + table(("agent", "examples", "of the first"), rows)
+    rows = [[Cell(name), Cell(count, "n"), Cell(share, "n")] for name, count, share in cells]
+    return top + table(
+        ("site" if watched.sites else "agent", "examples", "of the fastest"), rows, label="Behind"
+    )
 
 
 def _log(watched: WatchedRun) -> str:

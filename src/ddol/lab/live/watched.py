@@ -15,6 +15,7 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.feed import Feed
 from ddol.engines.progress import Progress
+from ddol.job.tally import Tally
 from ddol.recording import Curves
 from ddol.streams.dealing import progress as work_done
 from ddol.trace import Trace
@@ -47,6 +48,8 @@ class WatchedRun:
         Whether this process sees all examples.
     sites : tuple of str
         What the agents are called; their numbers if they have no names.
+    tally : Tally, optional
+        Counts of labels, for the errors of guessing.
 
     Examples
     --------
@@ -64,6 +67,7 @@ class WatchedRun:
     feed: Feed | None = None
     in_process: bool = True
     sites: tuple[str, ...] = ()
+    tally: Tally | None = None
     last: Progress | None = None
     share: float | None = None
     ended: bool = False
