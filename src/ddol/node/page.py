@@ -14,17 +14,20 @@ td,th{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #dde3e8}
 svg{width:100%;height:120px;background:#f6f8fa}.gone{color:#b00}.note{color:#667}
 @media(prefers-color-scheme:dark){body{background:#14191f;color:#dde3e8}svg{background:#1d242c}
 td,th{border-color:#2d3742}}
-</style></head><body><h1 id="name">ddol node</h1><p class="note" id="note" role="status"></p><main id="models"></main>
+</style></head><body><h1 id="name">ddol node</h1><p class="note" id="note"
+role="status"></p><main id="models"></main>
 <script>
 const past={};
 const percent=x=>(100*x).toFixed(2)+' %';
 const el=(tag,text,cls)=>{const e=document.createElement(tag);if(text!==undefined)e.textContent=text;
  if(cls)e.className=cls;return e};
-function table(head,rows){const t=el('table'),h=el('tr');head.forEach(c=>{const th=el('th',c);th.scope='col';h.append(th)});t.append(h);
+function table(head,rows){const t=el('table'),h=el('tr');
+ head.forEach(c=>{const th=el('th',c);th.scope='col';h.append(th)});t.append(h);
  rows.forEach(r=>{const tr=el('tr');r.forEach(c=>tr.append(el('td',c)));t.append(tr)});return t}
 function curve(values){const ns='http://www.w3.org/2000/svg',s=document.createElementNS(ns,'svg');
- s.setAttribute('role','img');s.setAttribute('aria-label',`error of the last labels, over time: ${values.length} points, now `+
-  values.at(-1).toPrecision(3));s.setAttribute('viewBox','0 0 300 100');s.setAttribute('preserveAspectRatio','none');
+ s.setAttribute('role','img');
+ s.setAttribute('aria-label','error of the last labels over time, now '+values.at(-1).toPrecision(3));
+ s.setAttribute('viewBox','0 0 300 100');s.setAttribute('preserveAspectRatio','none');
  const top=Math.max(...values,1e-9),p=document.createElementNS(ns,'polyline');
  p.setAttribute('points',values.map((v,k)=>`${300*k/Math.max(values.length-1,1)},${98-94*v/top}`).join(' '));
  p.setAttribute('fill','none');p.setAttribute('stroke','#2274c5');p.setAttribute('stroke-width','1.5');
