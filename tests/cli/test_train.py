@@ -480,4 +480,4 @@ def test_a_report_compares_with_a_guess_and_shows_what_was_confused(ddol, tmp_pa
     most = max(("no", "yes"), key=lambda name: (labels == name).sum())
     share = 100 - 100 * (labels == most).mean()
     assert f"always guessing “{most}” would have been wrong on {share:.1f} %" in text
-    assert "What was taken for what" in text
+    assert "Which classes were confused" in text

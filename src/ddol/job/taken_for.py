@@ -1,4 +1,4 @@
-"""What was taken for what: the first line of a run."""
+"""How the data were understood: the first line of a run."""
 
 from __future__ import annotations
 
