@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ddol.linear.form import LinearForm
 
 KIND = "model"
+SHARED = "shared"
+"""In place of an agent's name: all of them together."""
 _MOST_BYTES = 1 << 30
 """Agents' states up to this size are kept one by one; beyond it, their mean."""
 _WIDE = 1 << 16
@@ -102,28 +104,29 @@ class Model:
         """
         return Encoder(self.encoding, **{"learning": False, "labelled": False, **options})
 
-    def knows(self, agent: str | int) -> bool:
-        """Whether this is one of the agents; what safe agents share is for others, too.
+    def agent_number(self, name: str | int | None) -> int | None:
+        """Number of an agent, given by its name or its number from 0.
 
-        Other models refuse an agent that they do not know.
+        None stands for all of them together, and so does the name ``shared``, unless an agent is called so.
         """
-        known = self.known
-        if known is None or not known.algorithm.safe:
-            self.agent_number(agent)
-            return True
-        sites, count = self.encoding.sites, int(self.training.get("agents", 1))
-        return agent in sites or (str(agent).isdigit() and int(agent) < max(count, len(sites)))
-
-    def agent_number(self, name: str | int) -> int:
-        """Number of an agent, given by its name or its number from 0."""
         sites = self.encoding.sites
         if name in sites:
             return sites.index(str(name))
+        if name is None or name == SHARED:
+            return None
         count = max(int(self.training.get("agents", 1)), len(sites))
         if str(name).isdigit() and int(name) < count:
             return int(name)
-        known = f"one of {listed(sites)}" if sites else f"a number from 0 to {count - 1}"
-        raise DataError(f"found no agent {name!r}, expected {known}")
+        known = f"one of {listed(sites, 20)}" if sites else f"a number from 0 to {count - 1}"
+        raise DataError(
+            f"found no agent {name!r}, expected {known}, or {SHARED}: what all of them share, as for a new site"
+        )
+
+    @property
+    def keeps_own(self) -> bool:
+        """Whether each agent standardises by what it has seen itself."""
+        known = self.known
+        return known is not None and bool(getattr(known.algorithm.update, "keeps_own", False))
 
     def decision_function(self, X: Any, agent: str | int | None = None) -> np.ndarray:
         """Scores: (n,) for two classes and regression, (n, classes) for more.
@@ -133,14 +136,14 @@ class Model:
         X : array, scipy sparse matrix, data frame, or a raw block
             Columns of a data frame are found by their names.
         agent : name or number, optional
-            Whose weights are used; the mean of all by default. Of safe agents the default, which is for any
-            other site, too, is what they share.
+            Whose weights are used. By default, or with ``"shared"``, the mean of all; of safe agents what they
+            share. That is for new sites, too.
         """
         return self.scores(self.encoder().rows(as_raw(X)), agent)
 
     def scores(self, rows: Rows, agent: str | int | None = None) -> np.ndarray:
         """Scores of rows that are encoded already; see `decision_function`."""
-        copy = self.agent_number(agent) if agent is not None and self.knows(agent) else None
+        copy = self.agent_number(agent)
         known = self.known
         together = known is not None and len(known.theta) == 1 < int(self.training.get("agents", 1))
         one = (
@@ -172,12 +175,14 @@ class Model:
         tie = 0.0 if self.known is None else self.known.algorithm.update.tie
         return self.labels[class_numbers(scores, tie)]
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Any, agent: str | int | None = None) -> np.ndarray:
         """Chance of every class (n, classes), for models whose loss has it.
 
-        Several classes have one chance each (one against all), scaled to sum to 1.
+        Parameters
+        ----------
+        X, agent : see `decision_function`
         """
-        return self.chances_of(np.asarray(self.decision_function(X)))
+        return self.chances_of(np.asarray(self.decision_function(X, agent)))
 
     def chances_of(self, scores: np.ndarray) -> np.ndarray:
         """Chances that scores stand for; see `predict_proba`."""

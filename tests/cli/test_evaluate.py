@@ -90,8 +90,31 @@ def test_sites_are_evaluated_with_their_own_weights(ddol, tmp_path, text_of):
         said = ddol("predict", model, path, "--agent", path.stem).stdout.split()
         assert np.mean(np.array(said, float) == rows.y) == pytest.approx(own)
     assert "lyon" in ddol("evaluate", model, *paths).stdout
-    refused = ddol("predict", model, paths[0], "--agent", "paris")
-    assert refused.exit_code == 2 and "bern, lyon, rome" in refused.stderr
+    for command in ("predict", "evaluate"):
+        refused = ddol(command, model, paths[0], "--agent", "paris")
+        assert refused.exit_code == 2 and "bern, lyon, rome, or shared" in refused.stderr
+
+
+def test_who_predicts_is_matched_by_name_or_said(ddol, tmp_path):
+    """Sites with offsets of their own: only the site itself can say what its rows mean."""
+    rng, paths, model = np.random.default_rng(0), [], tmp_path / "m"
+    for k, name in enumerate(("bern", "lyon", "rome")):
+        X = rng.standard_normal((400, 2))
+        table = np.column_stack([X[:, 0] > X[:, 1], X * 10.0**k + 100.0 * k])
+        paths.append(tmp_path / f"{name}.csv")
+        np.savetxt(paths[-1], table, "%.6g", ",", header="y,a,b", comments="")
+    options = ("--statistics", "own", "--model", model, "--quiet")
+    assert ddol("train", *paths, "--label", "y", *options).exit_code == 0
+    found = figures(ddol("evaluate", model, *paths, "--json", "-"))
+    assert found["accuracy"] > 0.9 and list(found["agents"]) == ["bern", "lyon", "rome"]
+    new = tmp_path / "paris.csv"
+    new.write_text(paths[2].read_text())
+    done = ddol("evaluate", model, new, "--json", "-")
+    assert "no site of the model is called paris" in done.stderr
+    assert figures(done)["accuracy"] < found["agents"]["rome"]["accuracy"] - 0.05
+    named = ddol("evaluate", model, new, "--agent", "rome", "--json", "-")
+    assert named.stderr == "" and figures(named)["agents"]["rome"] == found["agents"]["rome"]
+    assert "--agent rome predicts as it does" in ddol("predict", model, paths[2]).stderr
 
 
 def test_the_area_under_the_curve_of_very_much_is_counted_in_bins(monkeypatch):

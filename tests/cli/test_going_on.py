@@ -200,3 +200,18 @@ def test_a_run_with_text_and_means_of_columns_goes_on(ddol, tmp_path):
     max(folder.glob("*.safetensors"), key=lambda each: each.stat().st_mtime_ns).unlink()
     again = figures(ddol(*run, "--model", model, "--json", "-", "--resume"))
     assert again["mistakes"] == whole["mistakes"] and library.load(model).encoding.means == means
+
+
+def test_files_in_another_order_are_matched_when_a_run_is_resumed(ddol, tmp_path, text_of):
+    paths = [tmp_path / f"{name}.libsvm" for name in ("bern", "lyon", "rome")]
+    for k, path in enumerate(paths):
+        path.write_text(text_of(n=100 + k, seed=k))
+    kept = ("--checkpoint", tmp_path / "run", "--every", 100, "--json", "-", "--topology", "path")
+    whole = figures(ddol("train", *paths, *kept))
+    folder = tmp_path / "run"
+    max(folder.glob("*.safetensors"), key=lambda each: each.stat().st_mtime_ns).unlink()
+    done = ddol("train", *paths[::-1], *kept, "--resume")
+    assert "the order of the run that is resumed" in done.stderr
+    again = figures(done)
+    assert again["sites"] == whole["sites"] == ["bern", "lyon", "rome"]
+    assert again["mistakes"] == whole["mistakes"]

@@ -35,12 +35,16 @@ def test_a_safe_run_tells_whom_sharing_helped(ddol, sites, tmp_path):
     )
     assert "Sharing helped" in done.stderr
     said = {}
-    for agent in ("beta", "alpha", "omega"):
+    for agent in ("beta", "alpha", "shared"):
         found = ddol("predict", model, sites[1], "--agent", agent)
         said[agent] = np.array(found.stdout.split(), float)
-        assert ("found no agent 'omega'" in found.stderr) == (agent == "omega")
+        assert found.stderr == ""
     assert np.mean(said["beta"] == said["alpha"]) < 0.2
-    assert np.mean(said["omega"] == said["alpha"]) > 0.8
+    assert np.mean(said["shared"] == said["alpha"]) > 0.8
+    typo = ddol("predict", model, sites[1], "--agent", "omega")
+    assert typo.exit_code == 2 and typo.stdout == ""
+    assert "alpha, beta" in typo.stderr and "or shared" in typo.stderr
+    assert "--agent beta" in ddol("predict", model, sites[1]).stderr
 
 
 def test_a_run_of_many_sites_names_safe_at_its_end(ddol, sites):

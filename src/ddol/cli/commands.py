@@ -19,6 +19,11 @@ _READING = ("format", "header", "zero_based", "on_bad_line", "limit")
 _STUDIED = ("shuffle", *_READING, "label", "missing", "bits")
 
 
+_AGENT = flag(
+    "--agent NAME", "Predict as this agent would: its name, its number, or shared for a new site."
+)
+
+
 @click.command(cls=Command)
 @click.argument("model")
 @click.argument("data", nargs=-1)
@@ -31,7 +36,7 @@ _STUDIED = ("shuffle", *_READING, "label", "missing", "bits")
     name="proba",
     is_flag=True,
 )
-@flag("--agent NAME", "Predict as this agent would: its name, or its number.")
+@_AGENT
 @options_of(DataOptions, *_READING)
 @debug
 @click.pass_context
@@ -81,20 +86,23 @@ def _model_and_data(
 @click.argument("model")
 @click.argument("data", nargs=-1)
 @flag("--json OUT", "Figures as JSON; - for standard output.")
+@_AGENT
 @options_of(DataOptions, *_READING)
 @debug
 @click.pass_context
-def evaluate(ctx: click.Context, model: str, json: str | None, **given: Any) -> None:
+def evaluate(
+    ctx: click.Context, model: str, json: str | None, agent: str | None, **given: Any
+) -> None:
     """How well a model predicts DATA: accuracy, log loss, AUC, confusion; R², MAE, RMSE.
 
     MODEL: a file that `ddol train --model` wrote, or JOB.toml, which names it and says how files are read.
-    DATA: files with labels, by default the job's; those that are named like the agents are evaluated one by
-    one, too, each with its agent's own weights.
+    DATA: files with labels, by default the job's. One that is named after a site of the model is predicted as
+    that site would, and has figures of its own; any other one as all agents together. --agent predicts all.
     """
     without_blas_threads()
     from ddol.cli.evaluate import evaluate as run_evaluation
 
-    run_evaluation(*_model_and_data(ctx, model, given), json)
+    run_evaluation(*_model_and_data(ctx, model, given), json, agent)
 
 
 @click.command(cls=Command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +13,11 @@ from ddol.job.options import DataOptions
 from ddol.job.outputs import STDOUT, check_outputs, tell_skipped, write_json
 from ddol.job.sources import read_options
 from ddol.model import Model, load
+from ddol.streams.coding.labels import listed
 from ddol.streams.open import expand, open_stream, partition_name
 
 
-def evaluate(path: str, data: DataOptions, json: str | None) -> None:
+def evaluate(path: str, data: DataOptions, json: str | None, agent: str | None = None) -> None:
     """Print how well a model predicts data, and write it as JSON.
 
     Parameters
@@ -25,10 +27,12 @@ def evaluate(path: str, data: DataOptions, json: str | None) -> None:
     data : DataOptions
     json : str or None
         File name; ``-`` is standard output, which then has nothing else.
+    agent : str or None
+        Who predicts all files; None for the sites that they are named after, and else for all together.
     """
     check_outputs(json)
     model = load(path)
-    found = figures_of(model, data)
+    found = figures_of(model, data, agent)
     if model.classes is not None and not model.has_chances:
         say(
             f"no log loss: the loss {model.loss} gives no probabilities; train with --loss logistic"
@@ -40,24 +44,48 @@ def evaluate(path: str, data: DataOptions, json: str | None) -> None:
         write_json(json, found)
 
 
-def figures_of(model: Model, data: DataOptions) -> dict[str, Any]:
-    """Figures over all files, and of each agent with its own weights where files are named so."""
+def figures_of(model: Model, data: DataOptions, agent: str | None = None) -> dict[str, Any]:
+    """Figures over all files, and of each site by itself.
+
+    A file that is named after a site is predicted as that site would, any other one as all of them together.
+    """
+    model.agent_number(agent)
     whole = evaluation_of(model.classes)
-    sites: dict[str, Any] = {}
-    skipped = 0
-    left = data.limit
-    for file in expand(data.data):
+    sites: dict[str, ClassEvaluation | NumberEvaluation] = {}
+    skipped, left = 0, data.limit
+    files = expand(data.data)
+    who = [(file, _site_of(model, file) if agent is None else agent) for file in files]
+    _tell_strangers(model, who)
+    for file, site in who:
         before = whole.examples
-        site = partition_name(file) if partition_name(file) in model.encoding.sites else None
-        own = evaluation_of(model.classes)
-        skipped += _count(
-            model, file, replace(data, limit=left), whole, own if site else None, site
-        )
-        left = None if left is None else left - (whole.examples - before)
+        counts = [whole]
         if site is not None:
-            sites[site] = own.figures()
-    return {"task": "regression" if model.classes is None else "classification"} | (
-        whole.figures() | {"skipped_lines": skipped, "agents": sites}
+            counts.append(sites.setdefault(site, evaluation_of(model.classes)))
+        skipped += _count(model, file, replace(data, limit=left), counts, site)
+        left = None if left is None else left - (whole.examples - before)
+    return {
+        "task": "regression" if model.classes is None else "classification",
+        **whole.figures(),
+        "skipped_lines": skipped,
+        "agents": {site: own.figures() for site, own in sites.items()},
+    }
+
+
+def _site_of(model: Model, file: str) -> str | None:
+    name = partition_name(file)
+    return name if name in model.encoding.sites else None
+
+
+def _tell_strangers(model: Model, who: Sequence[tuple[str, str | None]]) -> None:
+    """Warn of files of which no site of the model has the name, where the others are sites."""
+    strange = [partition_name(file) for file, site in who if site is None]
+    if not strange or not (model.keeps_own or len(strange) < len(who)):
+        return
+    each = "is predicted" if len(strange) == 1 else "are predicted"
+    by = "the mean of all sites' scores, each in its own units" if model.keeps_own else "what all share"
+    warn(
+        f"no site of the model is called {listed(strange, 5)}, which {each} by {by}; known are "
+        f"{listed(model.encoding.sites, 8)}; name one with --agent"
     )
 
 
@@ -65,20 +93,17 @@ def _count(
     model: Model,
     file: str,
     data: DataOptions,
-    whole: ClassEvaluation | NumberEvaluation,
-    own: ClassEvaluation | NumberEvaluation | None,
+    counts: list[ClassEvaluation | NumberEvaluation],
     site: str | None,
 ) -> int:
     """Count the examples of a file; lines that were skipped."""
     stream = limited(open_stream(file, read_options(data, model.encoding.kinds)), data.limit)
     encoder = model.encoder(labelled=True, skip=data.on_bad_line == "skip", warn=warn)
-    chances = model.has_chances
     for rows, _ in read_ahead(encoder, stream):
-        scores = model.scores(rows)
-        whole.add(rows.y, scores, model.chances_of(scores) if chances else None)
-        if own is not None:
-            scores = model.scores(rows, site)
-            own.add(rows.y, scores, model.chances_of(scores) if chances else None)
+        scores = model.scores(rows, site)
+        chances = model.chances_of(scores) if model.has_chances else None
+        for each in counts:
+            each.add(rows.y, scores, chances)
     return tell_skipped([stream], encoder, warn)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ddol.cli.prediction_files import Identified, identifying, opened, without_column
-from ddol.cli.table import warn
+from ddol.cli.table import say, warn
 from ddol.job.options import DataOptions
 from ddol.job.outputs import tell_skipped
 from ddol.job.sources import read_options
@@ -17,7 +17,7 @@ from ddol.model import Model, load
 from ddol.storage import check_writable
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.labels import listed
-from ddol.streams.open import open_stream
+from ddol.streams.open import open_stream, partition_name
 from ddol.streams.over.limited import LimitedStream
 from ddol.streams.over.mapped import MappedStream
 from ddol.streams.over.parallel import ParallelStream, ParsingPool
@@ -33,7 +33,7 @@ class Wanted:
     ----------
     what : "labels", "scores" or "chances"
     agent : str or None
-        Whose weights are used; None for the mean of all.
+        Whose weights are used; None or "shared" for all of them together.
     """
 
     what: str = "labels"
@@ -74,8 +74,9 @@ def predict(
     model = load(path)
     if wanted.what == "chances":
         model.check_chances()
-    if wanted.agent is not None and not model.knows(wanted.agent):
-        warn(f"found no agent {wanted.agent!r} in the model; predicting with what its agents share")
+    model.agent_number(wanted.agent)
+    if wanted.agent is None and (names := sites_meant(model, data.data)):
+        say(f"{names[0]} is a site of the model; --agent {names[0]} predicts as it does")
     kinds = model.encoding.kinds
     if id_ is not None:  # as it is written: 007 is no number
         kinds = {**(kinds or {}), id_: "text"}
@@ -89,6 +90,12 @@ def predict(
             rows, ids = (block.rows, block.ids) if isinstance(block, Identified) else (block, None)
             sink.add(wanted.of(model, model.scores(rows, wanted.agent)), ids)
     tell_skipped([stream], encoder, warn)
+
+
+def sites_meant(model: Model, files: Sequence[str]) -> list[str]:
+    """Sites of the model that the files are named after, where it matters who predicts."""
+    matters = model.known is not None and (model.keeps_own or model.known.algorithm.safe)
+    return [name for name in map(partition_name, files) if matters and name in model.encoding.sites]
 
 
 def _encoded(encoder: Encoder, stream: Stream, id_: str | None) -> Iterator[Any]:

@@ -20,6 +20,8 @@ from ddol.job.pipeline import Pipeline, Prepared
 from ddol.job.processes import RunProcesses
 from ddol.job.sources import fingerprint
 from ddol.storage import damaged
+from ddol.streams.coding.labels import listed
+from ddol.streams.open import expand
 
 if TYPE_CHECKING:
     from ddol.checkpoint import Checkpoint
@@ -112,6 +114,7 @@ def prepare(job: Job, stack: ExitStack, interface: Interface | None = None) -> P
 
         job = replace(job, data=with_schema(job.data))
     processes.check_same(job.identity() | job.progress())
+    job = _in_the_order_before(job, processes, talk)
     algorithm = build(job)
     check(job, algorithm, processes.leads)
     check_data(job, algorithm)
@@ -265,6 +268,30 @@ def _readers(job: Job, algorithm: Algorithm) -> int:
     from ddol.engines.threads.rounds import readers_beside
 
     return readers_beside(algorithm, job.run.workers)
+
+
+def _in_the_order_before(job: Job, processes: RunProcesses, talk: Interface) -> Job:
+    """The job with its files in the order of the run that is resumed, whose agents have the same ones."""
+    folder = job.output.checkpoint
+    if folder is None or not job.output.resume or not job.data.in_files or not job.data.data:
+        return job
+    paths = expand(job.data.data)
+    if len(paths) < 2:
+        return job
+    before, now = processes.from_leader(lambda: _data_before(folder)), fingerprint(job.data)
+    if before == now or sorted(before) != sorted(now):
+        return job
+    paths = [paths[now.index(each)] for each in before]
+    if processes.leads and not job.output.quiet:
+        talk.say(f"files are taken in the order of the run that is resumed: {listed(paths, 5)}")
+    return replace(job, data=replace(job.data, data=tuple(paths)))
+
+
+def _data_before(folder: str) -> list[str]:
+    from ddol.checkpoint import load_checkpoint
+
+    found = load_checkpoint(folder, warn=lambda text: None)
+    return [] if found is None else list(found.run.get("the data", []))
 
 
 def _saved(

@@ -91,7 +91,7 @@ class LinearForm:
         """
         encoding = model.encoding
         _check_features(encoding)
-        parts, bias = _parts_of(model, None if agent is None else model.agent_number(agent))
+        parts, bias = _parts_of(model, model.agent_number(agent))
         if encoding.intercept:
             bias = bias + sum(part.weights[:, 0] for part in parts)
             parts = [LinearPart(p.weights[:, 1:], p.lower[1:], p.upper[1:]) for p in parts]
