@@ -82,7 +82,11 @@ def _tell_strangers(model: Model, who: Sequence[tuple[str, str | None]]) -> None
     if not strange or not (model.keeps_own or len(strange) < len(who)):
         return
     each = "is predicted" if len(strange) == 1 else "are predicted"
-    by = "the mean of all sites' scores, each in its own units" if model.keeps_own else "what all share"
+    by = (
+        "the mean of all sites' scores, each in its own units"
+        if model.keeps_own
+        else "what all share"
+    )
     warn(
         f"no site of the model is called {listed(strange, 5)}, which {each} by {by}; known are "
         f"{listed(model.encoding.sites, 8)}; name one with --agent"
