@@ -136,8 +136,8 @@ class Model:
         X : array, scipy sparse matrix, data frame, or a raw block
             Columns of a data frame are found by their names.
         agent : name or number, optional
-            Whose weights are used. By default, or with ``"shared"``, the mean of all; of safe agents what they
-            share. That is for new sites, too.
+            Whose weights are used. By default, or with ``"shared"``, those of all together, as for a new
+            site: their mean, or what safe agents share.
         """
         return self.scores(self.encoder().rows(as_raw(X)), agent)
 
