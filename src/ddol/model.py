@@ -119,7 +119,7 @@ class Model:
             return int(name)
         known = f"one of {listed(sites, 20)}" if sites else f"a number from 0 to {count - 1}"
         raise DataError(
-            f"found no agent {name!r}, expected {known}, or {SHARED}: what all of them share, as for a new site"
+            f"found no agent {name!r}, expected {known}, or {SHARED}: what all share, as for a new site"
         )
 
     @property
