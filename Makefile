@@ -1,6 +1,8 @@
 # Two commands are enough: `make run` and `make test`. Everything lives in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
+# Many tests wait for processes: twice as many workers as the smallest machine has cores. Slow files come first.
+PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: run test messages test-oldest test-memory hostile lint unit bench dist release docs clean
 
@@ -18,7 +20,7 @@ lint: .venv/.installed-dev
 	$(BIN)/zizmor --offline --quiet .github/workflows
 
 unit: .venv/.installed-dev
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest $(PARALLEL)
 
 # The tests with the oldest supported version of every dependency, which compiles what it runs: code made
 # beforehand would be that of the newest.
@@ -27,7 +29,7 @@ test-oldest: .venv/bin/pip
 	$(BIN)/uv venv --quiet --clear .venv-oldest
 	DDOL_PRECOMPILE=0 $(BIN)/uv pip install --quiet --python .venv-oldest/bin/python --resolution lowest-direct \
 	  --only-binary :all: --no-binary ddol -e '.[test]'
-	.venv-oldest/bin/python -m pytest -n 2 --dist loadfile
+	.venv-oldest/bin/python -m pytest $(PARALLEL)
 
 # The compiled parts with an allocator that ends at a write beyond an array, and hands out rubbish (glibc's).
 test-memory: .venv/.installed-dev

@@ -1,4 +1,10 @@
+"""Settings of all tests."""
+
 from hypothesis import HealthCheck, settings
+
+SLOW = ("engines/test_ray", "test_docs", "engines/test_mpi", "test_benchmarks", "engines/test_launch",
+        "compiled/test_store", "cli/test_servers", "hostile/", "engines/", "node/")  # fmt: skip
+"""Files that take long, the longest first, by how their names begin: no worker has to end with one of them."""
 
 # The first call compiles, and the machine is shared: time says nothing about correctness. The same examples
 # in every run: what fails fails for whoever looks into it.
@@ -9,3 +15,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("ddol")
+
+
+def pytest_collection_modifyitems(items):
+    """Let slow files begin first; the order within a file, and of all other files, stays."""
+    items.sort(key=lambda item: _place(item.nodeid.removeprefix("tests/")))
+
+
+def _place(name: str) -> int:
+    return next((k for k, begins in enumerate(SLOW) if name.startswith(begins)), len(SLOW))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 from pathlib import Path
@@ -14,11 +15,13 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
-def bench(monkeypatch):
+def bench(monkeypatch, request):
     """The modules of the benchmark, which are not installed."""
     monkeypatch.syspath_prepend(str(ROOT))
     from benchmarks import contest, data, peers, report, targets, workloads
 
+    gc.freeze()  # contestants run after a collection, which costs seconds where much was imported
+    request.addfinalizer(gc.unfreeze)
     return SimpleNamespace(
         contest=contest,
         data=data,
