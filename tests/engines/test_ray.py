@@ -125,7 +125,9 @@ def test_partitions_of_frames_are_streams():
     assert trace.error < 0.1
     given = from_pandas(halves).filter(lambda row: row["b"] > 0)  # not known before it is run
     network, options = ddol.ring(4), {"engine": "ray", "workers": 2, "period": 8}
-    alone = ddol.run(ddol.dogd(), given, network, period=8)  # fewer partitions than agents are dealt
+    alone = ddol.run(
+        ddol.dogd(), given, network, period=8
+    )  # fewer partitions than agents are dealt
     same(ddol.run(ddol.dogd(), given, network, **options), alone)
 
 
