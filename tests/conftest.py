@@ -4,7 +4,7 @@ from hypothesis import HealthCheck, settings
 
 SLOW = ("engines/test_ray", "test_docs", "engines/test_mpi", "test_benchmarks", "engines/test_launch",
         "compiled/test_store", "cli/test_servers", "hostile/", "engines/", "node/")  # fmt: skip
-"""Files that take long, the longest first, by how their names begin: no worker has to end with one of them."""
+"""Files that take long, the longest first, by how their names begin: a worker should not end with one."""
 
 # The first call compiles, and the machine is shared: time says nothing about correctness. The same examples
 # in every run: what fails fails for whoever looks into it.
