@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from functools import partial
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -330,12 +330,18 @@ def test_the_threads_engine_makes_the_same_mistakes(ddol, examples):
 
 @pytest.mark.parametrize("more", [(), ("--algorithm", "rwma"), ("--passes", 2), ("--limit", 90)])
 def test_threads_that_read_change_nothing(ddol, tmp_path, text_of, monkeypatch, more):
-    from ddol.job import sources
+    from ddol.streams import open as opening
 
     path = tmp_path / "pieces.libsvm"
     path.write_text(text_of(400))
-    small = partial(sources.ReadOptions, chunk_bytes=1 << 10)
-    monkeypatch.setattr(sources, "ReadOptions", small)
+    whole = opening.opener
+    monkeypatch.setattr(
+        opening,
+        "opener",
+        lambda *given: (
+            lambda paths, options: whole(*given)(paths, replace(options, chunk_bytes=1 << 10))
+        ),
+    )
     found = [figures(ddol("train", path, "--workers", n, "--json", "-", *more)) for n in (1, 2, 3)]
     for name in ("mistakes", "loss", "examples", "rounds"):
         assert found[0][name] == found[1][name] == found[2][name]

@@ -15,7 +15,7 @@ from ddol.streams.text.csv import CsvFormat, split_cells
 from ddol.streams.text.lines import LineStream
 
 
-def csv_of(folder, text, name="a.csv", chunk_bytes=1 << 20, on_bad_line="error", **options):
+def csv_of(folder, text, name="a.csv", chunk_bytes=1 << 20, on_bad_line="stop", **options):
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     layout = CsvFormat(**options)

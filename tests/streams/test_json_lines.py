@@ -41,13 +41,13 @@ def test_lists_that_nobody_looks_at(tmp_path):
     text = '{"label": 1, "tags": [1, 2], "age": 3}\n{"label": 0, "tags": "x", "age": 4}\n'
     with pytest.raises(DataError, match=r"'tags': found a list, .* or use --drop tags"):
         columns(tmp_path, text)
-    for known in ({"drop": ("tags",)}, {"kinds": {"age": "number"}}):
+    for known in ({"drop": ("tags",)}, {"known": {"age": "number"}}):
         found, _ = columns(tmp_path, text, **known)
         assert found["age"] == [3, 4]
 
 
 def test_known_kinds(tmp_path):
-    found, _ = columns(tmp_path, '{"zip": 7}\n{"zip": "007"}\n', kinds={"zip": "text"})
+    found, _ = columns(tmp_path, '{"zip": 7}\n{"zip": "007"}\n', known={"zip": "text"})
     assert found == {"zip": ["7", "007"]}
 
 

@@ -72,7 +72,7 @@ def _model_and_data(
     """A model and how its data are read; a job says both."""
     if not model.endswith(".toml"):
         if not given["data"]:
-            raise click.UsageError("Missing argument 'DATA...'.", ctx)
+            raise click.UsageError("Missing argument 'DATA...'", ctx)
         return model, DataOptions(**given)
     job = job_from({**given, "data": (model, *given["data"])}, typed(ctx))
     if job.output.model is None:

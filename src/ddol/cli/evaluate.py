@@ -11,7 +11,6 @@ from ddol.cli.table import say, show, warn
 from ddol.job.evaluation import ClassEvaluation, NumberEvaluation, evaluation_of
 from ddol.job.options import DataOptions
 from ddol.job.outputs import STDOUT, check_outputs, tell_skipped, write_json
-from ddol.job.sources import read_options
 from ddol.model import Model, load
 from ddol.streams.coding.labels import listed
 from ddol.streams.open import expand, open_stream, partition_name
@@ -101,7 +100,7 @@ def _count(
     site: str | None,
 ) -> int:
     """Count the examples of a file; lines that were skipped."""
-    stream = limited(open_stream(file, read_options(data, model.encoding.kinds)), data.limit)
+    stream = limited(open_stream(file, replace(data, known=model.encoding.kinds)), data.limit)
     encoder = model.encoder(labelled=True, skip=data.on_bad_line == "skip", warn=warn)
     for rows, _ in read_ahead(encoder, stream):
         scores = model.scores(rows, site)

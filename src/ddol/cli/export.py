@@ -80,14 +80,12 @@ def _compared(model: Model, form: LinearForm, to: str, agent: str | None, check:
     import numpy as np
 
     from ddol.cli.predict import read_ahead
-    from ddol.job.options import DataOptions
-    from ddol.job.sources import read_options
+    from ddol.streams.formats import ReadOptions
     from ddol.streams.open import open_stream
 
     clipped, encoding = to != "vw", model.encoding
     n, worst, beyond, changed = 0, 0.0, 0.0, 0
-    data = DataOptions(data=(check,))
-    stream = open_stream(data.data, read_options(data, encoding.kinds, labelled=None))
+    stream = open_stream(check, ReadOptions(known=encoding.kinds))
     for rows, _ in read_ahead(model.encoder(), stream):
         own = np.asarray(model.scores(rows, agent)).reshape(len(rows), -1)
         X = rows.plain().to_scipy().toarray()[:, int(encoding.intercept) :]

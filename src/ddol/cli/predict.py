@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from ddol.cli.prediction_files import Identified, identifying, opened, without_c
 from ddol.cli.table import say, warn
 from ddol.job.options import DataOptions
 from ddol.job.outputs import tell_skipped
-from ddol.job.sources import read_options
 from ddol.model import Model, load
 from ddol.storage import check_writable
 from ddol.streams.coding.encoder import Encoder
@@ -80,7 +79,7 @@ def predict(
     kinds = model.encoding.kinds
     if id_ is not None:  # as it is written: 007 is no number
         kinds = {**(kinds or {}), id_: "text"}
-    stream = limited(open_stream(data.data, read_options(data, kinds, labelled=None)), data.limit)
+    stream = limited(open_stream(data.data, replace(data, known=kinds, labelled=None)), data.limit)
     if out is not None:
         check_writable(out)
     encoder = model.encoder(skip=data.on_bad_line == "skip", warn=warn)

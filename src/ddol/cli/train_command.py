@@ -14,9 +14,9 @@ from ddol.job.options import (
     NetworkOptions,
     OutputOptions,
     RunOptions,
-    pair_of_features,
 )
 from ddol.job.schedule import ScheduleOptions
+from ddol.streams.formats import pair_of_features
 
 _QUIET = "quiet"
 

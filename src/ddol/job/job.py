@@ -165,7 +165,7 @@ class Job:
             "seed": self.run.seed,
             "initial": self.run.initial,
         }
-        left = {"data", "parameters", "conditions", "events"}
+        left = {"data", "parameters", "conditions", "events", "known", "labelled", "chunk_bytes"}
         return {
             f"--{name.replace('_', '-')}": _plain(value)
             for name, value in chosen.items()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ddol.parameters import Bounds, Count, CountFromZero, declared
+from ddol.streams.formats import ReadOptions
 from ddol.streams.store.files import read_once
 
 # The registries are imported when their names are asked for: `ddol --help` waits for no NumPy.
@@ -34,13 +34,6 @@ def engine_names() -> list[str]:
     return list(ENGINES)
 
 
-def format_names() -> list[str]:
-    """Names of the file formats."""
-    from ddol.streams.formats import FORMATS
-
-    return list(FORMATS)
-
-
 def agents_for(data: Sequence[str], alone: int = 4) -> int:
     """Number of agents where nobody has said it: one for each file, and so many for a single one.
 
@@ -57,57 +50,8 @@ def agents_for(data: Sequence[str], alone: int = 4) -> int:
     return len(paths) if len(paths) > 1 else alone
 
 
-def pair_of_features(text: str) -> str:
-    """Two namespaces or two columns of an interaction; others are refused."""
-    sides = text.split("*")
-    if (len(sides) == 2 and all(sides)) or (len(sides) == 1 and len(text) == 2):
-        return text
-    raise ValueError(
-        f"--interactions: found {text!r}, expected the first letters of two namespaces, such as ab, or "
-        "two columns, such as town*age"
-    )
-
-
-def listed_labels(text: str) -> tuple[float | str, ...]:
-    """Labels that were named with commas between them: numbers if all of them are."""
-    words = [word.strip() for word in text.split(",")]
-    try:
-        return tuple(float(word) for word in words)
-    except ValueError:
-        return tuple(words)
-
-
-def spellings_of(text: str) -> tuple[tuple[str, str], ...]:
-    """Other spellings of labels, each with the label: of ``no=No,0``, or of a file of such lines.
-
-    Examples
-    --------
-    >>> spellings_of("no=No,0")
-    (('No', 'no'), ('0', 'no'))
-    """
-    lines, where = [text], f"--labels-map {text}"
-    if "=" not in text or Path(text).is_file():
-        try:
-            lines = Path(text).read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ValueError(
-                f"{where}: {getattr(error, 'strerror', None) or error}; expected no=No,0 or a file of such "
-                "lines"
-            ) from None
-    pairs: list[tuple[str, str]] = []
-    for number, line in enumerate(lines, start=1):
-        label, mark, others = line.partition("=")
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        words = [word.strip() for word in others.split(",")]
-        if not mark or not label.strip() or not all(words):
-            raise ValueError(f"{where}:{number}: found {line!r}, expected a line such as no=No,0")
-        pairs += [(word, label.strip()) for word in words]
-    return tuple(pairs)
-
-
 @dataclass(frozen=True)
-class DataOptions:
+class DataOptions(ReadOptions):
     """Which examples, and how they are read. None is "not given".
 
     Parameters
@@ -117,45 +61,10 @@ class DataOptions:
     """
 
     data: tuple[str, ...] | Any = ()
-    format: str | None = declared(
-        None, "By default the file's extension decides.", names=format_names
-    )
-    header: bool | None = declared(
-        None,
-        "The first line of CSV text has the names of the columns, or is an example.",
-        shown="names if no cell is a number or comes again below, or one stands above a number",
-    )
-    label: str | None = declared(
-        None,
-        "The label's column of a table, by its name, or by its number from 0 (-1 is the last).",
-        shown="label, y or target in any case, else the first column",
-    )
-    labels: tuple[float | str, ...] | None = declared(
-        None,
-        "All labels, where the beginning does not show them.",
-        metavar="a,b",
-        read=listed_labels,
-    )
-    labels_map: tuple[str, ...] = declared(
-        (),
-        "Other spellings of a label, such as no=No,0; or a file of such lines; may be repeated.",
-        metavar="no=No,0",
-        many=True,
-    )
-    drop: tuple[str, ...] = declared((), "Leave a column out; may be repeated.", many=True)
-    text: tuple[str, ...] = declared(
-        (), "Take a column as text: a feature for each value; may be repeated.", many=True
-    )
-    number: tuple[str, ...] = declared(
-        (), "Take a column as numbers: other cells are bad lines; may be repeated.", many=True
-    )
     schema: str | None = declared(
         None,
         "Columns, kinds and labels: read from FILE if it is there, else written to it.",
         metavar="FILE",
-    )
-    weight: str | None = declared(
-        None, "Column of importances; for LIBSVM text a file with one number per line."
     )
     class_weight: str | None = declared(
         None,
@@ -168,27 +77,6 @@ class DataOptions:
         metavar="FILE",
     )
     id: str | None = declared(None, "Column by which examples and labels are joined.")
-    missing: Literal["error", "zero", "mean"] = declared(
-        "error",
-        "A missing value (empty, NA, ?, null): error: stop there; zero: it is 0; mean: it is the "
-        "column's mean so far.",
-    )
-    features: Count | None = declared(None, "Number of columns, if known.", metavar="D")
-    zero_based: bool = declared(False, "LIBSVM indices begin at 0, not 1.")
-    bits: Annotated[int, Bounds(least=1, most=31)] | None = declared(
-        None, "Hash the columns to 2^b.", metavar="b"
-    )
-    interactions: tuple[str, ...] = declared(
-        (),
-        "Products of features, hashed: ab for namespaces that begin so, NAME*NAME for columns; may "
-        "be repeated. -q alone is --quiet.",
-        metavar="ab",
-        many=True,
-        read=pair_of_features,
-    )
-    on_bad_line: Literal["stop", "skip"] = declared(
-        "stop", "stop: stop there; skip: leave it out and count it."
-    )
     intercept: bool | None = declared(
         None,
         "A constant feature; weighted majority has none.",
@@ -213,19 +101,7 @@ class DataOptions:
         shown="one for each feature of files, advice for arrays",
     )
     late: str | None = None
-    columns: tuple[tuple[str, str], ...] | None = None
-    optional: tuple[str, ...] = ()
-
-    @property
-    def kinds(self) -> dict[str, str]:
-        """Kinds of columns that were said, by name."""
-        said = dict(self.columns or ())
-        return said | dict.fromkeys(self.text, "text") | dict.fromkeys(self.number, "number")
-
-    @property
-    def aliases(self) -> tuple[tuple[str, str], ...]:
-        """Other spellings of labels, each with the label that it stands for."""
-        return tuple(pair for text in self.labels_map for pair in spellings_of(text))
+    labelled: bool | None = field(default=True, kw_only=True)
 
     @property
     def from_stdin(self) -> bool:

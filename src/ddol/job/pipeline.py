@@ -14,9 +14,9 @@ from ddol.job.sources import given_streams, open_sources, own_seed, site_names, 
 from ddol.storage import Warn
 from ddol.streams import over
 from ddol.streams.arrays import RowsStream
-from ddol.streams.coding.discovery import Peek, Wishes, doubts, learn_encoding, peek
+from ddol.streams.coding.discovery import SchemaHints, SchemaSample, doubts, learn_encoding, peek
 from ddol.streams.coding.encoder import Encoder
-from ddol.streams.coding.encoding import Column, Encoding
+from ddol.streams.coding.encoding import Encoding
 from ddol.streams.coding.labels import distinct
 from ddol.streams.coding.order import LabelOrder, first_block, order_of_beginning
 from ddol.streams.coding.sites import site_lines
@@ -224,25 +224,14 @@ class Pipeline:
     def _dropped(self) -> tuple[str, ...]:
         return self.options.drop if self._late is None else (*self.options.drop, self._late)
 
-    def _wishes(self) -> Wishes:
-        options = self.options
-        return Wishes(
-            label=options.label,
-            weight=options.weight,
-            drop=self._dropped,
-            classes=options.labels,
+    def _hints(self) -> SchemaHints:
+        options, experts = self.options, self.algorithm.update.experts
+        return SchemaHints(
+            replace(options, drop=self._dropped),
             classification=self.algorithm.classification,
             two_classes=two_classes_only(self.algorithm) and not options.advised,
-            n_features=options.features,
-            intercept=options.with_intercept and not self.algorithm.update.experts,
-            bits=options.bits,
-            missing=options.missing,
-            interactions=options.interactions,
+            intercept=options.with_intercept and not experts,
             sites=site_names(options, self.algorithm.n_agents),
-            aliases=options.aliases,
-            columns=None if options.columns is None else tuple(map(_column, options.columns)),
-            optional=options.optional,
-            kinds=options.kinds,
         )
 
     def _limited(self, sources: Sequence[Stream]) -> list[Stream]:
@@ -254,17 +243,19 @@ class Pipeline:
             raise DataError(f"--limit: found {limit} for {n} streams, expected one row of each")
         return [over.LimitedStream(s, share) for s, share in zip(sources, shares, strict=True)]
 
-    def _learned(self, parts: Sequence[Stream]) -> tuple[Encoding, list[LabelOrder], list[Peek]]:
+    def _learned(
+        self, parts: Sequence[Stream]
+    ) -> tuple[Encoding, list[LabelOrder], list[SchemaSample]]:
         arrays = [part for part in parts if isinstance(part, RowsStream)]
         if not self.options.in_files and len(arrays) == len(parts):
             return (*self._of_arrays(arrays), [])
         # Experts are fitted to all data, so there every process must have them.
         if self.own is not None and len(parts) > 1 and not self._experts:
             parts = [parts[k] for k in self.own]
-        wishes = self._wishes()
-        peeks = self._peeks(parts, wishes)
+        hints = self._hints()
+        peeks = self._peeks(parts, hints)
         everybody = self.gather(peeks)
-        encoding = learn_encoding(parts, wishes, everybody, self.gather)
+        encoding = learn_encoding(parts, hints, everybody, self.gather)
         for doubt in doubts(encoding, everybody[0].name):
             self.warn(doubt)
         if self.algorithm.outputs > 1:
@@ -274,26 +265,26 @@ class Pipeline:
 
     def _of_arrays(self, parts: Sequence[RowsStream]) -> tuple[Encoding, list[LabelOrder]]:
         """The encoding of arrays, all of whose labels are at hand, and in which order they come."""
-        options, wishes = self.options, self._wishes()
-        labels, classes = [part.rows.y for part in parts], wishes.classes
-        if wishes.classification and classes is None:
+        options, hints = self.options, self._hints()
+        labels, classes = [part.rows.y for part in parts], hints.reading.labels
+        if hints.classification and classes is None:
             classes = tuple(sorted(set().union(*(distinct(y).tolist() for y in labels))))
         encoding = Encoding(
-            n_features=wishes.n_features,
+            n_features=options.features,
             classes=all_classes(self.algorithm, classes) if classes is not None else None,
             numbered=self.algorithm.outputs > 1,
-            intercept=wishes.intercept,
+            intercept=hints.intercept,
             bits=options.bits,
             missing=options.missing,
         )
-        return encoding, [LabelOrder(wishes.classification).with_labels(y) for y in labels]
+        return encoding, [LabelOrder(hints.classification).with_labels(y) for y in labels]
 
     def _check_agreement(self, parts: Sequence[Stream], known: Encoding) -> None:
         """Refuse a label or a weight that are not those which are known."""
         given = {"label": self.options.label, "weight": self.options.weight}
         if not known.columns or given == {"label": None, "weight": None}:
             return
-        seen = peek(parts[0], replace(self._wishes(), classification=False))
+        seen = peek(parts[0], replace(self._hints(), classification=False))
         for role, wish in given.items():
             found, has = getattr(seen, role), getattr(known, role)
             if wish is not None and found != has:
@@ -339,10 +330,10 @@ class Pipeline:
                 )
         return self._with_width(encoding, parts)
 
-    def _peeks(self, parts: Sequence[Stream], wishes: Wishes) -> list[Peek]:
+    def _peeks(self, parts: Sequence[Stream], hints: SchemaHints) -> list[SchemaSample]:
         n_agents = self.algorithm.n_agents
         least = n_agents if len(parts) == 1 else 1
-        found = [peek(part, wishes, least) for part in parts]
+        found = [peek(part, hints, least) for part in parts]
         if found[0].rows < least:
             noun = "example" if found[0].rows == 1 else "examples"
             raise DataError(
@@ -481,10 +472,6 @@ def _with_lacking(known: Encoding, parts: Sequence[Stream]) -> Encoding:
     lacks = {name for own in there for name in names if name not in own and len(there) > 1}
     optional = tuple(name for name in names if name in known.optional or name in lacks)
     return replace(known, optional=optional)
-
-
-def _column(said: tuple[str, str]) -> Column:
-    return Column(*said)
 
 
 def _has_gaps(encoding: Encoding) -> bool:

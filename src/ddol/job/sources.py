@@ -18,7 +18,7 @@ from ddol.streams import over
 from ddol.streams.arrays import RowsStream, array_stream
 from ddol.streams.dealing import contiguous
 from ddol.streams.errors import DataError
-from ddol.streams.formats import ReadOptions, format_of
+from ddol.streams.formats import format_of
 from ddol.streams.open import expand, files_in, open_stream, open_streams, partition_name
 from ddol.streams.store.files import STDIN, is_remote, open_bytes, read_once, read_range, size_of
 from ddol.streams.stream import Stream
@@ -33,31 +33,6 @@ _LABEL_IN_ITS_PLACE = {
     "built-in": "known",
 }
 """Formats whose label has no name."""
-
-
-def read_options(
-    options: DataOptions, kinds: Mapping[str, str] | None = None, labelled: bool | None = True
-) -> ReadOptions:
-    """How files are read.
-
-    Parameters
-    ----------
-    options : DataOptions
-    kinds : kind of every column of a table, where an encoding knows it
-    labelled : whether examples must have labels; None where they may
-    """
-    return ReadOptions(
-        format=options.format,
-        index_base=0 if options.zero_based else 1,
-        n_features=options.features,
-        on_bad_line="skip" if options.on_bad_line == "skip" else "error",
-        label=options.label,
-        weight=options.weight,
-        drop=options.drop,
-        kinds=options.kinds or None if kinds is None else kinds,
-        labelled=labelled,
-        header=options.header,
-    )
 
 
 def open_sources(
@@ -105,7 +80,7 @@ def _opened(
             f"round-robin, or one for each agent; use --agents {len(paths)}, or --deal contiguous, which "
             "cuts them into as many parts as there are agents"
         )
-    return open_streams(paths, n_agents, read_options(options, kinds), own)
+    return open_streams(paths, n_agents, replace(options, known=kinds), own)
 
 
 def _check_label(options: DataOptions) -> None:
@@ -130,7 +105,7 @@ def _answered(options: DataOptions, n_agents: int, kinds: Mapping[str, str] | No
         )
     if not options.data:
         raise DataError("--answers needs files of examples, which the built-in data are not")
-    paths, asked = expand(options.data), read_options(options, kinds)
+    paths, asked = expand(options.data), replace(options, known=kinds)
     # A file of labels with an extension of its own is what that says; else it is like the examples.
     own = format_of(options.answers)
     like = options.format or format_of(paths[0])

@@ -1,4 +1,4 @@
-"""The formats of files: what each is called, how its files end, and who opens them.
+"""How files are read: the options of a user, which every reader has, and the formats by name.
 
 A format is a module with a function ``(paths, options) -> Stream`` and a line in `FORMATS`.
 """
@@ -8,39 +8,86 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import PurePath
-from typing import Literal, cast
+from pathlib import Path, PurePath
+from typing import Annotated, Literal, cast
 
+from ddol.parameters import Bounds, Count, declared
 from ddol.streams.errors import DataError
-from ddol.streams.store.chunks import CHUNK_BYTES
 from ddol.streams.store.compression import ENDINGS
+from ddol.streams.store.files import CHUNK_BYTES
 from ddol.streams.stream import Stream
 
 
-@dataclass(frozen=True)
+def format_names() -> list[str]:
+    """Names of the file formats."""
+    return list(FORMATS)
+
+
+def pair_of_features(text: str) -> str:
+    """Two namespaces or two columns of an interaction; others are refused."""
+    sides = text.split("*")
+    if (len(sides) == 2 and all(sides)) or (len(sides) == 1 and len(text) == 2):
+        return text
+    raise ValueError(
+        f"--interactions: found {text!r}, expected the first letters of two namespaces, such as ab, or "
+        "two columns, such as town*age"
+    )
+
+
+def listed_labels(text: str) -> tuple[float | str, ...]:
+    """Labels that were named with commas between them: numbers if all of them are."""
+    words = [word.strip() for word in text.split(",")]
+    try:
+        return tuple(float(word) for word in words)
+    except ValueError:
+        return tuple(words)
+
+
+def spellings_of(text: str) -> tuple[tuple[str, str], ...]:
+    """Other spellings of labels, each with the label: of ``no=No,0``, or of a file of such lines.
+
+    Examples
+    --------
+    >>> spellings_of("no=No,0")
+    (('No', 'no'), ('0', 'no'))
+    """
+    lines, where = [text], f"--labels-map {text}"
+    if "=" not in text or Path(text).is_file():
+        try:
+            lines = Path(text).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(
+                f"{where}: {getattr(error, 'strerror', None) or error}; expected no=No,0 or a file of such "
+                "lines"
+            ) from None
+    pairs: list[tuple[str, str]] = []
+    for number, line in enumerate(lines, start=1):
+        label, mark, others = line.partition("=")
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        words = [word.strip() for word in others.split(",")]
+        if not mark or not label.strip() or not all(words):
+            raise ValueError(f"{where}:{number}: found {line!r}, expected a line such as no=No,0")
+        pairs += [(word, label.strip()) for word in words]
+    return tuple(pairs)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """How files are read; what a format has no use for is left alone.
+    """How files are read, and what their columns are; what a format has no use for is left alone.
 
     Parameters
     ----------
-    format
-        A name in `FORMATS`; by default the file's ending decides.
-    on_bad_line
-        ``"error"`` stops at the first line that cannot be read; ``"skip"`` leaves such lines out.
-    chunk_bytes
-        Text that is read at a time.
-    index_base, n_features, keep
-        Of LIBSVM text; see `LibsvmStream`.
-    labelled
+    columns : pairs of name and kind, optional
+        Of a schema that was agreed on before.
+    optional : tuple of str
+        Columns of it that a file may lack.
+    known : dict, optional
+        Kinds of columns by name, where an encoding knows them all.
+    labelled : bool, optional
         Whether lines of LIBSVM, VW and named text begin with a label; None where it depends on each.
-    label, weight
-        Name or number of these columns of a table.
-    kinds
-        Columns of a table that are known to be ``"number"`` or ``"text"``.
-    columns, drop
-        Columns of a Parquet file that are needed, all if not given, and those that may hold anything.
-    header, delimiter
-        Of CSV text; see `CsvFormat`.
+    chunk_bytes : int
+        Text that is read at a time.
 
     Examples
     --------
@@ -48,20 +95,80 @@ class ReadOptions:
     'outcome'
     """
 
-    format: str | None = None
-    on_bad_line: Literal["error", "skip"] = "error"
-    chunk_bytes: int = CHUNK_BYTES
-    index_base: int = 1
-    n_features: int | None = None
-    keep: tuple[int, int, int] | None = None
+    format: str | None = declared(
+        None, "By default the file's extension decides.", names=format_names
+    )
+    header: bool | None = declared(
+        None,
+        "The first line of CSV text has the names of the columns, or is an example.",
+        shown="names if no cell is a number or comes again below, or one stands above a number",
+    )
+    label: str | None = declared(
+        None,
+        "The label's column of a table, by its name, or by its number from 0 (-1 is the last).",
+        shown="label, y or target in any case, else the first column",
+    )
+    labels: tuple[float | str, ...] | None = declared(
+        None,
+        "All labels, where the beginning does not show them.",
+        metavar="a,b",
+        read=listed_labels,
+    )
+    labels_map: tuple[str, ...] = declared(
+        (),
+        "Other spellings of a label, such as no=No,0; or a file of such lines; may be repeated.",
+        metavar="no=No,0",
+        many=True,
+    )
+    drop: tuple[str, ...] = declared((), "Leave a column out; may be repeated.", many=True)
+    text: tuple[str, ...] = declared(
+        (), "Take a column as text: a feature for each value; may be repeated.", many=True
+    )
+    number: tuple[str, ...] = declared(
+        (), "Take a column as numbers: other cells are bad lines; may be repeated.", many=True
+    )
+    weight: str | None = declared(
+        None, "Column of importances; for LIBSVM text a file with one number per line."
+    )
+    missing: Literal["error", "zero", "mean"] = declared(
+        "error",
+        "A missing value (empty, NA, ?, null): error: stop there; zero: it is 0; mean: it is the "
+        "column's mean so far.",
+    )
+    features: Count | None = declared(None, "Number of columns, if known.", metavar="D")
+    zero_based: bool = declared(False, "LIBSVM indices begin at 0, not 1.")
+    bits: Annotated[int, Bounds(least=1, most=31)] | None = declared(
+        None, "Hash the columns to 2^b.", metavar="b"
+    )
+    interactions: tuple[str, ...] = declared(
+        (),
+        "Products of features, hashed: ab for namespaces that begin so, NAME*NAME for columns; may "
+        "be repeated. -q alone is --quiet.",
+        metavar="ab",
+        many=True,
+        read=pair_of_features,
+    )
+    on_bad_line: Literal["stop", "skip"] = declared(
+        "stop", "stop: stop there; skip: leave it out and count it."
+    )
+    columns: tuple[tuple[str, str], ...] | None = None
+    optional: tuple[str, ...] = ()
+    known: Mapping[str, str] | None = None
     labelled: bool | None = None
-    label: str | int | None = None
-    weight: str | int | None = None
-    kinds: Mapping[str, str] | None = None
-    columns: tuple[str, ...] | None = None
-    drop: tuple[str, ...] = ()
-    header: bool | None = None
-    delimiter: str | None = None
+    chunk_bytes: int = CHUNK_BYTES
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """Kind of each column of which it is known, by name."""
+        if self.known is not None:
+            return self.known
+        said = dict(self.columns or ())
+        return said | dict.fromkeys(self.text, "text") | dict.fromkeys(self.number, "number")
+
+    @property
+    def aliases(self) -> tuple[tuple[str, str], ...]:
+        """Other spellings of labels, each with the label that it stands for."""
+        return tuple(pair for text in self.labels_map for pair in spellings_of(text))
 
 
 Opener = Callable[[tuple[str, ...], ReadOptions], Stream]

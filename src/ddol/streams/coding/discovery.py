@@ -16,6 +16,7 @@ from ddol.streams.coding.order import LabelOrder
 from ddol.streams.coding.sites import SiteSample, check_labels, joined_columns, site_sample
 from ddol.streams.coding.summary import MOST_LABELS, joined, label_cells, scan
 from ddol.streams.errors import DataError
+from ddol.streams.formats import ReadOptions
 from ddol.streams.over.limited import ReadAhead
 from ddol.streams.raw import Cells, Raw, Table, Text
 from ddol.streams.rows import Rows
@@ -43,49 +44,30 @@ _FEW = 3
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What somebody wants the encoding to be; None and empty is "as the data say".
+class SchemaHints:
+    """What is known of an encoding before the data are looked at.
 
     Parameters
     ----------
-    label, weight
-        Name or number of these columns of a table.
-    drop
-        Columns to leave out.
-    classes
-        All labels, where the beginning may not show them.
+    reading
+        How files are read: the label, what to leave out, all labels, … as far as they are given.
     classification
         Whether labels are classes; else they are numbers.
     two_classes
         Whether there may be no more than two classes.
-    n_features, intercept, bits, missing, interactions, sites, aliases
+    intercept, sites
         See `Encoding`.
-    columns, optional
-        Those of a schema that was agreed on before; None is "as the data say".
-    kinds
-        Kinds of columns that were said, by name.
     """
 
-    label: str | int | None = None
-    weight: str | int | None = None
-    drop: tuple[str, ...] = ()
-    classes: tuple[Label, ...] | None = None
+    reading: ReadOptions = field(default_factory=ReadOptions)
     classification: bool = True
     two_classes: bool = False
-    n_features: int | None = None
     intercept: bool = False
-    bits: int | None = None
-    missing: str = "error"
-    interactions: tuple[str, ...] = ()
     sites: tuple[str, ...] = ()
-    aliases: tuple[tuple[str, str], ...] = ()
-    columns: tuple[Column, ...] | None = None
-    optional: tuple[str, ...] = ()
-    kinds: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Peek:
+class SchemaSample:
     """What the beginning of a stream shows.
 
     Parameters
@@ -119,14 +101,14 @@ class Peek:
     dropped: tuple[str, ...] = ()
 
 
-def peek(stream: Stream, wishes: Wishes, least_rows: int = 1) -> Peek:
+def peek(stream: Stream, hints: SchemaHints, least_rows: int = 1) -> SchemaSample:
     """Read until there are two labels and enough rows; what can be read once only is kept.
 
     Parameters
     ----------
     stream
         A restartable stream, or a `ReadAhead`.
-    wishes
+    hints
         Which column is the label, and which to leave out.
     least_rows
         Rows to see at least, if the stream has them.
@@ -134,7 +116,7 @@ def peek(stream: Stream, wishes: Wishes, least_rows: int = 1) -> Peek:
     Examples
     --------
     >>> from ddol.streams.arrays import array_stream
-    >>> seen = peek(array_stream(np.eye(3), [1, 1, 2]), Wishes())
+    >>> seen = peek(array_stream(np.eye(3), [1, 1, 2]), SchemaHints())
     >>> seen.labels, seen.rows, seen.order.run
     ((1.0, 2.0), 3, 2)
     """
@@ -145,41 +127,41 @@ def peek(stream: Stream, wishes: Wishes, least_rows: int = 1) -> Peek:
     columns: tuple[Column, ...] | None = None
     label = weight = None
     labels: set[Label] = set()
-    order, site = LabelOrder(wishes.classification), None
+    order, site = LabelOrder(hints.classification), None
     dropped: tuple[str, ...] = ()
-    aliases = dict(wishes.aliases)
+    aliases = dict(hints.reading.aliases)
     rows = size = 0
     for block, _ in blocks:
         if not rows:
-            columns, label, weight = _shape(block, wishes, name)
-            site = site_sample(block, label, columns) if wishes.sites else None
+            columns, label, weight = _shape(block, hints, name)
+            site = site_sample(block, label, columns) if hints.sites else None
             dropped = tuple(
-                n for n in wishes.drop if isinstance(block, Table) and n in block.columns
+                n for n in hints.reading.drop if isinstance(block, Table) and n in block.columns
             )
         elif isinstance(block, Table) and columns is not None:
-            columns = tuple(map(_wider, columns, _columns(block, wishes, label, weight, name)))
+            columns = tuple(map(_wider, columns, _columns(block, hints, label, weight, name)))
         found = label_cells(block, label)
-        if found is not None and (wishes.classification or not isinstance(found, Text)):
+        if found is not None and (hints.classification or not isinstance(found, Text)):
             order.add(found)
-        if wishes.classification and found is not None:
+        if hints.classification and found is not None:
             here = {mapped_label(each, aliases) for each in _labels_in(found)}
             labels = set(sorted(labels | here, key=str)[: MOST_LABELS + 1])
         rows += len(block)
         size += block.nbytes
-        if rows >= least_rows and (len(labels) > 1 or not wishes.classification):
+        if rows >= least_rows and (len(labels) > 1 or not hints.classification):
             break
         if kept and size > _MOST_KEPT:
             raise DataError(
                 f"{name}: found one class only (label {listed(sorted(labels, key=str))}) in the first "
                 f"{rows} rows, expected two; shuffle the data, or name the labels with --labels"
             )
-    return Peek(name, columns, label, weight, _ordered(labels), rows, order, site, dropped)
+    return SchemaSample(name, columns, label, weight, _ordered(labels), rows, order, site, dropped)
 
 
 def learn_encoding(
     streams: Sequence[Stream],
-    wishes: Wishes,
-    peeks: Sequence[Peek],
+    hints: SchemaHints,
+    peeks: Sequence[SchemaSample],
     gather: Callable[[list[Any]], list[Any]] = list,
 ) -> Encoding:
     """The encoding that the data show, stumps aside.
@@ -188,7 +170,7 @@ def learn_encoding(
     ----------
     streams
         Those of this process.
-    wishes
+    hints
         What is wanted of it.
     peeks
         What the beginning of every stream of all processes shows.
@@ -199,47 +181,47 @@ def learn_encoding(
     --------
     >>> from ddol.streams.arrays import array_stream
     >>> streams = [array_stream([[1.0], [2.0]], [7, 9])]
-    >>> learn_encoding(streams, Wishes(), [peek(streams[0], Wishes())]).classes
+    >>> learn_encoding(streams, SchemaHints(), [peek(streams[0], SchemaHints())]).classes
     (7.0, 9.0)
     """
-    leader = peeks[0]
-    for pair in wishes.interactions:
-        _check_pair(pair, wishes.bits, leader)
-    _check_dropped(peeks, wishes.drop)
-    if wishes.columns is None:
-        columns, optional = joined_columns(peeks, wishes.missing, streams)
+    leader, reading = peeks[0], hints.reading
+    for pair in reading.interactions:
+        _check_pair(pair, reading.bits, leader)
+    _check_dropped(peeks, reading.drop)
+    if reading.columns is None:
+        columns, optional = joined_columns(peeks, reading.missing, streams)
     else:
-        columns, optional = wishes.columns, _lacking(peeks, wishes)
-    classes = _classes(streams, wishes, peeks, gather) if wishes.classification else None
+        columns, optional = tuple(Column(*said) for said in reading.columns), _lacking(peeks, hints)
+    classes = _classes(streams, hints, peeks, gather) if hints.classification else None
     return Encoding(
         columns=columns,
-        n_features=wishes.n_features if columns is None else None,
+        n_features=reading.features if columns is None else None,
         label=leader.label,
         weight=leader.weight,
-        dropped=wishes.drop,
+        dropped=reading.drop,
         classes=classes,
-        sites=wishes.sites,
-        intercept=wishes.intercept,
-        bits=wishes.bits,
-        missing=wishes.missing,
-        interactions=wishes.interactions,
+        sites=hints.sites,
+        intercept=hints.intercept,
+        bits=reading.bits,
+        missing=reading.missing,
+        interactions=reading.interactions,
         optional=optional,
-        fills=_fills(peeks, columns) if optional and wishes.missing == "mean" else (),
-        aliases=wishes.aliases if classes is not None else (),
+        fills=_fills(peeks, columns) if optional and reading.missing == "mean" else (),
+        aliases=reading.aliases if classes is not None else (),
     )
 
 
-def _lacking(peeks: Sequence[Peek], wishes: Wishes) -> tuple[str, ...]:
+def _lacking(peeks: Sequence[SchemaSample], hints: SchemaHints) -> tuple[str, ...]:
     """Columns of a given schema that may be absent: those that it says, and those that a site lacks."""
-    names = [column.name for column in wishes.columns or ()]
+    names = [name for name, _ in hints.reading.columns or ()]
     absent = {
         name for seen in peeks for name in names if name not in {c.name for c in seen.columns or ()}
     }
-    lacks = absent if wishes.missing != "error" else set()
-    return tuple(name for name in names if name in wishes.optional or name in lacks)
+    lacks = absent if hints.reading.missing != "error" else set()
+    return tuple(name for name in names if name in hints.reading.optional or name in lacks)
 
 
-def _fills(peeks: Sequence[Peek], columns: tuple[Column, ...] | None) -> tuple[float, ...]:
+def _fills(peeks: Sequence[SchemaSample], columns: tuple[Column, ...] | None) -> tuple[float, ...]:
     """Mean of each column of numbers at the sites that have it, as their beginnings show it."""
     sites = [seen.site.moments for seen in peeks if seen.site is not None]
     found = []
@@ -251,7 +233,7 @@ def _fills(peeks: Sequence[Peek], columns: tuple[Column, ...] | None) -> tuple[f
     return tuple(found)
 
 
-def _check_dropped(peeks: Sequence[Peek], drop: Sequence[str]) -> None:
+def _check_dropped(peeks: Sequence[SchemaSample], drop: Sequence[str]) -> None:
     """Refuse names to drop that no site has."""
     there = {name for seen in peeks for name in seen.dropped}
     strange = [name for name in drop if name not in there]
@@ -263,7 +245,7 @@ def _check_dropped(peeks: Sequence[Peek], drop: Sequence[str]) -> None:
         )
 
 
-def _check_pair(pair: str, bits: int | None, seen: Peek) -> None:
+def _check_pair(pair: str, bits: int | None, seen: SchemaSample) -> None:
     """Refuse products of what has no name, or of columns that are not there."""
     if bits is None:
         raise DataError(
@@ -304,33 +286,37 @@ def doubts(encoding: Encoding, where: str) -> Iterator[str]:
 
 
 def _shape(
-    block: Raw, wishes: Wishes, where: str
+    block: Raw, hints: SchemaHints, where: str
 ) -> tuple[tuple[Column, ...] | None, str | None, str | None]:
     """Columns, label and weight of a block."""
     if not isinstance(block, Table):
-        if wishes.drop:
+        if hints.reading.drop:
             raise DataError(
                 f"{where}: --drop is for tables, whose columns have names; leave it out"
             )
         return None if isinstance(block, Rows) else (), None, None
-    chosen = choose_columns(tuple(block.columns), wishes.label, wishes.weight, where, wishes.drop)
+    reading = hints.reading
+    chosen = choose_columns(
+        tuple(block.columns), reading.label, reading.weight, where, reading.drop
+    )
     label = chosen.names[chosen.label]
     weight = None if chosen.weight is None else chosen.names[chosen.weight]
-    return _columns(block, wishes, label, weight, where), label, weight
+    return _columns(block, hints, label, weight, where), label, weight
 
 
 def _columns(
-    block: Table, wishes: Wishes, label: str | None, weight: str | None, where: str
+    block: Table, hints: SchemaHints, label: str | None, weight: str | None, where: str
 ) -> tuple[Column, ...]:
-    taken = {label, weight, *wishes.drop}
+    kinds = hints.reading.kinds
+    taken = {label, weight, *hints.reading.drop}
     found = []
     for name, cells in block.columns.items():
         if name in taken:
             continue
         kind = TEXT if isinstance(cells, Text) else NUMBER
-        if isinstance(cells, Text) and name not in wishes.kinds:
+        if isinstance(cells, Text) and name not in kinds:
             refuse_no_words(name, cells, where)
-        found.append(Column(name, wishes.kinds.get(name, kind)))
+        found.append(Column(name, kinds.get(name, kind)))
     return tuple(found)
 
 
@@ -370,12 +356,12 @@ def _ordered(labels: set[Label]) -> tuple[Label, ...]:
 
 def _classes(
     streams: Sequence[Stream],
-    wishes: Wishes,
-    peeks: Sequence[Peek],
+    hints: SchemaHints,
+    peeks: Sequence[SchemaSample],
     gather: Callable[[list[Any]], list[Any]],
 ) -> tuple[Label, ...]:
-    if wishes.classes is not None:
-        return checked_classes(wishes.classes, "--labels")
+    if hints.reading.labels is not None:
+        return checked_classes(hints.reading.labels, "--labels")
     found = _ordered({label for each in peeks for label in each.labels})
     where = peeks[0].name
     if not found:
@@ -387,15 +373,15 @@ def _classes(
             "whole numbers or text; for quantities use a regression loss, such as --loss squared; if "
             "another column is the label, name it with --label"
         )
-    aliases = dict(wishes.aliases)
+    aliases = dict(hints.reading.aliases)
     sites = {seen.name: seen.labels for seen in peeks}
-    if len(found) > 2 and not (wishes.two_classes and not wishes.sites):
+    if len(found) > 2 and not (hints.two_classes and not hints.sites):
         scanned = gather([_all_labels(stream, peeks[0].label, aliases) for stream in streams])
         sites = dict(scanned)
         found = _ordered({label for labels in sites.values() for label in labels})
-    if wishes.sites:
+    if hints.sites:
         check_labels(sites)
-    if len(found) > 2 and wishes.two_classes:
+    if len(found) > 2 and hints.two_classes:
         raise DataError(
             f"{where}: found {len(found)} labels ({listed(found)}), expected two classes; "
             "use a multi-class algorithm, or a regression loss if they are quantities"

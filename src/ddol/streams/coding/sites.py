@@ -20,7 +20,7 @@ from ddol.streams.errors import DataError
 from ddol.streams.raw import Named, Raw, Table, Text
 
 if TYPE_CHECKING:
-    from ddol.streams.coding.discovery import Peek
+    from ddol.streams.coding.discovery import SchemaSample
     from ddol.streams.stream import Stream
 
 _FEW = 5
@@ -132,7 +132,7 @@ def _moments_of(cells: Any) -> tuple[int, float, float]:
 
 
 def joined_columns(
-    peeks: Sequence[Peek], missing: str, streams: Sequence[Stream] = ()
+    peeks: Sequence[SchemaSample], missing: str, streams: Sequence[Stream] = ()
 ) -> tuple[tuple[Column, ...] | None, tuple[str, ...]]:
     """The union of the sites' columns, and those that some of them lack.
 
@@ -170,7 +170,7 @@ def joined_columns(
     return tuple(Column(name, kinds[name]) for name in names), optional
 
 
-def _check_roles(tables: Sequence[Peek]) -> None:
+def _check_roles(tables: Sequence[SchemaSample]) -> None:
     """Refuse sites whose label or weight are different columns."""
     first = tables[0]
     for role in ("label", "weight"):
@@ -183,9 +183,9 @@ def _check_roles(tables: Sequence[Peek]) -> None:
                 )
 
 
-def _joint_kind(name: str, tables: Sequence[Peek], streams: Sequence[Stream]) -> str:
+def _joint_kind(name: str, tables: Sequence[SchemaSample], streams: Sequence[Stream]) -> str:
     """Kind of a column at all sites; what is a number here and text there is a question."""
-    kinds: dict[str, Peek] = {}
+    kinds: dict[str, SchemaSample] = {}
     for seen in tables:
         own = {c.name: c.kind for c in seen.columns or ()}
         if name in own and not _all_missing(name, seen):
@@ -206,7 +206,7 @@ def _joint_kind(name: str, tables: Sequence[Peek], streams: Sequence[Stream]) ->
     )
 
 
-def _all_missing(name: str, seen: Peek) -> bool:
+def _all_missing(name: str, seen: SchemaSample) -> bool:
     return seen.site is not None and seen.site.missing.get(name) == 1.0
 
 
@@ -263,7 +263,9 @@ def _example(sets: Mapping[str, set[str]]) -> tuple[str, str]:
 # --- what they look like ----------------------------------------------------------------------------
 
 
-def site_lines(peeks: Sequence[Peek], sites: Sequence[str], optional: Sequence[str]) -> list[str]:
+def site_lines(
+    peeks: Sequence[SchemaSample], sites: Sequence[str], optional: Sequence[str]
+) -> list[str]:
     """A line about each site: rows that were looked at, labels, and columns that are not there."""
     lines = []
     for name, seen in list(zip(sites, peeks, strict=False))[:_MOST_SHOWN]:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ddol.streams.errors import DataError
 from ddol.streams.store.compression import decompressed, is_compressed, reading, recognised
 from ddol.streams.store.files import (
+    CHUNK_BYTES,
     STDIN,
     check_readable,
     describe_paths,
@@ -30,7 +31,6 @@ from ddol.streams.store.files import (
     size_of,
 )
 
-CHUNK_BYTES = 4 << 20
 _LEAST_CHUNK = 64 << 10
 _MOST_CHUNKS = 4  # together, at the size of one
 _LONGEST_LINE = 256 << 20

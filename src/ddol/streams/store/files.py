@@ -15,6 +15,8 @@ from typing import Any, BinaryIO, cast
 from ddol.streams.errors import DataError
 
 STDIN = "-"
+CHUNK_BYTES = 4 << 20
+"""Text that is read at a time."""
 _DEVICES = (stat.S_ISFIFO, stat.S_ISCHR, stat.S_ISSOCK)
 
 

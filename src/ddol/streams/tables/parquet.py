@@ -287,4 +287,4 @@ class _Group:
 
 def open_parquet(paths: tuple[str, ...], options: ReadOptions) -> ParquetStream:
     """Stream over Parquet files."""
-    return ParquetStream(paths, options.columns, options.drop, options.kinds)
+    return ParquetStream(paths, None, options.drop, options.kinds or None)

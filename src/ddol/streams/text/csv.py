@@ -340,7 +340,7 @@ def open_csv(
     paths: tuple[str, ...], options: ReadOptions, delimiter: str | None = None
 ) -> LineStream:
     """Stream over text whose cells are separated by commas, or by what the first line shows."""
-    layout = CsvFormat(options.delimiter or delimiter, options.header, options.label, options.kinds)
+    layout = CsvFormat(delimiter, options.header, options.label, options.kinds or None)
     return LineStream(
         paths, layout, on_bad_line=options.on_bad_line, chunk_bytes=options.chunk_bytes
     )

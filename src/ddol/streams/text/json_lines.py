@@ -177,7 +177,7 @@ def open_json_lines(paths: tuple[str, ...], options: ReadOptions) -> LineStream:
     """Stream over JSON lines."""
     return LineStream(
         paths,
-        JsonFormat(options.kinds, options.drop),
+        JsonFormat(options.kinds or None, options.drop),
         on_bad_line=options.on_bad_line,
         chunk_bytes=options.chunk_bytes,
     )

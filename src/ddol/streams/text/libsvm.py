@@ -277,11 +277,10 @@ def open_libsvm(paths: tuple[str, ...], options: ReadOptions) -> Stream:
         return open_named(paths, options)
     return LibsvmStream(
         paths,
-        index_base=options.index_base,
-        n_features=options.n_features,
+        index_base=0 if options.zero_based else 1,
+        n_features=options.features,
         on_bad_line=options.on_bad_line,
         labelled=options.labelled,
-        keep=options.keep,
         chunk_bytes=options.chunk_bytes,
     )
 

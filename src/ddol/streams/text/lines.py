@@ -116,7 +116,7 @@ class TextStream:
     paths
         File names, plain or compressed (gzip, bzip2, xz, Zstandard); ``-`` is standard input.
     on_bad_line
-        ``"error"`` raises `DataError` at the first bad line; ``"skip"`` leaves such lines out and
+        ``"stop"`` raises `DataError` at the first bad line; ``"skip"`` leaves such lines out and
         counts them in `bad_lines`.
     n_examples
         Number of rows when it is known.
@@ -127,15 +127,15 @@ class TextStream:
     """
 
     paths: tuple[str, ...]
-    on_bad_line: Literal["error", "skip"] = field(default="error", kw_only=True)
+    on_bad_line: Literal["stop", "skip"] = field(default="stop", kw_only=True)
     n_examples: int | None = field(default=None, kw_only=True)
     part: tuple[int, int] | None = field(default=None, kw_only=True)
     chunk_bytes: int = field(default=CHUNK_BYTES, kw_only=True)
     bad_lines: BadLines = field(default_factory=BadLines, compare=False, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.on_bad_line not in ("error", "skip"):
-            raise DataError(f"`on_bad_line` must be error or skip, found {self.on_bad_line!r}")
+        if self.on_bad_line not in ("stop", "skip"):
+            raise DataError(f"`on_bad_line` must be stop or skip, found {self.on_bad_line!r}")
 
     @property
     @abstractmethod
