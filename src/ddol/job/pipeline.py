@@ -158,7 +158,7 @@ class Pipeline:
         parts = [part if part.restartable else over.ReadAhead(part) for part in parts]
         summary: tuple[str, ...] = ()
         units: tuple[UnitDoubt, ...] = ()
-        peeks: list[Peek] = []
+        peeks: list[SchemaSample] = []
         if known is None:
             encoding, orders, peeks = self._learned(parts)
             if encoding.classes == ():

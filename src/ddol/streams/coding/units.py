@@ -18,7 +18,7 @@ from ddol.streams.coding.encoding import Encoding
 from ddol.streams.rows import Rows
 
 if TYPE_CHECKING:
-    from ddol.streams.coding.discovery import Peek
+    from ddol.streams.coding.discovery import SchemaSample
 
 _FACTOR = 30.0
 _FEW = 5
@@ -56,7 +56,7 @@ class UnitDoubt(NamedTuple):
         )
 
 
-def unit_doubts(peeks: Sequence[Peek], sites: Sequence[str]) -> list[UnitDoubt]:
+def unit_doubts(peeks: Sequence[SchemaSample], sites: Sequence[str]) -> list[UnitDoubt]:
     """Features whose mean or scale in the first rows of a site is far from that of the others.
 
     The site of median deviation stands for all: a mean alone says nothing about units.
@@ -70,7 +70,7 @@ def unit_doubts(peeks: Sequence[Peek], sites: Sequence[str]) -> list[UnitDoubt]:
 
 
 def _first_moments(
-    peeks: Sequence[Peek], sites: Sequence[str]
+    peeks: Sequence[SchemaSample], sites: Sequence[str]
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
     """Columns of numbers, and their means and deviations at each site; NaN where they are not known."""
     moments = [{} if p.site is None else p.site.moments for p in peeks[: len(sites)]]
@@ -111,7 +111,7 @@ class UnitWatch:
     ----------
     encoding : Encoding
         Its sites, and its columns of numbers, are looked at.
-    peeks : sequence of Peek
+    peeks : sequence of SchemaSample
         First rows of the sites, where they were looked at.
 
     Examples
@@ -124,7 +124,7 @@ class UnitWatch:
     [('b', 'column 1')]
     """
 
-    def __init__(self, encoding: Encoding, peeks: Sequence[Peek] = ()) -> None:
+    def __init__(self, encoding: Encoding, peeks: Sequence[SchemaSample] = ()) -> None:
         self.sites, self.numbers = encoding.sites, encoding.numbers
         self.named = encoding.columns is not None
         n = len(self.numbers) if self.named else encoding.n_features or _MOST_COLUMNS
