@@ -68,6 +68,7 @@ ALGORITHMS = {
     "delay": ddol.dogd(l2=0.0).on(ddol.ring(3), delay=4),
     "averaged": ddol.dogd().on(2, average_iterates=True),
     "dwm_a": ddol.dwm_a().on(3),
+    "private": ddol.private(ddol.adaptive(), "epsilon:4,every:7,releases:5").on(3),
     "drwm": ddol.drwm().on(ddol.ring(5)),
 }
 SETUP = Setup(seed=5)

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from ddol.schedules.conditions import Conditions
     from ddol.schedules.schedule import Schedule
     from ddol.study.sweep import sweep
-    from ddol.together import safe
+    from ddol.together import private, safe
     from ddol.trace import Trace
     from ddol.update.losses import Loss
     from ddol.update.mirrors import MirrorDescent, separable_mirror
@@ -81,7 +81,7 @@ _HOMES = {
     "ddol.engines.tickets": "TicketLearner",
     "ddol.estimators": "DDOLClassifier DDOLRegressor WeightedMajorityClassifier",
     "ddol.study.sweep": "sweep",
-    "ddol.together": "safe",
+    "ddol.together": "private safe",
     "ddol.trace": "Trace",
     "ddol.model": "Model load",
     "ddol.node.node": "Node",
@@ -142,6 +142,7 @@ __all__ = [
     "ring",
     "run",
     "rwma",
+    "private",
     "safe",
     "separable_mirror",
     "star",

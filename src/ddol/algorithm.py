@@ -16,6 +16,7 @@ from ddol.communicate.graph import Topology, check_count
 from ddol.communicate.mixing import Changing, Mixing, metropolis, mixing_for, uniform
 from ddol.communicate.topologies import complete
 from ddol.update.asking import Asking, asking_of
+from ddol.update.budget import Budget, budget_of
 from ddol.update.contract import ARRIVAL, DUAL, KEPT, PRIMAL, Update
 from ddol.update.losses import REGRESSION, Loss, hinge, one_against_all
 from ddol.update.rates import PerAgent, Rate, inverse_sqrt
@@ -66,6 +67,9 @@ class Algorithm:
     memories : tuple of float
         Rounds after which examples count 1/e, of learners whose mixture predicts; where safe, the first and
         the last of them. See `ddol.adaptive` with the memory "auto".
+    privacy : Budget, str or None
+        What messages may tell of one example, such as "epsilon:4": what is sent is differentially private, and
+        the agent's own learner, which is not sent, sees no noise; so it is `safe`. See `ddol.private`.
     recipe : dict or None
         How a preset made it, in plain values: what a saved model needs to score again.
 
@@ -99,6 +103,7 @@ class Algorithm:
     safe: bool = False
     trust: str | None = None
     memories: tuple[float, ...] = ()
+    privacy: Budget | str | None = None
     recipe: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -126,6 +131,8 @@ class Algorithm:
         if self.trust not in (None, "test", "all"):
             raise ValueError(f"`trust` must be 'test' or 'all', it is {self.trust!r}")
         object.__setattr__(self, "memories", tuple(map(float, self.memories)))
+        if self.privacy is not None:
+            self._check_private()
         two, fresh = self.has_mixture, self.at_arrival
         if two and self.outputs > 1:  # its learners know one output at a time
             object.__setattr__(self, "loss", one_against_all(self.loss))
@@ -172,10 +179,46 @@ class Algorithm:
         if self.tests:
             assert isinstance(self.mixing, Mixing)
             wires = int(np.diff(self.mixing.csr()[0]).max())
-        if isinstance(self.update, Safe):
-            return self.update.told(self.loss, mixes, wires, owns, self.memories)
-        first = Safe(self.update, self.loss, self.n_agents, self.mixing.at_once)
-        return first.told(self.loss, mixes, wires, owns, self.memories)
+        update = self.update
+        safe = (
+            update
+            if isinstance(update, Safe)
+            else Safe(update, self.loss, self.n_agents, self.mixing.at_once)
+        )
+        learner = self._private(safe.learner)
+        safe = safe if learner is safe.learner else replace(safe, learner=learner)
+        return safe.told(self.loss, mixes, wires, owns, self.memories)
+
+    def _private(self, learner: Update) -> Update:
+        """The learner with a privacy budget, where there is one and the learner has none yet."""
+        if self.privacy is None:
+            return learner
+        from ddol.update.private import Private
+
+        assert isinstance(self.privacy, Budget)
+        known = isinstance(learner, Private)
+        return learner if known else Private(learner.with_network(1), self.privacy)
+
+    def _check_private(self) -> None:
+        """Read the budget, and refuse what would tell of examples beside messages."""
+        object.__setattr__(self, "privacy", budget_of(self.privacy))
+        if not self.classification:
+            raise ValueError(
+                f"`privacy` is for classes; the loss {self.loss.name} is for numbers, whose gradients have no "
+                "bound that is known beforehand"
+            )
+        telling = {"query": self.query, "talk_to": self.talk_to, "teach": self.teach}
+        telling |= {"trust": self.trust if self.trust == "test" else None}
+        for name, rule in telling.items():
+            if rule is not None:
+                raise ValueError(
+                    f"`{name}` does not go with `privacy`: what it decides follows from an agent's own "
+                    "examples, and shows in messages; leave one out"
+                )
+        if self.memories:
+            raise ValueError("`privacy` goes with one memory of all examples; leave memory out")
+        object.__setattr__(self, "safe", True)
+        object.__setattr__(self, "trust", "all")
 
     def _read_rules(self) -> None:
         """Make values of the rules of talking that are given as text; few algorithms have any."""

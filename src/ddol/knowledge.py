@@ -61,7 +61,9 @@ class Knowledge:
         update: Any = self.algorithm.update
         parts = update.part_of(self.theta, self.scalars, 0)
         return Knowledge(
-            replace(self.algorithm, update=update.learner, safe=False, memories=()), *parts
+            replace(
+                self.algorithm, update=update.learner, safe=False, memories=(), privacy=None, trust=None
+            ), *parts
         )
 
     @cached_property

@@ -295,6 +295,7 @@ class Model:
             "made": dict(algorithm.recipe),
             "average": algorithm.average,
             "safe": algorithm.safe,
+            "privacy": None if algorithm.privacy is None else vars(algorithm.privacy),
             "outputs": algorithm.outputs,
             "copies": len(self.known.theta),
         }
@@ -373,6 +374,7 @@ def _known(
         average=recipe["average"],
         outputs=int(recipe["outputs"]),
         safe=bool(recipe.get("safe", False)),
+        privacy=recipe.get("privacy"),
     )
     outputs, width = shape
     state = expected_state(algorithm, width)

@@ -87,9 +87,13 @@ def start(algorithm: Algorithm, n_features: int) -> Agents:
     outputs = 1 if algorithm.update.experts else algorithm.outputs
     agents = range(algorithm.n_agents)
     first = algorithm.update.start(n_features)
+    shape = (algorithm.n_agents, outputs, 1)
+    seeded = algorithm.update.seeded(np.tile(first.scalars, shape), 0)
     nothing = (np.empty((0, n_features)), np.empty(0))
     late = [Answer(nothing, np.empty((0, algorithm.outputs))) for _ in agents]
-    states = [[first.copy() for _ in range(outputs)] for _ in agents]
+    states = [
+        [Vector(first.rows.copy(), seeded[i, k].copy()) for k in range(outputs)] for i in agents
+    ]
     n = algorithm.n_agents
     return Agents(1, states, (late,) * algorithm.delay, np.zeros((n, NUMBERS)), np.zeros(n, int))
 

@@ -55,6 +55,7 @@ class DictModel:
     period: int = 1
     delay: int = 0
     safe: bool = False
+    privacy: str | None = None
     gradient: str | None = None
     hash_bits: int | None = None
     seed: int = 0
@@ -156,6 +157,8 @@ class Classifier(DictModel, base.MiniBatchClassifier):
         answer.
     safe : bool
         Every agent also learns alone, and predicts with a mixture; see `ddol.safe`.
+    privacy : str or None
+        Such as ``"epsilon:4"``: what agents send is differentially private; see `ddol.private`.
     gradient : "kept", "arrival" or None
         Where the gradient of a late answer is taken; see `Algorithm`.
     hash_bits : int or None

@@ -219,9 +219,23 @@ class Trace:
             "bounds": self.bounds,
             "nonzero_weights": self.nonzero_weights,
             "final_weights_norm": float(np.linalg.norm(self.weights.mean(axis=0))),
+            **({} if self.algorithm.privacy is None else {"privacy": self.privacy}),
             "seed": self.seed,
             "version": self.version,
         }
+
+    @property
+    def privacy(self) -> dict[str, Any] | None:
+        """The budget of what was sent, and how much of it every agent has spent; None without one.
+
+        Examples
+        --------
+        >>> import ddol
+        >>> data = np.eye(400), np.tile([1, -1], 200)
+        >>> ddol.run(ddol.private(ddol.adaptive(), "epsilon:4,releases:2"), data, 2).privacy["used_up"]
+        [True, True]
+        """
+        return _measure("sites").privacy_of(self)  # type: ignore[no-any-return]
 
     def sites(self, names: Sequence[str] = ()) -> list[dict[str, Any]]:
         """Whom sharing helped: a row for each agent of a safe run; none of other runs.

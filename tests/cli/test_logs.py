@@ -101,7 +101,7 @@ def test_progress_is_told_in_lines_of_json(data, tmp_path):
 def test_progress_comes_at_most_once_a_second(tmp_path):
     seconds = iter([0.0, 0.0, 0.5, 0.9, 1.1, 1.1, 1.2])
     with (tmp_path / "p").open("w+") as file:
-        lines = ProgressLines(file, True, lambda: next(seconds))
+        lines = ProgressLines(file, ddol.dogd(), lambda: next(seconds))
         seen = []
         X = [[1.0], [-1.0]] * 8
         ddol.run(ddol.dogd(), (X, [1, -1] * 8), on_progress=seen.append)

@@ -114,27 +114,15 @@ def test_the_fewest_examples_between_two_messages():
 
 
 def test_what_a_budget_costs():
-    words = [
-        "privacy",
-        "--agents",
-        "2",
-        "--every",
-        "20",
-        "--public",
-        "100",
-        "--privacy",
-        "epsilon:2",
-    ]
+    words = ["privacy", "--agents", "2", "--privacy", "epsilon:2,releases:14,every:20"]
     done = CliRunner().invoke(app, [*words, "--json"])
     assert done.exit_code == 0, done.stderr
     budget, free = json.loads(done.stdout)
-    assert 1.9 < budget["spent"] <= 2.0 and free["spent"] is None
-    per = (569 - 100) // 2
-    slack = (np.log(3) + np.log(per + 1)) / per
-    assert all(run["loss_mixed"] <= run["loss_alone"] + slack for run in (budget, free))
+    assert 1.9 < budget["spent"] <= 2.0 and free["noise"] == 0.0
+    assert all(run["mixture"] <= run["alone"] + 0.03 for run in (budget, free))
     for wrong, said in (
         (("--privacy", "sites:1"), "expected epsilon"),
-        (("--public", "9999"), "--public"),
+        (("--agents", "1"), "how many"),
     ):
         done = CliRunner().invoke(app, [*words, *wrong])
         assert done.exit_code == 2 and said in done.stderr

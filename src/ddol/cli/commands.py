@@ -244,16 +244,9 @@ def leaks(ctx: click.Context, json: bool, **given: Any) -> None:
 @click.argument("data", nargs=-1)
 @flag(
     "--privacy SPEC",
-    "Budget: epsilon:4, or epsilon:4,delta:1e-6; may be given several times.",
+    "Budget: epsilon:4, or epsilon:4,delta:1e-6,every:100,public:50; may be given several times.",
     multiple=True,
-    default=("epsilon:1", "epsilon:4"),
-)
-@flag("--every n", "Examples of a site between two releases.", type=COUNT, default=50)
-@flag(
-    "--public n",
-    "First rows, which scales are taken from; they count as public.",
-    type=COUNT,
-    default=1000,
+    default=("epsilon:1,public:50", "epsilon:4,public:50"),
 )
 @options_of(NetworkOptions, "agents", "topology", agents={"shown": "16, or one a file"})
 @options_of(RunOptions, "seed")
@@ -261,21 +254,14 @@ def leaks(ctx: click.Context, json: bool, **given: Any) -> None:
 @as_json
 @debug
 @click.pass_context
-def privacy(
-    ctx: click.Context,
-    privacy: tuple[str, ...],
-    every: int,
-    public: int,
-    json: bool,
-    **given: Any,
-) -> None:
+def privacy(ctx: click.Context, privacy: tuple[str, ...], json: bool, **given: Any) -> None:
     """What differential privacy of all messages costs: errors of sites alone, of sharing, of both.
 
     DATA: files as for ddol train, with two classes, or JOB.toml; options beside it override.
     """
     from ddol.cli.privacy import privacy as run_privacy
 
-    run_privacy(_placed(job_from(given, typed(ctx)), 16), privacy, every, public, json)
+    run_privacy(_placed(job_from(given, typed(ctx)), 16), privacy, json)
 
 
 @click.command(cls=Command, algorithms=True)

@@ -72,7 +72,7 @@ def first_rows(job: Job, most: int | None = _MOST_ROWS) -> tuple[Algorithm, np.n
     with ExitStack() as stack:
         made = prepare(job, stack, Interface(say, warn))
         # What a safe agent sends is of its shared learner.
-        algorithm = replace(made.algorithm, safe=False)
+        algorithm = replace(made.algorithm, safe=False, privacy=None)
         found: list[list[Any]] = []
         for stream in made.data.streams:
             found.append([])

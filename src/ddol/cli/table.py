@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from ddol.algorithm import Algorithm
 from ddol.cli.errors import printable
@@ -19,6 +19,7 @@ from ddol.trace import Trace
 if TYPE_CHECKING:
     from ddol.job.holdout import HeldOutFigures
     from ddol.measure.applicable import MistakeBound
+    from ddol.update.budget import Budget
 
 SECONDS = 10.0
 """After which there is a row in any case."""
@@ -51,6 +52,7 @@ class Row:
     megabytes: float
     speed: float
     held_out: float | None = None
+    spent: float | None = None
 
 
 def _bound(progress: Progress, bound: MistakeBound | None) -> float | None:
@@ -70,7 +72,10 @@ def _bound(progress: Progress, bound: MistakeBound | None) -> float | None:
 
 
 def row_of(
-    progress: Progress, bound: MistakeBound | None, held: HeldOutFigures | None = None
+    progress: Progress,
+    bound: MistakeBound | None,
+    held: HeldOutFigures | None = None,
+    budget: Budget | None = None,
 ) -> Row:
     """Row of a run as it stands."""
     shares = progress.mistakes / progress.agent_examples.clip(1)
@@ -85,6 +90,9 @@ def row_of(
         megabytes=progress.bytes_sent / 1e6,
         speed=progress.examples / max(progress.seconds, 1e-9),
         held_out=None if held is None else held.error,
+        spent=None
+        if budget is None
+        else budget.spent(budget.released_after(int(progress.agent_examples.max()))),
     )
 
 
@@ -122,8 +130,11 @@ class ProgressTable:
         self.last: Row | None = None
         self.bar = Bar(feed, position, out)
         self.columns = list(_COLUMNS)
+        self.budget = cast("Budget | None", algorithm.privacy)
         if self.regression:
             self.columns[4] = ("window", 9)
+        if self.budget is not None:
+            self.columns.append(("ε spent", 8))
         if held:
             self.columns.insert(6, ("held-out" if self.regression else "held-out %", 11))
         self._line(" ".join(f"{name:>{width}}" for name, width in self.columns))
@@ -141,7 +152,7 @@ class ProgressTable:
         """Add a row, if one is wanted, and move the bar."""
         self.reached = progress
         if row:
-            self._add(row_of(progress, self.bound, held))
+            self._add(row_of(progress, self.bound, held, self.budget))
             self.silent_since = self.now()
             self.next = 1 << self._reached(progress).bit_length()
         if progress.position is not None:
@@ -160,7 +171,7 @@ class ProgressTable:
         """Add a last row."""
         at = self.reached
         if at is not None and (self.last is None or at.examples > self.last.examples):
-            self._add(row_of(at, self.bound, held))
+            self._add(row_of(at, self.bound, held, self.budget))
 
     def _add(self, row: Row) -> None:
         before = self.last or Row(0, 0.0, 0, None, 0.0, None, 0.0, 0.0, 0.0)
@@ -178,6 +189,8 @@ class ProgressTable:
             f"{row.megabytes:,.2f}",
             f"{row.speed:,.0f}",
         ]
+        if row.spent is not None:
+            cells.append(f"{row.spent:.2f}")
         widths = [width for _, width in self.columns]
         if len(widths) > len(cells):
             cells.insert(6, self._error(row.held_out))
@@ -281,7 +294,27 @@ def summary(trace: Trace, passes: int = 1, held: HeldOutFigures | None = None) -
     for name, bound in trace.bounds.items():
         verdict = "kept" if bound["holds"] else "VIOLATED"
         lines.append(f"bound {name}: {bound['value']:,.1f} {bound['quantity']}, {verdict}")
+    told_privacy = trace.privacy
+    if told_privacy is not None:
+        lines.append(privacy_line(told_privacy))
     return lines
+
+
+def privacy_line(told: dict[str, Any]) -> str:
+    """How much of a privacy budget a run has spent, in one line.
+
+    Examples
+    --------
+    >>> told = {"epsilon": 4.0, "delta": 1e-5, "spent": [2.84], "released": [58], "releases": 64}
+    >>> privacy_line(told)
+    'privacy: ε 2.84 of 4 spent (δ 1e-05, 58 of 64 releases)'
+    """
+    spent, released = max(told["spent"], default=0.0), max(told["released"], default=0)
+    ended = "; used up: sharing has ended" if released >= told["releases"] else ""
+    return (
+        f"privacy: ε {spent:.2f} of {told['epsilon']:g} spent (δ {told['delta']:g}, {released:,} of "
+        f"{told['releases']:,} releases){ended}"
+    )
 
 
 def _count(n: int, noun: str) -> str:

@@ -215,9 +215,14 @@ def numbers_seldom_sent(algorithm: Algorithm, n_features: int) -> int:
 
 
 def start_state(
-    algorithm: Algorithm, n_features: int, seed: int = 0, agents: int | None = None
+    algorithm: Algorithm,
+    n_features: int,
+    seed: int = 0,
+    agents: int | None = None,
+    first: int = 0,
 ) -> State:
-    """State before round 1, of all agents or of so many of them, who all begin alike.
+    """State before round 1, of all agents, or of so many from number `first` on; they begin alike but for
+    what they draw by.
 
     Examples
     --------
@@ -232,11 +237,12 @@ def start_state(
     outputs = n_states(algorithm)
     copies = n if sharing(algorithm) == COPIES else 1
     theta, scalars = algorithm.update.start(n_features)
+    scalars = algorithm.update.seeded(np.tile(scalars, (copies, outputs, 1)), seed, first)
     sums_shape = (copies, outputs, n_features) if algorithm.average_iterates else (0, 0, 0)
     return State(
         t=1,
         theta=_tiled(theta, copies, outputs),
-        scalars=np.tile(scalars, (copies, outputs, 1)),
+        scalars=scalars,
         sums=zeros(sums_shape),
         mistakes=np.zeros(n, np.int64),
         loss=np.zeros(n),

@@ -82,6 +82,9 @@ class DDOLClassifier(TakesFrames, ClassifierMixin, LinearAgents):
         default. ``trace_.labels`` counts them.
     safe : bool, default=False
         Every agent also learns alone, and predicts with a mixture; see `ddol.safe`.
+    privacy : str, default=None
+        Such as ``"epsilon:4"``: what agents send is differentially private; see `ddol.private`. With
+        ``passes=1`` only.
     passes : int, default=5
         Passes of `fit` over the rows.
     max_iter : int, default=None

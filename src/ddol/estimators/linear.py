@@ -43,6 +43,7 @@ from ddol.streams.raw import Text
 from ddol.streams.rows import Rows
 from ddol.streams.tables.frames import with_answers
 from ddol.trace import Trace
+from ddol.update.budget import Budget
 from ddol.update.losses import BINARY, Loss
 
 _MANY = 1 << 18
@@ -65,6 +66,7 @@ class LinearAgents(AgentsEstimator):
     average_iterates: bool = False
     warm_start: bool = False
     safe: bool = False
+    privacy: Any = None
     early_stopping: bool = False
     validation_fraction: float = 0.1
     n_iter_no_change: int = 5
@@ -85,6 +87,7 @@ class LinearAgents(AgentsEstimator):
         "average_iterates": ["boolean"],
         "warm_start": ["boolean"],
         "safe": ["boolean"],
+        "privacy": [str, Budget, None],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [COUNT],
@@ -299,6 +302,8 @@ class LinearAgents(AgentsEstimator):
             rows, held_out = rows.split(self.validation_fraction, found.rng)
             patience = EarlyStop(self.n_iter_no_change, self.tol)
         passes = self.passes if self.max_iter is None else self.max_iter
+        if found.algorithm.privacy is not None:
+            found.algorithm.privacy.check_passes(passes)
         for number in range(1, passes + 1):
             with self._refusing(X, found) if number == 1 else nullcontext():
                 found.play(rows, self.shuffle)

@@ -166,6 +166,13 @@ class AlgorithmOptions:
         "test: average only with neighbours whose weights predict one's own examples well.",
         shown="test if safe, else all",
     )
+    privacy: str | Any = declared(
+        None,
+        "Send what is differentially private for single examples, and keep a learner of one's own without noise "
+        "(implies --safe).",
+        metavar="epsilon:4",
+        shown="none",
+    )
     outputs: int | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
 

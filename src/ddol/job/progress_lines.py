@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from ddol.algorithm import Algorithm
 from ddol.engines.progress import Progress
 from ddol.storage import naming
 from ddol.trace import Trace
@@ -25,15 +26,14 @@ class ProgressLines:
     Parameters
     ----------
     file : text file
-    classification : bool
-        Whether mistakes are counted.
+    algorithm : Algorithm
     now : function that returns seconds
     """
 
     def __init__(
-        self, file: IO[str], classification: bool, now: Callable[[], float] = time.monotonic
+        self, file: IO[str], algorithm: Algorithm, now: Callable[[], float] = time.monotonic
     ) -> None:
-        self.file, self.classification, self.now = file, classification, now
+        self.file, self.algorithm, self.now = file, algorithm, now
         self._next = 0.0
         self._recent: float | None = None
         self._units: list[dict[str, Any]] = []
@@ -48,7 +48,7 @@ class ProgressLines:
         self._write(
             "running", progress.examples, progress.rounds, progress.loss.sum(), progress.mistakes.sum(),
             seconds=round(progress.seconds, 3), consensus=progress.consensus, messages=progress.messages,
-            bytes_sent=progress.bytes_sent,
+            bytes_sent=progress.bytes_sent, **self._spent(int(progress.agent_examples.max())),
         )  # fmt: skip
 
     def end(self, trace: Trace) -> None:
@@ -56,14 +56,21 @@ class ProgressLines:
         self._write(
             "done", trace.examples, trace.rounds, trace.loss.sum(), trace.mistakes.sum(),
             seconds=round(trace.seconds, 3), consensus=trace.consensus, messages=trace.messages,
-            bytes_sent=trace.bytes_sent,
+            bytes_sent=trace.bytes_sent, **({} if trace.privacy is None else {"epsilon_spent": max(trace.privacy["spent"])}),
         )  # fmt: skip
+
+    def _spent(self, examples: int) -> dict[str, float]:
+        """The ε that an agent with so many examples has spent, where there is a budget."""
+        budget: Any = self.algorithm.privacy
+        if budget is None:
+            return {}
+        return {"epsilon_spent": budget.spent(budget.released_after(examples))}
 
     def _write(
         self, state: str, examples: int, rounds: int, loss: float, mistakes: int, **more: Any
     ) -> None:
         found: dict[str, Any] = {"state": state, "examples": int(examples), "rounds": int(rounds)}
-        if self.classification:
+        if self.algorithm.classification:
             found |= {"mistakes": int(mistakes), "error": float(mistakes) / max(int(examples), 1)}
         found |= {
             "mean_loss": float(loss) / max(int(examples), 1),
@@ -77,10 +84,10 @@ class ProgressLines:
 
 
 @contextmanager
-def progress_lines(path: str, classification: bool) -> Iterator[ProgressLines]:
+def progress_lines(path: str, algorithm: Algorithm) -> Iterator[ProgressLines]:
     """Lines to a file, which is appended to as the run goes on, or to standard output."""
     if path == STDOUT:
-        yield ProgressLines(sys.stdout, classification)
+        yield ProgressLines(sys.stdout, algorithm)
         return
     with naming(path), Path(path).open("w", encoding="utf-8") as file:
-        yield ProgressLines(file, classification)
+        yield ProgressLines(file, algorithm)

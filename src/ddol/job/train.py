@@ -78,7 +78,7 @@ def _watch(made: PreparedJob, learner: Learner, talk: Interface, stack: ExitStac
     if job.output.progress_json is not None and made.processes.leads:
         from ddol.job.progress_lines import progress_lines
 
-        lines = progress_lines(job.output.progress_json, made.algorithm.classification)
+        lines = progress_lines(job.output.progress_json, made.algorithm)
         watch.lines = stack.enter_context(lines)
     if talk.display is not None and not job.output.quiet:
         watch.display = talk.display(made, learner)

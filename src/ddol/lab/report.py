@@ -78,6 +78,7 @@ def write_report(
         figures([drawn(chart_of(trace, "mistakes" if trace.classification else "loss"))]),
         *_sites(trace, tally),
         *_whom_it_helped(trace),
+        *_privacy(trace),
         *_confusion(tally),
         *_importance(importance),
         fold("Technical details", [*_promises(trace), *details(trace, regret, data)]),
@@ -186,6 +187,27 @@ def _sites(trace: Trace, tally: Tally | None) -> list[str]:
     rest = [paragraph(f"… and {more:,} more agents.", "soft")] if more > 0 else []
     title = f"By {header[0]}"
     return [heading(title), table(header, rows, label=title), *rest]
+
+
+def _privacy(trace: Trace) -> list[str]:
+    """Of a private run: how much of the budget every agent has spent."""
+    told = trace.privacy
+    if told is None:
+        return []
+    names = site_names(trace)[:_MOST_AGENTS]
+    rows = zip(names, told["spent"], told["released"], told["used_up"], strict=False)
+    cells = [
+        [Cell(name), Cell(f"{spent:.3g}", "n"), Cell(f"{count:,}", "n"), Cell("yes" if up else "no")]
+        for name, spent, count, up in rows
+    ]
+    text = (
+        f"What was sent is differentially private for single examples: at most ε = {told['epsilon']:g} at "
+        f"δ = {told['delta']:g}, over {told['releases']:,} releases, one every {told['every']:,} examples."
+    )
+    if told["public"]:
+        text += f" The first {told['public']:,} examples of each site counted as public."
+    header = ("site", "ε spent", "releases", "used up")
+    return [heading("Privacy"), paragraph(text), table(header, cells)]
 
 
 def _whom_it_helped(trace: Trace) -> list[str]:

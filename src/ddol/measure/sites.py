@@ -114,6 +114,28 @@ def sites_of(trace: Trace, names: Sequence[str] = ()) -> list[dict[str, Any]]:
     return found
 
 
+def privacy_of(trace: Trace) -> dict[str, Any] | None:
+    """The budget of a private run, and what every agent has spent of it."""
+    budget: Any = trace.algorithm.privacy
+    if budget is None or trace.state is None:
+        return None
+    update: Any = trace.algorithm.update
+    released = [
+        update.learner.released(update.part_of(trace.state.theta[i], own, 0)[1])
+        for i, own in enumerate(trace.state.scalars)
+    ]
+    return {
+        "epsilon": budget.epsilon,
+        "delta": budget.delta,
+        "every": budget.every,
+        "public": budget.public,
+        "releases": budget.releases,
+        "released": released,
+        "spent": [budget.spent(count) for count in released],
+        "used_up": [count >= budget.releases for count in released],
+    }
+
+
 def site_row(algorithm: Algorithm, m: np.ndarray, examples: int, mistakes: float) -> dict[str, Any]:
     """Figures of one safe agent, from its mixtures (outputs, numbers)."""
     update: Any = algorithm.update

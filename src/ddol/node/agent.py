@@ -37,6 +37,8 @@ class LiveAgent:
     name : str
     algorithm : Algorithm
     options : NodeOptions
+    seed : int
+        Of the noise in messages, where there is any: a secret of the node.
 
     Examples
     --------
@@ -47,12 +49,14 @@ class LiveAgent:
     1
     """
 
-    def __init__(self, name: str, algorithm: Algorithm, options: NodeOptions) -> None:
+    def __init__(
+        self, name: str, algorithm: Algorithm, options: NodeOptions, seed: int = 0
+    ) -> None:
         self.name, self.options = name, options
         self.regression = algorithm.loss.task == REGRESSION
-        self.features = Features(options.hash_bits, options.n_features)
+        self.features = Features(options.hash_bits, options.n_features, options.columns)
         self.labels = LiveLabels(options.classes, self.regression, options.labels)
-        self.learning = Learning(algorithm, self.features, self.labels)
+        self.learning = Learning(algorithm, self.features, self.labels, seed)
         self.room = WaitingRoom(options.waiting, options.expire_seconds)
         self.digest = algorithm_digest(algorithm)
         self.number = 0

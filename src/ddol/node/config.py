@@ -18,11 +18,11 @@ from ddol.job.algorithm import algorithm_named
 from ddol.node.errors import NodeError
 from ddol.node.options import NodeOptions
 from ddol.presets import PRESETS
-from ddol.together import safe
+from ddol.together import private, safe
 
 _NODE = tuple(f.name for f in fields(NodeOptions))
-_TOP = ("name", "model", "models", "http", "network", "logs", *_NODE)
-_MODEL = ("algorithm", "safe", "initial", "share", *_NODE)
+_TOP = ("name", "model", "models", "http", "network", "logs", "privacy", *_NODE)
+_MODEL = ("algorithm", "safe", "privacy", "initial", "share", *_NODE)
 
 
 @dataclass(frozen=True)
@@ -165,13 +165,18 @@ def read_config(told: Mapping[str, Any], folder: Path | None = None) -> NodeConf
     tables = told.get("models", {"default": told.get("model", {})})
     if not isinstance(tables, Mapping) or not tables:
         raise NodeError(f"[models]: found {tables!r}, expected a table for every model")
-    common = {name: told[name] for name in _NODE if name in told}
+    common = {name: told[name] for name in ("privacy", *_NODE) if name in told}
     models = {name: _model(name, table, common, here) for name, table in tables.items()}
     http = _table(HttpConfig, told.get("http", {}), "http", here)
     network = None
     if "network" in told:
         network = _table(NetworkConfig, told["network"], "network", here)
         _check_network(network)
+        if "drift" in network.exchange and any(m.algorithm.privacy for m in models.values()):
+            raise NodeError(
+                "[network] `exchange`: found drift, expected a time or a number of answers: with `privacy` "
+                "examples must not decide when messages go"
+            )
     _check_http(http)
     _check_shares(models)
     if told.get("logs", "text") not in ("text", "json"):
@@ -200,9 +205,21 @@ def _model(
     except (ValueError, TypeError, AttributeError) as error:
         raise NodeError(f"{where}{error}") from None
     _check_types({"safe": bool, "initial": str, "share": float}, table, where)
-    if table.get("safe", True):
+    options = {**common, **{key: table[key] for key in ("privacy", *_NODE) if key in table}}
+    _check_types({"privacy": str}, options, where)
+    privacy = options.pop("privacy", None)
+    if privacy is not None:
+        if table.get("safe") is False or "initial" in table:
+            raise NodeError(
+                f"{where}`privacy` goes with `safe`, and without `initial`: the own learner, and what a file "
+                "says, are not private"
+            )
+        try:
+            algorithm = private(algorithm, privacy)
+        except ValueError as error:
+            raise NodeError(f"{where}{error}") from None
+    elif table.get("safe", True):
         algorithm = safe(algorithm)
-    options = {**common, **{key: table[key] for key in _NODE if key in table}}
     _check_types(get_type_hints(NodeOptions) | {"store": str}, options, "")
     if options.get("store") is not None:
         options["store"] = here / options["store"] / name

@@ -43,6 +43,8 @@ class Features:
         Hash names to 2^bits columns; by default every new name gets the next column.
     n_features : int, optional
         Values of an array, where they are known beforehand.
+    columns : sequence of str, optional
+        All features by name, such as ``age`` or ``country=fr``; others are left out.
 
     Examples
     --------
@@ -52,7 +54,12 @@ class Features:
     ([1.0, 3.5, 1.0], [0, 1, 2], ['price', 'country=fr'])
     """
 
-    def __init__(self, hash_bits: int | None = None, n_features: int | None = None) -> None:
+    def __init__(
+        self,
+        hash_bits: int | None = None,
+        n_features: int | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> None:
         if hash_bits is not None and not 1 <= hash_bits <= 31:
             raise NodeError(f"`hash_bits` must be from 1 to 31, it is {hash_bits}")
         self.bits, self.n_values = hash_bits, n_features
@@ -67,6 +74,20 @@ class Features:
         """Column of every name, negative where its sign is; 0 for a name that has none."""
         self._known: set[str] = set()
         self._layouts: dict[tuple, _RowLayout] = {}
+        self.fixed = False
+        if columns is not None:
+            self._fix(columns)
+
+    def _fix(self, columns: Sequence[str]) -> None:
+        """Take these columns, and no others from now on."""
+        texts = not isinstance(columns, str) and all(isinstance(name, str) for name in columns)
+        if not texts or not columns or self.bits is not None or self.n_values is not None:
+            raise NodeError(
+                f"`columns`: found {_short(columns)}, expected names of features, without `hash_bits` and "
+                "`n_features`"
+            )
+        self.learn_names(columns)
+        self.fixed = True
 
     @property
     def dense(self) -> bool:
@@ -194,7 +215,7 @@ class Features:
         found = self._place.get(name)
         if found is not None and name in self._known:
             return found
-        if len(self.names) >= MOST_NAMES:
+        if self.fixed or len(self.names) >= MOST_NAMES:
             return 0
         self._remember(name)
         self._place[name] = len(self.names)
@@ -207,6 +228,8 @@ class Features:
 
     def _check_kind(self, name: str, kind: str) -> None:
         before = self.kinds.get(name)
+        if self.fixed:
+            return  # kinds of what is left out are not told
         if before is None and len(self.kinds) < MOST_REMEMBERED:
             self.kinds[name] = kind
             self.with_kinds.append(name)

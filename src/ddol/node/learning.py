@@ -37,6 +37,8 @@ class Learning:
         Without a network.
     features : Features
     labels : LiveLabels
+    seed : int
+        Of what the algorithm draws.
 
     Examples
     --------
@@ -50,7 +52,9 @@ class Learning:
     2
     """
 
-    def __init__(self, algorithm: Algorithm, features: Features, labels: LiveLabels) -> None:
+    def __init__(
+        self, algorithm: Algorithm, features: Features, labels: LiveLabels, seed: int = 0
+    ) -> None:
         if algorithm.n_agents != 1:
             raise NodeError(
                 f"found an algorithm of {algorithm.n_agents} agents, expected one without a network: "
@@ -62,7 +66,7 @@ class Learning:
             raise NodeError("`batch`, `period` and `delay` are for rounds; a node has `exchange`")
         self.algorithm, self.features, self.labels = algorithm, features, labels
         self.player: SinglePlayer | None = None
-        self.agents = 1
+        self.agents, self.seed = 1, seed
 
     # --- predicting and learning --------------------------------------------------------------------
 
@@ -103,7 +107,7 @@ class Learning:
         outputs = self.labels.outputs
         if self.player is None:
             self.algorithm = self.with_outputs(outputs)
-            state = start_state(self.algorithm, self.features.width)
+            state = start_state(self.algorithm, self.features.width, self.seed)
             self.player = SinglePlayer(self.algorithm, state, self.features.dense)
             self.tell_network(self.agents)
         elif outputs != self.algorithm.outputs:
@@ -141,6 +145,8 @@ class Learning:
         layout = self.player.layout
         if self.player.dense or layout.whole:
             return None
+        if self.features.fixed:  # which of them the node has met is nobody's business
+            return np.arange(1 + len(self.features.names), dtype=np.uint32)
         return np.flatnonzero(self.player.touched).astype(np.uint32)
 
     def message(self) -> tuple[np.ndarray | None, np.ndarray]:

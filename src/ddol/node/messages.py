@@ -184,7 +184,8 @@ def algorithm_digest(algorithm: Algorithm) -> str:
         made = dict(algorithm.recipe) | {
             "loss": loss
         }  # a recipe may name it, or have it as a value
-    return _digest([made, algorithm.average, algorithm.C, algorithm.safe])
+    kind = "private" if algorithm.privacy is not None else algorithm.safe
+    return _digest([made, algorithm.average, algorithm.C, kind])
 
 
 def encoding_digest(columns: str, labels: str) -> str:

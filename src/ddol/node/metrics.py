@@ -76,6 +76,12 @@ def exposition(
         found = [(f'model="{_quoted(m)}"', s[figure]) for m, s in states.items() if figure in s]
         if found:
             lines += _family(f"ddol_{figure}", kind, said, found)
+    spent = [
+        (f'model="{_quoted(m)}"', s["privacy"]["spent"]) for m, s in states.items() if "privacy" in s
+    ]
+    if spent:
+        said = "Epsilon of the privacy budget that is spent."
+        lines += _family("ddol_privacy_epsilon_spent", "gauge", said, spent)
     lines += _peers(states)
     counted = [(f'code="{code}"', n) for code, n in sorted(codes.items())]
     lines += _family("ddol_http_requests", "counter", "Requests by status.", counted)

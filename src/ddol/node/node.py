@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ddol.algorithm import Algorithm
+from ddol.node import private
 from ddol.node import records as r
 from ddol.node.agent import LiveAgent
 from ddol.node.errors import NodeError, NotDurableError, RefusedMessageError
@@ -91,7 +92,8 @@ class Node:
         """What happened at the start, in one line each."""
         self.changed = threading.Event()
         """Set when an example was learned."""
-        self._agent = LiveAgent(name, algorithm, self.options)
+        self._seed = private.seed_of(algorithm, self.options)
+        self._agent = LiveAgent(name, algorithm, self.options, self._seed)
         self._journal: Journal | None = None
         self._told = (0, 0, self._agent.features.named)
         self._unwritten: set[str] = set()
@@ -145,7 +147,7 @@ class Node:
             except DataError as found:
                 error = found
                 self.news.append(f"{error}; going on from an older one")
-                self._agent = LiveAgent(self.name, algorithm, self.options)
+                self._agent = LiveAgent(self.name, algorithm, self.options, self._seed)
         if error is not None:
             raise NodeError(f"{error}; there is no older snapshot to go on from")
         return 0

@@ -22,6 +22,8 @@ class NodeOptions:
         Hash names of features to 2^bits columns; by default each has its own.
     n_features : int, optional
         Values of an array, where they are known beforehand.
+    columns : sequence of str, optional
+        Features, where they are known beforehand, such as ``age`` or ``country=fr``; others are left out.
     classes : sequence, optional
         Labels, where they are known beforehand; nodes that average must agree.
     labels : mapping, optional
@@ -46,6 +48,7 @@ class NodeOptions:
 
     hash_bits: int | None = None
     n_features: int | None = None
+    columns: Sequence[str] | None = None
     classes: Sequence[LiveLabel] | None = None
     labels: Mapping[str, LiveLabel] | None = None
     store: str | Path | None = None

@@ -43,6 +43,8 @@ function show(model,m){const box=el('section');box.append(el('h2','Model '+model
  if(s&&s.weight_shared!==undefined)box.append(el('p',
   `Error alone ${percent(s.error_alone)}, with the others ${percent(s.error_shared)}; trust in sharing `+
   percent(s.weight_shared)+`; sharing helps: ${s.helped}`));
+ if(m.privacy)box.append(el('p',`Privacy: ε ${m.privacy.spent.toFixed(2)} of ${m.privacy.epsilon} spent`+
+  ` (δ ${m.privacy.delta})`+(m.privacy.used_up?'; used up: nothing more of this site is shared':'')));
  if(m.peers.length)box.append(table(
   ['peer','there','messages','examples','last heard','refused','listened to'],
   m.peers.map(p=>[p.name,p.alive?'yes':'gone',p.messages,p.examples,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,13 @@ from ddol.node.errors import NodeError
 from ddol.node.journal import Journal
 from ddol.node.messages import read_message, short_digest
 from ddol.node.options import NodeOptions
+from ddol.node.private import noise_seed
 from ddol.node.snapshots import restore
 from ddol.presets import made_again
 from ddol.streams.errors import DataError
-from ddol.together import safe
 
 _ABOUT = "node.json"
-_KEPT = ("hash_bits", "n_features", "classes", "labels", "waiting", "expire", "window", "compress")
+_KEPT = ("hash_bits", "n_features", "columns", "classes", "labels", "waiting", "expire", "window", "compress")
 
 
 def describe(folder: Path, name: str, algorithm: Algorithm, options: NodeOptions) -> None:
@@ -31,6 +31,7 @@ def describe(folder: Path, name: str, algorithm: Algorithm, options: NodeOptions
         "name": name,
         "algorithm": recipe,
         "safe": algorithm.safe,
+        "privacy": None if algorithm.privacy is None else vars(algorithm.privacy),
         "options": {key: getattr(options, key) for key in _KEPT},
     }
     text = json.dumps(told, indent=1, default=str)
@@ -106,13 +107,15 @@ def _begun(place: Path) -> LiveAgent:
             raise NodeError(
                 f"{place}: the algorithm is one of your own, expected one of ddol's presets"
             )
-        algorithm = made_again(told["algorithm"])
+        algorithm = replace(
+            made_again(told["algorithm"]), safe=told["safe"], privacy=told.get("privacy")
+        )
         name = str(told["name"])
     except FileNotFoundError:
         raise DataError(f"{place}: found no {_ABOUT}, expected the store of a node") from None
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise DataError(f"{place / _ABOUT}: is damaged ({error})") from None
-    return LiveAgent(name, safe(algorithm) if told["safe"] else algorithm, options)
+    return LiveAgent(name, algorithm, options, noise_seed(place))
 
 
 def _play(found: Replayed, record: r.Record) -> None:

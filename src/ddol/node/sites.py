@@ -36,6 +36,19 @@ def site_of(agent: LiveAgent) -> dict[str, Any]:
     return {"name": agent.name} | site_row(learning.algorithm, mixture, n, agent.mistakes) | row
 
 
+def privacy_of(agent: LiveAgent) -> dict[str, Any]:
+    """How much of its privacy budget a node has spent; nothing where it has none."""
+    algorithm: Any = agent.learning.algorithm
+    budget, player = algorithm.privacy, agent.learning.player
+    if budget is None:
+        return {}
+    released = 0
+    if player is not None:
+        _, scalars = algorithm.update.part_of(player.state.theta[0], player.state.scalars[0], 0)
+        released = algorithm.update.learner.released(scalars)
+    return {"privacy": {"epsilon": budget.epsilon, "delta": budget.delta, **budget.after(released)}}
+
+
 def _error(agent: LiveAgent) -> float:
     """Progressive error; of a regression, the mean squared error."""
     total = agent.loss_sum if agent.regression else agent.mistakes
@@ -59,5 +72,6 @@ def figures(agent: LiveAgent) -> dict[str, Any]:
         "waiting": len(agent.room),
         "expired": agent.room.expired,
         "features": len(features.names) if columns is None else columns,
+        **privacy_of(agent),
         "sites": site_of(agent),
     }

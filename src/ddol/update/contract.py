@@ -325,6 +325,17 @@ class Update(ABC):
         """The update without others beside it; most have none."""
         return self
 
+    def by_itself(self) -> Update:
+        """The update of a learner whose agent tells nobody what it knows; most are the same."""
+        return self
+
+    def seeded(self, scalars: np.ndarray, seed: int, first: int = 0) -> np.ndarray:
+        """A start's scalars (agents, outputs, numbers) of all that draw by a seed of their own; most do not.
+
+        The agents are those from number `first` on.
+        """
+        return scalars
+
     def check(self, n_features: int) -> None:
         """Refuse a number of features that this update cannot have."""
         return None

@@ -100,7 +100,7 @@ class Safe(Update):
             known: Any = self.learner
             each = [replace(known, memory=memory) for memory in self.kept_memories]
         shared = tuple(learner.with_network(self.n_agents, self.at_once) for learner in each)
-        own = tuple(learner.with_network(1) for learner in reversed(each))
+        own = tuple(learner.by_itself().with_network(1) for learner in reversed(each))
         return shared + own if self.owns else shared
 
     @property
@@ -269,6 +269,14 @@ class Safe(Update):
         scalars = [np.zeros(averaged), *(start.scalars for start in starts), boxes, mixture]
         more = np.zeros((len(layout.rows) - sum(map(len, rows)), n_features))
         return Vector(np.concatenate([*rows, more]), np.concatenate(scalars))
+
+    def seeded(self, scalars: np.ndarray, seed: int, first: int = 0) -> np.ndarray:
+        """As the learners that are sent."""
+        g, found = self.geometry(DUAL), scalars.copy()
+        for m, learner in enumerate(self.learners[: self.sent]):
+            own = slice(g.averaged + m * g.scalars, g.averaged + (m + 1) * g.scalars)
+            found[..., own] = learner.seeded(found[..., own], seed, first)
+        return found
 
     # --- what an algorithm tells its update --------------------------------------------------------------
 

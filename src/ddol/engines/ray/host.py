@@ -289,10 +289,10 @@ class Host:
     ) -> TurnsResult:
         """Play streams to their end, or to where it is to be left, from a copy where there is one."""
         self.turns = self.poster = None
-        agents = start.shares[self.rank][1]
+        first, agents = start.shares[self.rank]
         state = None if start.generation else self._known(job)
         if state is None:
-            state = start_state(job.algorithm, job.n_features, job.setup.seed, agents)
+            state = start_state(job.algorithm, job.n_features, job.setup.seed, agents, first)
         turns = Turns(job.algorithm, state, job.setup, feed, start.shares, self.rank)
         after = actors[(self.rank + 1) % len(actors)] if len(actors) > 1 else None
         copies = self._copies(turns, after, start)
