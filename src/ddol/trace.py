@@ -235,7 +235,8 @@ class Trace:
         >>> ddol.run(ddol.private(ddol.adaptive(), "epsilon:4,releases:2"), data, 2).privacy["used_up"]
         [True, True]
         """
-        return _measure("sites").privacy_of(self)  # type: ignore[no-any-return]
+        found: dict[str, Any] | None = _measure("sites").privacy_of(self)
+        return found
 
     def sites(self, names: Sequence[str] = ()) -> list[dict[str, Any]]:
         """Whom sharing helped: a row for each agent of a safe run; none of other runs.

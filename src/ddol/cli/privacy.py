@@ -21,10 +21,9 @@ def privacy(job: Job, budgets: tuple[str, ...], as_json: bool) -> None:
     algorithm, X, y = first_rows(job, most=None)
     if algorithm.n_agents < 2:
         raise DataError("one site sends nothing; say how many there are (--agents)")
-    asked = [budget_of(text) for text in budgets]
+    asked = [budget for text in budgets if (budget := budget_of(text)) is not None]
     found = []
     for budget in (*asked, replace(asked[-1], noise=0.0)):
-        assert budget is not None
         trace = run(replace(algorithm, privacy=budget), (X, y), seed=job.run.seed)
         rows, told = trace.sites(), trace.privacy
         assert told is not None

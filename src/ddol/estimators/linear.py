@@ -43,7 +43,7 @@ from ddol.streams.raw import Text
 from ddol.streams.rows import Rows
 from ddol.streams.tables.frames import with_answers
 from ddol.trace import Trace
-from ddol.update.budget import Budget
+from ddol.update.budget import Budget, budget_of
 from ddol.update.losses import BINARY, Loss
 
 _MANY = 1 << 18
@@ -302,8 +302,9 @@ class LinearAgents(AgentsEstimator):
             rows, held_out = rows.split(self.validation_fraction, found.rng)
             patience = EarlyStop(self.n_iter_no_change, self.tol)
         passes = self.passes if self.max_iter is None else self.max_iter
-        if found.algorithm.privacy is not None:
-            found.algorithm.privacy.check_passes(passes)
+        budget = budget_of(found.algorithm.privacy)
+        if budget is not None:
+            budget.check_passes(passes)
         for number in range(1, passes + 1):
             with self._refusing(X, found) if number == 1 else nullcontext():
                 found.play(rows, self.shuffle)

@@ -9,7 +9,7 @@ from ddol.job.outputs import STDOUT, check_outputs
 from ddol.job.sources import recording_mark
 from ddol.storage import check_writable
 from ddol.streams.errors import DataError
-from ddol.update.budget import Budget
+from ddol.update.budget import budget_of
 
 
 def check(job: Job, algorithm: Algorithm, leads: bool = True) -> None:
@@ -35,9 +35,9 @@ def check(job: Job, algorithm: Algorithm, leads: bool = True) -> None:
             "--checkpoint: a pipe is read once, so that a run could not go on from its middle; save it to a "
             "file first, or use --model, which a stopped run leaves, and --initial"
         )
-    if algorithm.privacy is not None:
-        assert isinstance(algorithm.privacy, Budget)
-        algorithm.privacy.check_passes(run.passes)
+    budget = budget_of(algorithm.privacy)
+    if budget is not None:
+        budget.check_passes(run.passes)
     _check_predictions(job, algorithm)
     _check_lateness(job)
     if not leads:

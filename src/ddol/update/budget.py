@@ -94,7 +94,7 @@ class Budget:
         return _epsilon(self.noise, int(releases), self.delta)
 
 
-def budget_of(told: Budget | str | Mapping[str, float] | None) -> Budget | None:
+def budget_of(told: Budget | str | Mapping[str, Any] | None) -> Budget | None:
     """The budget that a text or a table describes; a budget is itself.
 
     Examples

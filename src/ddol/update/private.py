@@ -244,7 +244,7 @@ def _own(w, s, p, D):
 
 def _predicting(own: Loops) -> dict[str, Callable]:
     seen, unseen = inner(own.score), inner(own.score_unseen or own.score)
-    read = inner(own.weights)  # type: ignore[arg-type]  # `filled` has given it
+    read = inner(own.weights)
 
     def score(w, s, p, x, index, n, D, which):
         if p[SHARED] > 0.0:
