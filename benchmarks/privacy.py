@@ -52,7 +52,16 @@ def main() -> None:
         print(name, "none", *(f"{each:.2f}" for each in none.values()), flush=True)
         for kind in KINDS:
             y = tuple(row[kind] for row in found)
-            lines.append(Line(f"{name}, {kind}", EPSILONS, y, colour=place, dashed=kind == "alone", dots=kind == "shared"))
+            lines.append(
+                Line(
+                    f"{name}, {kind}",
+                    EPSILONS,
+                    y,
+                    colour=place,
+                    dashed=kind == "alone",
+                    dots=kind == "shared",
+                )
+            )
     chart = Chart(
         "Error against the privacy budget", "The mixture stays where learning alone is; the shared learner nears it.",
         "epsilon", "error %", tuple(lines), log_x=True, x_ticks=EPSILONS,

@@ -62,8 +62,14 @@ class Knowledge:
         parts = update.part_of(self.theta, self.scalars, 0)
         return Knowledge(
             replace(
-                self.algorithm, update=update.learner, safe=False, memories=(), privacy=None, trust=None
-            ), *parts
+                self.algorithm,
+                update=update.learner,
+                safe=False,
+                memories=(),
+                privacy=None,
+                trust=None,
+            ),
+            *parts,
         )
 
     @cached_property

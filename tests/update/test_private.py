@@ -168,7 +168,9 @@ def test_the_reference_and_all_engines_agree():
     algorithm = ddol.private(ddol.adaptive(), Budget(4.0, releases=9, every=7, public=5)).on(4)
     agents = start(algorithm, D)
     for k in range(0, len(y), 4):
-        agents, _ = play_round(algorithm, agents, [(X[i : i + 1], y[i : i + 1]) for i in range(k, k + 4)])
+        agents, _ = play_round(
+            algorithm, agents, [(X[i : i + 1], y[i : i + 1]) for i in range(k, k + 4)]
+        )
     expected = np.array([own[0].rows[:OWN] for own in agents.states])
     for engine in ("local", "threads"):
         trace = ddol.run(algorithm, (X, y), engine=engine)
@@ -186,7 +188,9 @@ def test_noise_never_makes_a_site_much_worse_than_alone():
 
 def test_sharing_privately_helps_where_all_are_alike():
     X, y = stream(16_000)
-    rows = ddol.run(ddol.private(ddol.dogd("logistic"), "epsilon:8,releases:20"), (X, y), 16).sites()
+    rows = ddol.run(
+        ddol.private(ddol.dogd("logistic"), "epsilon:8,releases:20"), (X, y), 16
+    ).sites()
     assert sum(row["loss"] for row in rows) < sum(row["loss_alone"] for row in rows)
 
 

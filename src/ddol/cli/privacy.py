@@ -31,12 +31,16 @@ def privacy(job: Job, budgets: tuple[str, ...], as_json: bool) -> None:
         if budget.noise > 0.0:
             figures |= {**vars(budget), "spent": max(told["spent"])}
         kinds = {"alone": "error_alone", "shared": "error_shared", "mixture": "error"}
-        figures |= {name: float(np.mean([row[kind] for row in rows])) for name, kind in kinds.items()}
+        figures |= {
+            name: float(np.mean([row[kind] for row in rows])) for name, kind in kinds.items()
+        }
         found.append(figures)
     if as_json:
         click.echo(json.dumps(found, indent=2))
         return
-    click.echo(f"{algorithm.n_agents} sites, {len(y) // algorithm.n_agents} examples each; errors in %")
+    click.echo(
+        f"{algorithm.n_agents} sites, {len(y) // algorithm.n_agents} examples each; errors in %"
+    )
     click.echo("epsilon    spent   alone  shared  mixture")
     for row in found:
         name, spent = ("none", "-")

@@ -197,7 +197,12 @@ def _privacy(trace: Trace) -> list[str]:
     names = site_names(trace)[:_MOST_AGENTS]
     rows = zip(names, told["spent"], told["released"], told["used_up"], strict=False)
     cells = [
-        [Cell(name), Cell(f"{spent:.3g}", "n"), Cell(f"{count:,}", "n"), Cell("yes" if up else "no")]
+        [
+            Cell(name),
+            Cell(f"{spent:.3g}", "n"),
+            Cell(f"{count:,}", "n"),
+            Cell("yes" if up else "no"),
+        ]
         for name, spent, count, up in rows
     ]
     text = (

@@ -77,7 +77,9 @@ def exposition(
         if found:
             lines += _family(f"ddol_{figure}", kind, said, found)
     spent = [
-        (f'model="{_quoted(m)}"', s["privacy"]["spent"]) for m, s in states.items() if "privacy" in s
+        (f'model="{_quoted(m)}"', s["privacy"]["spent"])
+        for m, s in states.items()
+        if "privacy" in s
     ]
     if spent:
         said = "Epsilon of the privacy budget that is spent."

@@ -21,7 +21,17 @@ from ddol.presets import made_again
 from ddol.streams.errors import DataError
 
 _ABOUT = "node.json"
-_KEPT = ("hash_bits", "n_features", "columns", "classes", "labels", "waiting", "expire", "window", "compress")
+_KEPT = (
+    "hash_bits",
+    "n_features",
+    "columns",
+    "classes",
+    "labels",
+    "waiting",
+    "expire",
+    "window",
+    "compress",
+)
 
 
 def describe(folder: Path, name: str, algorithm: Algorithm, options: NodeOptions) -> None:

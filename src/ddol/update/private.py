@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from ddol.compiled import address_of, column, floats, inner, row
+from ddol.compiled import address_of, column, floats, inner
 from ddol.update.budget import Budget
 from ddol.update.contract import LOCAL, Field, Layout, Loops, Update
 from ddol.update.layout import INTEGER, FeatureList, Vector
@@ -371,7 +371,10 @@ class Private(Update):
         """The shared learner's numbers, of which the dual and public sums are sent; then the own one's."""
         own = self.learner.layout(space, n_features)
         return Layout(
-            rows=(*_ROWS, *(f._replace(name=f"its {f.name}", average=LOCAL) for f in own.row_fields)),
+            rows=(
+                *_ROWS,
+                *(f._replace(name=f"its {f.name}", average=LOCAL) for f in own.row_fields),
+            ),
             scalars=(
                 *_SCALARS,
                 *(f._replace(name=f"its {f.name}", average=LOCAL) for f in own.scalar_fields),
