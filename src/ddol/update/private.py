@@ -184,7 +184,7 @@ def _fix_scales(w, s, D):
 
 @inner
 def _release(w, s, p, D):
-    """Add the gradients since the last release, with noise, to the dual; nothing once the budget is used up."""
+    """Add the gradients since the last release, with noise, to the dual, while the budget lasts."""
     s[WAITING] = 0.0
     if s[RELEASED] >= p[RELEASES]:
         return
