@@ -68,7 +68,7 @@ class Algorithm:
         Rounds after which examples count 1/e, of learners whose mixture predicts; where safe, the first and
         the last of them. See `ddol.adaptive` with the memory "auto".
     privacy : Budget, str or None
-        What messages may tell of one example, such as "epsilon:4": what is sent is differentially private, and
+        What messages may tell of one example, such as "epsilon:4". They are differentially private, and
         the agent's own learner, which is not sent, sees no noise; so it is `safe`. See `ddol.private`.
     recipe : dict or None
         How a preset made it, in plain values: what a saved model needs to score again.
@@ -204,8 +204,8 @@ class Algorithm:
         object.__setattr__(self, "privacy", budget_of(self.privacy))
         if not self.classification:
             raise ValueError(
-                f"`privacy` is for classes; the loss {self.loss.name} is for numbers, whose gradients have no "
-                "bound that is known beforehand"
+                f"`privacy` is for classes; the loss {self.loss.name} is for numbers, whose gradients "
+                "have no bound that is known beforehand"
             )
         telling = {"query": self.query, "talk_to": self.talk_to, "teach": self.teach}
         telling |= {"trust": self.trust if self.trust == "test" else None}

@@ -168,8 +168,8 @@ class AlgorithmOptions:
     )
     privacy: str | Any = declared(
         None,
-        "Send what is differentially private for single examples, and keep a learner of one's own without noise "
-        "(implies --safe).",
+        "Send what is differentially private for single examples, and keep a learner of one's own "
+        "without noise (implies --safe).",
         metavar="epsilon:4",
         shown="none",
     )

@@ -53,10 +53,11 @@ class ProgressLines:
 
     def end(self, trace: Trace) -> None:
         """Write where the run ended."""
+        assert trace.state is not None
         self._write(
             "done", trace.examples, trace.rounds, trace.loss.sum(), trace.mistakes.sum(),
             seconds=round(trace.seconds, 3), consensus=trace.consensus, messages=trace.messages,
-            bytes_sent=trace.bytes_sent, **({} if trace.privacy is None else {"epsilon_spent": max(trace.privacy["spent"])}),
+            bytes_sent=trace.bytes_sent, **self._spent(int(trace.state.examples.max(initial=0))),
         )  # fmt: skip
 
     def _spent(self, examples: int) -> dict[str, float]:
