@@ -63,7 +63,7 @@ def main() -> None:
                 )
             )
     chart = Chart(
-        "Error against the privacy budget", "The mixture stays where learning alone is; the shared learner nears it.",
+        "Error against the privacy budget", "The mixture stays with learning alone; the shared one nears it.",
         "epsilon", "error %", tuple(lines), log_x=True, x_ticks=EPSILONS,
         caption="16 sites. Dots: the shared learner. Dashed: alone. The mixture predicts.",
     )  # fmt: skip

@@ -57,7 +57,7 @@ class ProgressLines:
         self._write(
             "done", trace.examples, trace.rounds, trace.loss.sum(), trace.mistakes.sum(),
             seconds=round(trace.seconds, 3), consensus=trace.consensus, messages=trace.messages,
-            bytes_sent=trace.bytes_sent, **self._spent(int(trace.state.examples.max(initial=0))),
+            bytes_sent=trace.bytes_sent, **self._spent(int(trace.state.examples.max())),
         )  # fmt: skip
 
     def _spent(self, examples: int) -> dict[str, float]:
