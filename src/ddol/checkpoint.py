@@ -121,13 +121,13 @@ def resume(learner: Learner, saved: Checkpoint, where: str = "the checkpoint") -
     >>> again.trace().examples
     4
     """
-    scheduled = learner.setup.schedule.plays_events
+    scheduled = learner.plan.separate
     with damaged(where, KIND):
         saved = replace(saved, state=_in_place(learner.algorithm, saved, where))
         check_state(learner.algorithm, saved.state, where, separate=scheduled)
         check_counts(where, saved.position)
         _check_curves(saved, where)
-    if bool(saved.kept) != (scheduled or learner.history.shadow is not None):
+    if bool(saved.kept) != learner.plan.remembers:
         raise DataError(f"{where}: found a checkpoint of {_other(saved)}, expected one of this run")
     learner.go_back(saved.state, Past(saved.position, saved.recorder, kept=saved.kept), where)
     learner.seconds = saved.seconds

@@ -20,7 +20,7 @@ from ddol.algorithm import Algorithm
 from ddol.engines import learner, pace
 from ddol.engines.errors import RankLostError
 from ddol.engines.feed import Feed
-from ddol.engines.ray import host as hosting
+from ddol.engines.groups import recovery
 from ddol.engines.ray.host import Host, HostJob
 from ddol.engines.ray.own_turns import Turns
 from ddol.engines.setup import Setup
@@ -37,7 +37,7 @@ from ddol.version import __version__
 def any_time(monkeypatch):
     """Nobody is in a hurry: rounds to the next meeting, and copies, do not follow the clock."""
     monkeypatch.setattr(pace, "SECONDS", 1e9)
-    monkeypatch.setattr(hosting, "SECONDS", 1e9)
+    monkeypatch.setattr(recovery, "SECONDS", 1e9)
 
 
 def handle_of(host):
@@ -60,7 +60,7 @@ def together(algorithm, streams, workers=2, passes=1, seen=seen_of):
 
     def play(host):
         try:
-            host.begin(job, 1, handles, 0)
+            host.begin(job, 1, handles)
             host.follow(feed, None)
             return seen(host)
         except Exception as error:
@@ -168,7 +168,7 @@ def memory_of(thing, known=None):
 
 @pytest.mark.parametrize("preset", [ddol.dogd, ddol.doeg])
 def test_a_host_holds_its_agents_a_copy_one_of_the_host_before_and_messages(preset, monkeypatch):
-    monkeypatch.setattr(hosting, "SECONDS", -1.0)  # a copy after every block
+    monkeypatch.setattr(recovery, "SECONDS", -1.0)  # a copy after every block
     algorithm, made = preset().on(ddol.ring(1000)), []
 
     def made_here(*given):
@@ -182,7 +182,7 @@ def test_a_host_holds_its_agents_a_copy_one_of_the_host_before_and_messages(pres
     def seen(host):
         state = host.part()
         messages = host.learner.engine.worker.partition.packed.nbytes
-        return host._version, memory_of(host), state.theta.nbytes, messages
+        return host.recovery.version, memory_of(host), state.theta.nbytes, messages
 
     for versions, held, own, messages in together(algorithm, streams, 4, seen=seen):
         assert versions > 1

@@ -20,14 +20,15 @@ from ddol import presets
 from ddol.checkpoint import load_checkpoint, resume, save_checkpoint, take
 from ddol.compiled import INTERPRETED
 from ddol.engines.feed import Feed
+from ddol.engines.groups import recovery
 from ddol.engines.groups.grouped import neighbours_of
 from ddol.engines.learner import Learner
 from ddol.engines.local import Local
 from ddol.engines.mpi import calls as mpi_calls
-from ddol.engines.mpi import heartbeat, recovery
+from ddol.engines.mpi import heartbeat
 from ddol.engines.mpi.job import find_mpiexec
 from ddol.engines.mpi.ranks import leave, open_ranks
-from ddol.engines.mpi.recovery import Mpi
+from ddol.engines.mpi.rounds import Mpi
 from ddol.engines.setup import Setup
 from ddol.engines.state import start_state
 from ddol.engines.workers.partition import split

@@ -233,7 +233,7 @@ def test_neighbours_of_another_worker_cannot_be_asked():
 
 def test_neighbours_in_other_processes_are_refused_before_any_starts():
     from ddol.engines.feed import Feed
-    from ddol.engines.registry import open_engine
+    from ddol.engines.plans import open_engine
     from ddol.engines.setup import Setup
     from ddol.engines.state import start_state
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ddol.engines.open_round import OpenRound
+from ddol.streams.errors import DataError
 from ddol.streams.stream import Position, Stream
 
 
@@ -45,6 +46,17 @@ class Feed:
     def n_streams(self) -> int:
         """Number of streams; rows that are learned from without any are one."""
         return max(len(self.streams), 1)
+
+    def check_order(self) -> None:
+        """Refuse to record passes whose orders differ."""
+        from ddol.streams.over.shuffle import is_shuffled
+
+        if any(map(is_shuffled, self.streams)):
+            raise DataError(
+                "a recording names rows by their number in the data, and a shuffle gives every pass "
+                "another order; record one pass (--passes 1), or shuffle the data beforehand "
+                "and leave --shuffle out"
+            )
 
 
 class Past(NamedTuple):

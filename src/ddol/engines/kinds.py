@@ -59,6 +59,11 @@ class Capabilities:
         return bool(self.schedules) and not self.clock
 
     @property
+    def remote(self) -> bool:
+        """Whether workers elsewhere read the streams and play them, and this process only watches."""
+        return not (self.in_process or self.replicated)
+
+    @property
     def certificate(self) -> bool:
         """Whether rounds can have a regret certificate, which follows from their scores."""
         return self.predictions
@@ -121,14 +126,13 @@ ENGINES: dict[str, EngineKind] = {
         ),
     ),
     "mpi": EngineKind(
-        "ddol.engines.mpi.recovery:Mpi",
-        "ddol.engines.mpi.recovery:MpiGroup",
+        "ddol.engines.mpi.rounds:Mpi",
+        "ddol.engines.mpi.rounds:MpiJob",
         can=Capabilities(in_process=False, parallel=True, replicated=True),
     ),
     "ray": EngineKind(
         "ddol.engines.ray.rounds:Ray",
-        "ddol.engines.ray.processes:Actors",
-        "ddol.engines.ray.turns:AsyncRay",
+        scheduled="ddol.engines.ray.turns:AsyncRay",
         can=Capabilities(in_process=False, parallel=True, schedules=("async",), cluster=True),
     ),
 }

@@ -1,21 +1,14 @@
-"""What an engine is, and finding one by its name."""
+"""What an engine is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from ddol.algorithm import Algorithm
-from ddol.engines.errors import SetupError
-from ddol.engines.feed import Feed
-from ddol.engines.kinds import engine_named, imported, require
-from ddol.engines.setup import Setup
 from ddol.engines.state import State
-from ddol.engines.state_checks import check_start
 from ddol.engines.workers.partition import Snapshots
-from ddol.streams.errors import DataError
 from ddol.streams.rows import Block
 
 if TYPE_CHECKING:
@@ -77,47 +70,3 @@ class ScheduledEngine(Engine, Protocol):
 
     def events(self) -> Events | None:
         """What happened, if it was recorded, with rows numbered as in the whole data."""
-
-
-def is_scheduled(engine: Engine | None) -> TypeGuard[ScheduledEngine]:
-    """Whether an engine plays events; it is asked after every block, so nobody counts its methods."""
-    return hasattr(engine, "moments")
-
-
-def open_engine(
-    algorithm: Algorithm,
-    state: State,
-    setup: Setup,
-    feed: Feed,
-    agents: int | None = None,
-    trusted: bool = False,
-) -> Engine:
-    """Open the engine that a setup names, at a state, for rounds or for its schedule.
-
-    The state is that of all agents, or of the `agents` of this process. It is looked at unless it is
-    `trusted`: one that was made for this very run.
-    """
-    try:
-        if not trusted:
-            check_start(algorithm, state, setup.schedule.plays_events, agents)
-        return _opened(algorithm, state, setup, feed)
-    except DataError:
-        raise
-    except ValueError as error:
-        raise SetupError(str(error)) from error
-
-
-def _opened(algorithm: Algorithm, state: State, setup: Setup, feed: Feed) -> Engine:
-    kind = engine_named(setup.engine)
-    asking = algorithm.asking
-    if asking is not None and asking.neighbours:
-        require(setup.engine, "asks", "`query` of neighbours")
-    if not setup.schedule.plays_events:
-        if setup.schedule.certificate:
-            require(setup.engine, "certificate", "a certificate of rounds")
-        opened: Engine = imported(kind.engine).open(algorithm, state, setup)
-        return opened
-    require(setup.engine, "schedules", setup.schedule.described)
-    scheduled: ScheduledEngine = imported(kind.scheduled).open(algorithm, state, setup)
-    scheduled.begin(feed.passes, feed.n_streams)
-    return scheduled

@@ -195,6 +195,12 @@ def n_states(algorithm: Algorithm) -> int:
     return 1 if algorithm.update.experts else algorithm.outputs
 
 
+def numbers_in_round(algorithm: Algorithm, n_features: int) -> int:
+    """Numbers that a round may go through: each of its examples all that its agent holds."""
+    held = n_states(algorithm) * len(layout_of(algorithm, n_features).rows) * n_features
+    return algorithm.n_agents * algorithm.batch * held
+
+
 def numbers_kept(algorithm: Algorithm) -> int:
     """Numbers that are kept of a prediction until its answer comes: slopes, and what updates note."""
     return algorithm.outputs * (1 + layout_of(algorithm, 1).kept)

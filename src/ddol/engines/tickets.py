@@ -13,6 +13,7 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.events.player import EventPlayer
 from ddol.engines.learner import Learner
+from ddol.engines.plans import EventList
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, numbers_sent
 from ddol.engines.state_checks import check_start
@@ -283,6 +284,7 @@ class TicketLearner:
             algorithm = replace(algorithm, gradient=ARRIVAL)
         self.algorithm, self.most = algorithm, most
         self._learner = Learner(algorithm, setup, state)
+        self._learner.plan = EventList(algorithm, self._learner.setup.schedule, ends=False)
         self._desk: TicketEngine | None = None
         if state is not None:  # every agent has a copy of its own: rounds could not go on from it
             self._open(state.n_features)

@@ -64,7 +64,7 @@ class RunProcesses:
 
     def most(self, numbers: list[int]) -> list[int]:
         """The largest of every process's numbers, place by place."""
-        return numbers if self.ranks is None else list(self.ranks.most(numbers))
+        return numbers if self.ranks is None else list(self.ranks.reduce(numbers))
 
 
 def check_alone(engine: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ddol.engines.groups.grouped import Group
 from ddol.engines.pace import Pace
@@ -14,9 +13,6 @@ from ddol.streams.errors import DataError
 from ddol.streams.over.sharing import for_agents
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position, Stream
-
-if TYPE_CHECKING:
-    from ddol.engines.learner import Learner
 
 
 @dataclass(frozen=True)
@@ -31,19 +27,6 @@ class Dealt:
     to_stop: Callable[[], int] = lambda: 1 << 40
     """Rounds to the next that all processes must end a block with."""
 
-    @classmethod
-    def of(cls, learner: Learner) -> Dealt:
-        """What a learner follows."""
-        algorithm, feed = learner.algorithm, learner.feed
-        return cls(
-            list(feed.streams),
-            algorithm.n_agents,
-            algorithm.batch,
-            feed.passes,
-            learner.rounds_at_a_time,
-            learner.rounds_to_stop,
-        )
-
 
 class _Own:
     """The `Team` of processes that deal to their own agents each.
@@ -54,7 +37,8 @@ class _Own:
 
     def __init__(self, group: Group, dealt: Dealt) -> None:
         self.group, self._to_stop = group, dealt.to_stop
-        self.agents = group.own(dealt.n_agents)
+        first, agents = group.shares(dealt.n_agents)[group.rank]
+        self.agents = range(first, first + agents)
         self.n_features = 0
         self._one = len(dealt.streams) == 1
         self._pace = Pace()
@@ -66,7 +50,7 @@ class _Own:
             self._pace.took(self._agreed, now - self._since)
         sure = max(ahead.rounds, ahead.left or 0)
         own = min(sure, self._pace.rounds, self._to_stop())
-        most, least, none, self.n_features = self.group.most(
+        most, least, none, self.n_features = self.group.reduce(
             [own, -own or -(1 << 62), int(not own), ahead.n_features]
         )
         if self._one and most and none:
@@ -81,9 +65,9 @@ class _Own:
         return agreed
 
 
-def of_all(group: Group, learner: Learner, position: Position) -> Position:
+def of_all(group: Group, position: Position, n_streams: int) -> Position:
     """The position of all streams, from that of every process's own; all must have played so far."""
-    if len(learner.feed.streams) == 1:  # which everybody reads
+    if n_streams == 1:  # which every process reads
         return position
     places = [place for own in group.gather(position["streams"]) for place in own]
     return {**position, "streams": places}

@@ -16,12 +16,13 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
+from ddol.engines.groups.recovery import Copy
 from ddol.engines.kernels import COPIES
 from ddol.engines.local import check_block
 from ddol.engines.state import State, averages_together, grow, numbers_sent, sharing
 from ddol.engines.threads.atomics import Addresses
 from ddol.engines.workers.partition import Partition, Snapshots, cut_at_snapshots, most_seen
-from ddol.engines.workers.shares import joined, merged, part_of
+from ddol.engines.workers.shares import joined_parts, part_of
 from ddol.engines.workers.worker import KernelWorker
 from ddol.streams.rows import Block
 from ddol.update.rates import evaluate
@@ -52,37 +53,40 @@ class Connection(Protocol):
 
 
 class Group(Protocol):
-    """The processes that host the agents, and this one's place among them.
+    """The workers that host the agents, and this one's place among them.
 
-    All of them call the same methods in the same order. Where one is lost, a call raises
-    `ddol.engines.errors.RankLostError`.
+    `gather`, `reduce`, `snapshot` and `restore` are collective: all workers call the same methods in the same
+    order. Where one is lost, a call raises `ddol.engines.errors.RankLostError`.
     """
 
     @property
     def rank(self) -> int:
-        """Number of this process."""
+        """Number of this worker."""
 
     @property
     def size(self) -> int:
-        """Number of processes."""
+        """Number of workers."""
 
     def shares(self, n_agents: int) -> list[tuple[int, int]]:
-        """First agent and number of agents of every process."""
-
-    def own(self, n_agents: int) -> range:
-        """Agents of this process."""
+        """First agent and number of agents of every worker."""
 
     def gather(self, value: Any) -> list[Any]:
-        """Every process's value, in their order, on every process."""
+        """Every worker's value, in their order, on every worker."""
 
     def gather_rows(self, own: np.ndarray, rows: Sequence[int]) -> np.ndarray:
-        """Every process's rows of numbers, one after the other; `rows` says how many each has."""
+        """Every worker's rows of numbers, one after the other; `rows` says how many each has."""
 
-    def most(self, numbers: list[int]) -> list[int]:
-        """The largest of every process's numbers, place by place."""
+    def reduce(self, numbers: list[int]) -> list[int]:
+        """The largest of every worker's numbers, place by place."""
+
+    def snapshot(self, own: Copy) -> Copy:
+        """Give a copy of the own agents to the next worker in a circle; return that of the one before."""
+
+    def restore(self, copy: Copy | None, holder: int, takers: Sequence[int]) -> Copy | None:
+        """Send a copy from the worker that has it to those that need it, which get it returned."""
 
     def check_same(self, facts: Mapping[str, Any]) -> None:
-        """Refuse to go on where processes were started with different options."""
+        """Refuse to go on where workers were started with different options."""
 
     def watching(self) -> AbstractContextManager[None]:
         """Turn a report of a dead process into `RankLostError`."""
@@ -96,7 +100,7 @@ class Group(Protocol):
         Parameters
         ----------
         near : Neighbours or None
-            Whose rows are exchanged; None where all processes only sum.
+            Whose rows are exchanged; None where all workers only sum.
         agents : own agents
         numbers : numbers in a row
         """
@@ -331,13 +335,6 @@ class Grouped:
 
     def close(self) -> None:
         """Nothing to do: a process that fails must not wait for the others here."""
-
-
-def joined_parts(parts: list[State], shares: list[tuple[int, int]], shared: bool) -> State:
-    """The whole state, from the parts of all processes and the answers under way at each."""
-    whole = joined(parts, shared)
-    late = [part.pending for part in parts if part.pending is not None]
-    return replace(whole, pending=merged(late, shares)) if late else whole
 
 
 def described(algorithm: Algorithm, state: State) -> dict[str, Any]:

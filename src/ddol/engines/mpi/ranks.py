@@ -30,6 +30,7 @@ from ddol.streams.over.parallel import usable_cores
 
 if TYPE_CHECKING:
     from ddol.engines.groups.grouped import Neighbours
+    from ddol.engines.groups.recovery import Copy
 
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl.h
 
@@ -166,13 +167,19 @@ class Ranks:
             self.heartbeat.follow(context.words[CALLS : CALLS + 1])
         return context
 
-    def pass_on(self, value: Any) -> Any:
-        """Give a value to another process, in a circle, and get that of a third one."""
+    def snapshot(self, own: Copy) -> Copy:
+        """Give a copy to another process, on another host if possible; return that of a third one."""
         after, before = circle(self.hosts, self.rank)
         with self.watching():
-            return messages.pass_on(self.comm, value, after, before)
+            given: Copy = messages.pass_on(self.comm, own, after, before)
+        return given
 
-    def most(self, numbers: list[int]) -> list[int]:
+    def restore(self, copy: Copy | None, holder: int, takers: Sequence[int]) -> Copy | None:
+        """Send a copy from the process that has it to the others."""
+        found: Copy = self.from_one(copy, holder)
+        return found
+
+    def reduce(self, numbers: list[int]) -> list[int]:
         """The largest of every process's numbers, place by place."""
         with self.watching():
             found = messages.gather_numbers(self.comm, np.array(numbers, np.int64))

@@ -16,6 +16,7 @@ import numpy as np
 
 from ddol.engines.errors import RankLostError
 from ddol.engines.groups.grouped import Neighbours
+from ddol.engines.groups.recovery import Copy
 from ddol.engines.ray.mailbox import Mailbox, StaleError
 from ddol.engines.threads.atomics import ABORTED, DONE, Addresses
 from ddol.engines.workers.partition import split
@@ -55,30 +56,42 @@ class RayGroup:
         """First agent and number of agents of every actor."""
         return split(n_agents, self.size)
 
-    def own(self, n_agents: int) -> range:
-        """Agents of this actor."""
-        first, agents = self.shares(n_agents)[self.rank]
-        return range(first, first + agents)
-
     def gather(self, value: Any) -> list[Any]:
         """Every actor's value, in their order, on every actor."""
         others = [rank for rank in range(self.size) if rank != self.rank]
         found = self._meet(dict.fromkeys(others, value), others)
         return [value if rank == self.rank else found[rank] for rank in range(self.size)]
 
-    def most(self, numbers: list[int]) -> list[int]:
+    def reduce(self, numbers: list[int]) -> list[int]:
         """The largest of every actor's numbers, place by place."""
         return [max(column) for column in zip(*self.gather(numbers), strict=True)]
 
-    def pass_on(self, value: Any) -> Any:
-        """Give a value to the next actor, in a circle, and get that of the one before."""
+    def snapshot(self, own: Copy) -> Copy:
+        """Give a copy to the next actor in a circle; return that of the one before."""
         after, before = (self.rank + 1) % self.size, (self.rank - 1) % self.size
         if self.size == 1:
-            return value
+            return own
+        given: Copy = self._moved(own, [after], [before])[before]
+        return (
+            given.apart()
+        )  # messages pass through the store of Ray, and what is kept must not fill it
+
+    def restore(self, copy: Copy | None, holder: int, takers: Sequence[int]) -> Copy | None:
+        """Send a copy from the actor that has it to those that need it."""
+        found = self._moved(
+            copy,
+            takers if self.rank == holder else (),
+            [holder] if self.rank in takers else (),
+        )
+        return found[holder].apart() if found else copy
+
+    def _moved(self, value: Any, takers: Sequence[int], senders: Sequence[int]) -> dict[int, Any]:
+        """Send something large to some actors, and get what others send."""
         self._calls += 1
-        # Not sealed: what is large is written once, to where the other one reads it.
-        self.actors[after].post_open.remote(self.mailbox.epoch, self._calls, self.rank, value)
-        return self._taken([before])[before]
+        for rank in takers:
+            # Not sealed: it is written once, to where the others read it.
+            self.actors[rank].post_open.remote(self.mailbox.epoch, self._calls, self.rank, value)
+        return self._taken(senders)
 
     def check_same(self, facts: Mapping[str, Any]) -> None:
         """Nothing to compare: all actors were started with the same values by one driver."""

@@ -12,7 +12,7 @@ import pickle
 import socket
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,15 +25,17 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.errors import RankLostError
 from ddol.engines.feed import Feed, Past
+from ddol.engines.groups.dealing import Dealt
 from ddol.engines.groups.grouped import Grouped
-from ddol.engines.kinds import EngineKind
+from ddol.engines.groups.processes import Together
+from ddol.engines.groups.recovery import Copy, Recovery
+from ddol.engines.kinds import Capabilities, EngineKind
 from ddol.engines.learner import Learner
 from ddol.engines.progress import Progress
 from ddol.engines.ray.cluster import lost_errors
 from ddol.engines.ray.group import RayGroup
 from ddol.engines.ray.mailbox import Mailbox
 from ddol.engines.ray.own_turns import Letter, Poster, Turns, TurnsCopy, TurnsResult
-from ddol.engines.ray.together import Together
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state
 from ddol.engines.workers.partition import Snapshots
@@ -42,9 +44,6 @@ from ddol.streams.rows import Block
 from ddol.streams.store.room import keep_memory
 from ddol.streams.stream import Position
 from ddol.version import __version__
-
-SECONDS = 1.0
-"""Between two copies: what a lost actor costs at most, beside the time to start another one."""
 
 
 @dataclass(frozen=True)
@@ -82,16 +81,6 @@ class TurnsStart:
     copies: tuple[tuple[tuple[int, int], Any], ...] = ()
     leave_at: int | None = None
     ended: tuple[Letter, ...] = ()
-
-
-@dataclass(frozen=True)
-class HostMoment:
-    """What it takes to come back to the end of a block: own agents, and what belongs to the run."""
-
-    version: int
-    part: State
-    past: Past
-    progress: Progress | None
 
 
 @dataclass(frozen=True)
@@ -145,18 +134,15 @@ class Host:
                 import_module(name)
         self.rank = rank
         self.mailbox = Mailbox()
-        self.own: list[HostMoment] = []
-        self.held: list[HostMoment] = []
-        self.shown: HostMoment | None = None
+        self.recovery = Recovery()
+        self.shown: Copy | None = None
         self.learner: Learner | None = None
         self.turns: Turns | None = None
         self.poster: Poster | None = None
-        self.held_turns: tuple[int, TurnsCopy | None] = (-1, None)
         self.wished: int | None = None
         self.reply: str | None = None
         self._progress: Progress | None = None
         self.first: float | None = None
-        self._made = time.monotonic()
 
     # At any time.
 
@@ -176,7 +162,14 @@ class Host:
         who, waited = (None, 0.0) if wait is None else (wait.sender, wait.seconds)
         longest = self.mailbox.longest
         return Status(
-            self.rank, self._progress, self._version, who, waited, longest, self.first, self.wished
+            self.rank,
+            self._progress,
+            self.recovery.version,
+            who,
+            waited,
+            longest,
+            self.first,
+            self.wished,
         )
 
     def noting_the_first(self, blocks: Iterator[Any]) -> Iterator[Any]:
@@ -191,27 +184,20 @@ class Host:
         """Stop waiting: somebody was lost."""
         self.mailbox.end_epoch(epoch)
 
-    def versions(self) -> tuple[set[int], set[int]]:
-        """Moments that are kept of the own agents, and of those of the actor before."""
-        return {m.version for m in self.own}, {m.version for m in self.held}
-
-    def held_moment(self, version: int) -> HostMoment:
-        """A moment of the agents of the actor before, for the one that has taken its place."""
-        for moment in self.held:
-            if moment.version == version:
-                return moment
-        raise RankLostError("an actor was lost, and another one with its copy")
-
     def show(self, version: int) -> tuple[Past, Progress | None] | None:
         """What belongs to the run at a moment, which is kept until another is shown; None if it is over."""
-        self.shown = next((moment for moment in self.own if moment.version == version), None)
-        return None if self.shown is None else (self.shown.past, self.shown.progress)
+        share = self._engine.share
+        self.shown = next(
+            (c for c in self.recovery.copies if (c.version, c.share) == (version, share)), None
+        )
+        return None if self.shown is None else self.shown.past
 
     def shown_part(self) -> State:
         """The own agents at the moment that was shown last."""
         if self.shown is None:
             raise RankLostError("an actor was lost")
-        return self.shown.part
+        part: State = self.shown.part
+        return part
 
     def hear(self, letter: Letter) -> None:
         """Take the newest rows of another actor's agents."""
@@ -225,13 +211,12 @@ class Host:
 
     def hold(self, generation: int, kept: TurnsCopy) -> None:
         """Keep a copy of the agents of the actor before."""
-        self.held_turns = generation, kept
-        self.held_turns = generation, kept.apart()  # what is kept must not fill the store of Ray
+        self.recovery.hold(Copy(generation, (kept.first, len(kept.agents)), kept))
 
     def held_copy(self, generation: int) -> TurnsCopy | None:
         """The copy of the agents of the actor before, for the one that has taken its place."""
-        made, kept = self.held_turns
-        return kept if made == generation else None
+        found = self.recovery.held(generation)
+        return None if found is None else found.part
 
     def turns_so_far(self) -> tuple[np.ndarray, float | None] | None:
         """Counters of the own agents, and the seconds until the first examples were there."""
@@ -329,9 +314,9 @@ class Host:
 
     def _keep_turns(self, after: Any, start: TurnsStart) -> None:
         """Give a copy of the own agents to the next actor, if the last one is old enough."""
-        if after is not None and self.turns and time.monotonic() - self._made > SECONDS:
+        if after is not None and self.turns and self.recovery.due():
             after.hold.remote(start.generation, self.turns.present())  # Ray writes it down at once
-            self._made = time.monotonic()
+            self.recovery.done()
 
     def time_exchanges(self, actors: Sequence[Any], sizes: Sequence[int]) -> list[float]:
         """Seconds in which all actors give each other so many numbers, of some sizes."""
@@ -347,53 +332,40 @@ class Host:
 
     # Rounds, by all actors together.
 
-    def begin(
-        self, job: HostJob, epoch: int, actors: Sequence[Any], version: int
-    ) -> tuple[Position | None]:
-        """Take up the moment `version`, which is known of all actors; 0 is the beginning.
+    def begin(self, job: HostJob, epoch: int, actors: Sequence[Any]) -> tuple[int, Position | None]:
+        """Take up the newest moment of which all agents are known; 0 is the beginning.
 
         Returns
         -------
         tuple
-            The position of the streams then.
+            The moment, and the position of the streams then.
         """
-        group = RayGroup(self.rank, actors, self.mailbox)
+        self.group = group = RayGroup(self.rank, actors, self.mailbox)
         group.begin(epoch)
-        self.group = group
-        known = [moment for moment in self.own if moment.version == version]
-        if version and not known:
-            import ray
-
-            after = actors[(self.rank + 1) % len(actors)]
-            known = [ray.get(after.held_moment.remote(version))]
-        self.own = known
-        self.held = [moment for moment in self.held if moment.version == version]
+        known = self.recovery.restore(group, job.algorithm)
         opener = SimpleNamespace(
             name="ray", open=lambda algorithm, state, setup: Grouped(algorithm, state, group)
         )
-        agents = len(group.own(job.algorithm.n_agents))
-        unrecorded = replace(
-            job.setup.schedule, record=False
-        )  # the driver knows all that there is to know
-        kind = EngineKind(opener, partial(Together, self, agents), can=job.setup.can)
+        _, agents = group.shares(job.algorithm.n_agents)[self.rank]
+        # The driver knows all that there is to be recorded.
+        unrecorded = replace(job.setup.schedule, record=False)
+        kind = EngineKind(opener, partial(HostTogether, self, agents), can=_CAN)
         setup = replace(job.setup, engine=kind, schedule=unrecorded)
         state = None if known else self._known(job)
         learner = self.learner = Learner(job.algorithm, setup, state, self._tell)
-        if not known and (state is not None or job.n_features):
-            learner.opened(job.n_features)
-        if not known:
-            return (None,)
-        self._progress = known[0].progress
-        learner.position = known[0].past.position
-        learner.history.restore(known[0].past.curves)
-        learner.engine = Grouped(job.algorithm, known[0].part, group)
-        return (learner.position,)
+        if known is None:
+            if state is not None or job.n_features:
+                learner.opened(job.n_features)
+            return 0, None
+        past, self._progress = known.past
+        learner.go_back(known.part, past)
+        return known.version, learner.position
 
     def follow(self, feed: Feed, position: Position | None) -> tuple[None, int]:
         """Play streams to their end; what `play` returns."""
         with _naming_the_node():
             self._begun.follow(feed, position)
-        return None, self._version
+        return None, self.recovery.version
 
     def play(self, block: Block, after: Sequence[int]) -> tuple[Snapshots, int]:
         """Play the rounds of a block that the driver has dealt.
@@ -404,13 +376,8 @@ class Host:
             What was seen, and the version of the newest copy.
         """
         seen = self._begun.opened(block.rows.n_features).play(block, after)
-        self.keep()
-        return seen, self._version
-
-    @property
-    def _version(self) -> int:
-        """Of the newest copy."""
-        return self.own[-1].version if self.own else 0
+        self.recovery.keep(self.group, self._engine.share, self.part(), self.kept_past)
+        return seen, self.recovery.version
 
     def part(self) -> State:
         """The state of the own agents."""
@@ -442,24 +409,40 @@ class Host:
         """Position of the streams, and curves of the run, the same on all actors."""
         return self._begun.past()
 
-    def keep(self) -> None:
-        """Give a copy of the own agents to the next actor, if the last one is old enough."""
-        old = time.monotonic() - self._made > SECONDS
-        if not self.group.most([int(old)])[0]:
-            return
-        own = HostMoment(self._version + 1, self.part().copy(), self.past(), self._progress)
-        given = self.group.pass_on(own)
-        # Letters pass through the store of Ray, and what is kept must not fill it.
-        self.held.append(replace(given, part=given.part.copy()) if given is not own else own)
-        self.own.append(own)
-        del given
-        # Whoever is lost takes all back to what everybody has: the moment before, until they have met again.
-        self.group.most([])
-        self.held, self.own = self.held[-1:], self.own[-1:]
-        self._made = time.monotonic()
+    def kept_past(self) -> tuple[Past, Progress | None]:
+        """What belongs to the run at this moment, and how far it was said to be."""
+        return self.past(), self._progress
 
     def _tell(self, progress: Progress) -> None:
         self._progress = progress
+
+
+_CAN = Capabilities(in_process=False, parallel=True, replicated=True)
+"""Of the engine in every actor: all of them run the whole program."""
+
+
+class HostTogether(Together):
+    """The actors of a job as the learner of one of them sees them.
+
+    Parameters
+    ----------
+    host : Host
+    agents : int
+    """
+
+    def __init__(self, host: Host, agents: int) -> None:
+        super().__init__(host.group, agents, host.recovery)
+        self.host = host
+
+    def blocks(
+        self, dealt: Dealt, position: Position | None
+    ) -> Iterator[tuple[Block, Position | None]]:
+        """Deal the examples of this actor's agents."""
+        return self.host.noting_the_first(super().blocks(dealt, position))
+
+    def keep(self, engine: Grouped, past: Callable[[], Any]) -> None:
+        """Copy the own agents to the next actor, with the progress that was told last."""
+        super().keep(engine, self.host.kept_past)
 
 
 def modules_in_use() -> list[str]:
@@ -497,8 +480,6 @@ def actor_class(ray: Any) -> Any:
             "where",
             "status",
             "end_epoch",
-            "versions",
-            "held_moment",
             "show",
             "shown_part",
             "turns_so_far",

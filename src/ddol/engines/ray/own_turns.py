@@ -72,7 +72,7 @@ class TurnsCopy:
         """Whose copy it is."""
         return range(self.first, self.first + len(self.part.mistakes))
 
-    def apart(self) -> TurnsCopy:
+    def copy(self) -> TurnsCopy:
         """The same in memory of its own."""
         said = replace(self.published, rows=copied(self.published.rows))
         return replace(self, part=self.part.copy(), slots=self.slots.copy(), published=said)

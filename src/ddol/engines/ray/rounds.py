@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -101,7 +100,7 @@ class Ray:
         self.workers = self.crew.size
         self._ready, self._told_start = time.perf_counter(), False
         try:
-            self._surviving(lambda: self._begin(0))
+            self._surviving(self._begin)
         except BaseException:
             self.close()
             raise
@@ -122,16 +121,16 @@ class Ray:
         snapshots: Snapshots = played[0][0]
         return snapshots
 
-    def follow(self, feed: Feed, position: Position | None, look: Callable[[], None]) -> None:
-        """Let the actors read streams and play them to their end.
+    def follow(self, feed: Feed, began: Past, look: Callable[..., None]) -> Progress | None:
+        """Let the actors read streams and play them to their end; where the run stands then.
 
         Parameters
         ----------
         feed : Feed
-        position : Position or None
-            Of the streams.
-        look : function
-            Called a few times a second meanwhile.
+        began : Past
+            What belongs to the run now.
+        look : function of Past or None, and of Progress or None
+            Told a few times a second what is new.
         """
         shared = self.ray.put(feed)
         before = time.perf_counter() - self._ready
@@ -139,12 +138,31 @@ class Ray:
         def look_and_tell() -> None:
             self._tell_start(before)
             self._answer_wishes()
-            look()
+            self._tell(look)
 
-        work = Work(lambda actor, place: actor.follow.remote(shared, place), position, streams=True)
-        self._done(work, look_and_tell)
-        self.watch.look(self._statuses())
-        self._tell_start(before)
+        work = Work(
+            lambda actor, place: actor.follow.remote(shared, place), began.position, streams=True
+        )
+        try:
+            self._done(work, look_and_tell)
+            self.watch.look(self._statuses())
+            self._tell_start(before)
+        except BaseException:
+            if self.failure is None:  # the actors have gone back to a common moment
+                look(self.past() if self.version else began)
+            raise
+        look(self.past())
+        return self.progress()
+
+    def _tell(self, look: Callable[..., None]) -> None:
+        """Tell of a moment between two blocks where all actors have a new copy, and else of the progress."""
+        moment = self.show()
+        if moment is not None:
+            look(*moment)
+        elif self.shown and self.watch.statuses:  # before, the state could not be asked for
+            progress = self.watch.statuses[0].progress
+            if progress is not None:
+                look(None, replace(progress, position=None))
 
     def _tell_start(self, before: float) -> None:
         """Say once how long it took until everybody had examples, of which so long before they were asked."""
@@ -355,33 +373,17 @@ class Ray:
         return self._begin_again()
 
     def _begin_again(self) -> tuple[int, Position | None]:
-        version = max(set.intersection(*self._versions()), default=0)
-        return version, self._begin(version)
+        self.crew.wait_for(range(self.workers))
+        return self._begin()
 
-    def _versions(self) -> list[set[int]]:
-        """Versions that there are of every actor's agents, when all of them answer again."""
-        n = self.workers
-        found: dict[int, tuple[set[int], set[int]]] = {}
-        while len(found) < n:
-            self.crew.wait_for([rank for rank in range(n) if rank not in found])
-            asked = {
-                actor.versions.remote(): rank
-                for rank, actor in enumerate(self.actors)
-                if rank not in found
-            }
-            for each, rank in asked.items():
-                with suppress(ActorsLostError):
-                    found[rank] = self.crew.answer(each, rank)
-        return [found[rank][0] or found[(rank + 1) % n][1] for rank in range(n)]
-
-    def _begin(self, version: int) -> Position | None:
-        self._epoch, self.version = self._epoch + 1, version
-        self.shown = min(self.shown, version)
+    def _begin(self) -> tuple[int, Position | None]:
+        self._epoch += 1
         handles = self.actors
-        positions = self._together(
-            lambda a: a.begin.remote(self.crew.job, self._epoch, handles, version)
-        )
-        return positions[0][0]
+        begun = self._together(lambda a: a.begin.remote(self.crew.job, self._epoch, handles))
+        self.version = begun[0][0]
+        self.shown = min(self.shown, self.version)
+        found: tuple[int, Position | None] = begun[0]
+        return found
 
 
 def _graver(first: BaseException | None, second: BaseException) -> BaseException:

@@ -18,7 +18,7 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.errors import EngineError, EngineFailedError
 from ddol.engines.events.live_turns import Merger
-from ddol.engines.feed import Feed
+from ddol.engines.feed import Feed, Past
 from ddol.engines.ray.crew import LOOK, ActorsLostError, Crew
 from ddol.engines.ray.host import HostJob, TurnsStart
 from ddol.engines.ray.moving import Moving
@@ -84,12 +84,14 @@ class AsyncRay:
 
     # The run.
 
-    def follow(self, feed: Feed, look: Callable[[], None]) -> None:
+    def follow(self, feed: Feed, began: Past, look: Callable[[], None]) -> None:
         """Let the actors read streams and play them to their end.
 
         Parameters
         ----------
         feed : Feed
+        began : Past
+            What belongs to the run now; the position is that of the agents' beginning.
         look : function
             Called a few times a second meanwhile.
         """

@@ -128,3 +128,10 @@ def merged(late: Sequence[Block], shares: Sequence[tuple[int, int]]) -> Block:
         before += len(needed)
     rows = concatenate(pieces) if pieces else late[0].rows.slice(0, 0)
     return Block(rows, table)
+
+
+def joined_parts(parts: list[State], shares: list[tuple[int, int]], shared: bool) -> State:
+    """The whole state, from the parts of all processes and the answers under way at each."""
+    whole = joined(parts, shared)
+    late = [part.pending for part in parts if part.pending is not None]
+    return replace(whole, pending=merged(late, shares)) if late else whole
