@@ -77,7 +77,7 @@ class Mixing:
         (3.0, 9.0)
         """
         n = float(self.n_agents)
-        return n if self.is_uniform_complete else n / float(self.weights @ self.weights)
+        return n if self.is_uniform_complete else n / float(np.sum(self.weights**2))
 
     @property
     def n_messages(self) -> int:
