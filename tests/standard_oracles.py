@@ -30,7 +30,6 @@ class Statistics:
         self.inverse = np.full(n_features, 1e300)
         self.limit = np.full(n_features, np.inf)
         self.size, self.usual = np.full(n_features, np.nan), np.nan
-        self.stays = (0.8 if self.alone else 1.0) * self.centres - 1e-8
 
     def wait(self, delay: int) -> None:
         """Slopes are so many rounds old."""
@@ -62,7 +61,7 @@ class Statistics:
         self.reach = min(4.0, np.sqrt(self.seen))
         if self.sampled >= self.look:
             self.look = (1.0625 - 1e-8) * self.sampled
-            self.retake((self.centre != 0.0) & (self.filled < self.stays * self.sampled))
+            self.retake((self.centre != 0.0) & (self.filled < 0.8 * self.centres * self.sampled))
         if sampled and np.isfinite(self.size).any():
             self.usual = np.nanmean(self.size)
 
@@ -72,8 +71,7 @@ class Statistics:
         known = due & (inverse > 0.0) & (inverse < 1e299) & (self.inverse > 0.0)
         for d in np.flatnonzero(known):
             ratio, shift = inverse[d] / self.inverse[d], (self.centre[d] - centre[d]) * inverse[d]
-            flips = (centre[d] == 0.0) != (self.centre[d] == 0.0)
-            if flips or max(ratio, 1.0 / ratio) * (1.0 + abs(shift)) <= 1.5:
+            if max(ratio, 1.0 / ratio) * (1.0 + abs(shift)) <= 1.5:
                 self.follow(d, ratio, shift)
 
     def follow(self, d: int, ratio: float, shift: float) -> None:
@@ -106,15 +104,17 @@ class Statistics:
             variance = within + mean**2 * (1.0 - share)
             varies = variance > 1e-28 * mean**2
             self.limit[d] = 8.0 * np.sqrt(variance) if varies else np.inf
-            dense = share >= (self.centres - 1e-8 if self.centre[d] == 0.0 else self.stays)
+            least = 0.8 * self.centres
+            part = np.clip((share - least) / (self.centres - 1e-8 - least), 0.0, 1.0) if least else 1.0
             square = within + mean**2
-            self.size[d] = np.nan if dense or square == 0.0 else np.log(square) / 2.0
+            self.size[d] = np.nan if part == 1.0 or square == 0.0 else np.log(square) / 2.0
             others = self.size[d] if np.isnan(self.usual) else self.usual
             spread = max(share, 1 / 9) * variance
-            if not dense:
+            if part < 1.0:
                 beside = np.clip(np.exp(self.size[d] - others) / self.larger, 1 / 3, 1.0)
-                spread = max(share, 1 / 9) * square / beside**2
-            self.centre[d] = share * mean if dense else 0.0
+                about = share * variance + ((1.0 - part) * share * mean) ** 2 if share > 1 / 9 else square / 9
+                spread = about / (part + (1.0 - part) * beside) ** 2
+            self.centre[d] = part * share * mean
             self.inverse[d] = 1.0 / np.sqrt(spread) if varies else 0.0
 
 

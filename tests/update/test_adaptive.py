@@ -201,15 +201,15 @@ def test_newton_follows_a_label_that_means_the_opposite(rank, network):
     assert ddol.run(ddol.newton(rank=rank), (X, y), network).error < 0.13
 
 
-@pytest.mark.parametrize("name", ["adaptive", "newton"])
+@pytest.mark.parametrize("name, network", [("adaptive", 1), ("adaptive", ddol.ring(4)), ("newton", 1)], ids=str)
 @pytest.mark.parametrize("share", [0.3, 0.49, 0.5])
-def test_how_bits_are_written_changes_nothing(name, share):
-    """Near a share of a half bits are centred at times only; what was learned moves along."""
+def test_how_bits_are_written_changes_nothing(name, network, share):
+    """Near a share of a half bits are centred in part; what was learned moves along."""
     rng = np.random.default_rng(0)
     bits = (rng.random((100_000, 6)) < share).astype(float)
     y = np.where(bits @ [3.0, -2.0, 1.5, 1.0, -1.0, 0.7] > 0.8, 1.0, -1.0)
     errors = [
-        ddol.run(FREE[name], (written, y)).error
+        ddol.run(FREE[name], (written, y), network).error
         for written in (bits, 2.0 * bits - 1.0, 7.0 * bits + 100.0)
     ]
     assert max(errors) - min(errors) < 0.001
@@ -267,7 +267,7 @@ def test_the_first_answer_is_one_of_many(network):
             scores.append(model.decision_function(nothing)[0])
         return abs(scores[0] - scores[1])
 
-    assert changed_by(0) < max(changed_by(1), changed_by(2))
+    assert changed_by(0) < 2.0 * max(changed_by(1), changed_by(2))
 
 
 def test_few_features_that_matter_are_found_among_many():

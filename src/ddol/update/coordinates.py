@@ -9,9 +9,10 @@ then be huge, and huge steps survive neither rare exchanges nor late answers. So
   from the reference, and with f the share of values other than 0, r their mean and q their variance, a
   feature's variance over all examples is f·(q + r²·(1 − f)), a sum of positive numbers.
 - its *centre* and *scale*, taken from these anew when the count has grown by a sixteenth. A feature is
-  centred where at least half of its values are other than 0, and stays so down to two fifths, so that a
-  sparse row still costs O(non-zeros): there are at most 2.5 times as many centred features as an average
-  row has values. A feature that never varies tells nothing, x̃ = 0; an update has an intercept of its
+  centred where at least half of its values are other than 0, and not where fewer than two fifths are, so
+  that a sparse row still costs O(non-zeros): there are at most 2.5 times as many centred features as an
+  average row has values. In between the centre is a part of the mean that grows from 0 to 1, and the scale
+  the root of the mean square about it, so that agents whose counts differ a little differ a little. A feature that never varies tells nothing, x̃ = 0; an update has an intercept of its
   own. A feature that fewer than a ninth of the examples have is scaled as if a ninth had it, so that
   larger and smaller values can be told apart within the clip. How large such features are beside each
   other may be meant, too, as in tf–idf: one that is as large as others has the usual value x̃ =
@@ -128,8 +129,8 @@ NEAR = 1.5
 """How much a scale may change, in deviations also a centre, for weights to move along."""
 GROWTH, _LITTLE = 1.0625 - 1e-8, 1e-8
 """A little less than what is said, so that the order of a summation does not decide."""
-STAYS = 0.8
-"""A feature that is centred stays so until it has this part of the share from which on it is."""
+BEGINS = 0.8
+"""Part of the share from which on a feature is centred in full, from which on it is centred in part."""
 YOUNG, GROWN, DOUBLED, FAR = 6.0 - 1e-8, 24.0 - 1e-8, 2.0 - 1e-8, 1000.0
 """From and up to which count a feature's next values, as many again, are summed by themselves: where they
 vary so much less (in squares), the values before them are forgotten."""
@@ -378,10 +379,14 @@ def _beside_others(w, s, p, d, D):
 
 
 @inner(inlined=True)
-def _stays(p):
-    """Share down to which a feature stays centred. Agents whose shares differ a little must not stay of two
-    minds for ever, so that of several agents each goes by what it knows now."""
-    return (STAYS if p[POOLED] == 1.0 else 1.0) * p[CENTRES] - _LITTLE
+def _part_of_mean(p, share):
+    """Which part of its mean a feature's centre is, by its share of values other than 0.
+
+    It changes gradually: agents whose shares differ a little have centres that differ a little, and no
+    weight changes its meaning at once.
+    """
+    least = BEGINS * p[CENTRES]
+    return min(max((share - least) / (p[CENTRES] - _LITTLE - least), 0.0), 1.0) if least > 0.0 else 1.0
 
 
 @inner(inlined=True)
@@ -411,8 +416,7 @@ def moved(w, p, d, D):
     if inverse == 0.0:
         return 1.0, 0.0
     ratio, shift = before / inverse, (centre - was) * before
-    far = max(ratio, 1.0 / ratio) * (1.0 + abs(shift)) > NEAR
-    if far and (was == 0.0) == (centre == 0.0):
+    if max(ratio, 1.0 / ratio) * (1.0 + abs(shift)) > NEAR:
         return 1.0, 0.0
     return ratio, shift
 
@@ -435,21 +439,18 @@ def retake(w, s, p, d, D):
     variance = within + mean * mean * (1.0 - share)
     varies = variance > VARIES * mean * mean
     w[LIMIT * D + d] = OUTLYING * math.sqrt(variance) if varies else math.inf
-    before = w[CENTRE * D + d]
-    if share >= (p[CENTRES] - _LITTLE if before == 0.0 else _stays(p)):
+    before, part = w[CENTRE * D + d], _part_of_mean(p, share)
+    w[CENTRE * D + d] = part * share * mean
+    if part == 1.0:
         _resize(w, s, d, D, 0.0)
-        w[CENTRE * D + d] = share * mean
         w[INVERSE * D + d] = 1.0 / math.sqrt(max(share, RAREST) * variance) if varies else 0.0
     else:
         # Agents that have met one value each, of either sign, may agree on a mean and a variance of 0.
-        square = within + mean * mean
+        square, off = within + mean * mean, part * share * mean
         _resize(w, s, d, D, square)
-        w[CENTRE * D + d] = 0.0
-        w[INVERSE * D + d] = 0.0
-        if square > 0.0:
-            w[INVERSE * D + d] = _beside_others(w, s, p, d, D) / math.sqrt(
-                max(share, RAREST) * square
-            )
+        spread = max(share, RAREST) * square - off * (2.0 * share * mean - off)
+        beside = 1.0 + (1.0 - part) * (_beside_others(w, s, p, d, D) - 1.0)
+        w[INVERSE * D + d] = beside / math.sqrt(spread) if square > 0.0 else 0.0
     return (before == 0.0) != (w[CENTRE * D + d] == 0.0)
 
 
@@ -506,7 +507,7 @@ def _move(w, s, p, D):
     sampled = s[SAMPLED] * s[WEIGHT]
     if sampled >= s[LOOK]:
         s[LOOK] = GROWTH * sampled
-        _look_through(w, s, p, D, _stays(p) * sampled)
+        _look_through(w, s, p, D, BEGINS * p[CENTRES] * sampled)
 
 
 @inner
