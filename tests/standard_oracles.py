@@ -105,14 +105,20 @@ class Statistics:
             varies = variance > 1e-28 * mean**2
             self.limit[d] = 8.0 * np.sqrt(variance) if varies else np.inf
             least = 0.8 * self.centres
-            part = np.clip((share - least) / (self.centres - 1e-8 - least), 0.0, 1.0) if least else 1.0
+            part = (
+                np.clip((share - least) / (self.centres - 1e-8 - least), 0.0, 1.0) if least else 1.0
+            )
             square = within + mean**2
             self.size[d] = np.nan if part == 1.0 or square == 0.0 else np.log(square) / 2.0
             others = self.size[d] if np.isnan(self.usual) else self.usual
             spread = max(share, 1 / 9) * variance
             if part < 1.0:
                 beside = np.clip(np.exp(self.size[d] - others) / self.larger, 1 / 3, 1.0)
-                about = share * variance + ((1.0 - part) * share * mean) ** 2 if share > 1 / 9 else square / 9
+                about = (
+                    share * variance + ((1.0 - part) * share * mean) ** 2
+                    if share > 1 / 9
+                    else square / 9
+                )
                 spread = about / (part + (1.0 - part) * beside) ** 2
             self.centre[d] = part * share * mean
             self.inverse[d] = 1.0 / np.sqrt(spread) if varies else 0.0

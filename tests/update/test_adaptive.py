@@ -201,7 +201,9 @@ def test_newton_follows_a_label_that_means_the_opposite(rank, network):
     assert ddol.run(ddol.newton(rank=rank), (X, y), network).error < 0.13
 
 
-@pytest.mark.parametrize("name, network", [("adaptive", 1), ("adaptive", ddol.ring(4)), ("newton", 1)], ids=str)
+@pytest.mark.parametrize(
+    "name, network", [("adaptive", 1), ("adaptive", ddol.ring(4)), ("newton", 1)], ids=str
+)
 @pytest.mark.parametrize("share", [0.3, 0.49, 0.5])
 def test_how_bits_are_written_changes_nothing(name, network, share):
     """Near a share of a half bits are centred in part; what was learned moves along."""

@@ -386,7 +386,9 @@ def _part_of_mean(p, share):
     weight changes its meaning at once.
     """
     least = BEGINS * p[CENTRES]
-    return min(max((share - least) / (p[CENTRES] - _LITTLE - least), 0.0), 1.0) if least > 0.0 else 1.0
+    return (
+        min(max((share - least) / (p[CENTRES] - _LITTLE - least), 0.0), 1.0) if least > 0.0 else 1.0
+    )
 
 
 @inner(inlined=True)
