@@ -380,11 +380,7 @@ def _beside_others(w, s, p, d, D):
 
 @inner(inlined=True)
 def _part_of_mean(p, share):
-    """Which part of its mean a feature's centre is, by its share of values other than 0.
-
-    It changes gradually: agents whose shares differ a little have centres that differ a little, and no
-    weight changes its meaning at once.
-    """
+    """Which part of its mean a feature's centre is; agents whose shares differ a little differ a little."""
     least = BEGINS * p[CENTRES]
     return (
         min(max((share - least) / (p[CENTRES] - _LITTLE - least), 0.0), 1.0) if least > 0.0 else 1.0
