@@ -12,12 +12,13 @@ then be huge, and huge steps survive neither rare exchanges nor late answers. So
   centred where at least half of its values are other than 0, and not where fewer than two fifths are, so
   that a sparse row still costs O(non-zeros): there are at most 2.5 times as many centred features as an
   average row has values. In between the centre is a part of the mean that grows from 0 to 1, and the scale
-  the root of the mean square about it, so that agents whose counts differ a little differ a little. A feature that never varies tells nothing, x̃ = 0; an update has an intercept of its
-  own. A feature that fewer than a ninth of the examples have is scaled as if a ninth had it, so that
-  larger and smaller values can be told apart within the clip. How large such features are beside each
-  other may be meant, too, as in tf–idf: one that is as large as others has the usual value x̃ =
-  3/`larger`, larger ones up to 3, smaller ones down to 1, by the mean of the logarithms of their root
-  mean squares after the last round that was counted.
+  the root of the mean square about it, so that agents whose counts differ a little differ a little. A
+  feature that never varies tells nothing, x̃ = 0; an update has an intercept of its own. A feature that
+  fewer than a ninth of the examples have is scaled as if a ninth had it, so that larger and smaller values
+  can be told apart within the clip. How large such features are beside each other may be meant, too, as in
+  tf–idf: one that is as large as others has the usual value x̃ = 3/`larger`, larger ones up to 3, smaller
+  ones down to 1, by the mean of the logarithms of their root mean squares after the last round that was
+  counted.
 - how far a value may be from the reference, eight deviations, before it counts as if it were there: one
   wild value must not blind a feature for ever. A wild first value meets no such limit; so when a feature
   has had 6 and 12 values, an agent that is alone sums as many again by themselves, and where these vary a
