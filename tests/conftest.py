@@ -1,5 +1,8 @@
 """Settings of all tests."""
 
+import logging
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 SLOW = ("engines/test_ray", "test_docs", "engines/test_mpi", "test_benchmarks", "engines/test_launch",
@@ -15,6 +18,15 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("ddol")
+
+
+@pytest.fixture(autouse=True)
+def _ddol_logger_as_found():
+    """Remove log handlers that examples of pages, or commands in this process, have added."""
+    yield
+    logger = logging.getLogger("ddol")
+    logger.handlers, logger.propagate = [], True
+    logger.setLevel(logging.NOTSET)
 
 
 def pytest_collection_modifyitems(items):

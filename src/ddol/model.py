@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -104,10 +105,13 @@ class Model:
         """
         return Encoder(self.encoding, **{"learning": False, "labelled": False, **options})
 
-    def agent_number(self, name: str | int | None) -> int | None:
-        """Number of an agent, given by its name or its number from 0.
+    def agent_number(
+        self, name: str | int | None, warn: Callable[[str], None] = warnings.warn
+    ) -> int | None:
+        """Number of an agent, given by its name or its number from 0; None for all of them together.
 
-        None stands for all of them together, and so does the name ``shared``, unless an agent is called so.
+        ``shared`` is None, unless an agent is called so. Safe agents share a learner for new sites: there
+        an unknown name is None, too, with a warning. Elsewhere it is an error.
         """
         sites = self.encoding.sites
         if name in sites:
@@ -118,9 +122,11 @@ class Model:
         if str(name).isdigit() and int(name) < count:
             return int(name)
         known = f"one of {listed(sites, 20)}" if sites else f"a number from 0 to {count - 1}"
-        raise DataError(
-            f"found no agent {name!r}, expected {known}, or {SHARED}: what all share, as for a new site"
-        )
+        problem = f"found no agent {name!r}, expected {known}, or {SHARED}"
+        if self.known is None or not self.known.algorithm.safe:
+            raise DataError(f"{problem}: the mean of all agents")
+        warn(f"{problem}; the shared learner predicts, as for a new site")
+        return None
 
     @property
     def keeps_own(self) -> bool:

@@ -41,10 +41,13 @@ def test_a_safe_run_tells_whom_sharing_helped(ddol, sites, tmp_path):
         assert found.stderr == ""
     assert np.mean(said["beta"] == said["alpha"]) < 0.2
     assert np.mean(said["shared"] == said["alpha"]) > 0.8
-    typo = ddol("predict", model, sites[1], "--agent", "omega")
-    assert typo.exit_code == 2 and typo.stdout == ""
-    assert "alpha, beta" in typo.stderr and "or shared" in typo.stderr
+    new = ddol("predict", model, sites[1], "--agent", "omega")
+    assert (np.array(new.stdout.split(), float) == said["shared"]).all()
+    assert "alpha, beta" in new.stderr and "shared learner predicts" in new.stderr
     assert "--agent beta" in ddol("predict", model, sites[1]).stderr
+    ddol("train", *sites, "--model", model)
+    typo = ddol("predict", model, sites[1], "--agent", "omega")
+    assert typo.exit_code == 2 and typo.stdout == "" and "alpha, beta" in typo.stderr
 
 
 def test_a_run_of_many_sites_names_safe_at_its_end(ddol, sites):

@@ -183,7 +183,8 @@ def test_a_model_predicts_for_a_site_as_the_site_would_and_for_others_with_what_
     assert said[0] > 0.9
     assert said[1] < 0.1
     shared = model.decision_function(X)
-    assert np.allclose(shared, model.decision_function(X, agent="a new site"))
+    with pytest.warns(UserWarning, match="the shared learner predicts, as for a new site"):
+        assert np.allclose(shared, model.decision_function(X, agent="a new site"))
     assert not np.allclose(shared, model.decision_function(X, agent=0))
 
 

@@ -11,7 +11,7 @@ from ddol.cli.table import say, show, warn
 from ddol.job.evaluation import ClassEvaluation, NumberEvaluation, evaluation_of
 from ddol.job.options import DataOptions
 from ddol.job.outputs import STDOUT, check_outputs, tell_skipped, write_json
-from ddol.model import Model, load
+from ddol.model import SHARED, Model, load
 from ddol.streams.coding.labels import listed
 from ddol.streams.open import expand, open_stream, partition_name
 
@@ -48,7 +48,8 @@ def figures_of(model: Model, data: DataOptions, agent: str | None = None) -> dic
 
     A file that is named after a site is predicted as that site would, any other one as all of them together.
     """
-    model.agent_number(agent)
+    if agent is not None and model.agent_number(agent, warn) is None:
+        agent = SHARED
     whole = evaluation_of(model.classes)
     sites: dict[str, ClassEvaluation | NumberEvaluation] = {}
     skipped, left = 0, data.limit

@@ -73,7 +73,7 @@ def predict(
     model = load(path)
     if wanted.what == "chances":
         model.check_chances()
-    model.agent_number(wanted.agent)
+    agent = model.agent_number(wanted.agent, warn)
     if wanted.agent is None and (names := sites_meant(model, data.data)):
         say(f"{names[0]} is a site of the model; --agent {names[0]} predicts as it does")
     kinds = model.encoding.kinds
@@ -87,7 +87,7 @@ def predict(
     with opened(out, wanted.columns(model), id_) as sink:
         for block in _encoded(encoder, stream, id_):
             rows, ids = (block.rows, block.ids) if isinstance(block, Identified) else (block, None)
-            sink.add(wanted.of(model, model.scores(rows, wanted.agent)), ids)
+            sink.add(wanted.of(model, model.scores(rows, agent)), ids)
     tell_skipped([stream], encoder, warn)
 
 

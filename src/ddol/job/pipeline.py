@@ -173,7 +173,7 @@ class Pipeline:
         watch, unit_remedy = None, self._unit_remedy
         if self._pools_units:
             units = tuple(unit_doubts(peeks, encoding.sites))
-            if UnitWatch.useful(encoding) and len(parts) == len(encoding.sites):
+            if not self.apart and UnitWatch.useful(encoding) and len(parts) == len(encoding.sites):
                 watch = UnitWatch(encoding, peeks)
         parts = self._completed(parts, encoding)
         if known is None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ddol.engines.groups.grouped import Group
 from ddol.engines.pace import Pace
 from ddol.streams.dealing import Ahead, deal
 from ddol.streams.errors import DataError
 from ddol.streams.over.sharing import for_agents
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position, Stream
+
+if TYPE_CHECKING:
+    from ddol.engines.groups.grouped import Group
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ddol.algorithm import Algorithm
 from ddol.engines.groups.dealing import Dealt, deal_shares, of_all
-from ddol.engines.groups.grouped import Group, Grouped
 from ddol.engines.groups.recovery import Copy, Recovery
 from ddol.streams.dealing import deal
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position
+
+if TYPE_CHECKING:
+    from ddol.engines.groups.grouped import Group, Grouped
 
 
 class Processes(Protocol):
