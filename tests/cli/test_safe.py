@@ -8,6 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import ddol as lib
+from ddol.job.hindsight import Hindsight, verdict
+
 W = np.array([1.0, -2.0, 0.5, 1.5])
 NAMES = ("alpha", "beta", "delta", "gamma")
 
@@ -69,3 +72,12 @@ def test_neighbours_may_be_tested_without_a_mixture(ddol, sites):
 def test_safe_is_not_for_weighted_majority(ddol, sites):
     refused = ddol("train", *sites, "--algorithm", "dwm-i", "--safe")
     assert refused.exit_code == 2 and "safe" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("streams", "cause"), [(1, "the order of rows"), (4, "the sites may differ")]
+)
+def test_a_bad_final_model_of_several_sites_may_be_due_to_the_sites(streams, cause):
+    X, y = np.eye(4), np.array([-1.0, -1.0, 1.0, 1.0])
+    trace = lib.run(lib.dogd(), (X, y), 2)
+    assert cause in verdict(trace, Hindsight(4000, 0.99), False, "shuffle", streams)

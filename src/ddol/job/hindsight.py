@@ -74,7 +74,9 @@ def hindsight(model: Model, streams: Sequence[Stream]) -> Hindsight:
     return Hindsight(n, math.sqrt(missed / max(n, 1)), r2)
 
 
-def verdict(trace: Trace, found: Hindsight | None, grouped: bool, remedy: str) -> str | None:
+def verdict(
+    trace: Trace, found: Hindsight | None, grouped: bool, remedy: str, sites: int = 1
+) -> str | None:
     """A warning to stand beside the figures of a run; None if there is nothing to warn of.
 
     Parameters
@@ -85,9 +87,14 @@ def verdict(trace: Trace, found: Hindsight | None, grouped: bool, remedy: str) -
     grouped : bool
         Whether rows with the same label stand together.
     remedy : str
-        What to do.
+        What to do where the order of rows is the cause.
+    sites : int
+        How many streams there were: several may differ in what they should learn.
     """
     because = "rows with the same label stand together" if grouped else "the order of rows matters"
+    if sites > 1 and not grouped and not trace.algorithm.safe:
+        because = "the sites may differ, or the order of their rows matters"
+        remedy = f"--safe tells whom sharing harms; else {remedy}"
     if found is None:
         low = "the errors counted while learning are too low"
         return f"{because}: {low}; {remedy}" if grouped else None

@@ -83,7 +83,7 @@ def write_outputs(
             f"units changed while learning: {named}{more}; what was learned since is of little use"
         )
     if job.data.in_files:
-        doubt = verdict(trace, again, bool(data.suspicions), data.remedy)
+        doubt = verdict(trace, again, bool(data.suspicions), data.remedy, len(data.streams))
         if doubt is not None:
             talk.warn(doubt)
 
