@@ -189,10 +189,12 @@ class Parameter:
         """The value, if it may have it; None is "not given", and passes."""
         if value is None or (isinstance(value, str) and value in self._allowed()):
             return value
-        if isinstance(value, list | tuple) and (self.many or self.read is not None):
+        if isinstance(value, list | tuple) and self.many:
+            return tuple(self._item(each) for each in value)
+        if isinstance(value, list | tuple) and self.read is not None:
             return tuple(value)
-        if self.many and isinstance(value, str):
-            return (value,)
+        if isinstance(value, str) and (self.many or self.read is not None):
+            return (self._item(value),) if self.many else self._item(value)
         if not isinstance(value, Real | str):
             if self.others:
                 return value  # an object, which the part itself looks at
@@ -208,6 +210,9 @@ class Parameter:
             if math.isnan(value) or outside:
                 raise self._wrong(value, called)
         return value
+
+    def _item(self, value: Any) -> Any:
+        return self.read(value) if self.read is not None and isinstance(value, str) else value
 
     def _allowed(self) -> Iterable[str]:
         """Words that it may be; with no kind besides, those of a registry."""

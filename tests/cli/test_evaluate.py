@@ -188,8 +188,12 @@ def test_pairs_of_namespaces(ddol, tmp_path):
     path = tmp_path / "xor.vw"
     path.write_text("".join(lines))
     plain = figures(ddol("train", path, "--bits", 12, "--json", "-"))
-    crossed = figures(ddol("train", path, "--bits", 12, "-q", "lr", "--json", "-"))
-    assert sum(crossed["mistakes"]) < 200 < sum(plain["mistakes"])
+    options = ("train", path, "--bits", 12, "--json", "-")
+    new, old = ddol(*options, "--interactions", "lr"), ddol(*options, "-q", "lr")
+    assert sum(figures(new)["mistakes"]) < 200 < sum(plain["mistakes"])
+    assert figures(old)["mistakes"] == figures(new)["mistakes"]
+    assert "-q lr is now --interactions lr" in old.stderr
+    assert ddol("train", "-q", path).stderr == ""  # -q alone is --quiet, also before a file
 
 
 def test_predictions_appear_as_input_arrives(model, examples):

@@ -358,7 +358,7 @@ def test_products_of_columns_are_features(ddol, tmp_path):
     path.write_text("\n".join(["label,left,right", *lines]))
     options = (path, "--bits", 12, "--json", "-")
     assert figures(ddol("train", *options))["mistakes"] > [200] * 4
-    crossed = figures(ddol("train", *options, "-q", "left*right"))
+    crossed = figures(ddol("train", *options, "--interactions", "left*right"))
     assert max(crossed["mistakes"]) < 50
     refused = ddol("train", path, "--interactions", "left*right")
     assert refused.exit_code == 2 and "--bits" in refused.stderr

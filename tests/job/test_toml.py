@@ -3,55 +3,84 @@
 from __future__ import annotations
 
 import json
+import tomllib
+from dataclasses import FrozenInstanceError
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ddol
 from ddol.cli.app import app
-from ddol.job.job import Job
+from ddol.job.job import Job, places
 from ddol.job.toml import as_toml, job_of_tables, read_job, write_job
+from ddol.parameters import Parameter
+from ddol.presets import PRESETS, preset_name
 
 TEXT = st.text(min_size=1, max_size=8).filter(lambda text: "\x00" not in text)
+WORDS = {
+    "interactions": ["ab", "town*age"],
+    "algorithm": ["dogd", "adaptive", "dual-averaging", "dwm-i", "p_norm"],
+}
+"""Options whose text must have a form."""
+
+
+def values_of(name: str, parameter: Parameter) -> st.SearchStrategy:
+    """Every kind of value that a declared option may have."""
+    low, high = parameter.bounds, parameter.bounds
+    low = (low and (low.least if low.least is not None else low.above)) or 0
+    high = min((high and high.most) or 99, 99)
+    kinds = {bool: st.booleans(), int: st.integers(int(low), int(high)), str: TEXT}
+    kinds[float] = st.floats(
+        low, high, exclude_min=bool(parameter.bounds) and parameter.bounds.above is not None
+    )
+    found = [kinds[kind] for kind in parameter.kinds]
+    if parameter.words:
+        found.append(st.sampled_from(parameter.words))
+    if name in WORDS:
+        found = [st.sampled_from(WORDS[name])]
+    elif parameter.names is not None:
+        found.append(st.sampled_from(list(parameter.names())))
+    if parameter.many or name == "labels":
+        return st.lists(st.one_of(found), max_size=3).map(tuple)
+    return st.one_of(found)
+
+
 OPTIONS = st.fixed_dictionaries(
     {},
     optional={
-        "algorithm": st.sampled_from(["dogd", "adaptive", "dual-averaging"]),
-        "rate": st.floats(1e-9, 1e9),
-        "loss": st.sampled_from(["hinge", "squared-hinge"]),
-        "label": TEXT,
-        "labels": st.lists(st.floats(-5, 5), max_size=3).map(tuple),
-        "drop": st.lists(TEXT, max_size=3).map(tuple),
-        "missing": st.sampled_from(["error", "zero", "mean"]),
-        "interactions": st.lists(st.sampled_from(["ab", "town*age"]), max_size=2).map(tuple),
-        "intercept": st.booleans(),
-        "header": st.booleans(),
-        "bits": st.integers(1, 31),
-        "holdout": st.floats(0, 0.5),
-        "agents": st.integers(1, 99),
-        "topology": st.sampled_from(["ring", "erdos-renyi:0.5"]),
-        "query": st.sampled_from(["b:1", "0.2"]),
-        "talk_to": st.sampled_from([2, "2:loss"]),
-        "delay": st.sampled_from(["3", "0..5", "column:late"]),
-        "schedule": st.sampled_from(["rounds", "gossip"]),
-        "passes": st.integers(1, 9),
-        "seed": st.integers(0, 9),
-        "safe": st.booleans(),
-        "model": TEXT,
-        "live": st.integers(0, 65535),
-        "quiet": st.booleans(),
+        name: values_of(name, parameter)
+        for name, (_, parameter) in places().items()
+        if parameter is not None
     },
 )
 
 
-@given(data=st.lists(TEXT, max_size=3).map(tuple), options=OPTIONS)
-def test_nothing_is_lost(data, options):
-    import tomllib
+@st.composite
+def jobs(draw):
+    """Jobs with any declared option, and with parameters of their algorithm."""
+    options = draw(OPTIONS)
+    own = PRESETS[preset_name(options.get("algorithm", "adaptive"))].parameters
+    parameters = {name: values_of(name, each) for name, each in own.items() if name != "average"}
+    chosen = draw(st.fixed_dictionaries({}, optional=parameters))
+    return Job.of(data=draw(st.lists(TEXT, max_size=3).map(tuple)), **{**options, **chosen})
 
-    job = Job.of(data=data, **options)
+
+@given(jobs())
+@settings(max_examples=300)
+def test_nothing_is_lost(job):
     assert job_of_tables(tomllib.loads(as_toml(job)), "no/such/folder/job.toml") == job
+
+
+def test_a_job_is_a_value():
+    job = Job.of(algorithm="dogd", rate=0.5, labels="no,yes", interactions=["ab"])
+    assert (job.data.labels, job.data.interactions) == (("no", "yes"), ("ab",))
+    assert job == Job.of(algorithm="dogd", rate=0.5).but(labels=["no", "yes"], interactions="ab")
+    with pytest.raises(FrozenInstanceError):
+        job.run.seed = 3
+    with pytest.raises(ValueError, match="--interactions: found 'x', expected the first letters"):
+        Job.of(interactions=["x"])
 
 
 @pytest.mark.parametrize(
@@ -98,8 +127,9 @@ def test_what_is_in_memory_is_not_written():
         as_toml(Job.of(data=([[1.0]], [1.0])))
     with pytest.raises(ValueError, match="`name` is a Algorithm"):
         as_toml(Job.of(algorithm=ddol.dogd()))
-    with pytest.raises(ValueError, match="`conditions` cannot be written"):
-        as_toml(Job.of(conditions=ddol.Conditions()))
+    for name, value in (("conditions", ddol.Conditions()), ("columns", (("a", "text"),))):
+        with pytest.raises(ValueError, match=f"`{name}` cannot be written"):
+            as_toml(Job.of(**{name: value}))
 
 
 def test_a_file_runs_and_options_override(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from glob import glob
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -16,10 +18,8 @@ from ddol.job.options import (
     RunOptions,
 )
 from ddol.job.schedule import ScheduleOptions
-from ddol.streams.formats import pair_of_features
-
-_QUIET = "quiet"
-
+from ddol.logs import tell
+from ddol.streams.formats import is_pair_of_features
 
 _SHORT = (
     *("algorithm", "loss", "rate", "safe", "agents", "topology", "period"),
@@ -29,16 +29,27 @@ _SHORT = (
 """Options that most runs need: those of the short help page."""
 
 
-@click.command(cls=Command, algorithms=True, short=_SHORT)
+class TrainCommand(Command):
+    """Reads ``-q ab`` as ``--interactions ab``, as the version before did; ``-q`` is ``--quiet``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse, with the old spelling replaced and named in one line."""
+        words = list(args)
+        for place, (word, following) in enumerate(pairwise(args)):
+            if word == "-q" and is_pair_of_features(following) and not glob(following):  # noqa: PTH207
+                words[place] = "--interactions"
+                tell(f"-q {following} is now --interactions {following}; -q alone is --quiet")
+        return super().parse_args(ctx, words)
+
+
+@click.command(cls=TrainCommand, algorithms=True, short=_SHORT)
 @click.argument("data", nargs=-1)
 @options_of(AlgorithmOptions)
 @options_of(NetworkOptions)
 @options_of(ScheduleOptions)
-@options_of(
-    DataOptions, interactions={"spellings": ("-q", "--interactions"), "bare": _QUIET, "read": str}
-)
+@options_of(DataOptions)
 @options_of(RunOptions)
-@options_of(OutputOptions)
+@options_of(OutputOptions, quiet={"spellings": ("-q", "--quiet")})
 @flag("--save-job JOB.toml", "Write the job to a file, which ddol train JOB.toml runs.")
 @debug
 @click.pass_context
@@ -53,12 +64,7 @@ def train(ctx: click.Context, save_job: str | None, **given: Any) -> None:
     in LIBSVM and Vowpal Wabbit text it stands first in the line. The first line of a run says what was
     taken for what.
     """
-    given["quiet"] |= _QUIET in given["interactions"]
-    given["interactions"] = tuple(
-        map(pair_of_features, filter(_QUIET.__ne__, given["interactions"]))
-    )
-    chosen = typed(ctx) - (set() if given["interactions"] else {"interactions"})
-    job = job_from(given, chosen | ({"quiet"} if given["quiet"] else set()))
+    job = job_from(given, typed(ctx))
     without_blas_threads()
     if save_job is not None:
         job.write(save_job)

@@ -31,10 +31,11 @@ import math
 import os
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from ddol.job.job import Job, declared_in
+from ddol.job.job import Job, declared_in, places
 from ddol.parameters import Parameter
 from ddol.presets import PRESETS, preset_name, preset_parameters
 from ddol.storage import write_text
@@ -264,10 +265,10 @@ def _told(job: Job, table: str) -> Iterator[tuple[str, Any]]:
             yield key, value
     if table == "algorithm":
         yield from job.algorithm.parameters.items()
-    undeclared = ("outputs", "conditions", "events", "keep_events", "record_weights")
-    for name in undeclared:
-        if getattr(part, name, None):
-            raise ValueError(f"a job with `{name}` cannot be written: it is for Python only")
+    for each in fields(part):
+        in_file = each.name in ("data", "parameters") or places()[each.name][1] is not None
+        if not in_file and getattr(part, each.name) != each.default:
+            raise ValueError(f"a job with `{each.name}` cannot be written: it is for Python only")
 
 
 def _key(name: str) -> str:

@@ -23,10 +23,21 @@ def format_names() -> list[str]:
     return list(FORMATS)
 
 
+def is_pair_of_features(text: str) -> bool:
+    """Whether a text names two namespaces by their first letters, or two columns.
+
+    Examples
+    --------
+    >>> is_pair_of_features("ab"), is_pair_of_features("town*age"), is_pair_of_features("a.csv")
+    (True, True, False)
+    """
+    sides = text.split("*")
+    return (len(sides) == 2 and all(sides)) or (len(sides) == 1 and len(text) == 2)
+
+
 def pair_of_features(text: str) -> str:
     """Two namespaces or two columns of an interaction; others are refused."""
-    sides = text.split("*")
-    if (len(sides) == 2 and all(sides)) or (len(sides) == 1 and len(text) == 2):
+    if is_pair_of_features(text):
         return text
     raise ValueError(
         f"--interactions: found {text!r}, expected the first letters of two namespaces, such as ab, or "
@@ -142,8 +153,8 @@ class ReadOptions:
     )
     interactions: tuple[str, ...] = declared(
         (),
-        "Products of features, hashed: ab for namespaces that begin so, NAME*NAME for columns; may "
-        "be repeated. -q alone is --quiet.",
+        "Add products of features, hashed: ab multiplies the namespaces that begin with a and b, "
+        "NAME*NAME two columns; may be repeated.",
         metavar="ab",
         many=True,
         read=pair_of_features,
