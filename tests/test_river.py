@@ -169,7 +169,7 @@ def test_answers_come_by_identifier_in_any_order():
 
 
 def test_an_answer_asked_for_by_an_unbiased_rule_weighs_one_over_its_chance():
-    from ddol.estimators.asker import Asker
+    from ddol.estimators.dicts import Asker
 
     asker = Asker("unbiased:1", seed=0)
     asked = [k for k in range(200) if asker.ask([3.0], example=k)]

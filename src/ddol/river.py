@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ddol.estimators.asker import Asker
 from ddol.estimators.declared import exchanges_of, given_parameters, later_names, takes_presets
-from ddol.estimators.dicts import DictLearner, Example, KeptExamples
+from ddol.estimators.dicts import Asker, DictLearner, Example, KeptExamples
 from ddol.estimators.placing import Placement, linear_algorithm, loss_of
 from ddol.trace import Trace
 

@@ -15,7 +15,7 @@ _NAME = "OPENBLAS_NUM_THREADS"
     ("first", "given", "found"), [("", None, "1"), ("", "3", "3"), ("import numpy", None, "None")]
 )
 def test_the_environment_and_who_came_first_decide(first, given, found):
-    code = f"{first}\nfrom ddol.cli.blas import without_blas_threads as ask\nask()\nimport os\n"
+    code = f"{first}\nfrom ddol.cli.flags import without_blas_threads as ask\nask()\nimport os\n"
     kept = {name: value for name, value in os.environ.items() if name != _NAME}
     said = subprocess.run(
         [sys.executable, "-c", f"{code}print(os.environ.get({_NAME!r}))"],

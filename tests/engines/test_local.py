@@ -243,7 +243,7 @@ for loss in ("logistic", "hinge"):
     algorithm = ddol.newton(loss, outputs=3).on(ddol.ring(3), period=2)
     check_algorithm(algorithm, n_examples=12, n_features=3)
 from ddol.streams.text.libsvm import LibsvmStream
-from ddol.streams.over.mapped import with_intercept
+from ddol.streams.over.wrapped import with_intercept
 rows, _ = next(with_intercept(LibsvmStream((sys.argv[1],))).read())
 assert rows.data.tolist() == [1.0, 0.25, 1.0, -20.0, 3.0] and rows.indices.tolist() == [0, 1, 0, 1, 3]
 assert "numba" not in sys.modules

@@ -5,7 +5,7 @@ import scipy.sparse as sp
 from ddol.streams.arrays import array_stream
 from ddol.streams.coding.hashing import hash_rows, hashed, name_keys, slots
 from ddol.streams.errors import DataError
-from ddol.streams.over.mapped import with_intercept
+from ddol.streams.over.wrapped import with_intercept
 from ddol.streams.rows import Rows
 from ddol.streams.synthetic import sparse
 

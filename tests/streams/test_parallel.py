@@ -7,8 +7,8 @@ import pytest
 from ddol.streams.arrays import array_stream
 from ddol.streams.errors import DataError
 from ddol.streams.over.chained import ChainedStream
-from ddol.streams.over.mapped import with_intercept
 from ddol.streams.over.parallel import ParallelStream, ParsingPool
+from ddol.streams.over.wrapped import with_intercept
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Parsed
 from patience import LONG
@@ -116,7 +116,7 @@ def test_changes_are_made_where_pieces_are_parsed():
         seen.add((threading.current_thread(), where(0)))
         return rows.with_intercept()
 
-    from ddol.streams.over.mapped import MappedStream
+    from ddol.streams.over.wrapped import MappedStream
 
     stream = MappedStream(Meeting(40), change, 2)
     blocks = list(ParallelStream(stream, ParsingPool(3)).read())

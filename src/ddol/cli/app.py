@@ -26,7 +26,7 @@ _HOMES = {
     **dict.fromkeys(_OTHERS, "ddol.cli.commands"),
     "network": "ddol.cli.network",
     **dict.fromkeys(("serve", "relay", "replay"), "ddol.cli.serve"),
-    "convert": "ddol.cli.convert",
+    "convert": "ddol.cli.export",
     "export": "ddol.cli.export",
 }
 """Commands, the most used first, and the module of each."""

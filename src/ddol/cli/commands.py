@@ -7,8 +7,16 @@ from typing import Any
 
 import click
 
-from ddol.cli.blas import without_blas_threads
-from ddol.cli.flags import Command, as_json, debug, flag, job_from, options_of, typed
+from ddol.cli.flags import (
+    Command,
+    as_json,
+    debug,
+    flag,
+    job_from,
+    options_of,
+    typed,
+    without_blas_threads,
+)
 from ddol.job.job import Job
 from ddol.job.options import AlgorithmOptions, DataOptions, NetworkOptions, RunOptions, agents_for
 
@@ -259,7 +267,7 @@ def privacy(ctx: click.Context, privacy: tuple[str, ...], json: bool, **given: A
 
     DATA: files as for ddol train, with two classes, or JOB.toml; options beside it override.
     """
-    from ddol.cli.privacy import privacy as run_privacy
+    from ddol.cli.leaks import privacy as run_privacy
 
     run_privacy(_placed(job_from(given, typed(ctx)), 16), privacy, json)
 

@@ -14,7 +14,7 @@ from ddol.job.job import Job
 from ddol.job.options import OutputOptions
 from ddol.job.outputs import check_outputs, write_json
 from ddol.job.prepare import prepare
-from ddol.job.taken_for import taken_for
+from ddol.job.train import taken_for
 from ddol.lab.frontier import Frontier
 from ddol.lab.frontier import frontier as run_frontier
 from ddol.lab.page import figure, figures, heading, origin, paragraph, write_page
@@ -22,8 +22,8 @@ from ddol.streams.arrays import RowsStream
 from ddol.streams.errors import DataError
 from ddol.streams.rows import concatenate
 from ddol.streams.stream import Stream
-from ddol.study.progress import shown
 from ddol.study.study import as_text
+from ddol.study.sweep import shown
 
 
 def frontier(job: Job, against: str, out: str | None) -> None:

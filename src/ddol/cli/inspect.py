@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ddol.cli.errors import printable
-from ddol.job.importance import deviations, importance
+from ddol.job.outputs import deviations, importance
 from ddol.model import Model, load
 from ddol.streams.store.files import size_of
 

@@ -16,8 +16,10 @@ from ddol.cli.table import say, warn
 from ddol.job.interface import Interface
 from ddol.job.job import Job
 from ddol.job.prepare import prepare
+from ddol.job.run import run
 from ddol.lab.leaks import Reconstruction, check_attack, inventory, reconstruct
 from ddol.streams.errors import DataError
+from ddol.update.budget import budget_of
 
 _MOST_ROWS, _MOST_COLUMNS = 12_000, 2_000
 """Rows that are read for the attack, and features up to which it is tried."""
@@ -101,3 +103,37 @@ def first_rows(job: Job, most: int | None = _MOST_ROWS) -> tuple[Algorithm, np.n
     if algorithm.outputs == 1 and algorithm.classification:
         y = np.where(y > 0, 1.0, -1.0)
     return algorithm, X[:most], y[:most]
+
+
+def privacy(job: Job, budgets: tuple[str, ...], as_json: bool) -> None:
+    """Run private sites with every budget, and without noise, and print what it costs."""
+    algorithm, X, y = first_rows(job, most=None)
+    if algorithm.n_agents < 2:
+        raise DataError("one site sends nothing; say how many there are (--agents)")
+    asked = [budget for text in budgets if (budget := budget_of(text)) is not None]
+    found = []
+    for budget in (*asked, replace(asked[-1], noise=0.0)):
+        trace = run(replace(algorithm, privacy=budget), (X, y), seed=job.run.seed)
+        rows, told = trace.sites(), trace.privacy
+        assert told is not None
+        figures: dict[str, Any] = {"epsilon": None, "noise": budget.noise}
+        if budget.noise > 0.0:
+            figures |= {**vars(budget), "spent": max(told["spent"])}
+        kinds = {"alone": "error_alone", "shared": "error_shared", "mixture": "error"}
+        figures |= {
+            name: float(np.mean([row[kind] for row in rows])) for name, kind in kinds.items()
+        }
+        found.append(figures)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    click.echo(
+        f"{algorithm.n_agents} sites, {len(y) // algorithm.n_agents} examples each; errors in %"
+    )
+    click.echo("epsilon    spent   alone  shared  mixture")
+    for row in found:
+        name, spent = ("none", "-")
+        if row["epsilon"] is not None:
+            name, spent = f"{row['epsilon']:g}", f"{row['spent']:.2f}"
+        errors = (f"{100 * row[kind]:7.2f}" for kind in ("alone", "shared", "mixture"))
+        click.echo(f"{name:9} {spent:>6} {' '.join(errors)}")

@@ -17,9 +17,8 @@ from ddol.storage import check_writable
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.labels import listed
 from ddol.streams.open import open_stream, partition_name
-from ddol.streams.over.limited import LimitedStream
-from ddol.streams.over.mapped import MappedStream
 from ddol.streams.over.parallel import ParallelStream, ParsingPool
+from ddol.streams.over.wrapped import LimitedStream, MappedStream
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Position, Stream
 

@@ -21,7 +21,7 @@ def serve(config: str, initial: str | None, stdin: bool) -> None:
 
     NODE.toml: what to serve, where, and with whom to share what is learned; see docs/node.md.
     """
-    from ddol.cli.blas import without_blas_threads
+    from ddol.cli.flags import without_blas_threads
 
     without_blas_threads()
     from ddol.node.config import load_config, with_initial

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from ddol.cli.blas import without_blas_threads
-from ddol.cli.flags import Command, debug, flag, job_from, options_of, typed
+from ddol.cli.flags import Command, debug, flag, job_from, options_of, typed, without_blas_threads
 from ddol.job.options import (
     AlgorithmOptions,
     DataOptions,

@@ -23,8 +23,8 @@ from ddol.streams.coding.sites import site_lines
 from ddol.streams.coding.summary import scan
 from ddol.streams.coding.units import UnitDoubt, UnitWatch, unit_doubts
 from ddol.streams.errors import DataError
-from ddol.streams.over.mapped import mapped
 from ddol.streams.over.parallel import ParallelStream, ParsingPool
+from ddol.streams.over.wrapped import mapped
 from ddol.streams.raw import Table
 from ddol.streams.store.files import is_remote
 from ddol.streams.stream import Stream

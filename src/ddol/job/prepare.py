@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ddol.algorithm import Algorithm
 from ddol.engines.feed import Feed
-from ddol.engines.kinds import engine_named
+from ddol.engines.kinds import ENGINES, engine_named
 from ddol.engines.learner import Learner
 from ddol.engines.setup import Setup
 from ddol.job.algorithm import build, check_classes, check_data
@@ -17,10 +20,10 @@ from ddol.job.checks import check
 from ddol.job.interface import Interface
 from ddol.job.job import Job
 from ddol.job.pipeline import Pipeline, Prepared
-from ddol.job.processes import RunProcesses
 from ddol.job.sources import fingerprint
-from ddol.storage import damaged
+from ddol.storage import Warn, damaged
 from ddol.streams.coding.labels import listed
+from ddol.streams.errors import DataError
 from ddol.streams.open import expand
 
 if TYPE_CHECKING:
@@ -311,3 +314,67 @@ def _saved(
         unit = "; no checkpoint was found" if found is None else " examples"
         talk.say(f"resuming {folder} from {examples}{unit}")
     return found
+
+
+class RunProcesses:
+    """The processes of a run: one, or the ranks of MPI, of which the first talks and writes."""
+
+    def __init__(self, job: Job, warn: Warn) -> None:
+        self.ranks: Any = None
+        self.warn_here = warn
+        if not job.data.in_files:
+            return  # every process was given all the data
+        if engine_named(job.run.engine).can.replicated:
+            from ddol.engines.mpi.ranks import open_ranks
+
+            self.ranks = open_ranks(job.run.on_lost)
+        else:
+            check_alone(job.run.engine)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the one that talks and writes."""
+        return self.ranks is None or bool(self.ranks.leads)
+
+    @property
+    def screen(self) -> TextIO | None:
+        """Where the table is shown: by one process only."""
+        return sys.stderr if self.leads else None
+
+    def warn(self, text: str) -> None:
+        """Print a warning, once for all."""
+        if self.leads:
+            self.warn_here(text)
+
+    def check_same(self, options: dict[str, Any]) -> None:
+        """Refuse to go on where the processes were given different options."""
+        if self.ranks is not None:
+            self.ranks.check_same(options)
+
+    def own(self, n_agents: int) -> range | None:
+        """Agents of this process, where there are several."""
+        return None if self.ranks is None else self.ranks.own(n_agents)
+
+    def gather(self, values: list[Any]) -> list[Any]:
+        """The values of all processes."""
+        if self.ranks is None:
+            return values
+        return [value for each in self.ranks.gather(values) for value in each]
+
+    def from_leader(self, make: Callable[[], Any]) -> Any:
+        """What one process makes, for all."""
+        return make() if self.ranks is None else self.ranks.from_leader(make)
+
+    def most(self, numbers: list[int]) -> list[int]:
+        """The largest of every process's numbers, place by place."""
+        return numbers if self.ranks is None else list(self.ranks.reduce(numbers))
+
+
+def check_alone(engine: str) -> None:
+    """Refuse to run N separate copies under mpiexec."""
+    size = int(os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
+    if size > 1:
+        raise DataError(
+            f"mpiexec started {size} ranks, but --engine is {engine}, which would run {size} copies; "
+            f"use --engine {' or '.join(name for name, kind in ENGINES.items() if kind.can.replicated)}"
+        )

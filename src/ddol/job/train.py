@@ -11,7 +11,6 @@ from typing import Any
 from ddol.engines.feed import Feed
 from ddol.engines.history import WeightRecord
 from ddol.engines.learner import Learner
-from ddol.job.checkpoints import CheckpointWriter
 from ddol.job.checks import counts_predictions
 from ddol.job.interface import Interface
 from ddol.job.job import Job
@@ -19,8 +18,9 @@ from ddol.job.outputs import write_model, write_outputs
 from ddol.job.pipeline import MOST_DOUBTS
 from ddol.job.prepare import PreparedJob, prepare
 from ddol.job.stopping import StoppedError
-from ddol.job.taken_for import taken_for
-from ddol.job.watching import RunWatch
+from ddol.job.watching import CheckpointWriter, RunWatch
+from ddol.streams.coding.encoding import TEXT, Encoding
+from ddol.streams.coding.labels import listed
 from ddol.streams.rows import Block
 from ddol.streams.stream import described
 from ddol.trace import Trace
@@ -194,3 +194,50 @@ def _model_so_far(watch: RunWatch) -> str:
     if watch.made.processes.leads:
         write_model(watch.made, trace)
     return f"model of the {trace.examples:,} examples so far: {path}"
+
+
+def taken_for(encoding: Encoding, n_agents: int) -> str:
+    """Label, columns and agents of a run in one line.
+
+    Examples
+    --------
+    >>> from ddol.streams.coding.encoding import Column
+    >>> columns = (Column("age"), Column("town", "text"))
+    >>> taken_for(Encoding(columns, label="ill", classes=("no", "yes"), sites=("bern", "rome")), 2)
+    'label: ill (2 classes: no, yes), 2 columns (1 of text), 2 agents: bern, rome'
+    >>> taken_for(Encoding(classes=(-1.0, 1.0)), 4)
+    'label: the number in front (2 classes: -1, 1), columns by number, 4 agents in turn'
+    """
+    parts = [f"label: {_label(encoding)}", _columns(encoding)]
+    if encoding.weight is not None:
+        parts.append(f"weight: {encoding.weight}")
+    if encoding.stumps is not None:
+        parts.append(f"{len(encoding.stumps)} experts")
+    return ", ".join([*parts, _agents(encoding, n_agents)])
+
+
+def _label(encoding: Encoding) -> str:
+    in_front = "the number in front" if encoding.columns is None else "what stands in front"
+    name = encoding.label or in_front
+    if encoding.classes is None:
+        return f"{name} (a number)"
+    return f"{name} ({len(encoding.classes)} classes: {listed(encoding.classes)})"
+
+
+def _columns(encoding: Encoding) -> str:
+    if encoding.columns is None:
+        found = "columns by number"
+    elif not encoding.columns:
+        found = "features by name"
+    else:
+        texts = sum(column.kind == TEXT for column in encoding.columns)
+        noun = "column" if len(encoding.columns) == 1 else "columns"
+        found = f"{len(encoding.columns)} {noun}{f' ({texts} of text)' if texts else ''}"
+    return found if encoding.bits is None else f"{found} hashed to {1 << encoding.bits:,}"
+
+
+def _agents(encoding: Encoding, n_agents: int) -> str:
+    noun = "agent" if n_agents == 1 else "agents"
+    if encoding.sites:
+        return f"{n_agents} {noun}: {listed(encoding.sites, 5)}"
+    return f"{n_agents} {noun}{' in turn' if n_agents > 1 else ''}"

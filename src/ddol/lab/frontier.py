@@ -14,7 +14,7 @@ from typing import Any
 from ddol.algorithm import Algorithm
 from ddol.job.run import encoded, run
 from ddol.measure.chart import Chart, Line
-from ddol.measure.frames import columns_of, frame_of, write_table
+from ddol.measure.curves import columns_of, frame_of, write_table
 from ddol.measure.regret import regret
 from ddol.streams.stream import Stream
 from ddol.trace import Trace

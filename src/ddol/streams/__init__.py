@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from ddol.streams.generated import GeneratedStream
     from ddol.streams.open import open_stream, open_streams
     from ddol.streams.over.chained import ChainedStream
-    from ddol.streams.over.mapped import MappedStream, mapped, with_intercept
     from ddol.streams.over.parallel import ParallelStream, ParsingPool
     from ddol.streams.over.shuffle import ShuffledStream
+    from ddol.streams.over.wrapped import MappedStream, mapped, with_intercept
     from ddol.streams.raw import Named, Table, Text
     from ddol.streams.rows import Block, Rows, concatenate
     from ddol.streams.stream import Position, Stream
@@ -52,7 +52,7 @@ _HOMES = {
     "ddol.streams.tables.numpy_files": "NpyStream read_npz",
     "ddol.streams.formats": "ReadOptions",
     "ddol.streams.open": "open_stream open_streams",
-    "ddol.streams.over.mapped": "MappedStream mapped with_intercept",
+    "ddol.streams.over.wrapped": "MappedStream mapped with_intercept",
     "ddol.streams.over.parallel": "ParallelStream ParsingPool",
     "ddol.streams.tables.parquet": "ParquetStream",
     "ddol.streams.raw": "Named Table Text",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 Position: TypeAlias = Any
@@ -100,3 +101,25 @@ def described(streams: Sequence[Stream]) -> str:
     """
     names = ", ".join(stream.describe() for stream in streams[:3])
     return f"{names} and {len(streams) - 3} more" if len(streams) > 3 else names
+
+
+def pieces_of(
+    stream: Stream, position: Position | None = None, pass_number: int = 0
+) -> Iterator[Piece]:
+    """Pieces of any stream; one that has none of its own is read from front to back."""
+    own = getattr(stream, "pieces", None)
+    return (
+        own(position, pass_number) if own is not None else _as_pieces(stream, position, pass_number)
+    )
+
+
+def _as_pieces(stream: Stream, position: Position | None, pass_number: int) -> Iterator[Piece]:
+    before = position
+    for rows, after in stream.read(position, pass_number):
+        parsed = Parsed(rows, partial(_constant, after), partial(stream.locate, before))
+        yield partial(_constant, parsed, None)
+        before = after
+
+
+def _constant(value: Any, _: Any = None) -> Any:
+    return value

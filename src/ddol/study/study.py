@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ddol.measure.chart import Chart, Line, draw_on, new_axes
-from ddol.measure.frames import columns_of, frame_of, write_table
+from ddol.measure.curves import columns_of, frame_of, write_table
 from ddol.recording import Curves
 from ddol.study.compare import Comparison, compared, mean_and_interval
 

@@ -9,6 +9,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ from ddol.job.sources import fingerprint as data_fingerprint
 from ddol.recording import Curves
 from ddol.study.kept import RunFolder, fingerprint
 from ddol.study.points import Axis, Point, data_for, play, points_of
-from ddol.study.progress import shown
 from ddol.study.study import Study
 from ddol.trace import Trace
 
@@ -233,3 +233,28 @@ def _warn_of_failures(rows: Sequence[Mapping[str, Any]]) -> None:
             f"{len(failed)} of {len(rows)} runs failed, the first of them: {failed[0]['problem']}",
             stacklevel=3,
         )
+
+
+Tell = Callable[[int, int], None]
+
+
+@contextmanager
+def shown(wanted: bool | Tell | None) -> Iterator[Tell]:
+    """A function of runs done and runs in all, which draws a bar on standard error.
+
+    Parameters
+    ----------
+    wanted : bool or function
+        None draws it where a terminal is attached; a function is told instead.
+    """
+    if callable(wanted):
+        yield wanted
+    elif wanted or (wanted is None and sys.stderr.isatty()):
+        from rich.console import Console
+        from rich.progress import Progress
+
+        with Progress(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("runs", total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+    else:
+        yield lambda done, total: None

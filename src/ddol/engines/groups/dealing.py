@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ddol.engines.pace import Pace
 from ddol.streams.dealing import Ahead, deal
 from ddol.streams.errors import DataError
-from ddol.streams.over.sharing import for_agents
+from ddol.streams.over.wrapped import for_agents
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position, Stream
 

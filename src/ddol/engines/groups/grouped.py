@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -20,12 +20,14 @@ from ddol.engines.groups.recovery import Copy
 from ddol.engines.kernels import COPIES
 from ddol.engines.local import check_block
 from ddol.engines.state import State, averages_together, grow, numbers_sent, sharing
-from ddol.engines.threads.atomics import Addresses
 from ddol.engines.workers.partition import Partition, Snapshots, cut_at_snapshots, most_seen
 from ddol.engines.workers.shares import joined_parts, part_of
 from ddol.engines.workers.worker import KernelWorker
 from ddol.streams.rows import Block
 from ddol.update.rates import evaluate
+
+if TYPE_CHECKING:
+    from ddol.engines.threads.atomics import Addresses
 
 REDUCE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 

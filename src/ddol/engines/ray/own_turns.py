@@ -30,7 +30,7 @@ from ddol.engines.workers.shares import joined, part_of
 from ddol.schedules.events import ANSWER
 from ddol.streams.dealing import Ahead, beginning, deal
 from ddol.streams.over.chained import ChainedStream
-from ddol.streams.over.sharing import for_agents
+from ddol.streams.over.wrapped import for_agents
 from ddol.streams.rows import Block, no_rows
 from ddol.streams.stream import Position
 

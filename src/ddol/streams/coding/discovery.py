@@ -17,7 +17,7 @@ from ddol.streams.coding.sites import SiteSample, check_labels, joined_columns, 
 from ddol.streams.coding.summary import MOST_LABELS, joined, label_cells, scan
 from ddol.streams.errors import DataError
 from ddol.streams.formats import ReadOptions
-from ddol.streams.over.limited import ReadAhead
+from ddol.streams.over.wrapped import ReadAhead
 from ddol.streams.raw import Cells, Raw, Table, Text
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Stream

@@ -14,7 +14,7 @@ from ddol.streams.coding.cells import FILL, checked_weights, note, numbers_of, s
 from ddol.streams.coding.encoding import NUMBER, TEXT, Encoding
 from ddol.streams.coding.labels import listed
 from ddol.streams.errors import DataError
-from ddol.streams.over.mapped import mapped
+from ddol.streams.over.wrapped import mapped
 from ddol.streams.raw import Named, Raw, Table, Text
 from ddol.streams.rows import Floats, Rows
 from ddol.streams.stream import Stream

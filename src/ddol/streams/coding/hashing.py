@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ddol.compiled import bytes_at, entry, floats, indices, inner, integers, packed, unpacked
 from ddol.streams.errors import DataError
-from ddol.streams.over.mapped import mapped
+from ddol.streams.over.wrapped import mapped
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Stream
 

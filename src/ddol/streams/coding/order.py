@@ -10,7 +10,7 @@ import numpy as np
 
 from ddol.streams.coding.labels import Label, listed
 from ddol.streams.coding.summary import label_cells
-from ddol.streams.over.limited import ReadAhead
+from ddol.streams.over.wrapped import ReadAhead
 from ddol.streams.raw import Cells, Text
 from ddol.streams.stream import Stream
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddol.streams.errors import DataError
-from ddol.streams.over.mapped import mapped
+from ddol.streams.over.wrapped import mapped
 from ddol.streams.rows import Rows
 from ddol.streams.stream import Stream
 

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from ddol.streams.over.holdout import HoldoutStream
     from ddol.streams.over.importance import WeightedStream
     from ddol.streams.over.lateness import DELAY, AnsweredStream, Delays
-    from ddol.streams.over.limited import LimitedStream, ReadAhead
     from ddol.streams.over.shuffle import ShuffledStream
+    from ddol.streams.over.wrapped import LimitedStream, ReadAhead
 
 # A run needs few of them: each is imported on first use.
 _HOMES = {
@@ -20,7 +20,7 @@ _HOMES = {
     "ddol.streams.over.holdout": "HoldoutStream",
     "ddol.streams.over.importance": "WeightedStream",
     "ddol.streams.over.lateness": "DELAY AnsweredStream Delays",
-    "ddol.streams.over.limited": "LimitedStream ReadAhead",
+    "ddol.streams.over.wrapped": "LimitedStream ReadAhead",
     "ddol.streams.over.shuffle": "ShuffledStream",
 }
 _HOME_OF = home_of(_HOMES)

@@ -11,12 +11,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from ddol.streams.errors import DataError
 from ddol.streams.over.wrapped import WrappedStream
-from ddol.streams.stream import Parsed, Piece, Position, Stream
+from ddol.streams.stream import Parsed, Piece, Position, pieces_of
 
 _ENDED = object()
 
@@ -40,28 +39,6 @@ def usable_cores() -> int:
     if not most.isdigit() or int(most) < 1:
         raise DataError(f"DDOL_THREADS: found {most!r}, expected a number of threads from 1 on")
     return min(found, int(most))
-
-
-def pieces_of(
-    stream: Stream, position: Position | None = None, pass_number: int = 0
-) -> Iterator[Piece]:
-    """Pieces of any stream; one that has none of its own is read from front to back."""
-    own = getattr(stream, "pieces", None)
-    return (
-        own(position, pass_number) if own is not None else _as_pieces(stream, position, pass_number)
-    )
-
-
-def _as_pieces(stream: Stream, position: Position | None, pass_number: int) -> Iterator[Piece]:
-    before = position
-    for rows, after in stream.read(position, pass_number):
-        parsed = Parsed(rows, partial(_constant, after), partial(stream.locate, before))
-        yield partial(_constant, parsed, None)
-        before = after
-
-
-def _constant(value: Any, _: Any = None) -> Any:
-    return value
 
 
 def in_order(
