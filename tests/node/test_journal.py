@@ -97,6 +97,26 @@ def test_a_torn_tail_is_cut(tmp_path):
         back.journal.close()
 
 
+def test_records_behind_damage_are_kept_and_told(tmp_path, caplog):
+    node = make(tmp_path)
+    teach(node, 0, 20)
+    node.journal.close()
+    [log] = tmp_path.glob("journal-*.log")
+    whole = bytearray(log.read_bytes())
+    whole[len(whole) // 2] ^= 255
+    log.write_bytes(whole)
+    back = make(tmp_path)
+    assert "is damaged at byte" in back.news[0] and 0 < back.state()["examples"] < 20
+    assert "records behind it" in caplog.text
+    [beside] = tmp_path.glob("journal-*.cut")
+    assert log.read_bytes() + beside.read_bytes() == whole
+    back.journal.close()
+    log.with_name("journal-00000001.log").write_bytes(b"")
+    log.write_bytes(whole)
+    with pytest.raises(NodeError, match="a later log follows"):
+        make(tmp_path)
+
+
 def test_a_damaged_snapshot_is_passed_over(tmp_path):
     node = make(tmp_path)
     for k in range(3):

@@ -24,6 +24,7 @@ from cryptography.x509.oid import NameOID
 
 import ddol
 from ddol.cli.app import app
+from ddol.node.errors import NodeError
 from ddol.node.exporting import begin_with, model_bytes
 from ddol.node.node import Node
 from served import Process, config
@@ -182,6 +183,19 @@ def test_a_node_begins_with_a_model(tmp_path, trained):
     assert (
         node.state()["sites"]["error_alone"] < 0.1 and node.state()["sites"]["error_shared"] < 0.1
     )
+
+
+def test_a_model_of_labels_as_they_came_goes_on(tmp_path):
+    node, other = Node("eu"), Node("us")
+    for k in range(50):
+        node.learn({"x": k % 2}, "yes" if k % 2 else "no")
+    (tmp_path / "model.ddol").write_bytes(model_bytes(node))
+    begin_with(other, str(tmp_path / "model.ddol"))
+    assert [other.predict({"x": x}).label for x in (0, 1)] == ["no", "yes"]
+    with pytest.raises(NodeError, match=r"found a model with rate=1.0 \(here 2.0\), expected"):
+        begin_with(
+            Node("ap", ddol.safe(ddol.adaptive("logistic", rate=2.0))), str(tmp_path / "model.ddol")
+        )
 
 
 def test_serve_begins_with_a_model(tmp_path):

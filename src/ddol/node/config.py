@@ -20,7 +20,7 @@ from ddol.node.options import NodeOptions
 from ddol.presets import PRESETS
 from ddol.together import private, safe
 
-_NODE = tuple(f.name for f in fields(NodeOptions))
+_NODE = tuple(f.name for f in fields(NodeOptions) if f.name != "compress")
 _TOP = ("name", "model", "models", "http", "network", "logs", "privacy", *_NODE)
 _MODEL = ("algorithm", "safe", "privacy", "initial", "share", *_NODE)
 
@@ -94,6 +94,8 @@ class NetworkConfig:
         than the own organisation hear them, and 1 without.
     transport : str
         ``zenoh``, or ``mqtt://host:port``.
+    compress : str, optional
+        ``float32``: messages of half the size.
     """
 
     listen: tuple[str, ...] = ()
@@ -103,6 +105,7 @@ class NetworkConfig:
     peers: tuple[str, ...] | str = "all"
     least: int | None = None
     transport: str = "zenoh"
+    compress: str | None = None
 
     @property
     def fewest(self) -> int:
@@ -166,12 +169,14 @@ def read_config(told: Mapping[str, Any], folder: Path | None = None) -> NodeConf
     if not isinstance(tables, Mapping) or not tables:
         raise NodeError(f"[models]: found {tables!r}, expected a table for every model")
     common = {name: told[name] for name in ("privacy", *_NODE) if name in told}
-    models = {name: _model(name, table, common, here) for name, table in tables.items()}
-    http = _table(HttpConfig, told.get("http", {}), "http", here)
     network = None
     if "network" in told:
         network = _table(NetworkConfig, told["network"], "network", here)
         _check_network(network)
+        common["compress"] = network.compress
+    models = {name: _model(name, table, common, here) for name, table in tables.items()}
+    http = _table(HttpConfig, told.get("http", {}), "http", here)
+    if network is not None:
         if "drift" in network.exchange and any(m.algorithm.privacy for m in models.values()):
             raise NodeError(
                 "[network] `exchange`: found drift, expected a time or a number of answers: with `privacy` "
@@ -332,9 +337,18 @@ def _check_network(network: NetworkConfig) -> None:
 
     Exchange.of(network.exchange)
     checked_between(network.least)
-    addresses = (*network.listen, *network.connect)
     if isinstance(network.listen, str) or isinstance(network.connect, str):
         raise NodeError('[network] `listen` and `connect` are lists: ["tcp/127.0.0.1:7001"]')
+    addresses = [*network.listen, *network.connect]
+    for address in addresses:
+        if "/" not in address:
+            raise NodeError(f"[network]: found the address {address!r}, expected tcp/HOST:PORT")
+    if network.transport.startswith("mqtt://"):
+        addresses.append(network.transport)
+    elif network.transport != "zenoh":
+        raise NodeError(
+            f"[network] `transport`: found {network.transport!r}, expected zenoh or mqtt://HOST:PORT"
+        )
     foreign = [a for a in addresses if not is_loopback(a)]
     if network.identity is None and foreign:
         raise NodeError(

@@ -16,7 +16,7 @@ from ddol.knowledge import Knowledge
 from ddol.model import Model, load
 from ddol.node.agent import LiveAgent
 from ddol.node.errors import NodeError
-from ddol.node.messages import algorithm_digest
+from ddol.node.messages import algorithm_digest, loss_name
 from ddol.node.node import Node
 from ddol.streams.coding.encoding import NUMBER, Column, Encoding
 from ddol.together import safe
@@ -145,9 +145,12 @@ def _check_same(agent: LiveAgent, model: Model, path: str) -> None:
     if agent.digest not in (
         algorithm_digest(a) for a in (model.known.algorithm, _made_safe(model))
     ):
+        theirs, own = (_parameters(a) for a in (model.known.algorithm, agent.learning.algorithm))
+        other = [name for name in theirs | own if theirs.get(name) != own.get(name)]
+        told = ", ".join(f"{name}={theirs.get(name)!r} (here {own.get(name)!r})" for name in other)
         raise NodeError(
-            f"{path}: is of {model.known.algorithm.name} with other parameters than the node's "
-            f"{agent.learning.algorithm.name}; give the node those that the model was trained with"
+            f"{path}: found a model with {told or 'an algorithm of its own'}, expected the node's parameters; "
+            "give the node those that the model was trained with"
         )
     encoding = model.encoding
     if encoding.bits != agent.options.hash_bits or not encoding.intercept or encoding.stumps:
@@ -155,6 +158,13 @@ def _check_same(agent: LiveAgent, model: Model, path: str) -> None:
             f"{path}: is hashed to {encoding.bits} bits{'' if encoding.intercept else ' without intercept'}, "
             f"the node to {agent.options.hash_bits}; give the node hash_bits={encoding.bits}"
         )
+
+
+def _parameters(algorithm: Algorithm) -> dict[str, Any]:
+    """What an algorithm was made with, by name."""
+    made = {name: value for name, value in (algorithm.recipe or {}).items() if name != "preset"}
+    now = {"algorithm": algorithm.name, "loss": loss_name(algorithm), "safe": algorithm.safe}
+    return made | now
 
 
 def _made_safe(model: Model) -> Algorithm:

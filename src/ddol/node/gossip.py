@@ -126,6 +126,7 @@ class Gossip:
         self.living: set[str] = set()
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._last: np.ndarray | None = None
+        self._told = ""
         self._thread: threading.Thread | None = None
         transport.subscribe(f"{topic}/{WEIGHTS}", self._heard)
         transport.alive(f"{topic}/{ALIVE}", self._came)
@@ -172,8 +173,10 @@ class Gossip:
                 self._last = None
         except NotDurableError as error:
             _log.error("%s", error)
-        except NodeError:
-            pass  # it has seen no label yet
+        except NodeError as error:
+            if node.since_sent and str(error) != self._told:  # else it has seen no label yet
+                self._told = str(error)
+                _log.error("%s: nothing is sent: %s", self.topic, error)
 
     def _is_due(self, since: float) -> bool:
         exchange, node = self.exchange, self.node

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ddol.node.errors import NodeError, NotDurableError
-from ddol.node.records import Record, records, whole_length
+from ddol.node.records import Record, records, records_behind, whole_length
 
 _log = logging.getLogger("ddol.node")
 SYNC, NONE = "sync", "none"
@@ -90,8 +90,8 @@ class Journal:
         self.every = flush_seconds(durability)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._guard = self._locked()
-        self.torn = 0
-        """Bytes of a torn tail that were cut."""
+        self.cut = ""
+        """What was cut from the end of the log, in words."""
         self.failed = ""
         """Why the last write was not possible, if it was not."""
         self.lost = ""
@@ -134,11 +134,25 @@ class Journal:
         if path.exists():
             text = path.read_bytes()
             whole = whole_length(text)
-            self.torn = len(text) - whole
-            if self.torn:
-                os.truncate(path, whole)
+            if whole < len(text):
+                self._cut(path, text, whole)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self.size = os.fstat(self._file).st_size
+
+    def _cut(self, path: Path, text: bytes, whole: int) -> None:
+        """Cut a torn tail; where whole records follow, the log is damaged, and they are kept beside it."""
+        self.cut = f"a torn tail of {len(text) - whole} bytes was cut"
+        lost = records_behind(text, whole)
+        if lost:
+            beside = path.with_suffix(".cut")
+            beside.write_bytes(text[whole:])
+            self.cut = f"{path.name} is damaged at byte {whole}"
+            _log.error(
+                "%s: damaged at byte %d; %d records behind it, which may be acknowledged answers, are not "
+                "played, and kept in %s",
+                path, whole, lost, beside,
+            )  # fmt: skip
+        os.truncate(path, whole)
 
     # --- reading ------------------------------------------------------------------------------------
 
@@ -156,7 +170,15 @@ class Journal:
         """Records of the logs from one on."""
         for each in self._numbers(_LOG):
             if each >= number:
-                yield from records((self.folder / _LOG.format(each)).read_bytes())
+                path = self.folder / _LOG.format(each)
+                text = path.read_bytes()
+                whole = whole_length(text)
+                if each != self.number and whole < len(text):
+                    raise NodeError(
+                        f"{path}: damaged at byte {whole}, expected whole records, as a later log follows; "
+                        "restore the file, or give the node another store"
+                    )
+                yield from records(text)
 
     # --- writing ------------------------------------------------------------------------------------
 

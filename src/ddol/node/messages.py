@@ -176,7 +176,7 @@ def _whole(value: Any) -> int:
 
 def algorithm_digest(algorithm: Algorithm) -> str:
     """What must be the same at nodes that average: how the algorithm was made, whatever its outputs."""
-    loss = algorithm.loss.name, list(algorithm.loss.parameters)
+    loss = loss_name(algorithm), list(algorithm.loss.parameters)
     if algorithm.recipe is None:
         parameters = np.asarray(algorithm.update.parameters(), float).tolist()
         made: Any = [type(algorithm.update).__qualname__, algorithm.name, parameters, loss]
@@ -186,6 +186,12 @@ def algorithm_digest(algorithm: Algorithm) -> str:
         }  # a recipe may name it, or have it as a value
     kind = "private" if algorithm.privacy is not None else algorithm.safe
     return _digest([made, algorithm.average, algorithm.C, kind])
+
+
+def loss_name(algorithm: Algorithm) -> str:
+    """The loss as users name it: a mixture has another one for several classes."""
+    name = algorithm.loss.name
+    return name.removesuffix("_one_vs_all") if algorithm.has_mixture else name
 
 
 def encoding_digest(columns: str, labels: str) -> str:

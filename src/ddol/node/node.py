@@ -126,7 +126,7 @@ class Node:
         self._journal = journal
         describe(journal.folder, self.name, algorithm, self.options)
         if first or count:
-            cut = f", a torn tail of {journal.torn} bytes was cut" if journal.torn else ""
+            cut = f", {journal.cut}" if journal.cut else ""
             self.news.append(
                 f"{self.options.store}: {self._agent.examples} examples and {len(self._agent.room)} "
                 f"waiting predictions are back, by {'a snapshot and ' if first else ''}{count} records{cut}"

@@ -70,7 +70,10 @@ class NodeOptions:
                     f"`{name}` must be a whole number of at least {least}, found {value!r}"
                 )
         if self.compress not in (None, "float32"):
-            raise NodeError(f"`compress`: found {self.compress!r}, expected float32")
+            raise NodeError(
+                f"`compress`: found {self.compress!r}, expected float32; top:K and 8bit send differences, "
+                "which a node that joins late has not heard"
+            )
         flush_seconds(self.durability)
         seconds_of(self.expire)
 

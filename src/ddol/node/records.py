@@ -68,6 +68,14 @@ def whole_length(text: bytes) -> int:
     return sum(_FRAME.size + len(record.body) for record in records(text))
 
 
+def records_behind(text: bytes, place: int, look: int = 1 << 20) -> int:
+    """How many whole records follow damage at a place; the first must begin within so many bytes."""
+    for start in range(place + 1, min(len(text), place + look)):
+        if _record_at(text, start) is not None:
+            return sum(1 for _ in records(text[start:]))
+    return 0
+
+
 def _record_at(text: bytes, place: int) -> Record | None:
     if place + _FRAME.size > len(text):
         return None

@@ -12,12 +12,15 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from ddol.algorithm import Algorithm
 from ddol.node.config import NetworkConfig, NodeConfig, host_of, is_loopback
 from ddol.node.errors import NodeError
 from ddol.node.gossip import Gossip
 from ddol.node.leaving import checked_between
 from ddol.node.lines import LineTaker
 from ddol.node.node import Node
+from ddol.node.options import NodeOptions
+from ddol.update.losses import REGRESSION
 
 if TYPE_CHECKING:
     from ddol.node.identity.member import Identity
@@ -58,6 +61,7 @@ def nodes_of(config: NodeConfig) -> dict[str, Node]:
     """The nodes of all models, as they were when they ended."""
     found: dict[str, Node] = {}
     for name, model in config.models.items():
+        warm_up(model.algorithm, model.options)
         node = Node(config.name, model.algorithm, **vars(model.options))
         found[name] = node
         if model.initial is not None and not node.state()["examples"]:
@@ -67,6 +71,27 @@ def nodes_of(config: NodeConfig) -> dict[str, Node]:
         for line in node.news:
             _log.info("%s", line)
     return found
+
+
+def warm_up(algorithm: Algorithm, options: NodeOptions) -> None:
+    """Compile what the first requests would wait for, with examples that are forgotten."""
+    bits = None if options.hash_bits is None else min(options.hash_bits, 8)
+    settings = vars(options) | {"store": None, "labels": None, "hash_bits": bits}
+    rows: list[Any] = [{"x": 1.0}, [1.0]]
+    if options.n_features is not None:
+        rows = [[1.0] * options.n_features]
+    elif options.columns is not None or options.hash_bits is not None:
+        rows = [{(options.columns or ["x"])[0].partition("=")[0]: 1.0}]
+    regression = algorithm.loss.task == REGRESSION
+    labels = [0.0, 1.0] if regression else list(options.classes or ("a", "b"))
+    for row in rows:
+        nodes = [Node(name, algorithm, **settings) for name in ("one", "two")]
+        for node in nodes:
+            for label in labels[:2]:
+                node.predict(row)
+                node.learn(row, label)
+        with contextlib.suppress(NodeError):  # algorithms of whole matrices send no named columns
+            nodes[0].receive(nodes[1].message())
 
 
 def talks_of(network: NetworkConfig | None, name: str, nodes: dict[str, Node]) -> list[Gossip]:
@@ -97,10 +122,6 @@ def transport_of(network: NetworkConfig, name: str) -> Any:
 
         seals = seals if identity is None else SignedSeals(identity)
         return MqttTransport(name, network.transport, seals)
-    if network.transport != "zenoh":
-        raise NodeError(
-            f"[network] `transport`: found {network.transport!r}, expected zenoh or mqtt://HOST:PORT"
-        )
     if identity is None:
         return ZenohTransport(name, plain_settings(network.listen, network.connect), seals)
     from ddol.node.transport.members import MemberTransport

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,6 +11,7 @@ from ddol.node.errors import NodeError
 from ddol.node.transport.meeting import Hear, Meet
 from ddol.node.transport.seals import Seals
 
+_log = logging.getLogger("ddol.node")
 _THERE, _GONE = b"1", b""
 
 
@@ -36,6 +38,7 @@ class MqttTransport:
             ) from None
         self.name, self.seals = name, seals
         self._newest: dict[str, dict[str, bytes]] = {}
+        self._last: dict[str, bytes] = {}
         self._hearers: dict[str, Hear] = {}
         self._meeters: dict[str, Meet] = {}
         self._client = client.Client(client.CallbackAPIVersion.VERSION2, client_id=f"ddol-{name}")
@@ -49,16 +52,15 @@ class MqttTransport:
         self._begun = False
 
     def _begin(self) -> None:
-        """Connect when it is known what is to be said if the connection breaks."""
+        """Connect when it is known what is to be said if the connection breaks; again and again, if it must."""
         if self._begun:
             return
         self._begun = True
-        try:
-            self._client.connect(*self._where, keepalive=10)
-        except OSError as error:
-            raise NodeError(f"mqtt://{self._where[0]}:{self._where[1]}: {error}") from None
+        self._client.connect_async(*self._where, keepalive=10)
+        self._client.reconnect_delay_set(max_delay=10)
         self._client.loop_start()
-        self._seen.wait(10.0)
+        if not self._seen.wait(5.0):
+            _log.warning("mqtt://%s:%d is not reached yet; it is tried again", *self._where)
 
     def _key(self, name: str, topic: str) -> str:
         return f"{self.seals.root}/{name}/{topic}"
@@ -68,6 +70,8 @@ class MqttTransport:
             client.subscribe(self._key("+", topic), qos=1)
         for topic in self._meeters:
             client.publish(self._key(self.name, topic), _THERE, qos=1, retain=True)
+        for topic in self._last:
+            self._say(topic)
         self._seen.set()
 
     def _came(self, client: Any, _: Any, message: Any) -> None:
@@ -85,10 +89,14 @@ class MqttTransport:
     def put(self, topic: str, blob: bytes) -> None:
         """Send a message; the broker keeps it for who comes later."""
         self._begin()
-        sent = self._client.publish(
-            self._key(self.name, topic), self.seals.seal(topic, blob), qos=1, retain=True
+        self._last[topic] = self.seals.seal(topic, blob)
+        if self._client.is_connected():  # else it is sent when the broker is back
+            self._say(topic).wait_for_publish(30.0)
+
+    def _say(self, topic: str) -> Any:
+        return self._client.publish(
+            self._key(self.name, topic), self._last[topic], qos=1, retain=True
         )
-        sent.wait_for_publish(30.0)
 
     def get(self, topic: str) -> dict[str, bytes]:
         """The newest message of every sender that was heard here."""
