@@ -52,7 +52,7 @@ class MqttTransport:
         self._begun = False
 
     def _begin(self) -> None:
-        """Connect when it is known what is to be said if the connection breaks; again and again, if it must."""
+        """Connect when the last will is known; a broker that is down is tried again."""
         if self._begun:
             return
         self._begun = True
