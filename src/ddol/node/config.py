@@ -176,12 +176,12 @@ def read_config(told: Mapping[str, Any], folder: Path | None = None) -> NodeConf
         common["compress"] = network.compress
     models = {name: _model(name, table, common, here) for name, table in tables.items()}
     http = _table(HttpConfig, told.get("http", {}), "http", here)
-    if network is not None:
-        if "drift" in network.exchange and any(m.algorithm.privacy for m in models.values()):
-            raise NodeError(
-                "[network] `exchange`: found drift, expected a time or a number of answers: with `privacy` "
-                "examples must not decide when messages go"
-            )
+    private_ones = any(model.algorithm.privacy for model in models.values())
+    if network is not None and "drift" in network.exchange and private_ones:
+        raise NodeError(
+            "[network] `exchange`: found drift, expected a time or a number of answers: with `privacy` "
+            "examples must not decide when messages go"
+        )
     _check_http(http)
     _check_shares(models)
     if told.get("logs", "text") not in ("text", "json"):

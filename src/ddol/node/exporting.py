@@ -149,8 +149,8 @@ def _check_same(agent: LiveAgent, model: Model, path: str) -> None:
         other = [name for name in theirs | own if theirs.get(name) != own.get(name)]
         told = ", ".join(f"{name}={theirs.get(name)!r} (here {own.get(name)!r})" for name in other)
         raise NodeError(
-            f"{path}: found a model with {told or 'an algorithm of its own'}, expected the node's parameters; "
-            "give the node those that the model was trained with"
+            f"{path}: found a model with {told or 'an algorithm of its own'}, expected the node's "
+            "parameters; give the node those that the model was trained with"
         )
     encoding = model.encoding
     if encoding.bits != agent.options.hash_bits or not encoding.intercept or encoding.stumps:
