@@ -34,7 +34,9 @@ def test_a_network_on_one_machine(ddol, here):
     assert 'identity = "us-identity"' in joined.stdout
 
     assert ddol("network", "revoke", "us").exit_code == 0
-    shown = json.loads(ddol("network", "show", "--json").stdout)["members"]
+    told = json.loads(ddol("network", "show", "--json").stdout)
+    assert (told["network"], told["roster"], len(told["fingerprint"])) == ("net", 4, 64)
+    shown = told["members"]
     assert {row["name"]: row["state"] for row in shown} == {"eu": "member", "us": "revoked"}
     assert all(row["seen"] and row["expires"] > row["seen"] for row in shown)
     assert "us (REVOKED)" in ddol("network", "show", "--folder", "us-identity").stdout
@@ -65,6 +67,30 @@ def test_a_site_by_files_knows_no_path_of_the_authority(ddol, here):
     assert str(here) not in (here / "eu-identity" / "settings.json").read_text()
     result = ddol("network", "renew", "--folder", "eu-identity")
     assert result.exit_code == 2 and "use files" in result.stderr
+
+
+def test_an_answer_finds_its_folder(ddol, here):
+    ddol("network", "new", "net")
+    for name in ("eu", "us", "ap"):
+        invitation = ddol("network", "invite", name, "--files").stdout.strip()
+        ddol("network", "join", invitation, "--request", name)
+    ddol("network", "sign", "us", "--out", "answer")
+    assert "identity of us" in ddol("network", "join", "--answer", "answer").stdout
+    again = ddol("network", "join", "--answer", "answer")
+    assert again.exit_code == 2 and "no folder here waits for this answer" in again.stderr
+
+
+def test_an_invitation_by_a_folder_of_another_machine_says_what_to_do(ddol, here):
+    ddol("network", "new", "net")
+    invited = ddol("network", "invite", "eu")
+    assert "on this machine only" in invited.stderr
+    (here / "net").rename(here / "elsewhere")
+    result = ddol("network", "join", invited.stdout.strip())
+    assert result.exit_code == 2 and result.stderr.count("\n") == 1
+    assert "is not on this machine; join by files" in result.stderr
+    assert ddol("network", "revoke", "eu").stdout == "the invitation for eu is revoked\n"
+    again = ddol("network", "revoke", "eu")
+    assert again.exit_code == 2 and "has been revoked already" in again.stderr
 
 
 @pytest.mark.parametrize(

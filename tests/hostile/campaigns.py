@@ -44,6 +44,7 @@ CAMPAIGNS = (
     Campaign("crafted", "crafted_checkpoint_files", every=4),
     Campaign("data_files", "damaged_data", every=5),
     Campaign("envelopes", "mutated_envelopes", at_a_time=50_000),
+    Campaign("envelopes", "mutated_ciphertexts", at_a_time=50_000),
     Campaign("envelopes", "mutated_letters", every=10, at_a_time=50_000),
     Campaign("engines", "engines_agree", every=5, at_a_time=200),
     Campaign("engines", "same_at_any_scale", every=20, at_a_time=200),

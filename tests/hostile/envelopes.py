@@ -21,6 +21,7 @@ from ddol.node.identity.letters import (
     written,
 )
 from ddol.node.identity.member import Identity, ask_to_join, take_answer
+from ddol.node.transport.seals import SignedSeals
 from ddol.streams.errors import DataError
 
 PAYLOAD = np.random.default_rng(0).standard_normal(40).tobytes()
@@ -50,6 +51,46 @@ def mutated_envelopes(first: int, tries: int) -> dict[str, str]:
         for each in sealed:
             opener.open(each)
     return wrong
+
+
+def mutated_ciphertexts(first: int, tries: int) -> dict[str, str]:
+    """A member signs damaged ciphertexts: what was encrypted comes out, or nothing."""
+    wrong: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        authority = Authority.new(Path(folder, "net"), "trial")
+        _member(authority, "ap")
+        us, eu = _member(authority, "us"), _member(authority, "eu")
+        seals, sealer, topic = SignedSeals(us), Sealer(eu), "m/weights"
+        seals.within_limit = lambda *_: True  # type: ignore[method-assign]
+        whole = eu.encrypt(topic, PAYLOAD)
+        for number in range(first, first + tries):
+            how, data = damaged(whole, number) if number % 2 else _misfit(whole, number)
+            try:
+                found = seals.open(topic, "eu", sealer.seal(topic, data))
+            except Exception as error:
+                wrong[str(number)] = f"{how}: {type(error).__name__}: {error}"
+                continue
+            if found not in (None, ("eu", PAYLOAD)):
+                wrong[str(number)] = f"{how}: taken"
+        if seals.open(topic, "eu", sealer.seal(topic, whole)) != ("eu", PAYLOAD):
+            wrong["whole"] = "refused"
+    return wrong
+
+
+def _misfit(whole: bytes, number: int) -> tuple[str, bytes]:
+    """A ciphertext with a part of another type, another size, or another place."""
+    rng = np.random.default_rng(number)
+    keys, text = msgspec.msgpack.decode(whole)
+    place = int(rng.integers(4))
+    if place == 0:
+        keys = dict(zip(keys, reversed(list(keys.values())), strict=True))
+    elif place == 1:
+        keys["us"] = damaged(keys["us"], number)[1]
+    elif place == 2:
+        keys = _anything(rng)
+    else:
+        text = _anything(rng)
+    return f"part {place}", msgspec.msgpack.encode([keys, text])
 
 
 def _rebuilt(sealed: list[bytes], number: int) -> tuple[str, bytes]:

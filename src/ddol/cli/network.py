@@ -1,9 +1,10 @@
-"""``ddol network``: a private authority, invitations, certificates, tokens."""
+"""``ddol network``: a private certificate authority, invitations, certificates, tokens."""
 
 from __future__ import annotations
 
 import json as json_
 import re
+import shlex
 import sys
 import time
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ddol.node.identity.authority import Authority
+    from ddol.node.identity.letters import JoinAnswer
     from ddol.node.identity.member import Identity
 
 _folder = flag(
@@ -29,9 +31,10 @@ _folder = flag(
 
 @click.group()
 def network() -> None:
-    """Who may take part in a network of nodes: a private authority, invitations, certificates.
+    """Manage who may take part in a network of nodes.
 
-    On the authority's machine: new, invite, serve, show, revoke. On a site's own machine: join.
+    One organisation runs a private certificate authority: new, invite, serve, sign, show, revoke. Every site
+    joins on its own machine: join, renew. For clients of a node over HTTP: token.
     """
 
 
@@ -51,11 +54,19 @@ def _authority(folder: str | None) -> Authority:
 
 @network.command(cls=Command)
 @click.argument("folder", default="network")
-@flag("--name NAME", "Of the network.", show_default="the folder's")
-@flag("--address HOST:PORT", "Where sites will reach ddol network serve.", default="")
+@flag("--name NAME", "Name of the network.", show_default="the folder's")
+@flag(
+    "--address HOST:PORT",
+    "Where sites will reach ddol network serve.",
+    default="",
+    show_default="none",
+)
 @debug
 def new(folder: str, name: str | None, address: str) -> None:
-    """Make an authority in FOLDER, which is to be guarded: whoever has its key decides who is a member."""
+    """Make a certificate authority in FOLDER.
+
+    Keep this folder secret and back it up: its key decides who is a member.
+    """
     with _extra():
         from ddol.node.identity.asking import host_and_port
         from ddol.node.identity.authority import Authority
@@ -64,7 +75,9 @@ def new(folder: str, name: str | None, address: str) -> None:
     name = name or re.sub(r"[^A-Za-z0-9-]+", "-", Path(folder).resolve().name).strip("-")
     authority = Authority.new(folder, name, address)
     click.echo(f"{folder}: authority of the network {name}, fingerprint {authority.network.hex()}")
-    click.echo(f"guard this folder, and invite sites: ddol network invite NAME --folder {folder}")
+    click.echo(
+        f"keep this folder secret, and invite sites: ddol network invite NAME --folder {shlex.quote(folder)}"
+    )
 
 
 @network.command(cls=Command)
@@ -73,14 +86,19 @@ def new(folder: str, name: str | None, address: str) -> None:
 @flag(
     "--hours h", "How long the invitation is valid.", type=click.FloatRange(0.01, 720), default=24
 )
-@flag("--relay", "For a relay, which passes messages on and takes no part.", is_flag=True)
-@flag("--files", "For a site that cannot reach the authority: by files.", is_flag=True)
+@flag("--relay", "Invite a relay, which forwards messages and cannot read them.", is_flag=True)
+@flag(
+    "--files", "For a site that cannot reach the authority and will exchange files.", is_flag=True
+)
 @debug
 def invite(name: str, folder: str | None, hours: float, relay: bool, files: bool) -> None:
-    """Print an invitation for the site NAME: valid once, for a day. Send it so that nobody else reads it."""
+    """Print an invitation for the site NAME, valid once, for a day.
+
+    It is a secret: send it over a channel that only the site reads.
+    """
     authority = _authority(folder)
     from ddol.node.identity.certificates import MEMBER, RELAY
-    from ddol.node.identity.letters import written
+    from ddol.node.identity.letters import is_folder, written
 
     role = RELAY if relay else MEMBER
     found = authority.invite(name, role, timedelta(hours=hours))
@@ -89,6 +107,12 @@ def invite(name: str, folder: str | None, hours: float, relay: bool, files: bool
 
         found = msgspec.structs.replace(found, address="")
     click.echo(written(found))
+    if is_folder(found.address):
+        click.echo(
+            "this invitation works on this machine only; for other machines run ddol network serve --address "
+            "HOST:PORT first, or use --files",
+            err=True,
+        )
 
 
 @network.command(cls=Command)
@@ -111,10 +135,11 @@ def join(
     answer: str | None,
     config: str | None,
 ) -> None:
-    """Join a network: make a key here, and have it signed. The key never leaves this machine.
+    """Join a network: make a key on this machine and have it signed. The key never leaves the machine.
 
-    INVITATION: the line of ddol network invite, or - to read it. Where the authority cannot be reached: give
-    --request FILE, have FILE signed there (ddol network sign FILE), and give the printed line as --answer.
+    INVITATION: the line that ddol network invite printed, or - to read it from standard input. If the
+    authority cannot be reached: write a request (--request FILE), have it signed at the authority (ddol
+    network sign FILE --out ANSWER), and finish here with --answer ANSWER.
     """
     with _extra():
         from ddol.node.identity import member
@@ -124,7 +149,7 @@ def join(
         raise DataError("give either an invitation or --answer FILE")
     if answer is not None:
         reply = read_letter(JoinAnswer, _text(answer), answer)
-        place = Path(folder or _pending())
+        place = Path(folder or _pending(reply))
     else:
         assert invitation is not None
         invited = read_letter(Invitation, _text("-") if invitation == "-" else invitation)
@@ -142,16 +167,14 @@ def join(
     _tell_config(config, identity.name, place)
 
 
-def _pending() -> str:
-    """The only folder here with a request that waits for its answer."""
-    found = [
-        each.parent
-        for each in Path().glob("*/settings.json")
-        if not (each.parent / "member.pem").exists()
-    ]
-    if len(found) != 1:
-        raise DataError(f"say --folder DIR, that of --request; found {len(found)} that wait here")
-    return str(found[0])
+def _pending(answer: JoinAnswer) -> Path:
+    """The folder here whose request this is the answer to."""
+    from ddol.node.identity.member import is_answered_by
+
+    for each in sorted(Path().glob("*/settings.json")):
+        if is_answered_by(each.parent, answer):
+            return each.parent
+    raise DataError("no folder here waits for this answer; give the one of --request: --folder DIR")
 
 
 def _text(place: str) -> str:
@@ -215,7 +238,7 @@ def _with_identity(text: str, found: dict[str, Any], name: str, line: str) -> st
 @flag("--out FILE", "Where to write the answer.", default="-", show_default="standard output")
 @debug
 def sign(request: str, folder: str | None, out: str) -> None:
-    """Answer the request in the file REQUEST, as ddol network join --request or renew wrote it."""
+    """Sign the request of a site: the file that ddol network join --request or renew --request wrote."""
     authority = _authority(folder)
     from ddol.node.identity.letters import JoinRequest, read_letter, written
 
@@ -227,14 +250,19 @@ def sign(request: str, folder: str | None, out: str) -> None:
 @_folder
 @debug
 def revoke(name: str, folder: str | None) -> None:
-    """Revoke the site NAME: the others drop it within seconds, without a restart."""
+    """Revoke the site NAME, or its invitation. Other members exclude it within seconds, without a restart."""
     authority = _authority(folder)
+    before = authority.book.number
     authority.revoke(name)
-    click.echo(f"{name} is revoked, in roster {authority.book.number}")
+    after = authority.book.number
+    if after == before:
+        click.echo(f"the invitation for {name} is revoked")
+        return
+    click.echo(f"{name} is revoked, in roster {after}")
     if not authority.book.address:
         click.echo(
-            f"members on this machine see it by themselves; elsewhere, copy {authority.folder / 'roster'} "
-            "over the roster in the identity folder of any one member, who tells the others"
+            f"members on this machine read it; for others copy {authority.folder / 'roster'} over the file "
+            "roster in the identity folder of any one member, whose node passes it on"
         )
 
 
@@ -243,17 +271,17 @@ def revoke(name: str, folder: str | None) -> None:
 @as_json
 @debug
 def show(folder: str | None, json: bool) -> None:
-    """Members, when they were last seen, and when their certificates expire."""
+    """List members, when they were last seen, and when their certificates expire."""
     with _extra():
         from ddol.node.identity.member import CERTIFICATE, Identity
     if folder is not None and (Path(folder) / CERTIFICATE).exists():
-        title, rows = _as_member(Identity(folder))
+        title, told, rows = _as_member(Identity(folder))
     else:
-        title, rows = _as_authority(_authority(folder))
+        title, told, rows = _as_authority(_authority(folder))
     if json:
-        click.echo(json_.dumps({"network": title, "members": rows}, indent=2))
+        click.echo(json_.dumps(told | {"members": rows}, indent=2))
         return
-    click.echo(title)
+    click.echo(f"{title}, fingerprint {told['fingerprint']}, roster {told['roster']}")
     width = max([4, *(len(row["name"]) for row in rows)])
     click.echo(f"{'name':{width}}  role    state    last seen         expires")
     for row in rows:
@@ -265,7 +293,7 @@ def show(folder: str | None, json: bool) -> None:
         )
 
 
-def _as_authority(authority: Authority) -> tuple[str, list[dict[str, Any]]]:
+def _as_authority(authority: Authority) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
     book, at, rows = authority.book, time.time(), []
     for name, entry in sorted(book.members.items()):
         state = "member" if entry.expires > at else "expired"
@@ -274,23 +302,24 @@ def _as_authority(authority: Authority) -> tuple[str, list[dict[str, Any]]]:
         state = "revoked" if entry.revoked else state
         expires = entry.expires or entry.invited_until
         rows.append(_row(name, entry.role, state, entry.seen, expires))
-    return (
-        f"network {book.network}, fingerprint {authority.network.hex()}, roster {book.number}",
-        rows,
-    )
+    told = {"network": book.network, "fingerprint": authority.network.hex(), "roster": book.number}
+    return f"network {book.network}", told, rows
 
 
-def _as_member(identity: Identity) -> tuple[str, list[dict[str, Any]]]:
+def _as_member(identity: Identity) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
     seen, rows = identity.seen(), []
     for name, role in identity.roster.members.items():
         own = name == identity.name
         expires = int(identity.expires.timestamp()) if own else 0
         rows.append(_row(name, role, "self" if own else "member", seen.get(name, 0), expires))
     state = "REVOKED" if identity.is_revoked else "in force"
-    return (
-        f"{identity.name} ({state}), fingerprint {identity.network.hex()}, roster {identity.roster.number}",
-        rows,
-    )
+    told = {
+        "name": identity.name,
+        "revoked": identity.is_revoked,
+        "fingerprint": identity.network.hex(),
+        "roster": identity.roster.number,
+    }
+    return f"{identity.name} ({state})", told, rows
 
 
 def _row(name: str, role: str, state: str, seen: int, expires: int) -> dict[str, Any]:
@@ -315,7 +344,7 @@ def _day(at: int | None, clock: bool) -> str:
 @flag("--answer FILE", "Take the authority's answer to it.")
 @debug
 def renew(folder: str, request: str | None, answer: str | None) -> None:
-    """Renew a certificate now. A node does it by itself when a third of its life is left."""
+    """Renew a certificate now. A running node renews it by itself when 30 of its 90 days are left."""
     with _extra():
         from ddol.node.identity.letters import JoinAnswer, read_letter, written
         from ddol.node.identity.member import Identity, take_answer
@@ -333,10 +362,14 @@ def renew(folder: str, request: str | None, answer: str | None) -> None:
 @network.command(cls=Command)
 @_folder
 @flag("--listen HOST:PORT", "Where to listen.", default="127.0.0.1:7443")
-@flag("--address HOST:PORT", "How sites reach it; kept for invitations.", show_default="--listen")
+@flag(
+    "--address HOST:PORT",
+    "How sites reach it; kept for later invitations.",
+    show_default="--listen",
+)
 @debug
 def serve(folder: str | None, listen: str, address: str | None) -> None:
-    """Answer sites that join, renew, or ask for the roster, over HTTPS, until it is stopped."""
+    """Run the authority over HTTPS: sites join, renew and ask for the list of members there."""
     authority = _authority(folder)
     with _extra():
         from ddol.node.identity.endpoint import serve as run_endpoint
@@ -350,10 +383,13 @@ def serve(folder: str | None, listen: str, address: str | None) -> None:
 
 @network.command(cls=Command)
 @click.argument("file")
-@flag("--name NAME", "Of the client that will use it.", default="client")
+@flag("--name NAME", "Name of the client that will use it.", default="client")
 @debug
 def token(file: str, name: str) -> None:
-    """Print a new token for HTTP clients, and add its digest to FILE, node.toml's token_file."""
+    """Print a new token for an HTTP client, and add its SHA-256 to FILE.
+
+    FILE: the token_file of node.toml.
+    """
     with _extra():
         from ddol.node.identity.tokens import new_token
     click.echo(new_token(file, name))

@@ -41,7 +41,7 @@ def serve(config: str, initial: str | None, stdin: bool) -> None:
 def relay(listen: tuple[str, ...], connect: tuple[str, ...], identity: str | None) -> None:
     """Pass on messages between nodes that can only connect outwards, until SIGTERM.
 
-    A relay can drop messages, but neither write nor change any: they are signed.
+    A relay can drop messages, but not read, write or change any: members encrypt and sign them.
     """
     from ddol.node.serve import begin_logs
     from ddol.node.serve import relay as run

@@ -388,10 +388,10 @@ def inventory(algorithm: Algorithm) -> list[Leaving]:
     --------
     >>> import ddol
     >>> [told.where for told in inventory(ddol.adaptive().on(2))][0]
-    'other sites, relay'
+    'other sites'
     """
     layout = algorithm.update.layout(algorithm.average, 1)
-    sites = "other sites, relay"
+    sites = "other sites"
     told = []
     if layout.statistics[0]:
         rounds = "; later 1 exchange in 32 has them" if layout.sampled else ""
@@ -420,9 +420,13 @@ def inventory(algorithm: Algorithm) -> list[Leaving]:
     return told + list(_ALWAYS)
 
 
-_NODE, _FILE = "other sites, relay", "readers of the file"
+_NODE, _FILE = "other sites", "readers of the file"
 _ALWAYS = (
-    Leaving("site's name, address and certificate; number and time of each message", "node", _NODE),
+    Leaving(
+        "site's name, address and certificate; name of the model; number, size and time of each message",
+        "node",
+        "other sites, relay",
+    ),
     Leaving(
         "names and kinds of columns, categories, class labels; digest of the algorithm",
         "node",

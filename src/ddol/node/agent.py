@@ -64,6 +64,8 @@ class LiveAgent:
         self.heard: dict[str, int] = {}
         """Numbers of the messages of others that were averaged last."""
         self.examples = self.answers = self.mistakes = 0
+        self.since_sent = 0
+        """Examples learned since its last message."""
         self.loss_sum = 0.0
         """Of a regression: the sum of squared errors."""
         self.window: deque[float] = deque(maxlen=options.window)
@@ -104,6 +106,7 @@ class LiveAgent:
     def _count(self, said: float, y: float) -> None:
         """Progressive error: of what was predicted, not of what would be predicted now."""
         self.examples += 1
+        self.since_sent += 1
         if self.regression:
             cost = (said - y) ** 2 if said == said else y * y
             self.loss_sum += cost
@@ -166,7 +169,7 @@ class LiveAgent:
         elif kind == r.MIX:
             self.mix(r.read_mixed(body))
         elif kind == r.SEND:
-            self.number = json.loads(body)["number"]
+            self.number, self.since_sent = json.loads(body)["number"], 0
         elif kind == r.NETWORK:
             self.learning.tell_network(json.loads(body)[0])
 

@@ -15,5 +15,16 @@ class RefusedMessageError(NodeError):
         self.reason, self.sender = reason, sender
 
 
+def worth_telling(count: int) -> bool:
+    """Whether a refusal is logged: the first, the tenth, the hundredth, …; they must not fill a disk.
+
+    Examples
+    --------
+    >>> [count for count in range(1, 200) if worth_telling(count)]
+    [1, 10, 100]
+    """
+    return count == 10 ** (len(str(count)) - 1)
+
+
 class NotDurableError(RuntimeError):
     """The journal cannot be written: the answer was not learned, and may be given again."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ddol.node.errors import NodeError, NotDurableError, RefusedMessageError
+from ddol.node.errors import NodeError, NotDurableError, RefusedMessageError, worth_telling
 from ddol.node.journal import seconds_of
 from ddol.node.node import Node
 from ddol.node.transport.meeting import ALIVE, WEIGHTS, Transport
@@ -127,6 +127,7 @@ class Gossip:
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._last: np.ndarray | None = None
         self._told = ""
+        node.mailbox.envelopes = transport.refused
         self._thread: threading.Thread | None = None
         transport.subscribe(f"{topic}/{WEIGHTS}", self._heard)
         transport.alive(f"{topic}/{ALIVE}", self._came)
@@ -144,7 +145,9 @@ class Gossip:
         try:
             self.node.receive(blob, sender, mix=False)
         except RefusedMessageError as error:
-            _log.warning("refused a message (%s): %s", error.reason, error)
+            count = self.node.mailbox.refused(error.sender or sender or "", error.reason)
+            if worth_telling(count):
+                _log.warning("refused a message (%s, %s so far): %s", error.reason, count, error)
 
     def _came(self, name: str, there: bool) -> None:
         """A node has come, or gone."""
@@ -169,7 +172,9 @@ class Gossip:
             node.tell_network(1 + len(near))
             node.mix(set(near) if self.graph != "all" else None)
             if node.stale and (node.since_sent >= self.least or not node.since_sent):
-                self.transport.put(f"{self.topic}/{WEIGHTS}", node.message())
+                blob = node.message()
+                node.flush()  # a restart must know what was sent, or it may send too soon
+                self.transport.put(f"{self.topic}/{WEIGHTS}", blob)
                 self._last = None
         except NotDurableError as error:
             _log.error("%s", error)

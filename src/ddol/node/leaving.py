@@ -5,7 +5,7 @@ from __future__ import annotations
 from ddol.streams.errors import DataError
 
 EXAMPLES_BETWEEN = 100
-"""Of a node's own, between two messages; and counted in statistics, between two that have these."""
+"""Of a node's own, between two messages."""
 
 
 def checked_between(given: int | None) -> tuple[int, str | None]:
@@ -31,12 +31,3 @@ def checked_between(given: int | None) -> tuple[int, str | None]:
         f"with {examples} between two messages neighbours can reconstruct rows; the default is "
         f"{EXAMPLES_BETWEEN} (ddol leaks shows how many)"
     )
-
-
-def may_leave(since: float, between: int = EXAMPLES_BETWEEN) -> bool:
-    """Whether enough examples are in what would be sent and was not in the last message.
-
-    To be asked twice: of all examples for the weights, and of those that statistics were taken of (the first
-    scalar of a message of `adaptive`, `coin` and `newton`) for the statistics, which are of few examples.
-    """
-    return since >= between

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +43,8 @@ class PeerMailbox:
     def __init__(self, most: int = 10_000) -> None:
         self.most = most
         self.peers: dict[str, PeerState] = {}
+        self.envelopes: Mapping[tuple[str, str], int] = {}
+        """What the transport refused before it was read, by (sender, reason); it counts on."""
 
     def peer(self, name: str) -> PeerState:
         """What is known of a peer; names beyond the most are counted together."""
@@ -63,10 +65,19 @@ class PeerMailbox:
         peer.alive = peer.alive and known
         peer.refused[error.reason] += 1
 
-    def put(self, message: Message, blob: bytes) -> None:
-        """Keep a message as its sender's newest; one that is not newer is refused."""
+    def refused(self, sender: str, reason: str) -> int:
+        """How many messages of a sender were refused for a reason."""
+        return self.peer(sender or "(unknown)").refused[reason]
+
+    def put(self, message: Message, blob: bytes) -> bool:
+        """Keep a message as its sender's newest; whether it is new. An older one is refused.
+
+        The newest one may come again: it is sent anew where members have changed.
+        """
         peer = self.peer(message.sender)
-        if message.number <= peer.number:
+        if message.number == peer.number:
+            return False
+        if message.number < peer.number:
             raise RefusedMessageError(
                 "not newer",
                 f"found message {message.number} of {message.sender} after {peer.number}",
@@ -75,6 +86,7 @@ class PeerMailbox:
         peer.number, peer.newest, peer.heard = message.number, (message, blob), time.time()
         peer.agents, peer.examples, peer.alive = message.agents, message.examples, True
         peer.messages += 1
+        return True
 
     def fresh(self) -> list[tuple[Message, bytes]]:
         """Messages of living peers that have not been mixed, by the name of their senders."""
@@ -92,9 +104,14 @@ class PeerMailbox:
 
     def shown(self) -> list[dict[str, Any]]:
         """For the metadata of a model."""
+        refused = {name: Counter(peer.refused) for name, peer in self.peers.items()}
+        for (name, reason), count in list(self.envelopes.items()):
+            refused.setdefault(name, Counter())[reason] += count
+        nobody = PeerState(alive=False)
+        shown = [(name, self.peers.get(name, nobody), refused[name]) for name in sorted(refused)]
         return [
             {"name": name, "alive": peer.alive, "messages": peer.messages,
              "examples": peer.examples, "heard": peer.heard or None,
-             "refused": sum(peer.refused.values()), "reasons": dict(peer.refused)}
-            for name, peer in sorted(self.peers.items())
+             "refused": sum(reasons.values()), "reasons": dict(reasons)}
+            for name, peer, reasons in shown
         ]  # fmt: skip

@@ -99,8 +99,6 @@ class Node:
         self._unwritten: set[str] = set()
         """Waiting predictions that are not in the journal: the disk was full."""
         self._snapshots: threading.Thread | None = None
-        self.since_sent = 0
-        """Examples learned since the last message."""
         self.stale = False
         """Whether weights have changed since the last message."""
         if self.options.store is not None:
@@ -317,7 +315,6 @@ class Node:
 
     def _learned(self, how: str) -> None:
         self.counts[how] += 1
-        self.since_sent += 1
         self.stale = True
         if not self.changed.is_set():
             self.changed.set()
@@ -351,7 +348,7 @@ class Node:
                 raise
             if self._journal is not None:
                 self._write(r.plain(r.SEND, {"number": number, "agents": self.agents}))
-            self.since_sent, self.stale = 0, False
+            self._agent.since_sent, self.stale = 0, False
         blob = message.write(self.options.compress or "float64")
         with self._lock:
             self.messages_sent += 1
@@ -382,8 +379,8 @@ class Node:
                 )
             with self._lock:
                 self._agent.check(message)
-                self.mailbox.put(message, blob)
-                self.listening.hear(message)
+                if self.mailbox.put(message, blob):
+                    self.listening.hear(message)
                 if mix:
                     self.mix()
         except RefusedMessageError as error:
@@ -420,6 +417,11 @@ class Node:
             return changed
 
     # --- looking ------------------------------------------------------------------------------------
+
+    @property
+    def since_sent(self) -> int:
+        """Examples learned since the last message, over restarts too."""
+        return self._agent.since_sent
 
     @property
     def classes(self) -> list[LiveLabel]:

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ddol.algorithm import Algorithm
 from ddol.node.config import NetworkConfig, NodeConfig, host_of, is_loopback
@@ -24,7 +24,6 @@ from ddol.update.losses import REGRESSION
 
 if TYPE_CHECKING:
     from ddol.node.identity.member import Identity
-    from ddol.node.transport.seals import Seals
 
 _log = logging.getLogger("ddol.node")
 
@@ -111,19 +110,22 @@ def talks_of(network: NetworkConfig | None, name: str, nodes: dict[str, Node]) -
 
 def transport_of(network: NetworkConfig, name: str) -> Any:
     """What carries the messages of a node."""
-    from ddol.node.transport.seals import NoSeals, SignedSeals
+    from ddol.node.transport.seals import NoSeals
     from ddol.node.transport.zenoh import ZenohTransport, plain_settings
 
-    identity, seals = None, cast("Seals", NoSeals())
+    identity = None
     if network.identity is not None:
         identity = identity_of(network.identity, name)
     if network.transport.startswith("mqtt://"):
         from ddol.node.transport.mqtt import MqttTransport
 
-        seals = seals if identity is None else SignedSeals(identity)
-        return MqttTransport(name, network.transport, seals)
+        if identity is None:
+            return MqttTransport(name, network.transport, NoSeals())
+        from ddol.node.transport.members import MemberMqtt
+
+        return MemberMqtt(identity, network.transport)
     if identity is None:
-        return ZenohTransport(name, plain_settings(network.listen, network.connect), seals)
+        return ZenohTransport(name, plain_settings(network.listen, network.connect), NoSeals())
     from ddol.node.transport.members import MemberTransport
 
     return MemberTransport(identity, network.listen, network.connect)

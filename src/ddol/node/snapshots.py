@@ -19,7 +19,7 @@ from ddol.node.waiting import Pending
 from ddol.storage import damaged, read_arrays, write_arrays
 
 KIND = "snapshot of a node"
-_COUNTERS = ("number", "examples", "answers", "mistakes", "loss_sum", "window_sum")
+_COUNTERS = ("number", "since_sent", "examples", "answers", "mistakes", "loss_sum", "window_sum")
 _STATE = ("theta", "scalars", "mistakes", "loss", "expected", "examples")
 
 
@@ -83,7 +83,7 @@ def restore(agent: LiveAgent, path: Path) -> None:
     with damaged(path, KIND):
         _restore_names(agent, header, arrays)
         for name in _COUNTERS:
-            setattr(agent, name, header["counters"][name])
+            setattr(agent, name, header["counters"].get(name, 0))
         agent.window.extend(arrays["window"].tolist())
         agent.window_sum = float(sum(agent.window))
         _restore_waiting(agent, arrays)

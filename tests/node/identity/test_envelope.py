@@ -92,6 +92,14 @@ def test_numbers_rise_over_a_restart_with_the_clock_set_back(pair, monkeypatch):
     opener.open(Sealer(sealer.identity).seal("weights", b""))
 
 
+def test_a_damaged_number_of_the_last_message_is_named(pair):
+    sealer, _ = pair
+    sealer.seal("weights", b"")
+    (sealer.identity.folder / "sent").write_bytes(b"many")
+    with pytest.raises(DataError, match="sent: damaged"):
+        Sealer(sealer.identity)
+
+
 def test_a_number_is_of_one_topic(pair):
     sealer, opener = pair
     schema, weights = sealer.seal("schema", b""), sealer.seal("weights", b"")

@@ -13,6 +13,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from ddol.node.identity.authority import KEY as AUTHORITY_KEY
 from ddol.node.identity.authority import Authority
 from ddol.node.identity.certificates import ENDPOINT
 from ddol.node.identity.letters import JoinAnswer, JoinRequest, is_folder, read_letter, written
@@ -29,6 +30,11 @@ def ask_authority(address: str, network: bytes, letter: JoinRequest) -> JoinAnsw
     if not address:
         raise DataError("the authority has no address; use files (ddol network join --help)")
     if is_folder(address):
+        if not (Path(address) / AUTHORITY_KEY).exists():
+            raise DataError(
+                f"the authority's folder {address} is not on this machine; join by files (--request FILE), "
+                "or have the authority run ddol network serve --address HOST:PORT and invite again"
+            )
         authority = Authority(Path(address))
         if authority.network != network:
             raise DataError(f"{address}: another authority than the one that invited")

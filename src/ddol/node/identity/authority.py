@@ -24,6 +24,8 @@ from ddol.node.identity.letters import (
 )
 from ddol.node.identity.private import held, private_folder, read_private, write_private
 from ddol.node.identity.roster import Roster, signed_roster
+from ddol.node.identity.sealing import can_receive
+from ddol.node.identity.signed import verified
 from ddol.streams.errors import DataError
 
 KEY, CERTIFICATE, BOOK, ROSTER = "authority.key", "authority.pem", "members.json", "roster"
@@ -40,6 +42,7 @@ class Membership(msgspec.Struct):
     voucher: bytes = b""
     invited_until: int = 0
     key: str = ""
+    sealing: bytes = b""
     expires: int = 0
     seen: int = 0
     revoked: int = 0
@@ -152,7 +155,7 @@ class Authority:
                 _check_renewal(entry, letter.name, digest, at)
             assert entry is not None
             certificate = self.sign(key, letter.name, entry.role)
-            entry.key, entry.seen = digest, at
+            entry.key, entry.seen, entry.sealing = digest, at, _sealing_key(key, letter)
             entry.expires = int(certificate.not_valid_after_utc.timestamp())
         der, own = (each.public_bytes(Encoding.DER) for each in (certificate, self.certificate))
         return JoinAnswer(der, own, self.roster, self.book.address)
@@ -165,7 +168,9 @@ class Authority:
         """Revoke a member's key, or its invitation."""
         with self._changing() as book:
             entry = book.members.get(name)
-            if entry is None or entry.revoked:
+            if entry is not None and entry.revoked:
+                raise DataError(f"{name!r} has been revoked already")
+            if entry is None:
                 known = ", ".join(sorted(n for n, e in book.members.items() if not e.revoked))
                 raise DataError(f"{name!r} is no member; members are: {known or 'none yet'}")
             entry.revoked, entry.voucher = int(time.time()), b""
@@ -193,16 +198,28 @@ class Authority:
                 book.number += 1
                 at = int(time.time())
                 book.revoked = {k: end for k, end in book.revoked.items() if end + 86400 > at}
-                members, revoked = _said(book)
-                roster = Roster(self.network.hex(), book.number, at, members, revoked)
+                roster = Roster(self.network.hex(), book.number, at, *_said(book))
                 write_private(self.folder / ROSTER, signed_roster(self._key, roster))
             write_private(self.folder / BOOK, msgspec.json.encode(book))
 
 
-def _said(book: _Book) -> tuple[dict[str, str], dict[str, int]]:
-    """What a roster says of a book: members with a key, and revoked keys."""
-    members = {n: e.role for n, e in sorted(book.members.items()) if e.key and not e.revoked}
-    return members, dict(book.revoked)
+def _said(book: _Book) -> tuple[dict[str, str], dict[str, int], dict[str, bytes]]:
+    """What a roster says of a book: members, revoked keys, and keys that messages are encrypted for."""
+    there = {n: e for n, e in sorted(book.members.items()) if e.key and not e.revoked}
+    members = {n: e.role for n, e in there.items()}
+    keys = {n: e.sealing for n, e in there.items() if e.role == crt.MEMBER}
+    return members, dict(book.revoked), keys
+
+
+def _sealing_key(key: Ed25519PublicKey, letter: JoinRequest) -> bytes:
+    """The key that messages for a site are encrypted with, if the site's own key has signed it."""
+    found = verified(key, "sealing", letter.sealing)
+    if found is None or not can_receive(found):
+        raise DataError(
+            "the request has no valid key for encrypted messages; run ddol network join again, with the "
+            "version of ddol that the authority has"
+        )
+    return found
 
 
 def _check_invited(entry: Membership | None, letter: JoinRequest, digest: str, at: int) -> None:

@@ -6,10 +6,12 @@ import hashlib
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -30,9 +32,10 @@ ENDPOINT = "authority"
 DAMAGED = (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature, x509.InvalidVersion)
 """What reading a certificate or a signing request that somebody else wrote may raise."""
 
-_SKEW = timedelta(minutes=5)
+_SKEW = timedelta(hours=1)
 """A certificate is valid from so long before it was made: clocks differ."""
 _AUTHORITY_YEARS = 20
+_Key = TypeVar("_Key", Ed25519PrivateKey, X25519PrivateKey)
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,62}[A-Za-z0-9])?")
 
 
@@ -72,21 +75,22 @@ def key_digest(key: Ed25519PublicKey) -> str:
     return hashlib.sha256(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()
 
 
-def save_key(path: Path, key: Ed25519PrivateKey) -> None:
+def save_key(path: Path, key: Ed25519PrivateKey | X25519PrivateKey) -> None:
     """Write a private key for its owner only."""
     write_private(path, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
 
 
-def load_key(path: Path) -> Ed25519PrivateKey:
+def load_key(path: Path, kind: type[_Key] = Ed25519PrivateKey) -> _Key:
     """Read a private key that only its owner can read."""
+    expected = kind.__name__.removesuffix("PrivateKey")
     try:
         key = load_pem_private_key(read_private(path), None)
     except (ValueError, TypeError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{path}: expected an Ed25519 key in PEM") from None
-    if not isinstance(key, Ed25519PrivateKey):
-        raise DataError(f"{path}: expected an Ed25519 key, found {type(key).__name__}")
+        raise DataError(f"{path}: expected an {expected} key in PEM") from None
+    if not isinstance(key, kind):
+        raise DataError(f"{path}: expected an {expected} key, found {type(key).__name__}")
     return key
 
 

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from ddol.node.identity import certificates as crt
 from ddol.node.identity.member import Identity
 from ddol.node.identity.private import read_private, write_private
+from ddol.node.identity.roster import TOPIC as ROSTER
 from ddol.node.identity.roster import Roster
 from ddol.node.identity.signed import UNREADABLE, Signed, sign, unpacked, verify
 from ddol.streams.errors import DataError
@@ -31,9 +32,10 @@ OVERHEAD = 4096
 """Bytes that an envelope may have beside its payload."""
 REASONS = (
     "oversized", "malformed", "foreign", "forged", "expired", "revoked", "replayed", "topic",
-    "algorithm", "encoding",
+    "algorithm", "encoding", "role", "unreadable", "too many",
 )  # fmt: skip
-"""Why an envelope is refused. ``replayed`` covers whatever is not newer than what was taken before."""
+"""Why an envelope is refused. ``replayed`` covers whatever is not newer than what was taken before, ``role``
+what a relay says on its own account, ``unreadable`` what is not encrypted for this member."""
 STRANGER = "(stranger)"
 """Who a refused envelope is counted for where nobody has proved who sent it."""
 _KEPT_EVERY = 1.0
@@ -117,7 +119,7 @@ class Sealer:
         self.identity = identity
         self._lock = threading.Lock()
         self._path = identity.folder / "sent"
-        self._reserved = int(read_private(self._path)) if self._path.exists() else 0
+        self._reserved = _read_number(self._path) if self._path.exists() else 0
         self._last = self._reserved
 
     def seal(
@@ -135,6 +137,15 @@ class Sealer:
                 self._reserved = self._last + self._AHEAD
                 write_private(self._path, str(self._reserved).encode())
             return self._last
+
+
+def _read_number(path: Path) -> int:
+    text = read_private(path)
+    if not text.isdigit():
+        raise DataError(
+            f"{path}: damaged, expected a number; remove it if this machine's clock was never set back"
+        )
+    return int(text)
 
 
 def _microseconds() -> int:
@@ -226,8 +237,13 @@ class Opener:
             raise RefusedError("revoked", sender.name, "its certificate has been revoked")
         if not sender.begins <= at <= sender.ends:
             raise RefusedError(
-                "expired", sender.name, f"its certificate ended on {sender.ends:%Y-%m-%d}"
+                "expired",
+                sender.name,
+                f"its certificate is valid from {sender.begins:%Y-%m-%d %H:%M} to "
+                f"{sender.ends:%Y-%m-%d %H:%M} UTC, here it is {at:%Y-%m-%d %H:%M}",
             )
+        if sender.role != crt.MEMBER and body.topic != ROSTER:
+            raise RefusedError("role", sender.name, f"found a {sender.role}, expected a member")
         return body, sender
 
     def _sender(self, body: Body, frame: Signed) -> _Sender:

@@ -46,11 +46,15 @@ class Invitation(_Letter, frozen=True, array_like=True):
 
 
 class JoinRequest(_Letter, frozen=True, array_like=True):
-    """A key to sign. The invitation's secret vouches for it and is not in it; a renewal has no voucher."""
+    """A key to sign, and one that messages will be encrypted for, which the first one has signed.
+
+    The invitation's secret vouches for the request and is not in it; a renewal has no voucher.
+    """
 
     name: str
     request: bytes
     voucher: bytes = b""
+    sealing: bytes = b""
 
 
 class JoinAnswer(_Letter, frozen=True, array_like=True):

@@ -10,9 +10,11 @@ from pathlib import Path
 import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from ddol.node.identity import certificates as crt
+from ddol.node.identity import sealing
 from ddol.node.identity.letters import (
     Invitation,
     JoinAnswer,
@@ -23,9 +25,11 @@ from ddol.node.identity.letters import (
 )
 from ddol.node.identity.private import held, private_folder, read_private, write_private
 from ddol.node.identity.roster import MOST_BYTES, Roster, read_roster
+from ddol.node.identity.signed import sign
 from ddol.streams.errors import DataError
 
 KEY, CERTIFICATE, AUTHORITY, ROSTER = "member.key", "member.pem", "authority.pem", "roster"
+SEALING = "sealing.key"
 SETTINGS, SEEN = "settings.json", "seen.json"
 
 
@@ -40,13 +44,15 @@ class Settings(msgspec.Struct):
 
 
 def ask_to_join(invitation: Invitation, folder: Path) -> JoinRequest:
-    """Make a key in a folder of the site's own, and the request to sign it; again, the same key."""
+    """Make keys in a folder of the site's own, and the request to sign them; again, the same keys."""
     if (folder / CERTIFICATE).exists():
         raise DataError(f"{folder}: there is an identity already; choose another --folder")
     private_folder(folder)
     with held(folder):
         if not (folder / KEY).exists():
             crt.save_key(folder / KEY, Ed25519PrivateKey.generate())
+        if not (folder / SEALING).exists():
+            crt.save_key(folder / SEALING, X25519PrivateKey.generate())
         asked = Settings(
             invitation.network,
             crt.checked_name(invitation.name),
@@ -59,9 +65,21 @@ def ask_to_join(invitation: Invitation, folder: Path) -> JoinRequest:
 
 
 def _request(folder: Path, asked: Settings) -> JoinRequest:
-    request = crt.signing_request(crt.load_key(folder / KEY), asked.name)
+    key = crt.load_key(folder / KEY)
+    own = crt.load_key(folder / SEALING, X25519PrivateKey).public_key().public_bytes_raw()
+    request = crt.signing_request(key, asked.name)
     voucher = vouch(voucher_key(asked.secret), asked.name, request) if asked.secret else b""
-    return JoinRequest(asked.name, request, voucher)
+    return JoinRequest(asked.name, request, voucher, sign(key, "sealing", own))
+
+
+def is_answered_by(folder: Path, answer: JoinAnswer) -> bool:
+    """Whether the request of this folder waits for this answer."""
+    try:
+        own = crt.load_key(folder / KEY).public_key()
+        signed = x509.load_der_x509_certificate(answer.certificate).public_key() == own
+    except crt.DAMAGED:
+        return False
+    return signed and not (folder / CERTIFICATE).exists()
 
 
 def take_answer(folder: Path, answer: JoinAnswer) -> Identity:
@@ -122,6 +140,7 @@ class Identity:
             )
         private_folder(self.folder)
         self.key = crt.load_key(self.folder / KEY)
+        self._sealing = crt.load_key(self.folder / SEALING, X25519PrivateKey)
         self.authority = crt.load_certificate(self.folder / AUTHORITY)
         self.settings = _settings(self.folder)
         if crt.fingerprint(self.authority) != self.settings.network:
@@ -172,6 +191,18 @@ class Identity:
     def is_revoked(self) -> bool:
         """Whether the authority has revoked this very identity."""
         return crt.key_digest(self.key.public_key()) in self.roster.revoked
+
+    # --- messages that only members can read -----------------------------------------------------------
+
+    def encrypt(self, topic: str, blob: bytes) -> bytes:
+        """A message for all other members of now."""
+        others = {name: key for name, key in self.roster.keys.items() if name != self.name}
+        return sealing.encrypt(blob, others, sealing.context(self.network, self.name, topic))
+
+    def decrypt(self, sender: str, topic: str, data: bytes) -> bytes | None:
+        """What a member has encrypted for this one, or None."""
+        about = sealing.context(self.network, sender, topic)
+        return sealing.decrypt(data, self.name, self._sealing, about)
 
     # --- the roster ----------------------------------------------------------------------------------
 

@@ -31,6 +31,8 @@ class Roster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Name to role: "member" or "relay".
     revoked : dict
         Digest of a key to the time when the last certificate for it expires.
+    keys : dict
+        Name to the public key (X25519) that messages for this member are encrypted with; relays have none.
     """
 
     network: str
@@ -38,6 +40,7 @@ class Roster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     issued: int
     members: dict[str, str]
     revoked: dict[str, int]
+    keys: dict[str, bytes] = {}
 
 
 _DECODER = msgspec.json.Decoder(Roster)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 WEIGHTS, ALIVE = "weights", "alive"
@@ -20,6 +20,9 @@ class Transport(Protocol):
     A late joiner gets the newest message of every sender at once. `put` may wait where the others are slow:
     it is called by a thread of its own.
     """
+
+    refused: Mapping[tuple[str, str], int]
+    """Envelopes that were refused, by (sender, reason)."""
 
     def put(self, topic: str, blob: bytes) -> None:
         """Send a message to all who listen, and keep it for those who come later."""

@@ -35,6 +35,7 @@ class MemoryTransport:
 
     def __init__(self, name: str, meeting: MeetingPlace) -> None:
         self.name, self.place = name, meeting
+        self.refused: dict[tuple[str, str], int] = {}
 
     @staticmethod
     def meeting() -> MeetingPlace:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -36,11 +37,12 @@ class MqttTransport:
             raise NodeError(
                 "MQTT needs paho-mqtt; install it with: pip install 'ddol[mqtt]'"
             ) from None
-        self.name, self.seals = name, seals
+        self.name, self.seals, self.refused = name, seals, seals.refused
         self._newest: dict[str, dict[str, bytes]] = {}
-        self._last: dict[str, bytes] = {}
         self._hearers: dict[str, Hear] = {}
+        self._last: dict[str, bytes] = {}
         self._meeters: dict[str, Meet] = {}
+        self._listeners: dict[str, Callable[[bytes], None]] = {}
         self._client = client.Client(client.CallbackAPIVersion.VERSION2, client_id=f"ddol-{name}")
         self._client.on_connect, self._client.on_message = self._connected, self._came
         self._seen = threading.Event()
@@ -70,13 +72,18 @@ class MqttTransport:
             client.subscribe(self._key("+", topic), qos=1)
         for topic in self._meeters:
             client.publish(self._key(self.name, topic), _THERE, qos=1, retain=True)
-        for topic in self._last:
+        for key in self._listeners:
+            client.subscribe(key, qos=1)
+        for topic in list(self._last):
             self._say(topic)
         self._seen.set()
 
     def _came(self, client: Any, _: Any, message: Any) -> None:
+        if message.topic in self._listeners:
+            self._listeners[message.topic](message.payload)
+            return
         name, _, topic = message.topic.removeprefix(f"{self.seals.root}/").partition("/")
-        if name == self.name:
+        if name == self.name or not self.seals.knows(name):
             return
         if topic in self._meeters:
             self._meeters[topic](name, message.payload == _THERE)
@@ -89,14 +96,26 @@ class MqttTransport:
     def put(self, topic: str, blob: bytes) -> None:
         """Send a message; the broker keeps it for who comes later."""
         self._begin()
-        self._last[topic] = self.seals.seal(topic, blob)
+        self._last[topic] = blob
         if self._client.is_connected():  # else it is sent when the broker is back
             self._say(topic).wait_for_publish(30.0)
 
     def _say(self, topic: str) -> Any:
-        return self._client.publish(
-            self._key(self.name, topic), self._last[topic], qos=1, retain=True
-        )
+        sealed = self.seals.seal(topic, self._last[topic])
+        return self._client.publish(self._key(self.name, topic), sealed, qos=1, retain=True)
+
+    def say(self, key: str, data: bytes) -> None:
+        """Send bytes as they are."""
+        self._client.publish(key, data, qos=1, retain=True)
+
+    def listen(self, key: str, hear: Callable[[bytes], None]) -> None:
+        """Hear bytes as they are."""
+        self._listeners[key] = hear
+
+    def again(self) -> None:
+        """Subscribe again, and send the newest messages again, where members have changed."""
+        if self._client.is_connected():
+            self._connected(self._client)
 
     def get(self, topic: str) -> dict[str, bytes]:
         """The newest message of every sender that was heard here."""

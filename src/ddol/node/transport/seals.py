@@ -1,23 +1,29 @@
-"""Envelopes around messages: signed by an identity, or none, for nodes of one machine."""
+"""Envelopes around messages: encrypted and signed by an identity, or none, for nodes of one machine."""
 
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
+from ddol.node.errors import worth_telling
+
 if TYPE_CHECKING:
+    from ddol.node.identity.envelope import RefusedError
     from ddol.node.identity.member import Identity
 
 _log = logging.getLogger("ddol.node")
+_RATE, _BURST = 20.0, 100.0
+"""Messages a second of one member on one topic, each of up to a megabyte, and how many at once."""
 
 
 class Seals(Protocol):
-    """How what is sent is signed, and what comes is proved."""
+    """How what is sent is sealed, and what comes is proved."""
 
     root: str
     """Under which all keys are."""
-    refused: Counter
+    refused: Counter[tuple[str, str]]
     """Envelopes refused, by (sender, reason)."""
 
     def seal(self, topic: str, blob: bytes) -> bytes:
@@ -25,6 +31,9 @@ class Seals(Protocol):
 
     def open(self, topic: str, name: str, data: bytes) -> tuple[str | None, bytes] | None:
         """The proved sender and the message; None where it is refused."""
+
+    def knows(self, name: str) -> bool:
+        """Whether there can be a node of this name."""
 
 
 class NoSeals:
@@ -39,7 +48,7 @@ class NoSeals:
 
     def __init__(self, root: str = "ddol/local") -> None:
         self.root = root
-        self.refused: Counter = Counter()
+        self.refused: Counter[tuple[str, str]] = Counter()
 
     def seal(self, topic: str, blob: bytes) -> bytes:
         """The message as it is."""
@@ -49,9 +58,13 @@ class NoSeals:
         """The name that the key says, and the message as it is."""
         return name, data
 
+    def knows(self, name: str) -> bool:
+        """All names are."""
+        return True
+
 
 class SignedSeals:
-    """Envelopes signed by a member's key, and opened with those of the others.
+    """Messages that a member encrypts for the others and signs, and that it opens of the others.
 
     Parameters
     ----------
@@ -64,19 +77,63 @@ class SignedSeals:
 
         self.identity, self.root = identity, network_key(identity.network)
         self.sealer, self._opener = Sealer(identity), Opener(identity)
-        self.refused: Counter = self._opener.refused
+        self.refused: Counter[tuple[str, str]] = self._opener.refused
+        self._limits: dict[tuple[str, str], tuple[float, float]] = {}
+        self._newest: dict[tuple[str, str], bytes] = {}
+        """Signatures of the newest messages: caches deliver these again, which is no attack."""
 
     def seal(self, topic: str, blob: bytes) -> bytes:
-        """A signed envelope."""
-        return self.sealer.seal(topic, blob)
+        """An encrypted message in a signed envelope."""
+        return self.sealer.seal(topic, self.identity.encrypt(topic, blob))
 
     def open(self, topic: str, name: str, data: bytes) -> tuple[str | None, bytes] | None:
-        """The sender that the signature proves, and the message."""
+        """The sender that the signature proves, and the message; `name` is whose key it came by."""
         from ddol.node.identity.envelope import RefusedError
 
         try:
-            opened = self._opener.open(data, topic)
+            if self._newest.get((name, topic)) == data[-64:]:
+                return None
+            return name, self._opened(topic, name, data)
         except RefusedError as error:
-            _log.warning("%s", error)
+            self._tell(error)
             return None
-        return opened.sender, opened.payload
+
+    def _opened(self, topic: str, name: str, data: bytes) -> bytes:
+        if not self.within_limit(name, topic, len(data)):
+            raise self._refused("too many", name, f"more than {_RATE:g} messages or MB a second")
+        opened = self._opener.open(data, topic)
+        if opened.sender != name:
+            raise self._refused("forged", opened.sender, f"it came as a message of {name}")
+        self._newest[name, topic] = data[-64:]
+        blob = self.identity.decrypt(name, topic, opened.payload)
+        if blob is None:
+            raise self._refused(
+                "unreadable",
+                name,
+                "it was not encrypted for this member, which it may not know yet",
+            )
+        return blob
+
+    def knows(self, name: str) -> bool:
+        """Whether it is a member: a relay can claim that others are there."""
+        return name in self.identity.roster.keys
+
+    def within_limit(self, name: str, topic: str, size: int) -> bool:
+        """Whether a name may say more now; decided before anything is decoded or verified."""
+        who = name if self.knows(name) else "", topic  # all unknown names together
+        now = time.monotonic()
+        left, before = self._limits.get(who, (_BURST, now))
+        left, cost = min(_BURST, left + _RATE * (now - before)), max(1.0, size / 2**20)
+        self._limits[who] = left - cost if left >= cost else left, now
+        return left >= cost
+
+    def _refused(self, reason: str, sender: str, text: str) -> RefusedError:
+        from ddol.node.identity.envelope import RefusedError
+
+        self.refused[sender, reason] += 1
+        return RefusedError(reason, sender, text)
+
+    def _tell(self, error: RefusedError) -> None:
+        count = self.refused[error.sender, error.reason]
+        if worth_telling(count):
+            _log.warning("%s%s", error, f" ({count:,} times so far)" if count > 1 else "")

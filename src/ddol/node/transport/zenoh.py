@@ -74,12 +74,12 @@ class ZenohTransport:
     """
 
     def __init__(self, name: str, settings: dict[str, Any], seals: Seals) -> None:
-        self.name, self.seals = name, seals
+        self.name, self.seals, self.refused = name, seals, seals.refused
         self._publishers: dict[str, Any] = {}
         self._kept: list[Any] = []
         self._newest: dict[str, dict[str, bytes]] = {}
         self._declared: list[Callable[[], None]] = []
-        self._last: dict[str, bytes] = {}
+        self._last: dict[str, Callable[[], bytes]] = {}
         self._lock = threading.RLock()
         self.session = open_session(settings)
 
@@ -92,20 +92,24 @@ class ZenohTransport:
             self.session = open_session(settings)
             for declare in self._declared:
                 declare()
-            for key, data in self._last.items():
-                self._publisher(key).put(data)
+            for key, sealed in self._last.items():
+                self._publisher(key).put(sealed())  # for the members of now
 
     def _key(self, name: str, topic: str) -> str:
         return f"{self.seals.root}/{name}/{topic}"
 
     def put(self, topic: str, blob: bytes) -> None:
         """Send a message; the newest is kept for who comes later."""
-        self.say(self._key(self.name, topic), self.seals.seal(topic, blob))
+        self._say(self._key(self.name, topic), lambda: self.seals.seal(topic, blob))
 
     def say(self, key: str, data: bytes) -> None:
         """Send bytes as they are."""
+        self._say(key, lambda: data)
+
+    def _say(self, key: str, sealed: Callable[[], bytes]) -> None:
+        data = sealed()
         with self._lock:
-            self._last[key] = data
+            self._last[key] = sealed
             publisher = self._publisher(key)
         publisher.put(data)
 
@@ -173,7 +177,7 @@ class ZenohTransport:
 
         def seen(sample: Any) -> None:
             name = _name_in(str(sample.key_expr), self.seals.root)
-            if name != self.name:
+            if name != self.name and self.seals.knows(name):
                 meet(name, sample.kind == zenoh.SampleKind.PUT)
 
         def declare() -> None:
