@@ -8,10 +8,14 @@ import numpy as np
 
 from ddol.streams.coding.discovery import refuse_no_words
 from ddol.streams.coding.encoder import Encoder
-from ddol.streams.coding.encoding import NUMBER, TEXT, Column, Encoding
+from ddol.streams.coding.encoding import DATE, NUMBER, TEXT, Column, Encoding
 from ddol.streams.errors import DataError
 from ddol.streams.raw import Text, table_of_frame
 from ddol.streams.tables.frames import in_memory, with_answers
+
+_DATES = (
+    "convert the column with pandas.to_datetime for features of month, weekday and hour, or drop it"
+)
 
 
 class TakesFrames:
@@ -41,7 +45,7 @@ class TakesFrames:
 
 
 class FrameColumns:
-    """The columns of a frame of which some are text, as features: one for each value of a text.
+    """The columns of a frame of which some are text or dates, as features: one for each value of a text.
 
     Examples
     --------
@@ -61,7 +65,10 @@ class FrameColumns:
         for name, cells in table.columns.items():
             text = isinstance(cells, Text) and not _all_numbers(cells)
             if isinstance(cells, Text) and text:
-                refuse_no_words(name, cells, "X")
+                if _has_dates(frame[name]):
+                    columns.append(Column(name, DATE))
+                    continue
+                refuse_no_words(name, cells, "X", _DATES)
             columns.append(Column(name, TEXT if text else NUMBER))
         self.encoder = Encoder(Encoding(tuple(columns), missing="error"), labelled=False)
 
@@ -91,13 +98,19 @@ class FrameColumns:
 
 
 def has_text(X: Any) -> bool:
-    """Whether this is a data frame with a column that is not numbers."""
+    """Whether this is a data frame with a column of text or dates."""
     if not hasattr(X, "columns") or not hasattr(X, "shape"):
         return False
     return any(_is_text(X[name]) for name in X.columns)
 
 
+def _has_dates(column: Any) -> bool:
+    return bool(column.to_numpy().dtype.kind == "M")
+
+
 def _is_text(column: Any) -> bool:
+    if _has_dates(column):
+        return True
     values = column.to_numpy()
     if values.dtype.kind in "biuf":
         return False

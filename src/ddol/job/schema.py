@@ -13,7 +13,7 @@ from ddol.storage import check_writable, write_text
 from ddol.streams.coding.encoding import Encoding
 from ddol.streams.errors import DataError
 
-_KINDS = ("number", "text")
+_KINDS = ("number", "text", "date")
 _KEYS = ("label", "weight", "columns", "optional", "labels", "labels_map", "drop")
 
 
@@ -97,7 +97,7 @@ def _rules() -> list[tuple[str, Any, str]]:
     return [
         ("label", lambda v: v is None or isinstance(v, str), "a name"),
         ("weight", lambda v: v is None or isinstance(v, str), "a name"),
-        ("columns", lambda v: v is None or kinds(v), "number or text by name"),
+        ("columns", lambda v: v is None or kinds(v), "number, text or date by name"),
         ("optional", texts, "names"),
         ("labels", lambda v: v is None or labels(v), "labels"),
         ("labels_map", pairs, "a label by each other spelling"),

@@ -19,7 +19,7 @@ from ddol.job.pipeline import MOST_DOUBTS
 from ddol.job.prepare import PreparedJob, prepare
 from ddol.job.stopping import StoppedError
 from ddol.job.watching import CheckpointWriter, RunWatch
-from ddol.streams.coding.encoding import TEXT, Encoding
+from ddol.streams.coding.encoding import DATE, TEXT, Encoding
 from ddol.streams.coding.labels import listed
 from ddol.streams.rows import Block
 from ddol.streams.stream import described
@@ -230,9 +230,11 @@ def _columns(encoding: Encoding) -> str:
     elif not encoding.columns:
         found = "features by name"
     else:
-        texts = sum(column.kind == TEXT for column in encoding.columns)
+        kinds = [column.kind for column in encoding.columns]
+        counts = (("text", kinds.count(TEXT)), ("dates", kinds.count(DATE)))
+        told = ", ".join(f"{n} of {what}" for what, n in counts if n)
         noun = "column" if len(encoding.columns) == 1 else "columns"
-        found = f"{len(encoding.columns)} {noun}{f' ({texts} of text)' if texts else ''}"
+        found = f"{len(encoding.columns)} {noun}{f' ({told})' if told else ''}"
     return found if encoding.bits is None else f"{found} hashed to {1 << encoding.bits:,}"
 
 

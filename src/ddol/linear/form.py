@@ -139,6 +139,11 @@ def _check_features(encoding: Encoding) -> None:
         raise DataError(
             "a model that weighs experts has no linear form; export is for linear models"
         )
+    if encoding.dates:
+        raise DataError(
+            f"the model makes features of the dates in column {encoding.dates[0]!r}, which other programs "
+            "cannot; train on columns of your own for year, month, weekday and hour to export it"
+        )
     if encoding.bits is not None:
         raise DataError(
             f"the model hashes its features to 2^{encoding.bits} places, whose names other programs "

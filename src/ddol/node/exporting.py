@@ -18,6 +18,7 @@ from ddol.node.agent import LiveAgent
 from ddol.node.errors import NodeError
 from ddol.node.messages import algorithm_digest, loss_name
 from ddol.node.node import Node
+from ddol.streams.coding.dates import part_names
 from ddol.streams.coding.encoding import NUMBER, Column, Encoding
 from ddol.together import safe
 from ddol.update.layout import Layout
@@ -113,15 +114,17 @@ def _order(
         return None, None, ()
     if agent.learning.player is not None and agent.learning.player.layout.whole:
         return np.arange(1 + len(features.names)), (), tuple(features.names)
+    parts = {part for date in features.dates for part in part_names(date)}
+    kinds = {n: k for n, k in features.kinds.items() if n not in parts}
     if features.bits is not None:
-        columns = tuple(Column(n, k) for n, k in features.kinds.items())
+        columns = tuple(Column(n, k) for n, k in kinds.items())
         return None, columns, tuple(features.names)
-    numbers = [n for n in features.names if features.kinds.get(n) == NUMBER]
-    others = [n for n in features.names if features.kinds.get(n) != NUMBER]
+    numbers = [n for n in features.names if kinds.get(n) == NUMBER]
+    others = [n for n in features.names if kinds.get(n) != NUMBER]
     at = {name: k for k, name in enumerate(features.names, 1)}
     order = np.array([0, *(at[n] for n in numbers), *(at[n] for n in others)])
-    kinds = features.kinds.items()
-    columns = tuple(Column(n, k) for n, k in sorted(kinds, key=lambda c: at.get(c[0], len(at) + 1)))
+    ordered = sorted(kinds, key=lambda name: at.get(name, len(at) + 1))
+    columns = tuple(Column(name, kinds[name]) for name in ordered)
     return order, columns, tuple(others)
 
 

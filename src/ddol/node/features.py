@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ddol.node.errors import NodeError
-from ddol.streams.coding.encoding import NUMBER, TEXT
+from ddol.streams.coding.encoding import DATE, NUMBER, TEXT
 from ddol.streams.coding.hashing import name_keys, slots
 from ddol.streams.coding.names import MOST_NAMES, MOST_REMEMBERED
 
@@ -70,6 +70,8 @@ class Features:
         self.kinds: dict[str, str] = {}
         self.with_kinds: list[str] = []
         """Names of columns whose kinds are known, in the order in which they came."""
+        self.dates: list[str] = []
+        """Columns of dates, which the model has that the node began with."""
         self._place: dict[Hashable, int] = {}
         """Column of every name, negative where its sign is; 0 for a name that has none."""
         self._known: set[str] = set()
@@ -140,6 +142,8 @@ class Features:
     def _of_names(self, x: dict) -> LiveRow:
         if self.named is False:
             raise NodeError(f"found features by name, expected an array of {self.n_values} numbers")
+        if self.dates:
+            x = self._with_dates(x)
         texts = tuple([v for v in x.values() if type(v) is str])
         key = (tuple(x), texts)
         known = self._layouts.get(key)
@@ -161,6 +165,14 @@ class Features:
         if known.starts is not None:
             values = np.add.reduceat(values, known.starts)
         return LiveRow(values, known.columns)
+
+    def _with_dates(self, x: dict) -> dict:
+        from ddol.streams.coding.dates import split_example
+
+        try:
+            return split_example(x, self.dates)
+        except ValueError as error:
+            raise NodeError(str(error)) from None
 
     def _lay_out(self, x: dict, key: tuple) -> _RowLayout:
         """Columns of these names, rising, and in which order and with which signs their values go there."""
@@ -233,6 +245,8 @@ class Features:
         if before is None and len(self.kinds) < MOST_REMEMBERED:
             self.kinds[name] = kind
             self.with_kinds.append(name)
+            if kind == DATE:
+                self.dates.append(name)
         elif before not in (None, kind):
             raise NodeError(
                 f"feature {name!r}: found a {kind}, expected a {before} as in the examples before"

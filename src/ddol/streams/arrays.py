@@ -111,7 +111,7 @@ def is_sparse(X: Any) -> bool:
 
 def _numbers(X: Any, name: str) -> np.ndarray:
     values = X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
-    if values.dtype.kind in _LOSING:
+    if values.dtype.kind in _LOSING or any(map(_is_time, getattr(X, "dtypes", ()))):
         raise _no_numbers(X, name)
     try:
         return np.ascontiguousarray(values, dtype=np.float64)
@@ -119,17 +119,25 @@ def _numbers(X: Any, name: str) -> np.ndarray:
         raise _no_numbers(X, name) from None
 
 
+def _is_time(kind: Any) -> bool:
+    """Whether a column of this type has dates, times or durations: polars would make numbers of them."""
+    return str(kind).lower().startswith(("date", "time", "duration"))
+
+
 def _no_numbers(X: Any, name: str) -> DataError:
     return DataError(
         f"{name}: found {_first_text_column(X)}, expected numbers; "
-        "encode text columns as numbers or drop them"
+        "turn such columns into numbers, drop them, or give the whole frame with its label among the columns"
     )
 
 
 def _first_text_column(X: Any) -> str:
     for column in getattr(X, "columns", ()):
+        kind = X[column].dtype
         try:
             X[column].to_numpy().astype(np.float64)
         except (TypeError, ValueError):
-            return f"column {column!r} of type {X[column].dtype}"
+            return f"column {column!r} of type {kind}"
+        if _is_time(kind):
+            return f"column {column!r} of type {kind}"
     return f"values of type {getattr(X, 'dtype', None) or np.asarray(X).dtype}"

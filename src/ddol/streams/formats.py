@@ -138,6 +138,12 @@ class ReadOptions:
     number: tuple[str, ...] = declared(
         (), "Take a column as numbers: other cells are bad lines; may be repeated.", many=True
     )
+    dates: tuple[str, ...] = declared(
+        (),
+        "Take a column as dates or times (2024-03-31, 2024-03-31T14:05, seconds since 1970): features for "
+        "the trend in years, the month, the weekday and the hour; may be repeated.",
+        many=True,
+    )
     weight: str | None = declared(
         None, "Column of importances; for LIBSVM text a file with one number per line."
     )
@@ -174,7 +180,8 @@ class ReadOptions:
         if self.known is not None:
             return self.known
         said = dict(self.columns or ())
-        return said | dict.fromkeys(self.text, "text") | dict.fromkeys(self.number, "number")
+        said |= dict.fromkeys(self.text, "text") | dict.fromkeys(self.number, "number")
+        return said | dict.fromkeys(self.dates, "date")
 
     @property
     def aliases(self) -> tuple[tuple[str, str], ...]:

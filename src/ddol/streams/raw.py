@@ -228,6 +228,9 @@ def table_of_frame(frame: Any) -> Table:
         values = frame[name].to_numpy()
         if values.dtype == np.bool_ or np.issubdtype(values.dtype, np.number):
             columns[str(name)] = values if values.dtype == np.bool_ else values.astype(np.float64)
+        elif values.dtype.kind == "M":
+            told = np.datetime_as_string(values).tolist()
+            columns[str(name)] = Text.of([None if cell == "NaT" else cell for cell in told])
         else:
             columns[str(name)] = Text.of(list(map(_present, values.tolist())))
     return Table(columns)

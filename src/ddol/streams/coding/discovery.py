@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ddol.streams.coding.columns import choose_columns, one_of
-from ddol.streams.coding.encoding import NUMBER, TEXT, Column, Encoding
+from ddol.streams.coding.encoding import DATE, NUMBER, TEXT, Column, Encoding
 from ddol.streams.coding.labels import Label, checked_classes, listed, mapped_label
 from ddol.streams.coding.order import LabelOrder
 from ddol.streams.coding.sites import SiteSample, check_labels, joined_columns, site_sample
@@ -187,7 +187,9 @@ def learn_encoding(
     leader, reading = peeks[0], hints.reading
     for pair in reading.interactions:
         _check_pair(pair, reading.bits, leader)
-    _check_dropped(peeks, reading.drop)
+    _check_there(peeks, reading.drop, {n for p in peeks for n in p.dropped}, "to drop")
+    dates = {c.name for seen in peeks for c in seen.columns or () if c.kind == DATE}
+    _check_there(peeks, reading.dates, dates, "of dates")
     if reading.columns is None:
         columns, optional = joined_columns(peeks, reading.missing, streams)
     else:
@@ -233,14 +235,15 @@ def _fills(peeks: Sequence[SchemaSample], columns: tuple[Column, ...] | None) ->
     return tuple(found)
 
 
-def _check_dropped(peeks: Sequence[SchemaSample], drop: Sequence[str]) -> None:
-    """Refuse names to drop that no site has."""
-    there = {name for seen in peeks for name in seen.dropped}
-    strange = [name for name in drop if name not in there]
+def _check_there(
+    peeks: Sequence[SchemaSample], asked: Sequence[str], there: Collection[str], purpose: str
+) -> None:
+    """Refuse names that are options of the user, and no column of any site."""
+    strange = [name for name in asked if name not in there]
     names = [column.name for seen in peeks for column in seen.columns or ()]
     if strange and names:
         raise DataError(
-            f"{peeks[0].name}: found no column {strange[0]!r} to drop, expected "
+            f"{peeks[0].name}: found no column {strange[0]!r} {purpose}, expected "
             f"{one_of(dict.fromkeys(names), strange[0])}; correct the name"
         )
 
@@ -254,7 +257,12 @@ def _check_pair(pair: str, bits: int | None, seen: SchemaSample) -> None:
         )
     if seen.columns is None:
         raise DataError(f"{seen.name}: --interactions {pair}: columns have numbers here, not names")
-    names = [column.name for column in seen.columns]
+    names = [column.name for column in seen.columns if column.kind != DATE]
+    dates = [column.name for column in seen.columns if column.kind == DATE]
+    if dates:
+        from ddol.streams.coding.dates import part_names
+
+        names += [part for date in dates for part in part_names(date)]
     lost = [side for side in pair.split("*") if "*" in pair and names and side not in names]
     if lost:
         raise DataError(
@@ -290,10 +298,11 @@ def _shape(
 ) -> tuple[tuple[Column, ...] | None, str | None, str | None]:
     """Columns, label and weight of a block."""
     if not isinstance(block, Table):
-        if hints.reading.drop:
-            raise DataError(
-                f"{where}: --drop is for tables, whose columns have names; leave it out"
-            )
+        for option in ("drop", "dates"):
+            if getattr(hints.reading, option):
+                raise DataError(
+                    f"{where}: --{option} is for tables, whose columns have names; leave it out"
+                )
         return None if isinstance(block, Rows) else (), None, None
     reading = hints.reading
     chosen = choose_columns(
@@ -320,14 +329,23 @@ def _columns(
     return tuple(found)
 
 
-def refuse_no_words(name: str, cells: Text, where: str) -> None:
-    """Refuse dates, and numbers that are written with commas: as text, each would be a feature."""
+def refuse_no_words(name: str, cells: Text, where: str, advice: str | None = None) -> None:
+    """Refuse dates, and numbers that are written with commas: as text, each would be a feature.
+
+    Parameters
+    ----------
+    name, cells, where
+        The column, and what messages call the table.
+    advice
+        What to do about dates; by default an option.
+    """
+    use = f"use --dates {name} for features of month, weekday and hour, or --drop {name}"
     values = [value.strip() for value in cells.values]
     dates = list(filter(re.compile(_DATE).fullmatch, values))
     if dates and len(dates) >= _NEARLY_ALL * len(values):
         raise DataError(
             f"{where}: column {name!r}: found dates such as {dates[0]!r}, expected numbers or "
-            f"text; turn them into numbers (days, hour, weekday), or use --drop {name}"
+            f"text; {advice or use}"
         )
     with_comma = [value for value in values if "," in value]
     if len(with_comma) >= _FEW and all(map(re.compile(_COMMAS).fullmatch, values)):
@@ -338,7 +356,7 @@ def refuse_no_words(name: str, cells: Text, where: str) -> None:
 
 
 def _wider(one: Column, other: Column) -> Column:
-    return Column(one.name, TEXT if TEXT in (one.kind, other.kind) else NUMBER)
+    return one if one.kind == other.kind else Column(one.name, TEXT)
 
 
 def _labels_in(cells: Cells) -> set[Label]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddol.streams.coding.cells import FILL, checked_weights, note, numbers_of, side_by_side, text_of
-from ddol.streams.coding.encoding import NUMBER, TEXT, Encoding
+from ddol.streams.coding.encoding import DATE, NUMBER, Encoding
 from ddol.streams.coding.labels import listed
 from ddol.streams.errors import DataError
 from ddol.streams.over.wrapped import mapped
@@ -219,7 +219,13 @@ class Encoder:
         if encoding.bits is None and all(c.kind == NUMBER for c in encoding.columns):
             return self._of_numbers(table, where)
         table, y, weight, where = self._checked(table, where)
-        named = named_of(table, [c.name for c in encoding.columns])
+        names = [c.name for c in encoding.columns]
+        if encoding.dates:
+            from ddol.streams.coding.dates import split_dates
+
+            table = split_dates(Table({n: table.columns[n] for n in names}), encoding.dates)
+            names = list(table.columns)
+        named = named_of(table, names)
         rows = rows_of_names(named, self.names, encoding.interactions, encoding.intercept)
         return replace(rows, y=y, weight=weight)
 
@@ -271,8 +277,12 @@ class Encoder:
             given = table.columns[column.name]
             if whole:
                 cells[column.name] = given
-            elif column.kind == TEXT:
+            elif column.kind != NUMBER:
                 cells[column.name] = self._texts(column.name, given, bad)
+                if column.kind == DATE:
+                    from ddol.streams.coding.dates import checked_dates
+
+                    checked_dates(column.name, cells[column.name], bad)
             else:
                 cells[column.name] = self._numbers(column.name, given, bad)
         y = self._answers(table.columns.get(encoding.label or ""), len(table), bad, where)
@@ -379,6 +389,11 @@ class Encoder:
             raise DataError(
                 f"{where(0)}: found features by name, expected the model's columns by number; give the "
                 "format that the model was trained on"
+            )
+        if encoding.dates:
+            raise DataError(
+                f"{where(0)}: found features by name, expected a table: the model's column "
+                f"{encoding.dates[0]!r} holds dates; give CSV, JSON lines or Parquet"
             )
         known = {c.name for c in encoding.columns}
         if known and block.names and known.isdisjoint([*block.names, *map(column_of, block.names)]):

@@ -24,13 +24,13 @@ from ddol.streams.rows import Floats
 if TYPE_CHECKING:
     from ddol.streams.coding.stumps import Stumps
 
-NUMBER, TEXT = "number", "text"
+NUMBER, TEXT, DATE = "number", "text", "date"
 _MOST_BITS, _MOST_COLUMNS = 31, 1 << 32
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the data: its name, and whether it holds numbers or text."""
+    """A column of the data: its name, and whether it holds numbers, text or dates."""
 
     name: str
     kind: str = NUMBER
@@ -41,8 +41,8 @@ class Encoding:
     """How raw blocks become rows: one value for columns, labels, sites, intercept, hashing, stumps.
 
     The features of a row are the intercept, if there is one, then the columns of numbers in their order,
-    then what has a name (a text's ``column=value``, a sparse feature), in the order in which names were
-    first seen; or, with `bits`, the intercept and 2^bits places that all names are hashed to.
+    then what has a name (a text's ``column=value``, a part of a date, a sparse feature), in the order in
+    which names were first seen; or, with `bits`, the intercept and 2^bits places that all names are hashed to.
 
     Parameters
     ----------
@@ -118,6 +118,11 @@ class Encoding:
         return tuple(c.name for c in self.columns or () if c.kind == NUMBER)
 
     @property
+    def dates(self) -> tuple[str, ...]:
+        """Names of the columns of dates, each of which becomes several features."""
+        return tuple(c.name for c in self.columns or () if c.kind == DATE)
+
+    @property
     def others(self) -> tuple[str, ...]:
         """Columns of the table that are no features: label, weight, and what is left out."""
         known = (self.label, self.weight, *self.dropped)
@@ -135,7 +140,7 @@ class Encoding:
             return False
         if self.columns is None:
             return self.n_features is None
-        return not self.columns or any(c.kind == TEXT for c in self.columns)
+        return not self.columns or any(c.kind != NUMBER for c in self.columns)
 
     @property
     def n_inputs(self) -> int | None:
@@ -285,7 +290,7 @@ def _rules() -> dict[str, tuple[Callable[[Any], bool], str]]:
     texts = lambda v: all(isinstance(each, str) for each in v)  # noqa: E731
     flag = lambda v: isinstance(v, bool)  # noqa: E731
     return {
-        "columns": (_are_columns, "names, each of a number or a text"),
+        "columns": (_are_columns, "names, each of a number, a text or a date"),
         "n_features": (lambda v: v is None or _whole(v, 0, _MOST_COLUMNS), "a number of columns"),
         "label": (text_or_none, "a name"),
         "weight": (text_or_none, "a name"),
@@ -306,7 +311,7 @@ def _rules() -> dict[str, tuple[Callable[[Any], bool], str]]:
 
 def _are_columns(columns: Any) -> bool:
     each = columns or ()
-    return all(isinstance(c.name, str) and c.kind in ("number", "text") for c in each)
+    return all(isinstance(c.name, str) and c.kind in (NUMBER, TEXT, DATE) for c in each)
 
 
 def _are_classes(classes: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ddol.streams.coding.encoding import TEXT, Encoding
+from ddol.streams.coding.encoding import NUMBER, Encoding
 from ddol.streams.coding.labels import listed
 from ddol.streams.errors import DataError
 from ddol.streams.raw import Table, Text, unnamed
@@ -72,7 +72,7 @@ def _with_optional(table: Table, encoding: Encoding) -> Table:
         return table
     n = len(table)
     none = {
-        name: Text(np.full(n, -1), ()) if kinds[name] == TEXT else np.full(n, np.nan)
+        name: np.full(n, np.nan) if kinds[name] == NUMBER else Text(np.full(n, -1), ())
         for name in absent
     }
     return Table({**table.columns, **none}, table.named)

@@ -86,7 +86,7 @@ class CsvFormat:
                 f"{first.path}: found the column {twice!r} twice, expected names that differ; rename one"
             )
         known = {} if before is None else dict(zip(before.names, before.kinds, strict=True))
-        known |= {name: int(kind == "text") for name, kind in (self.kinds or {}).items()}
+        known |= {name: int(kind != "number") for name, kind in (self.kinds or {}).items()}
         if all(name in known for name in names):
             return CsvColumns(names, tuple(known[name] for name in names), named, delimiter)
         found = self._found_kinds(first, names, named, delimiter)

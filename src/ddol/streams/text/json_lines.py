@@ -151,7 +151,7 @@ def _table(rows: list[dict[str, Any]], kinds: Mapping[str, str]) -> Table:
     for name in names:
         cells = [row.get(name) for row in rows]
         kind = kinds.get(name) or ("text" if any(isinstance(c, str) for c in cells) else "number")
-        columns[name] = _texts(cells) if kind == "text" else _numbers(cells)
+        columns[name] = _numbers(cells) if kind == "number" else _texts(cells)
     return Table(columns)
 
 
