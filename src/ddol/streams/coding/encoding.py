@@ -42,7 +42,8 @@ class Encoding:
 
     The features of a row are the intercept, if there is one, then the columns of numbers in their order,
     then what has a name (a text's ``column=value``, a part of a date, a sparse feature), in the order in
-    which names were first seen; or, with `bits`, the intercept and 2^bits places that all names are hashed to.
+    which names were first seen; or, with `bits`, the intercept and 2^bits places that all names are
+    hashed to.
 
     Parameters
     ----------
