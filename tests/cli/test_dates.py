@@ -96,7 +96,7 @@ def test_a_missing_date_is_an_error_or_no_feature(ddol, tmp_path):
 
 
 def test_where_there_are_no_dates_one_line_says_so(ddol, files, model, tmp_path):
-    for name in ("whem", "label"):
+    for name in ("wen", "label"):
         result = ddol("train", files[2], "--label", "label", "--dates", name)
         assert result.exit_code == 2 and f"found no column {name!r} of dates" in result.stderr
     lines = tmp_path / "a.libsvm"
