@@ -15,6 +15,7 @@ from ddol.algorithm import Algorithm
 from ddol.earlier import field_names, in_place, lifted
 from ddol.engines.feed import Past
 from ddol.engines.learner import Learner
+from ddol.engines.pace import Stopwatch
 from ddol.engines.state import State, layout_of
 from ddol.engines.state_checks import check_counts, check_state
 from ddol.folders import KeepingPlace, folder_at
@@ -98,7 +99,13 @@ def take(learner: Learner, copy: bool = True, **known: Any) -> Checkpoint:
     past, state = learner.past(), learner.state(copy)
     layout = field_names(layout_of(learner.algorithm, state.n_features))
     return Checkpoint(
-        state, past.position, past.curves, learner.seconds, kept=past.kept, layout=layout, **known
+        state,
+        past.position,
+        past.curves,
+        learner.stopwatch.seconds,
+        kept=past.kept,
+        layout=layout,
+        **known,
     )
 
 
@@ -130,7 +137,7 @@ def resume(learner: Learner, saved: Checkpoint, where: str = "the checkpoint") -
     if bool(saved.kept) != learner.plan.remembers:
         raise DataError(f"{where}: found a checkpoint of {_other(saved)}, expected one of this run")
     learner.go_back(saved.state, Past(saved.position, saved.recorder, kept=saved.kept), where)
-    learner.seconds = saved.seconds
+    learner.stopwatch = Stopwatch(saved.seconds)
 
 
 def _in_place(algorithm: Algorithm, saved: Checkpoint, where: str) -> State:

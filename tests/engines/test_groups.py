@@ -17,7 +17,7 @@ from tests.ray_streams import rows_of
 
 import ddol
 from ddol.algorithm import Algorithm
-from ddol.engines import learner, pace
+from ddol.engines import pace, session
 from ddol.engines.errors import RankLostError
 from ddol.engines.feed import Feed
 from ddol.engines.groups import recovery
@@ -175,7 +175,7 @@ def test_a_host_holds_its_agents_a_copy_one_of_the_host_before_and_messages(pres
         made.append(start_state(*given))
         return made[-1]
 
-    monkeypatch.setattr(learner, "start_state", made_here)
+    monkeypatch.setattr(session, "start_state", made_here)
     wide = partial(rows_with, 800)
     streams = [SyntheticStream(wide, 4000, 800, seed=1, block=1000)]
 

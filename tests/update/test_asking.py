@@ -233,7 +233,7 @@ def test_neighbours_of_another_worker_cannot_be_asked():
 
 def test_neighbours_in_other_processes_are_refused_before_any_starts():
     from ddol.engines.feed import Feed
-    from ddol.engines.plans import open_engine
+    from ddol.engines.plans import plan_of
     from ddol.engines.setup import Setup
     from ddol.engines.state import start_state
 
@@ -242,7 +242,7 @@ def test_neighbours_in_other_processes_are_refused_before_any_starts():
     with pytest.raises(
         ValueError, match=r"lets agents ask their neighbours, which ray does not; use local"
     ):
-        open_engine(algorithm, start_state(algorithm, 5), Setup("ray", 2), Feed())
+        plan_of(algorithm, Setup("ray", 2)).open(start_state(algorithm, 5), Feed())
 
 
 def test_events_ask_neighbours_as_rounds_do():

@@ -89,14 +89,14 @@ class EngineKind:
     engine : class
         See `ddol.engines.registry.Engine`.
     processes : class
-        Who plays together on it; one process if not given.
+        The processes that play a run on it, see `ddol.engines.processes.Processes`; one if not given.
     scheduled : class, optional
         The engine for schedules other than rounds, see `ddol.engines.registry.ScheduledEngine`.
     can : Capabilities
     """
 
     engine: Any
-    processes: Any = "ddol.engines.groups.processes:SingleProcess"
+    processes: Any = "ddol.engines.processes:SingleProcess"
     scheduled: Any = None
     can: Capabilities = field(default_factory=Capabilities)
 

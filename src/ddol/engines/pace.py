@@ -1,8 +1,10 @@
-"""How many rounds are played at a time: so few that whoever wants to stop is soon heard."""
+"""How many rounds are played at a time, so that signals are heard soon, and for how long a run goes on."""
 
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable, Iterator
 
 from ddol.communicate.mixing import KEPT
 
@@ -59,7 +61,7 @@ _ROWS_DEALT = 1 << 20
 
 
 class Pieces:
-    """Where rounds are cut into pieces: so that signals are heard, and where somebody looks at the run.
+    """Where rounds are cut into pieces: so that signals are heard, and where progress is reported.
 
     Parameters
     ----------
@@ -73,32 +75,87 @@ class Pieces:
         self.per_round, self.pace = per_round, Pace()
         self._most = KEPT if changing else 1 << 40
 
-    def at_once(self, before: int, looked_at: bool, recorded: int | None) -> int:
-        """Rounds that may be played at once after those before, as far as time is no matter.
+    def to_stop(self, before: int, reports: bool, recorded: int | None) -> int:
+        """Rounds to the next at which a piece must end.
 
         Parameters
         ----------
         before : int
-        looked_at : bool
-            Whether somebody looks when the number of examples passes a power of two.
+            Rounds played.
+        reports : bool
+            Whether progress is reported when the number of examples passes a power of two.
         recorded : int or None
             The next round whose weights are recorded.
         """
         size = self._most
-        if looked_at:
+        if reports:
             size = min(size, self._next_power(before) - before)
         return size if recorded is None else min(size, recorded - before)
 
-    def dealt(self, looked_at: bool) -> int:
+    def cut(self, rounds: int, to_stop: Callable[[int], int]) -> Iterator[tuple[int, int]]:
+        """First and last round of every piece of a block; the pace is that of the pieces before.
+
+        Parameters
+        ----------
+        rounds : int
+            Of the block.
+        to_stop : function of the block's rounds that are played
+        """
+        lo = 0
+        while lo < rounds:
+            hi = lo + (1 if rounds == 1 else min(rounds - lo, self.pace.rounds, to_stop(lo)))
+            yield lo, hi
+            lo = hi
+
+    def dealt(self, reports: bool) -> int:
         """Rounds that a block should have at most.
 
-        Blocks are dealt where rows lie, and played in pieces: where nobody looks, short ones gain nothing.
+        Blocks are dealt where rows lie, and played in pieces: without reports, short ones gain nothing.
         """
-        return (
-            self.pace.rounds if looked_at else max(self.pace.rounds, _ROWS_DEALT // self.per_round)
-        )
+        return self.pace.rounds if reports else max(self.pace.rounds, _ROWS_DEALT // self.per_round)
 
     def _next_power(self, rounds: int) -> int:
         """First later round in which the number of examples passes a power of two."""
         power = 2 ** math.floor(math.log2(max(rounds * self.per_round, 1)) + 1)
         return max(-(-power // self.per_round), rounds + 1)
+
+
+class Stopwatch:
+    """Counts the seconds in which a run goes on, once where uses are nested.
+
+    Examples
+    --------
+    >>> watch = Stopwatch()
+    >>> with watch, watch:
+    ...     watch.running
+    True
+    """
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self._before, self._began, self._depth = seconds, 0.0, 0
+
+    @property
+    def running(self) -> bool:
+        """Whether it counts now."""
+        return self._depth > 0
+
+    @property
+    def seconds(self) -> float:
+        """The seconds so far."""
+        return self._before + (time.perf_counter() - self._began if self.running else 0.0)
+
+    def stopped(self) -> Stopwatch:
+        """One that has counted as much and stands still."""
+        return Stopwatch(self.seconds)
+
+    def __enter__(self) -> Stopwatch:
+        if not self.running:
+            self._began = time.perf_counter()
+        self._depth += 1
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        seconds = self.seconds
+        self._depth -= 1
+        if not self.running:
+            self._before = seconds

@@ -1,4 +1,4 @@
-"""What a run plays: a table of rounds, or a list of events. Only here is it known which of the two.
+"""What a run plays: a table of rounds or a list of events. Only here is it known which of the two.
 
 Messages, events and a certificate of rounds follow from the tables that were dealt, so `RoundTable` keeps
 them for every engine. What happens in a list of events is only known to the engine that plays it, so
@@ -7,7 +7,8 @@ them for every engine. What happens in a list of events is only known to the eng
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,17 +34,16 @@ if TYPE_CHECKING:
     from ddol.engines.events.round_log import RoundLog
     from ddol.engines.events.round_shadow import RoundShadow
     from ddol.schedules.events import Events
-    from ddol.schedules.schedule import Schedule
 
 
-class RoundTable:
-    """A plan of rounds: blocks bring tables that say which agent sees which example in which round.
+class RunPlan(ABC):
+    """What a run plays.
 
     Parameters
     ----------
     algorithm : Algorithm
-        On its network.
-    schedule : Schedule
+        On its network, as it is played.
+    setup : Setup
     """
 
     separate = False
@@ -55,173 +55,268 @@ class RoundTable:
     ends = False
     """Whether something is left to happen when the streams are over."""
 
-    def __init__(self, algorithm: Algorithm, schedule: Schedule) -> None:
+    scored = False
+    """Whether the scores of all examples are needed."""
+
+    remembers = False
+    """Whether checkpoints hold more of this plan than the state."""
+
+    def __init__(self, algorithm: Algorithm, setup: Setup) -> None:
+        self.algorithm, self.setup = algorithm, setup
+
+    # Opening, playing and ending.
+
+    def open(self, state: State | None, feed: Feed) -> Engine:
+        """Open the engine at a state. Errors concern what was asked for.
+
+        Parameters
+        ----------
+        state : State or None
+            None where the engine finds out the number of features by itself.
+        feed : Feed
+            What is going to be read.
+        """
+        algorithm = self.algorithm
+        if algorithm.asking is not None and algorithm.asking.neighbours:
+            require(self.setup.engine, "asks", "`query` of neighbours")
+        try:
+            engine = self._opened(state)
+        except DataError:
+            raise
+        except ValueError as error:
+            raise SetupError(str(error)) from error
+        self.begin(engine, feed)
+        return engine
+
+    @abstractmethod
+    def _opened(self, state: State | None) -> Engine:
+        """Open the engine that the setup names."""
+
+    @abstractmethod
+    def begin(self, engine: Any, feed: Feed) -> None:
+        """Prepare to read streams."""
+
+    @abstractmethod
+    def play(
+        self, engine: Any, piece: Block, before: int, after: Sequence[int], meets: bool
+    ) -> Snapshots:
+        """Let an engine play a piece of a block.
+
+        Parameters
+        ----------
+        engine : Engine
+        piece : Block
+        before : int
+            Rounds of the run before it.
+        after : rising numbers from 0 to the piece's rounds
+            A snapshot is taken when so many rounds are played.
+        meets : bool
+            Whether all processes that play the run end a piece here; always so where there is only one.
+        """
+
+    @abstractmethod
+    def end(self, engine: Any) -> Snapshots | None:
+        """Play what is left to happen when the streams are over; None where nothing is."""
+
+    @abstractmethod
+    def delivered(self, engine: Engine) -> Engine:
+        """The engine, or a copy in which late labels have arrived, in rounds without predictions."""
+
+    @abstractmethod
+    def fill(self, examples: np.ndarray, passes: int) -> None:
+        """All rounds are over, of which no process has seen all."""
+
+    def grow(self, outputs: int) -> None:
+        """Play on with more outputs."""
+        self.algorithm = replace(self.algorithm, outputs=outputs)
+
+    # What is known.
+
+    @abstractmethod
+    def sent(self, engine: Any, rounds: int) -> tuple[int, int, int]:
+        """Messages sent, their bytes, and how many were lost."""
+
+    @abstractmethod
+    def edges(self, engine: Any) -> np.ndarray | None:
+        """Sender, receiver, messages and bytes of every edge that was used, where they are counted."""
+
+    @abstractmethod
+    def refused(self, engine: Any) -> np.ndarray | None:
+        """Messages that were refused because they are not finite, by sender."""
+
+    @abstractmethod
+    def moments(self, engine: Any) -> tuple[Moment, ...]:
+        """The run by its time, where a certificate is kept."""
+
+    def events(self, engine: Any, feed: Feed) -> Events | None:
+        """What happened, if it was recorded."""
+        found = self._recorded(engine, feed)
+        gradient = ARRIVAL if self.algorithm.at_arrival else KEPT
+        return None if found is None else replace(found, gradient=gradient)
+
+    @abstractmethod
+    def _recorded(self, engine: Any, feed: Feed) -> Events | None:
+        """What happened, if it was recorded."""
+
+    # Checkpoints.
+
+    @abstractmethod
+    def state_dict(self, engine: Any) -> dict[str, np.ndarray]:
+        """What it takes to go on, besides the state."""
+
+    @abstractmethod
+    def load_state_dict(self, engine: Any, kept: Mapping[str, np.ndarray], where: str) -> None:
+        """Go on from what `state_dict` returned."""
+
+
+class RoundTable(RunPlan):
+    """Rounds: blocks bring tables that say which agent sees which example in which round."""
+
+    def __init__(self, algorithm: Algorithm, setup: Setup) -> None:
+        super().__init__(algorithm, setup)
         self.traffic = Traffic(algorithm.mixing, algorithm.period)
         self._changing = isinstance(algorithm.mixing, Changing)
-        self._gradient = ARRIVAL if algorithm.at_arrival else KEPT
-        self._log = _log_of(algorithm) if schedule.record else None
-        self._shadow = _shadow_of(algorithm) if schedule.certificate else None
+        self._log = _log_of(algorithm) if setup.schedule.record else None
+        self._shadow = _shadow_of(algorithm) if setup.schedule.certificate else None
+        self.scored = self.remembers = self._shadow is not None
         self._message: tuple[tuple[int, int], int, int] = ((0, 0), 0, 0)
 
-    # Opening and ending.
-
-    def opened(self, algorithm: Algorithm, state: State | None, setup: Setup, feed: Feed) -> Engine:
-        """The engine that a setup names, for this plan."""
-        if setup.schedule.certificate:
-            require(setup.engine, "certificate", "a certificate of rounds")
-        opened: Engine = imported(engine_named(setup.engine).engine).open(algorithm, state, setup)
+    def _opened(self, state: State | None) -> Engine:
+        if self.setup.schedule.certificate:
+            require(self.setup.engine, "certificate", "a certificate of rounds")
+        kind = imported(engine_named(self.setup.engine).engine)
+        opened: Engine = kind.open(self.algorithm, state, self.setup)
         return opened
 
     def begin(self, engine: Any, feed: Feed) -> None:
-        """Streams are about to be read."""
+        """Nothing to prepare."""
 
-    def end(self, engine: Any) -> Snapshots | None:
-        """The streams are over: play what is left to happen; None where nothing is."""
-        return None
-
-    def delivered(self, algorithm: Algorithm, engine: Engine) -> Engine:
-        """The engine, or a copy in which late answers have come, in rounds without predictions."""
-        late = engine.counters().pending
-        if late is None:
-            return engine
-        ended = Local(algorithm, engine.state())
-        ended.play(Block(late.rows.slice(0, 0), np.full_like(late.table, -1)))
-        return ended
-
-    # On the way.
-
-    @property
-    def scored(self) -> bool:
-        """Whether the scores of all examples are needed."""
-        return self._shadow is not None
-
-    @property
-    def remembers(self) -> bool:
-        """Whether checkpoints hold more of this plan than the state."""
-        return self._shadow is not None
-
-    def loss_before(self, engine: Engine) -> np.ndarray | None:
-        """The loss before a piece is played, where `played` needs it."""
-        return None if self._shadow is None else engine.counters().loss.copy()
-
-    def played(
-        self, engine: Engine, piece: Block, before: int, loss: np.ndarray | None, seen: Snapshots
-    ) -> None:
-        """A piece was played after so many rounds."""
+    def play(
+        self, engine: Any, piece: Block, before: int, after: Sequence[int], meets: bool
+    ) -> Snapshots:
+        """Play the rounds, count their messages, and record them if asked for."""
+        loss = None if self._shadow is None else engine.counters().loss.copy()
+        # Only the engine of a group of processes has rounds at whose end not all of them meet.
+        seen: Snapshots
+        seen = engine.play(piece, after) if meets else engine.play(piece, after, meets=False)
         if self._shadow is not None and loss is not None:
             self._shadow.follow(piece, before, loss, seen, engine.counters())
         if self._changing:
             self.traffic.messages(before + piece.n_rounds)  # while the matrices are at hand
         if self._log is not None:
             self._log.add(piece)
+        return seen
+
+    def end(self, engine: Any) -> Snapshots | None:
+        """Nothing is left to happen."""
+        return None
+
+    def delivered(self, engine: Engine) -> Engine:
+        """The engine, or a copy in which late labels have arrived, in rounds without predictions."""
+        late = engine.counters().pending
+        if late is None:
+            return engine
+        ended = Local(self.algorithm, engine.state())
+        ended.play(Block(late.rows.slice(0, 0), np.full_like(late.table, -1)))
+        return ended
 
     def fill(self, examples: np.ndarray, passes: int) -> None:
-        """All rounds are over, of which no process has seen all."""
+        """Complete the record by the rounds of other processes."""
         if self._log is not None:
             self._log.fill(examples, passes)
 
-    # What is known.
-
-    def sent(self, algorithm: Algorithm, engine: Any, rounds: int) -> tuple[int, int, int]:
+    def sent(self, engine: Any, rounds: int) -> tuple[int, int, int]:
         """Messages sent, their bytes, and how many were lost."""
         state = engine.counters()
         questions, shown = state.questions
         messages = self.traffic.messages(rounds)
-        numbers, seldom = self._in_message(algorithm, state.n_features)
+        numbers, seldom = self._in_message(state.n_features)
         sent = messages * numbers
         if seldom and messages:  # counting sampled rounds takes as long as a few of them
             sent -= (messages - self.traffic.with_statistics(rounds)) * seldom
         return messages + questions, 8 * sent + shown, 0
 
-    def _in_message(self, algorithm: Algorithm, n_features: int) -> tuple[int, int]:
+    def _in_message(self, n_features: int) -> tuple[int, int]:
         """Numbers of a message, and those of them that are seldom sent; asked for after every piece."""
-        size = algorithm.outputs, n_features
+        size = self.algorithm.outputs, n_features
         if self._message[0] != size:
-            numbers = numbers_sent(algorithm, n_features)
-            self._message = size, numbers, numbers_seldom_sent(algorithm, n_features)
+            numbers = numbers_sent(self.algorithm, n_features)
+            self._message = size, numbers, numbers_seldom_sent(self.algorithm, n_features)
         return self._message[1:]
 
-    def edges(self, engine: Any) -> np.ndarray | None:
-        """Sender, receiver, messages and bytes of every edge that was used, where they are counted."""
-        return None
+    def edges(self, engine: Any) -> None:
+        """Not counted: every edge is used in every exchange."""
 
-    def refused(self, engine: Any) -> np.ndarray | None:
-        """Messages that were refused because they are not finite, by sender."""
-        return None
+    def refused(self, engine: Any) -> None:
+        """None is refused."""
 
     def moments(self, engine: Any) -> tuple[Moment, ...]:
-        """The run by its time, where a certificate is kept."""
+        """The run by its rounds, where a certificate is kept."""
         found = () if self._shadow is None else self._shadow.moments()
         # The shadow has not seen an open round, which is played on a copy.
         whole = not found or found[-1].examples == engine.counters().examples.sum()
         return found if whole else ()
 
-    def events(self, engine: Any, feed: Feed) -> Events | None:
-        """What happened, if it was recorded."""
-        found = self._recorded(engine, feed)
-        return None if found is None else replace(found, gradient=self._gradient)
-
     def _recorded(self, engine: Any, feed: Feed) -> Events | None:
         return None if self._log is None else self._log.events(feed.passes, feed.n_streams)
 
-    # Checkpoints.
-
     def state_dict(self, engine: Any) -> dict[str, np.ndarray]:
-        """What it takes to go on, besides the state."""
+        """The shadow of the certificate, where there is one."""
         return {} if self._shadow is None else self._shadow.state_dict()
 
     def load_state_dict(self, engine: Any, kept: Mapping[str, np.ndarray], where: str) -> None:
-        """Go on from what was kept."""
+        """Go on from what `state_dict` returned."""
         if self._shadow is not None:
             self._shadow.load_state_dict(kept, engine.counters().n_features, where)
 
 
-class EventList(RoundTable):
-    """A plan of events: a virtual clock, real time, a recording or a list of one's own says what happens.
+class EventList(RunPlan):
+    """Events: a virtual clock, real time, a recording or a list of one's own says what happens.
 
     Parameters
     ----------
     algorithm : Algorithm
-    schedule : Schedule
-    sized : bool
-        Whether the number of features must be known before the first message.
+    setup : Setup
     ends : bool
         Whether something is left to happen when the streams are over.
     """
 
-    separate = True
-    scored = False
-    remembers = True
+    separate = remembers = True
 
-    def __init__(
-        self, algorithm: Algorithm, schedule: Schedule, sized: bool = False, ends: bool = True
-    ) -> None:
-        # The engine records, and keeps the certificate.
-        super().__init__(algorithm, replace(schedule, record=False, certificate=False))
-        self.sized, self.ends = sized, ends
+    def __init__(self, algorithm: Algorithm, setup: Setup, ends: bool = True) -> None:
+        super().__init__(algorithm, setup)
+        self.sized, self.ends = setup.can.real_time, ends
 
-    def opened(self, algorithm: Algorithm, state: State | None, setup: Setup, feed: Feed) -> Engine:
-        """The engine that a setup names, for its schedule."""
-        require(setup.engine, "schedules", setup.schedule.described)
-        kind = imported(engine_named(setup.engine).scheduled)
-        engine: ScheduledEngine = kind.open(algorithm, state, setup)
-        self.begin(engine, feed)
-        return engine
+    def _opened(self, state: State | None) -> Engine:
+        require(self.setup.engine, "schedules", self.setup.schedule.described)
+        kind = imported(engine_named(self.setup.engine).scheduled)
+        opened: ScheduledEngine = kind.open(self.algorithm, state, self.setup)
+        return opened
 
     def begin(self, engine: Any, feed: Feed) -> None:
         """Say how often the streams are read, and how many there are."""
         engine.begin(feed.passes, feed.n_streams)
+
+    def play(
+        self, engine: Any, piece: Block, before: int, after: Sequence[int], meets: bool
+    ) -> Snapshots:
+        """Play what follows from the examples of the piece."""
+        seen: Snapshots = engine.play(piece, after)
+        return seen
 
     def end(self, engine: Any) -> Snapshots | None:
         """Play what is left to happen; the last snapshot is of the end."""
         seen: Snapshots = engine.end()
         return seen
 
-    def delivered(self, algorithm: Algorithm, engine: Engine) -> Engine:
-        """The engine: late answers are events, which it has played."""
+    def delivered(self, engine: Engine) -> Engine:
+        """The engine: late labels are events, which it has played."""
         return engine
 
-    def sent(self, algorithm: Algorithm, engine: Any, rounds: int) -> tuple[int, int, int]:
+    def fill(self, examples: np.ndarray, passes: int) -> None:
+        """Nothing: the engine records."""
+
+    def sent(self, engine: Any, rounds: int) -> tuple[int, int, int]:
         """Messages sent, their bytes, and how many were lost."""
         questions, shown = engine.counters().questions
         messages, sent, lost = engine.sent()
@@ -229,11 +324,11 @@ class EventList(RoundTable):
 
     def edges(self, engine: Any) -> np.ndarray | None:
         """Sender, receiver, messages and bytes of every edge that was used, where they are counted."""
-        return _asked(engine, "edges")
+        return _if_known(engine, "edges")
 
     def refused(self, engine: Any) -> np.ndarray | None:
         """Messages that were refused because they are not finite, by sender."""
-        return _asked(engine, "refused")
+        return _if_known(engine, "refused")
 
     def moments(self, engine: Any) -> tuple[Moment, ...]:
         """The run by its time; the last is now."""
@@ -245,44 +340,55 @@ class EventList(RoundTable):
         return found
 
     def state_dict(self, engine: Any) -> dict[str, np.ndarray]:
-        """What is under way, where the engine can say that."""
-        return dict(_asked(engine, "state_dict") or {})
+        """Messages and labels under way, where the engine can tell."""
+        return dict(_if_known(engine, "state_dict") or {})
 
     def load_state_dict(self, engine: Any, kept: Mapping[str, np.ndarray], where: str) -> None:
-        """Go on from what was under way."""
+        """Go on from what `state_dict` returned."""
         engine.load_state_dict(kept, where)
 
 
-def _asked(engine: Any, method: str) -> Any:
-    """What an engine says, where it has this method."""
-    asked = getattr(engine, method, None)
-    return None if asked is None else asked()
+def _if_known(engine: Any, method: str) -> Any:
+    """What a method of the engine returns, None where it has no such method."""
+    found = getattr(engine, method, None)
+    return None if found is None else found()
 
 
-def plan_of(algorithm: Algorithm, setup: Setup) -> RoundTable:
-    """The plan that a setup asks for."""
-    if not setup.schedule.plays_events:
-        return RoundTable(algorithm, setup.schedule)
-    return EventList(algorithm, setup.schedule, sized=setup.can.real_time)
+def plan_of(algorithm: Algorithm, setup: Setup) -> RunPlan:
+    """The plan that an algorithm and a setup ask for."""
+    schedule = setup.schedule
+    if schedule.replay is not None and schedule.replay.gradient:
+        algorithm = _as_recorded(algorithm, schedule.replay.gradient)
+    if algorithm.chooses_messages:
+        require(setup.engine, "talks", "a rule of `talk`, `compress`, `talk_to` or `teach`")
+    if schedule.needs_events(algorithm):
+        return EventList(algorithm, setup)
+    if schedule.record and setup.can.parallel:
+        algorithm = _repeatable(algorithm)
+    return RoundTable(algorithm, setup)
 
 
-def open_engine(
-    algorithm: Algorithm,
-    state: State | None,
-    setup: Setup,
-    feed: Feed | None = None,
-    plan: RoundTable | None = None,
-) -> Engine:
-    """Open the engine that a setup names, at a state; errors are those of what was asked for."""
-    if algorithm.asking is not None and algorithm.asking.neighbours:
-        require(setup.engine, "asks", "`query` of neighbours")
-    plan = plan or plan_of(algorithm, setup)
-    try:
-        return plan.opened(algorithm, state, setup, feed or Feed())
-    except DataError:
-        raise
-    except ValueError as error:
-        raise SetupError(str(error)) from error
+def _as_recorded(algorithm: Algorithm, gradient: str) -> Algorithm:
+    """The algorithm with gradients where a recording took them."""
+    taken = ARRIVAL if algorithm.at_arrival else KEPT
+    if algorithm.gradient is not None and taken != gradient:
+        raise ValueError(
+            f"the recording took gradients {gradient!r}, `gradient` is {algorithm.gradient!r}; "
+            "leave it out"
+        )
+    return replace(algorithm, gradient=gradient)
+
+
+def _repeatable(algorithm: Algorithm) -> Algorithm:
+    """The algorithm such that rounds recorded on any number of workers repeat to the bit.
+
+    Where all agents share one copy of the weights every worker adds up what its own agents say first, and
+    another number of workers rounds differently; so each agent has a copy of its own.
+    """
+    mixing = algorithm.mixing
+    if algorithm.n_agents == 1 or isinstance(mixing, Changing) or not mixing.is_uniform_complete:
+        return algorithm
+    return replace(algorithm, mixing=mixing.written_out())
 
 
 def seen_now(engine: Engine) -> Snapshots:
@@ -347,8 +453,8 @@ class Traffic:
         return self._sampled
 
     def _count(self, mixing: Mixing | Changing, rounds: int) -> None:
-        """Go on counting: it is asked for after every piece of a run."""
-        if rounds < self._counted:  # somebody went back
+        """Go on counting; called after every piece of a run."""
+        if rounds < self._counted:  # the run went back to an earlier moment
             self._counted = self._messages = self._sampled = 0
         before, self._counted = self._counted, rounds
         if not isinstance(mixing, Changing):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from ddol.algorithm import Algorithm
-from ddol.communicate.mixing import Changing
-from ddol.engines.kinds import Capabilities, EngineKind, engine_named, require
+from ddol.engines.kinds import Capabilities, EngineKind, engine_named
 from ddol.schedules.schedule import Schedule
-from ddol.update.contract import ARRIVAL, KEPT
 
 
 @dataclass(frozen=True)
@@ -44,40 +41,6 @@ class Setup:
     on_lost: str = "wait"
     schedule: Schedule = field(default_factory=Schedule)
     readers: int = 0
-
-    def playing(self, algorithm: Algorithm) -> Setup:
-        """The same for an algorithm, which may ask for events where everybody else plays rounds."""
-        if not algorithm.chooses_messages or self.schedule.talks:
-            return self
-        require(self.engine, "talks", "a rule of `talk`, `compress`, `talk_to` or `teach`")
-        return replace(self, schedule=replace(self.schedule, talks=True))
-
-    def replayable(self, algorithm: Algorithm) -> Algorithm:
-        """The algorithm as a recording says, or so that rounds recorded on any workers come again to the bit.
-
-        Where all agents share one copy of the weights every worker adds up what its own agents say first, and
-        another number of workers rounds differently; so each agent has a copy of its own.
-        """
-        replay = self.schedule.replay
-        if replay is not None and replay.gradient:
-            taken = ARRIVAL if algorithm.at_arrival else KEPT
-            if algorithm.gradient is not None and taken != replay.gradient:
-                raise ValueError(
-                    f"the recording took gradients {replay.gradient!r}, `gradient` is "
-                    f"{algorithm.gradient!r}; leave it out"
-                )
-            algorithm = replace(algorithm, gradient=replay.gradient)
-        mixing, rounds = algorithm.mixing, self.schedule.record and not self.schedule.plays_events
-        if not rounds or not self.can.parallel or algorithm.n_agents == 1:
-            return algorithm
-        if isinstance(mixing, Changing) or not mixing.is_uniform_complete:
-            return algorithm
-        return replace(algorithm, mixing=mixing.written_out())
-
-    @property
-    def in_real_time(self) -> bool:
-        """Whether workers send messages when they like: of a size that must be known before the first."""
-        return self.schedule.plays_events and self.can.real_time
 
     @property
     def can(self) -> Capabilities:

@@ -284,7 +284,7 @@ class TicketLearner:
             algorithm = replace(algorithm, gradient=ARRIVAL)
         self.algorithm, self.most = algorithm, most
         self._learner = Learner(algorithm, setup, state)
-        self._learner.plan = EventList(algorithm, self._learner.setup.schedule, ends=False)
+        self._learner.plan = EventList(algorithm, self._learner.setup, ends=False)
         self._desk: TicketEngine | None = None
         if state is not None:  # every agent has a copy of its own: rounds could not go on from it
             self._open(state.n_features)

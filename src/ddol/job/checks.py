@@ -23,8 +23,7 @@ def check(job: Job, algorithm: Algorithm, leads: bool = True) -> None:
         Whether this process writes.
     """
     data, run, output = job.data, job.run, job.output
-    talks = algorithm.chooses_messages
-    job.schedule.check(output.checkpoint, algorithm.batch, run.engine, talks)
+    job.schedule.check(output.checkpoint, algorithm, run.engine)
     job.schedule.check_recorded(lambda: recording_mark(data, run.seed))
     if output.resume and output.checkpoint is None:
         raise DataError("--resume needs --checkpoint DIR, the folder of the earlier run")
@@ -100,9 +99,9 @@ def _check_lateness(job: Job) -> None:
 
 def counts_predictions(job: Job, algorithm: Algorithm) -> bool:
     """Whether a report can count the predictions of single examples, from the first one on."""
-    whole = not (job.output.resume or job.schedule.to_schedule().plays_events)
-    plain = not (algorithm.chooses_messages or algorithm.update.randomized)
-    return whole and plain and engine_named(job.run.engine).can.predictions
+    events = job.schedule.to_schedule().needs_events(algorithm)
+    plain = not (job.output.resume or events or algorithm.update.randomized)
+    return plain and engine_named(job.run.engine).can.predictions
 
 
 def _check_predictions(job: Job, algorithm: Algorithm) -> None:
@@ -115,7 +114,7 @@ def _check_predictions(job: Job, algorithm: Algorithm) -> None:
             "--predictions - and --json - both write to standard output; give one of them a file"
         )
     require(job.run.engine, "predictions", "--predictions")
-    if job.schedule.to_schedule().plays_events or algorithm.chooses_messages:
+    if job.schedule.to_schedule().needs_events(algorithm):
         raise DataError(
             "--predictions needs --schedule rounds in which every agent sends; leave one out"
         )

@@ -265,8 +265,7 @@ def _reads_beside(job: Job) -> bool:
 
 def _readers(job: Job, algorithm: Algorithm) -> int:
     """Threads that read while others learn."""
-    in_rounds = not job.schedule.to_schedule().plays_events
-    if not _reads_beside(job) or algorithm.chooses_messages or not in_rounds:
+    if not _reads_beside(job) or job.schedule.to_schedule().needs_events(algorithm):
         return 0
     from ddol.engines.threads.rounds import readers_beside
 

@@ -15,6 +15,7 @@ from ddol.streams.errors import DataError
 if TYPE_CHECKING:
     import numpy as np
 
+    from ddol.algorithm import Algorithm
     from ddol.schedules.conditions import Conditions
     from ddol.schedules.schedule import Schedule
     from ddol.trace import Trace
@@ -147,12 +148,13 @@ class ScheduleOptions:
         """Whether the schedule is a whole one in Python, with conditions of its own."""
         return not isinstance(self.schedule, str) and self.conditions is None
 
-    def check(self, checkpoint: str | None, batch: int, engine: str, talks: bool = False) -> None:
+    def check(self, checkpoint: str | None, algorithm: Algorithm, engine: str) -> None:
         """Refuse what does not go together, before any work is done."""
-        special = self.to_schedule().plays_events or talks
-        if batch > 1 and (special or self.record is not None):
+        special = self.to_schedule().needs_events(algorithm)
+        if algorithm.batch > 1 and (special or self.record is not None):
             raise DataError(
-                f"schedules and recordings are of one example a turn, --batch is {batch}; leave it out"
+                "schedules and recordings are of one example a turn, "
+                f"--batch is {algorithm.batch}; leave it out"
             )
         if special and checkpoint is not None and (self.replay is not None or self.patient):
             raise DataError(

@@ -13,6 +13,7 @@ import numpy as np
 from ddol.schedules.conditions import CALM, Conditions
 
 if TYPE_CHECKING:
+    from ddol.algorithm import Algorithm
     from ddol.schedules.events import Event, Events
 
     OwnSchedule: TypeAlias = Callable[[Sequence[np.ndarray], Any, Any], Iterable[Event] | Events]
@@ -43,8 +44,6 @@ class Schedule:
     patient : bool
         Each agent has a copy of its learner for every answer under way, so that none learns late; on the
         engine local, with all examples in memory.
-    talks : bool
-        Agents choose what they send, as their algorithm says, which is known on the way only.
     certificate : bool
         Keep the regret certificate of rounds, too; wherever events are played there is one.
 
@@ -62,7 +61,6 @@ class Schedule:
     record: bool = False
     certificate: bool = False
     patient: bool = False
-    talks: bool = False
 
     def __post_init__(self) -> None:
         if self.name not in SCHEDULES:
@@ -96,7 +94,14 @@ class Schedule:
     def plays_events(self) -> bool:
         """Whether a run needs more than rounds."""
         special = self.name != ROUNDS or not self.conditions.is_calm
-        return special or self.is_given or self.patient or self.talks
+        return special or self.is_given or self.patient
+
+    def needs_events(self, algorithm: Algorithm) -> bool:
+        """Whether a run of an algorithm is a list of events rather than a table of rounds.
+
+        Where agents choose what they send, it is known only on the way who sends when.
+        """
+        return self.plays_events or algorithm.chooses_messages
 
 
 def schedule_of(

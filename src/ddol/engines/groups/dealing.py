@@ -1,34 +1,21 @@
-"""Dealing in a group of processes: each reads what its own agents see, in common rounds."""
+"""A group of processes plays one run: each deals to its own agents, in common rounds."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
+from ddol.algorithm import Algorithm
+from ddol.engines.groups.grouped import Group, Grouped
+from ddol.engines.groups.recovery import Copy, Recovery
 from ddol.engines.pace import Pace
+from ddol.engines.processes import Dealt
 from ddol.streams.dealing import Ahead, deal
 from ddol.streams.errors import DataError
 from ddol.streams.over.wrapped import for_agents
 from ddol.streams.rows import Block
-from ddol.streams.stream import Position, Stream
-
-if TYPE_CHECKING:
-    from ddol.engines.groups.grouped import Group
-
-
-@dataclass(frozen=True)
-class Dealt:
-    """How a run's streams are dealt; see `ddol.streams.dealing.deal`."""
-
-    streams: list[Stream]
-    n_agents: int
-    batch: int = 1
-    passes: int = 1
-    block_rounds: Callable[[], int] | None = None
-    to_stop: Callable[[], int] = lambda: 1 << 40
-    """Rounds to the next that all processes must end a block with."""
+from ddol.streams.stream import Position
 
 
 class _Own:
@@ -68,14 +55,6 @@ class _Own:
         return agreed
 
 
-def of_all(group: Group, position: Position, n_streams: int) -> Position:
-    """The position of all streams, from that of every process's own; all must have played so far."""
-    if n_streams == 1:  # which every process reads
-        return position
-    places = [place for own in group.gather(position["streams"]) for place in own]
-    return {**position, "streams": places}
-
-
 def deal_shares(
     group: Group, dealt: Dealt, position: Position | None = None
 ) -> Iterator[tuple[Block, Position | None]]:
@@ -110,3 +89,49 @@ def deal_shares(
     for block, after in blocks:
         rows = block.rows if block.rows.dense else block.rows.widen(team.n_features)
         yield Block(rows, block.table), after
+
+
+class Together:
+    """The workers of a group, as the learner of each of them sees them.
+
+    Parameters
+    ----------
+    group : Group
+    agents : int, optional
+        How many agents' states this worker begins with; all of them if it is not given.
+    recovery : Recovery, optional
+        What this worker keeps of the run.
+    """
+
+    alone = False
+    recovers = False
+
+    def __init__(
+        self, group: Group, agents: int | None = None, recovery: Recovery | None = None
+    ) -> None:
+        self.group, self.agents = group, agents
+        self.recovery = recovery or Recovery()
+
+    def blocks(
+        self, dealt: Dealt, position: Position | None
+    ) -> Iterator[tuple[Block, Position | None]]:
+        """Deal the examples of this worker's agents."""
+        return deal_shares(self.group, dealt, position)
+
+    def position(self, own: Position, n_streams: int) -> Position:
+        """The position of all streams; all workers have played so far."""
+        if n_streams == 1:  # which every worker reads
+            return own
+        places = [place for each in self.group.gather(own["streams"]) for place in each]
+        return {**own, "streams": places}
+
+    def keep(self, engine: Grouped, past: Callable[[], Any]) -> None:
+        """Copy the own agents to another worker, if that was long ago."""
+        self.recovery.keep(self.group, engine.share, engine.worker.state, past)
+
+    def finish(self) -> None:
+        """Nothing: the driver asks every worker for its part."""
+
+    def recover(self, engine: Any, algorithm: Algorithm, on_lost: str) -> Copy | None:
+        """Left to the driver, which knows what worker is lost."""
+        raise NotImplementedError

@@ -7,8 +7,8 @@ from typing import Any
 
 from ddol.algorithm import Algorithm
 from ddol.engines.errors import RankLostError
+from ddol.engines.groups.dealing import Together
 from ddol.engines.groups.grouped import Grouped
-from ddol.engines.groups.processes import Together
 from ddol.engines.groups.recovery import Copy
 from ddol.engines.mpi.ranks import Ranks, open_ranks
 from ddol.engines.news import tell

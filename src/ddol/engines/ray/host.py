@@ -25,12 +25,12 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.errors import RankLostError
 from ddol.engines.feed import Feed, Past
-from ddol.engines.groups.dealing import Dealt
+from ddol.engines.groups.dealing import Together
 from ddol.engines.groups.grouped import Grouped
-from ddol.engines.groups.processes import Together
 from ddol.engines.groups.recovery import Copy, Recovery
 from ddol.engines.kinds import Capabilities, EngineKind
 from ddol.engines.learner import Learner
+from ddol.engines.processes import Dealt
 from ddol.engines.progress import Progress
 from ddol.engines.ray.cluster import lost_errors
 from ddol.engines.ray.group import RayGroup

@@ -97,7 +97,7 @@ class AsyncThreads:
     @classmethod
     def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> ScheduledEngine:
         """Open it as a setup says; rounds in which agents choose what they send are played in one thread."""
-        if setup.schedule.name == ROUNDS and setup.schedule.talks:
+        if setup.schedule.name == ROUNDS and algorithm.chooses_messages:
             return Scheduled.open(algorithm, state, setup)
         return cls(algorithm, state, setup.workers, setup.schedule)
 
