@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from ddol.algorithm import Algorithm
 from ddol.parameters import Bounds, Count, NotNegative, Parameter, Positive, Statistics, joined
 from ddol.recipes import Preset, given_again, noted, takes
-from ddol.update.contract import Update
 from ddol.update.losses import (
     REGRESSION,
     Loss,
@@ -67,6 +68,7 @@ def adaptive(
     l2: NotNegative = 0.0,
     memory: Annotated[float, Bounds(above=1)] | Literal["auto"] = math.inf,
     statistics: Statistics = "shared",
+    clip: bool = True,
     **places: Any,
 ) -> Algorithm:
     """Standardising adaptive mirror descent (AdaGrad on centred and scaled features).
@@ -90,6 +92,8 @@ def adaptive(
         Forget old examples: their weight falls to 1/e after this many rounds; auto: a mixture of memories.
     statistics : "shared" or "own"
         Whose centres and scales of features are used; own: each agent's, where sites have other units.
+    clip : bool
+        Predict numbers within the range of the labels seen.
 
     Examples
     --------
@@ -99,12 +103,12 @@ def adaptive(
     from ddol.update.adaptive import Adaptive
 
     chosen = loss_named(loss)
-    numbers = chosen.task == REGRESSION
     if memory == "auto":
         from ddol.update.safe import MEMORIES
 
         places, memory = {"memories": MEMORIES, **places}, math.inf
-    update = Adaptive(regression=numbers, memory=memory, l1=l1, shrink=l2, statistics=statistics)
+    own = Adaptive(regression=chosen.task == REGRESSION, statistics=statistics, clip=clip)
+    update = replace(own, memory=memory, l1=l1, shrink=l2)
     return Algorithm("adaptive", update, chosen, _constant(rate), C, **places)
 
 
@@ -113,6 +117,7 @@ def coin(
     loss: Loss | str = logistic,
     C: Positive = 1.0,
     statistics: Statistics = "shared",
+    clip: bool = True,
     **places: Any,
 ) -> Algorithm:
     """Parameter-free coin betting per feature: no rate at all.
@@ -125,6 +130,8 @@ def coin(
         Weight of the loss.
     statistics : "shared" or "own"
         Whose centres and scales of features are used; own: each agent's, where sites have other units.
+    clip : bool
+        Predict numbers within the range of the labels seen.
 
     Examples
     --------
@@ -136,7 +143,7 @@ def coin(
     from ddol.update.coin import Coin
 
     chosen = loss_named(loss)
-    update = Coin(regression=chosen.task == REGRESSION, statistics=statistics)
+    update = Coin(regression=chosen.task == REGRESSION, statistics=statistics, clip=clip)
     return Algorithm("coin", update, chosen, constant(1.0), C, **places)
 
 
@@ -147,6 +154,7 @@ def newton(
     C: Positive = 1.0,
     rank: Count | None = None,
     statistics: Statistics = "shared",
+    clip: bool = True,
     **places: Any,
 ) -> Algorithm:
     """Online Newton step, with a full matrix for at most 1,000 features, or with a sketch for any number.
@@ -165,29 +173,23 @@ def newton(
         Rows of the sketch that takes the place of the full matrix.
     statistics : "shared" or "own"
         Whose centres and scales of features are used; own: each agent's, where sites have other units.
+    clip : bool
+        Predict numbers within the range of the labels seen.
 
     Examples
     --------
     >>> import ddol, numpy as np
     >>> X = np.random.default_rng(0).standard_normal((1000, 4)); y = np.sign(X @ [1.0, -2.0, 0.5, 0.0])
-    >>> ddol.run(newton(), (X, y), ddol.ring(4)).error < 0.1
-    True
-    >>> ddol.run(newton(rank=2), (X, y), ddol.ring(4)).error < 0.1
-    True
+    >>> [ddol.run(newton(rank=rank), (X, y), ddol.ring(4)).error < 0.1 for rank in (None, 2)]
+    [True, True]
     """
-    chosen = loss_named(loss)
-    update = _second_order(chosen.task == REGRESSION, rank, statistics)
-    return Algorithm("newton", update, chosen, _constant(rate), C, **places)
-
-
-def _second_order(regression: bool, rank: int | None, statistics: str) -> Update:
-    if rank is None:
-        from ddol.update.newton import Newton
-
-        return Newton(regression=regression, statistics=statistics)
+    from ddol.update.newton import Newton
     from ddol.update.sketch import SketchedNewton
 
-    return SketchedNewton(regression=regression, rank=rank, statistics=statistics)
+    chosen = loss_named(loss)
+    made: Any = Newton if rank is None else partial(SketchedNewton, rank=rank)
+    update = made(regression=chosen.task == REGRESSION, statistics=statistics, clip=clip)
+    return Algorithm("newton", update, chosen, _constant(rate), C, **places)
 
 
 @noted

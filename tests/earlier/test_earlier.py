@@ -93,7 +93,7 @@ def test_a_state_finds_its_place_in_a_layout_that_has_changed():
 def test_names_of_format_4_are_those_that_the_fields_still_have(preset):
     """Where a layout changes, this test says which fields format 4 has that are lost."""
     layout = layout_of(preset.on(1), 5)
-    since = {"moved", "n_moved", "was_centre", "was_inverse"}
+    since = {"moved", "n_moved", "was_centre", "was_inverse", "highest", "lowest"}
     rows = sum(field.name not in since for field in layout.row_fields)
     scalars = sum(field.name not in since for field in layout.scalar_fields)
     header = {"format": 4, "recipe": {"made": {"preset": preset.name}}}

@@ -334,6 +334,8 @@ as_json = flag("--json", "As JSON.", is_flag=True)
 
 def _plain(default: Any) -> str | None:
     """A default for the help page."""
+    if isinstance(default, bool):
+        return "yes" if default else "no"
     return (
         None if default is None else f"{default:g}" if isinstance(default, float) else str(default)
     )

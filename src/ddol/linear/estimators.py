@@ -125,19 +125,37 @@ def _linear(form: LinearForm) -> Any:
     if form.encoding.classes is None:
         found = LinearRegression()
         found.coef_, found.intercept_ = weights[0], float(form.bias[0])
+        found.n_features_in_ = weights.shape[1]
+        return _within(form, found)
+    named = {ours: theirs for theirs, ours in _LOSSES.items()} | {_ALONE: "log_loss"}
+    if form.loss not in named:
+        raise DataError(
+            f"scikit-learn has no linear classifier with the loss {form.loss}; use --to json"
+        )
+    if loss_named(form.loss).together is not None and len(weights) > 1:
+        found = LogisticRegression()  # softmax; that of SGDClassifier is one against all
     else:
-        named = {ours: theirs for theirs, ours in _LOSSES.items()} | {_ALONE: "log_loss"}
-        if form.loss not in named:
-            raise DataError(
-                f"scikit-learn has no linear classifier with the loss {form.loss}; use --to json"
-            )
-        if loss_named(form.loss).together is not None and len(weights) > 1:
-            found = LogisticRegression()  # softmax; that of SGDClassifier is one against all
-        else:
-            found = SGDClassifier(loss=named[form.loss])
-        found.coef_, found.intercept_ = weights, form.bias.copy()
-        found.classes_ = form.encoding.labels()
+        found = SGDClassifier(loss=named[form.loss])
+    found.coef_, found.intercept_ = weights, form.bias.copy()
+    found.classes_ = form.encoding.labels()
     found.n_features_in_ = weights.shape[1]
+    return found
+
+
+def _within(form: LinearForm, linear: Any) -> Any:
+    """A fitted regressor whose predictions are clipped to the form's range, if it has one."""
+    if np.isinf(form.range).all():
+        return linear
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.preprocessing import FunctionTransformer
+
+    low, high = form.range
+    limits = {"a_min": low, "a_max": high}
+    found = TransformedTargetRegressor(
+        linear, func=np.asarray, inverse_func=np.clip, check_inverse=False
+    )
+    found.regressor_, found._training_dim = linear, 1
+    found.transformer_ = FunctionTransformer(inverse_func=np.clip, inv_kw_args=limits)
     return found
 
 

@@ -6,7 +6,8 @@ feature is a clip of the feature itself, to centre_d ± r·scale_d, so
     s = bias + Σ_parts Σ_d weight_d·clip(x_d, lower_d, upper_d)
 
 with one part for all agents of a complete graph, and for other networks one for each agent, whose mean
-predicts. Every other linear model has one part and no limits.
+predicts. Every other linear model has one part and no limits. A number is clipped to the range of the labels
+that were seen, unless the model was told not to.
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ class LinearForm:
     encoding : Encoding
         Of the model: labels, columns, what is done with missing values.
     loss : str
+    range : (float, float)
+        What scores are clipped to.
 
     Examples
     --------
@@ -79,6 +82,7 @@ class LinearForm:
     features: tuple[Feature, ...]
     encoding: Encoding
     loss: str
+    range: tuple[float, float] = (-math.inf, math.inf)
 
     @classmethod
     def of(cls, model: Any, agent: str | int | None = None) -> LinearForm:
@@ -102,7 +106,8 @@ class LinearForm:
                 f"{_MOST_NUMBERS:,}; export one agent"
             )
         features = _features(encoding, width)
-        return cls(bias, tuple(parts), features, encoding, model.loss)
+        own = _range_of(model, model.agent_number(agent))
+        return cls(bias, tuple(parts), features, encoding, model.loss, own)
 
     @property
     def is_clipped(self) -> bool:
@@ -125,7 +130,7 @@ class LinearForm:
         total = np.tile(self.bias, (len(X), 1))
         for part in self.parts:
             total += (np.clip(X, part.lower, part.upper) if clipped else X) @ part.weights.T
-        return total
+        return np.clip(total, *self.range)
 
     def share_beyond(self, X: np.ndarray) -> float:
         """Share of rows of which a feature is clipped."""
@@ -174,6 +179,17 @@ def _parts_of(model: Any, copy: int | None) -> tuple[list[LinearPart], np.ndarra
     return _merged(known, list(copies))
 
 
+def _range_of(model: Any, copy: int | None) -> tuple[float, float]:
+    """The range that numbers are predicted in: of one copy, or the widest."""
+    known = model.known
+    if known is None or known.is_linear:
+        return -math.inf, math.inf
+    known = known.of_all if copy is None else known
+    copies = known.scalars if copy is None or len(known.theta) == 1 else known.scalars[[copy]]
+    ranges = np.array([known.algorithm.update.range_of(own[0]) for own in copies])
+    return float(ranges[:, 0].min()), float(ranges[:, 1].max())
+
+
 def _unlimited(weights: np.ndarray) -> LinearPart:
     infinite = np.full(weights.shape[1], np.inf)
     return LinearPart(weights, -infinite, infinite)
@@ -198,7 +214,7 @@ def _standardised(
     known: Any, copy: int, output: int
 ) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
     """Weights, bias and limits of one output of one copy."""
-    update: Any = known.algorithm.update
+    update: Any = known.algorithm.update.without_range()
     vector = Vector(known.theta[copy, output].copy(), known.scalars[copy, output].copy())
     centre_row, inverse_row, reach_place = update.coordinates
     centre, inverse = vector.rows[centre_row].copy(), vector.rows[inverse_row].copy()

@@ -5,11 +5,12 @@
     {"format": "ddol-linear", "version": 1, "loss": "logistic", "classes": ["no", "yes"],
      "features": [{"name": "age"}, {"name": "town=Rome", "column": "town", "value": "Rome"}],
      "missing": "error", "means": {}, "bias": [0.1],
-     "parts": [{"weights": [[0.5, -0.2]], "lower": [0, null], "upper": [90, null]}]}
+     "range": [null, null], "parts": [{"weights": [[0.5, -0.2]], "lower": [0, null], "upper": [90, null]}]}
 
 The score of a row is the bias plus, for every part, the weights times the values clipped to the limits of the
 part (null: no limit). Two classes have one score, and the second class where it is at least 0; more classes
-have one each, and the largest wins; without classes the score is the prediction.
+have one each, and the largest wins; without classes the score is the prediction, clipped to the range (null:
+no limit).
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ def to_plain(form: LinearForm) -> dict[str, Any]:
         "missing": encoding.missing,
         "means": means,
         "bias": form.bias.tolist(),
+        "range": finite_or_none(np.array(form.range)),
         "parts": [
             {
                 "weights": part.weights.tolist(),
@@ -101,7 +103,16 @@ def from_plain(plain: dict[str, Any]) -> LinearForm:
     parts = tuple(_part(part, outputs, width) for part in plain["parts"])
     if not parts:
         raise DataError("found no parts, expected at least one")
-    return LinearForm(bias, parts, features, encoding, plain["loss"])
+    return LinearForm(bias, parts, features, encoding, plain["loss"], _range(plain))
+
+
+def _range(plain: dict[str, Any]) -> tuple[float, float]:
+    given = plain.get("range") or [None, None]
+    low, high = _numbers([0.0 if v is None else v for v in given], (2,), "range").tolist()
+    low, high = (-np.inf if given[0] is None else low), (np.inf if given[1] is None else high)
+    if low > high:
+        raise DataError("found a range whose lower end is above the upper one")
+    return low, high
 
 
 def _part(part: dict[str, Any], outputs: int, width: int) -> LinearPart:

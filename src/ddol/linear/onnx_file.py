@@ -34,7 +34,7 @@ def to_onnx(form: LinearForm) -> Any:
     """
     graph = _Graph()
     values = _inputs(form, graph)
-    score = _score(form, graph, values)
+    score = _within(form.range, graph, _score(form, graph, values))
     outputs: list[Output] = [
         ("score", score, graph.helper.TensorProto.DOUBLE, [None, len(form.bias)])
     ]
@@ -135,6 +135,14 @@ def _score(form: LinearForm, graph: _Graph, values: str) -> str:
         product = graph.node("MatMul", own, graph.constant(np.ascontiguousarray(part.weights.T)))
         total = graph.node("Add", total, product)
     return total
+
+
+def _within(limits: tuple[float, float], graph: _Graph, score: str) -> str:
+    """A score, clipped to a range if there is one."""
+    if np.isinf(limits).all():
+        return score
+    low, high = (graph.constant(np.full(1, limit)) for limit in limits)
+    return graph.node("Min", graph.node("Max", score, low), high)
 
 
 def _classes(form: LinearForm, graph: _Graph, score: str) -> list[Output]:

@@ -26,10 +26,12 @@ def write_vw(form: LinearForm, path: str | Path) -> None:
     """Write a form; VW clips no features, so that of a clipped form it is an approximation."""
     outputs = len(form.bias)
     bits = max(_BITS, math.ceil(math.log2(max(len(form.features) * outputs, 1))) + 2)
-    low, high = (-50, 50) if form.encoding.classes is not None else (0, 0)
+    low, high = (-50.0, 50.0) if form.encoding.classes is not None else form.range
+    if not math.isfinite(low + high):
+        low, high = 0.0, 0.0
     lines = [
-        "Version 9.10.0", "Id ", f"Min label:{low}", f"Max label:{high}", f"bits:{bits}", "lda:0", "0 ngram:",
-        "0 skip:", f"options:{f' --oaa {outputs}' if outputs > 1 else ''}", "Checksum: 0", ":0",
+        "Version 9.10.0", "Id ", f"Min label:{low:.9g}", f"Max label:{high:.9g}", f"bits:{bits}", "lda:0",
+        "0 ngram:", "0 skip:", f"options:{f' --oaa {outputs}' if outputs > 1 else ''}", "Checksum: 0", ":0",
     ]  # fmt: skip
     weights, mask = form.weights, (1 << bits) - 1
     stride = 1 << (outputs - 1).bit_length()

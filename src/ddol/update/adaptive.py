@@ -89,7 +89,7 @@ def _scale(s):
 
 def score(w, s, p, x, index, n, D, which):
     total = _intercept(s) + s[FACTOR] * at.dot(w, s, x, index, n, D)
-    return answers.in_units_of_answers(s, p, _scale(s) * total)
+    return answers.predicted(s, p, _scale(s) * total)
 
 
 @inner(inlined=True)
@@ -245,7 +245,7 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
 
 
 def notice(w, s, p, delta, maxima, x, index, n, D, y, weight):
-    at.notice(w, s, p, delta, x, index, n, D, y, weight, _SUMS * D)
+    at.notice(w, s, p, delta, maxima, x, index, n, D, y, weight, _SUMS * D)
 
 
 @inner(inlined=True)
@@ -475,7 +475,7 @@ def score_left(w, s, p, x, index, n, D, which):
             d = int(w[at.CENTRED * D + k])
             z = at.standardised(w, s, d, D, 0.0)
             total += _left(s[FACTOR] * w[U * D + d], threshold) * z
-    return answers.in_units_of_answers(s, p, _scale(s) * (_intercept(s) + total))
+    return answers.predicted(s, p, _scale(s) * (_intercept(s) + total))
 
 
 def weights_left(w, s, p, index, n, D, out):

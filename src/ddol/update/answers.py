@@ -1,7 +1,8 @@
 """Answers that are numbers, centred and scaled while they are learned, as features are.
 
-A score is in deviations of the answers from their mean; a prediction is in their own units. One wild answer
-must not change what all weights mean: beyond eight deviations it counts as if it were there.
+A score is in deviations of the answers from their mean; a prediction is in their own units, and within the
+range of the answers that were heard, unless that is switched off. One wild answer must not change what all
+weights mean: beyond eight deviations it counts as if it were there.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from ddol.compiled import inner
 
 # Scalars of `ddol.update.coordinates`: sums that neighbours average.
 SAMPLED, SEEN, HEARD, ANSWERS, VARIATION, OWN_SUMS = range(6)
+HIGHEST, LOWEST = 11, 12
+"""The largest answer and the largest −answer that were heard; −inf: none, or no range is kept."""
 # Its parameters.
-KEEP, REGRESSION, AGENTS, POOLED, LARGER, FRESH, CENTRES, OWN_PARAMETERS = range(8)
+KEEP, REGRESSION, AGENTS, POOLED, LARGER, FRESH, CENTRES, CLIPS, OWN_PARAMETERS = range(9)
 
 OUTLYING = 8.0
 """Deviations from the mean up to which a value counts as it is."""
@@ -52,11 +55,32 @@ def variation(s, y):
     return (y - before) * (y - (s[ANSWERS] + y) / (s[HEARD] + 1.0))
 
 
+@inner(inlined=True)
+def knows_range(s):
+    """Whether the range of answers is kept: what was learned before it was has none, and begins none."""
+    return s[HEARD] == 0.0 or s[HIGHEST] > -math.inf
+
+
 def hear(w, s, p, x, index, n, D, y):
+    if knows_range(s):
+        s[HIGHEST] = max(s[HIGHEST], y)
+        s[LOWEST] = max(s[LOWEST], -y)
     y = limited(s, y)
     s[VARIATION] += variation(s, y)
     s[ANSWERS] += y
     s[HEARD] += 1.0
+
+
+@inner
+def hear_together(s, delta, maxima, sums, y, weight):
+    """Collect what an answer adds on a shared copy: from `sums` on, and to the first maxima."""
+    if knows_range(s):
+        maxima[0] = max(maxima[0], y)
+        maxima[1] = max(maxima[1], -y)
+    y = limited(s, y)
+    delta[sums + HEARD] += weight
+    delta[sums + ANSWERS] += weight * y
+    delta[sums + VARIATION] += weight * variation(s, y)
 
 
 @inner(inlined=True)
@@ -96,3 +120,18 @@ def in_units_of_answers(s, p, score):
     if p[REGRESSION] == 0.0:
         return score
     return mean_answer(s) + scale_of_answers(s) * score
+
+
+@inner(inlined=True)
+def within(z, low, high):
+    """A number clipped to a range; NaN stays NaN."""
+    return low if z < low else high if z > high else z
+
+
+@inner(inlined=True)
+def predicted(s, p, score):
+    """A score in units of the answers, within their range."""
+    z = in_units_of_answers(s, p, score)
+    if p[CLIPS] != 0.0 and s[HIGHEST] > -math.inf:
+        return within(z, -s[LOWEST], s[HIGHEST])
+    return z

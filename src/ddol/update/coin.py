@@ -88,7 +88,7 @@ def score(w, s, p, x, index, n, D, which):
             d = int(w[at.CENTRED * D + k])
             total += _weight(w, d, D, endowment) * at.standardised(w, s, d, D, 0.0)
     intercept = _bet(s[THETA0], s[SIZES0], s[REWARD0], endowment)
-    return answers.in_units_of_answers(s, p, intercept + total / at.CLIP)
+    return answers.predicted(s, p, intercept + total / at.CLIP)
 
 
 @inner
@@ -165,7 +165,7 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
 
 
 def notice(w, s, p, delta, maxima, x, index, n, D, y, weight):
-    at.notice(w, s, p, delta, x, index, n, D, y, weight, _SUMS * D)
+    at.notice(w, s, p, delta, maxima, x, index, n, D, y, weight, _SUMS * D)
 
 
 def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):

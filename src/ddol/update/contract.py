@@ -9,6 +9,7 @@ written; an update that knows better writes it all the same.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -335,6 +336,14 @@ class Update(ABC):
         The agents are those from number `first` on.
         """
         return scalars
+
+    def range_of(self, scalars: np.ndarray) -> tuple[float, float]:
+        """The range that predictions stay in, by an output's scalars; most have none."""
+        return -math.inf, math.inf
+
+    def without_range(self) -> Update:
+        """The update whose scores are not clipped to a range; most are the same."""
+        return self
 
     def check(self, n_features: int) -> None:
         """Refuse a number of features that this update cannot have."""

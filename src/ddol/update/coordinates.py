@@ -42,9 +42,7 @@ import math
 from ddol.compiled import column, inner, row, sparse
 from ddol.update.answers import (
     AGENTS,
-    ANSWERS,
     CENTRES,
-    HEARD,
     KEEP,
     LARGER,
     OUTLYING,
@@ -53,10 +51,8 @@ from ddol.update.answers import (
     REGRESSION,
     SAMPLED,
     SEEN,
-    VARIATION,
     VARIES,
-    limited,
-    variation,
+    hear_together,
 )
 from ddol.update.contract import COUNT, LINEAR, LOCAL, UNBOUNDED, FeatureList, Field
 from ddol.update.sampling import samples
@@ -89,8 +85,8 @@ ROWS = (
 )
 
 # Scalars: sums that are averaged, six of the update itself among them, then notes.
-N_CENTRED, STALE, N_DUE, WEIGHT, TIME, LOOK, REACH, SAMPLES, CLOCK = range(11, 20)
-SIZES, SIZED, USUAL, N_MOVED, NOTES = range(20, 25)
+N_CENTRED, STALE, N_DUE, WEIGHT, TIME, LOOK, REACH, SAMPLES, CLOCK = range(13, 22)
+SIZES, SIZED, USUAL, N_MOVED, NOTES = range(22, 27)
 SCALARS = (
     Field("sampled"),  # examples that statistics are of
     Field("seen", least=0.0),  # examples
@@ -98,6 +94,9 @@ SCALARS = (
     Field("answers"),  # their sum
     Field("variation"),  # their squares about the mean
     *(Field(f"own {k}") for k in range(6)),
+    # The largest answer and −answer; neighbours share them where answers are numbers.
+    Field("highest", LOCAL, -math.inf, UNBOUNDED),
+    Field("lowest", LOCAL, -math.inf, UNBOUNDED),
     Field("n_centred", LOCAL, holds=COUNT),
     Field("stale", LOCAL),  # whether the list of centred features is to be made anew
     Field("n_due", LOCAL, holds=COUNT),
@@ -286,7 +285,7 @@ def list_due(w, s, index, n, D):
 
 
 @inner
-def notice(w, s, p, delta, x, index, n, D, y, weight, sums):
+def notice(w, s, p, delta, maxima, x, index, n, D, y, weight, sums):
     """Collect what an example and its answer add, in the first three rows and the scalars from `sums` on."""
     reference, limit = row(w, REFERENCE, D), row(w, LIMIT, D)
     filled, total, squares = row(delta, 0, D), row(delta, 1, D), row(delta, 2, D)
@@ -301,10 +300,7 @@ def notice(w, s, p, delta, x, index, n, D, y, weight, sums):
         delta[sums + SAMPLED] += weight
     delta[sums + SEEN] += weight
     if p[REGRESSION] != 0.0:
-        y = limited(s, y)
-        delta[sums + HEARD] += weight
-        delta[sums + ANSWERS] += weight * y
-        delta[sums + VARIATION] += weight * variation(s, y)
+        hear_together(s, delta, maxima, sums, y, weight)
 
 
 @inner

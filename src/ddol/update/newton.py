@@ -152,7 +152,7 @@ def _place(w, s, x, index, n, D):
 
 
 def score(w, s, p, x, index, n, D, which):
-    return answers.in_units_of_answers(s, p, intercept(s) + at.dot(w, s, x, index, n, D))
+    return answers.predicted(s, p, intercept(s) + at.dot(w, s, x, index, n, D))
 
 
 HORIZON = 180.0
@@ -206,7 +206,7 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
 
 
 def notice(w, s, p, delta, maxima, x, index, n, D, y, weight):
-    at.notice(w, s, p, delta, x, index, n, D, y, weight, _sums(D))
+    at.notice(w, s, p, delta, maxima, x, index, n, D, y, weight, _sums(D))
 
 
 @inner(inlined=True)

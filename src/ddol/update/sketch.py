@@ -107,7 +107,7 @@ def score(w, s, p, x, index, n, D, which):
         for k in range(int(s[at.N_CENTRED])):
             d = int(w[at.CENTRED * D + k])
             total += _weight(w, s, p, d, D) * at.standardised(w, s, d, D, 0.0)
-    return answers.in_units_of_answers(s, p, total)
+    return answers.predicted(s, p, total)
 
 
 # --- a step ------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def _sums(p, D):
 
 
 def notice(w, s, p, delta, maxima, x, index, n, D, y, weight):
-    at.notice(w, s, p, delta, x, index, n, D, y, weight, _sums(p, D))
+    at.notice(w, s, p, delta, maxima, x, index, n, D, y, weight, _sums(p, D))
 
 
 def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):

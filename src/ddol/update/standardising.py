@@ -13,7 +13,7 @@ import numpy as np
 
 from ddol.update import answers, statistics
 from ddol.update import coordinates as at
-from ddol.update.contract import ARRIVAL, COLLECT, Field, Layout, Loops, Update
+from ddol.update.contract import ARRIVAL, COLLECT, LARGEST, Field, Layout, Loops, Update
 from ddol.update.own_statistics import SENT, loops_of_own, scalars_of_own
 
 _layout = functools.lru_cache(maxsize=16)(Layout)
@@ -22,6 +22,11 @@ _layout = functools.lru_cache(maxsize=16)(Layout)
 
 SHARED, OWN = "shared", "own"
 """Whose statistics an agent standardises by."""
+_SHARED_RANGE = tuple(
+    field._replace(average=LARGEST) if k in (answers.HIGHEST, answers.LOWEST) else field
+    for k, field in enumerate(at.SCALARS)
+)
+"""Where answers are numbers, neighbours share their range."""
 _COUNTS, _SUMS, _SQUARES = range(len(at.STATISTICS))
 
 
@@ -52,6 +57,8 @@ class Standardising(Update):
     statistics : "shared" or "own"
         Whether neighbours average what they know of features, and answers, or each agent standardises by
         what it has seen itself; see `ddol.update.own_statistics`.
+    clip : bool
+        Numbers are predicted within the range of the answers that were heard.
     """
 
     regression: bool = False
@@ -59,6 +66,7 @@ class Standardising(Update):
     at_once: float = 1.0
     fresh: bool = False
     statistics: str = SHARED
+    clip: bool = True
 
     gradient: ClassVar[str] = ARRIVAL
     centres: ClassVar[float] = 0.5
@@ -91,6 +99,17 @@ class Standardising(Update):
     def with_gradient(self, fresh: bool) -> Self:
         """The same update, told when slopes are taken."""
         return self if fresh == self.fresh else replace(self, fresh=fresh)
+
+    def range_of(self, scalars: np.ndarray) -> tuple[float, float]:
+        """Of the answers that were heard, where predictions are clipped to it."""
+        own = scalars[SENT if self.keeps_own else 0 :]
+        if not (self.regression and self.clip and own[answers.HIGHEST] > -math.inf):
+            return -math.inf, math.inf
+        return -float(own[answers.LOWEST]), float(own[answers.HIGHEST])
+
+    def without_range(self) -> Self:
+        """The same update, whose predictions may be anywhere."""
+        return replace(self, clip=False)
 
     def to_strangers(self, message: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Squares about the mean, which the message has, and not about the own reference."""
@@ -135,6 +154,7 @@ class Standardising(Update):
             self.larger,
             float(self.fresh),
             self.centres,
+            float(self.regression and self.clip),
             *self.own_parameters,
         ]
 
@@ -151,6 +171,8 @@ class Standardising(Update):
         More notes of the update itself stand behind the scalars.
         """
         sent, scalars = at.STATISTICS + message, at.SCALARS + notes
+        if self.regression:
+            scalars = _SHARED_RANGE + notes
         rows, counted, sampled = at.ROWS + own, at.COUNTED, math.isinf(self.memory)
         if self.keeps_own:
             scalars = scalars_of_own(scalars)

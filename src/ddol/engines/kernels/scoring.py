@@ -15,6 +15,7 @@ from ddol.engines.kernels.layout import (
     vector_at,
 )
 from ddol.engines.kernels.reading import begin_row, forget_rows, row_in
+from ddol.update.answers import within
 from ddol.update.coordinates import clipped
 from ddol.update.linear import dot
 
@@ -82,8 +83,9 @@ def _sparse_standardised(examples, lo, hi, table, zeros, outputs, D, out):
     for i in range(lo, hi):
         x, index, n = _sparse_row(examples, i)
         for k in range(outputs):
-            features, zero = table + 32 * (k * D + examples.ones), floats(zeros + 16 * k)
-            scores[i * outputs + k] = zero[0] + _standardised_dot(features, zero[1], x, index, n)
+            features, zero = table + 32 * (k * D + examples.ones), floats(zeros + 32 * k)
+            score = zero[0] + _standardised_dot(features, zero[1], x, index, n)
+            scores[i * outputs + k] = within(score, zero[2], zero[3])
 
 
 class Standardised(NamedTuple):
@@ -93,8 +95,9 @@ class Standardised(NamedTuple):
     ----------
     table : (outputs, D, 4)
         Of each feature its centre, 1/scale, weight, and what a value of 0 adds to a score.
-    zeros : (outputs, 2)
-        The score of a row that has nothing but the 1 in front of it, if there is one; and |x̃| at most.
+    zeros : (outputs, 4)
+        The score of a row that has nothing but the 1 in front of it, if there is one; |x̃| at most; and the
+        range of scores.
     """
 
     table: np.ndarray

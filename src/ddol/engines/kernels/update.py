@@ -296,7 +296,7 @@ def _commit_scalars(worker):
         for i in range(shape.largest_scalars):
             place = shape.linear_scalars + i
             scalars[place] = max(scalars[place], largest[i])
-            largest[i] = 0.0
+            largest[i] = -math.inf
 
 
 @inner

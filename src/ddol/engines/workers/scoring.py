@@ -108,7 +108,10 @@ class Scorer:
         table[..., 3] = table[..., 2] * np.clip(-table[..., 0] * table[..., 1], -most, most)
         empty = replace(no_rows(), indptr=np.zeros(2, np.int64), y=np.zeros(1), weight=np.ones(1))
         nothing = replace(empty, n_features=raw.shape[1], intercept=rows.intercept)
-        zeros = np.column_stack([self._workers[0].scores(nothing, copy)[0], most])
+        update = self._algorithm.update
+        plain = self._worker(replace(self._algorithm, update=update.without_range()))
+        ranges = [update.range_of(own) for own in scalars]
+        zeros = np.column_stack([plain.scores(nothing, copy)[0], most, ranges])
         self._table = there, Standardised(table, zeros)
         return self._table[1]
 
@@ -116,8 +119,8 @@ class Scorer:
     def _raw_weights(self) -> np.ndarray:
         return self._workers[0].weights()
 
-    def _worker(self) -> KernelWorker:
-        return KernelWorker(self._algorithm, self._state, Partition(0, 1))
+    def _worker(self, algorithm: Algorithm | None = None) -> KernelWorker:
+        return KernelWorker(algorithm or self._algorithm, self._state, Partition(0, 1))
 
 
 _A_PART = 1 << 22

@@ -101,6 +101,7 @@ class Workspace:
         self.scores = apart(np.empty(algorithm.outputs))
         self.delta = apart(np.zeros(0 if copied else outputs * collected + 1))
         self.maxima = apart(np.zeros(0 if copied else outputs * largest))
+        self.maxima.reshape(outputs, -1)[:, layout.maxima * D :] = -np.inf
         self.union = np.empty(0 if copied else D + 1, np.uint32)
         self.in_union = np.zeros(0 if copied else D, np.uint8)
         self.merged = apart(np.zeros((2, D if merges else 0)))
