@@ -22,7 +22,7 @@ from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.encoding import Encoding
 from ddol.streams.coding.labels import Label, class_numbers, listed
 from ddol.streams.errors import DataError
-from ddol.streams.raw import Named, Raw, Table, table_of_frame
+from ddol.streams.raw import Named, Raw, Table, table_of_array, table_of_frame
 from ddol.streams.rows import Rows
 from ddol.trace import Trace
 from ddol.update.checks import check_vectors
@@ -145,7 +145,7 @@ class Model:
             Whose weights are used. By default, or with ``"shared"``, those of all together, as for a new
             site: their mean, or what safe agents share.
         """
-        return self.scores(self.encoder().rows(as_raw(X)), agent)
+        return self.scores(self.encoder().rows(as_raw(X, self.encoding.fills_in)), agent)
 
     def scores(self, rows: Rows, agent: str | int | None = None) -> np.ndarray:
         """Scores of rows that are encoded already; see `decision_function`."""
@@ -501,8 +501,14 @@ def _widened(algorithm: Algorithm, theta: np.ndarray, places: np.ndarray, width:
     return wide
 
 
-def as_raw(X: Any) -> Raw:
+def as_raw(X: Any, gaps: bool = False) -> Raw:
     """A raw block of what users predict on: an array, a sparse matrix, a data frame, or a raw block.
+
+    Parameters
+    ----------
+    X
+    gaps : bool
+        Whether values of an array may be missing.
 
     Examples
     --------
@@ -513,8 +519,10 @@ def as_raw(X: Any) -> Raw:
         return X
     if hasattr(X, "columns"):
         return table_of_frame(X)
-    from ddol.streams.arrays import array_stream
+    from ddol.streams.arrays import array_stream, is_sparse
 
+    if gaps and not is_sparse(X):
+        return table_of_array(X)
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     return array_stream(X, np.zeros(n)).rows
 

@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from sklearn.datasets import load_iris
+from scipy.sparse import csr_matrix
+from sklearn.datasets import load_iris, load_svmlight_file
 
 import ddol
 from ddol.cli.app import app
@@ -17,8 +18,10 @@ N = 3
 
 
 def iris():
+    """Its first rows have all three classes: river learns a class from its first example on."""
     X, y = load_iris(return_X_y=True)
-    order = np.random.default_rng(0).permutation(len(y))
+    order = np.random.default_rng(2).permutation(len(y))
+    assert set(y[order[:3]]) == {0, 1, 2}
     return X[order], y[order]
 
 
@@ -163,29 +166,86 @@ def test_what_a_job_lacks_is_said(tmp_path, monkeypatch, words, message):
     assert done.exit_code == 2 and message in done.stderr
 
 
-@pytest.mark.parametrize("data", [iris, numbers])
-def test_run_estimator_and_river(data):
-    X, y = data()
+def in_memory(kind, path):
+    """What a file says, as users of estimators and of river have it."""
+    if kind in ("iris", "table", "parquet"):
+        pandas = pytest.importorskip("pandas")
+        frame = (pandas.read_parquet if kind == "parquet" else pandas.read_csv)(path)
+        answers = frame.pop("label")
+        rows = [
+            {name: value for name, value in row.items() if value == value}
+            for row in frame.to_dict("records")
+        ]
+        return frame, answers, rows
+    if kind == "libsvm":
+        X, y = load_svmlight_file(str(path))
+        return X, y, [dict(zip("1234", row, strict=True)) for row in X.toarray().tolist()]
+    X, y = numbers()
+    return csr_matrix(X), y, [dict(zip("abcd", row, strict=True)) for row in X.tolist()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [(kind, {}) for kind in KINDS if kind != "table"]
+    + [("table", {"missing": missing}) for missing in ("mean", "zero")],
+)
+def test_run_estimator_and_river(file, kind, more):
+    path = file(kind)
+    expected = ddol.run("dogd", path, "ring", agents=N, rate=0.5, batch=2, **more).model()
+    weights = np.atleast_2d(expected.weights)
+    X, y, rows = in_memory(kind, path)
+
     called = {"n_agents": N, "topology": "ring", "rate": 0.5, "batch": 2}
-    model = ddol.DDOLClassifier("dogd", passes=1, shuffle=False, **called).fit(X, y)
-    trace = ddol.run("dogd", (X, y), "ring", agents=N, rate=0.5, batch=2, intercept=True)
-    weights = np.atleast_2d(trace.model().weights)
-    np.testing.assert_array_equal(weights[:, 1:], model.coef_)
-    np.testing.assert_array_equal(weights[:, 0], model.intercept_)
-    streamed = ddol.DDOLClassifier("dogd", **called)
+    model = ddol.DDOLClassifier("dogd", passes=1, shuffle=False, **called, **more).fit(X, y)
+    np.testing.assert_array_equal(model.coef_, weights[:, 1:])
+    np.testing.assert_array_equal(model.intercept_, weights[:, 0])
+    streamed = ddol.DDOLClassifier("dogd", **called, **more)
     for lo in range(0, len(y), 30):
         streamed.partial_fit(X[lo : lo + 30], y[lo : lo + 30], classes=np.unique(y))
     np.testing.assert_array_equal(streamed.coef_, model.coef_)
 
+    trace = ddol.run("dogd", (X, y), "ring", agents=N, rate=0.5, batch=2, intercept=True, **more)
+    np.testing.assert_array_equal(np.atleast_2d(trace.model().weights), weights)
+
     river = pytest.importorskip("ddol.river")
-    if len(np.unique(y)) > 2:
-        return
-    # river learns both classes one against the rest: the second is the classifier's own.
+    if more.get("missing") == "mean":
+        return  # what is missing in a dictionary is 0
     one = river.Classifier("dogd", loss="hinge", **called)
-    for row, label in zip(X.tolist(), y.tolist(), strict=True):
-        one.learn_one({f"{k}": value for k, value in enumerate(row)}, label)
-    own = one.weights[1]
-    np.testing.assert_allclose([own[f"{k}"] for k in range(X.shape[1])], model.coef_[0], rtol=1e-12)
+    for row, label in zip(rows, y.tolist(), strict=True):
+        one.learn_one(row, label)
+    names = [f"{k}" for k in range(1, 5)] if kind == "libsvm" else [*rows[0]]
+    if kind == "table":
+        names = ["a", "b", "town=x", "town=y", "town=z"]
+    classes = model.classes_.tolist()
+    for label in classes if len(classes) > 2 else classes[1:]:
+        found = [one.weights[label][name] for name in names]
+        place = classes.index(label) if len(classes) > 2 else 0
+        np.testing.assert_allclose(found, weights[place, 1:], rtol=1e-12, atol=1e-15)
+
+
+def test_arrays_may_have_labels_of_text_and_gaps():
+    X, y = numbers()
+    X[3, 1] = np.nan
+    labels = np.where(y > 0, "yes", "no")
+    told = {"agents": N, "rate": 0.5, "intercept": True, "missing": "mean"}
+    model = ddol.run("dogd", (X, labels), **told).model()
+    assert model.labels.tolist() == ["no", "yes"]
+    assert np.mean(model.predict(X) == labels) > 0.8
+    estimator = ddol.DDOLClassifier("dogd", n_agents=N, rate=0.5, passes=1, shuffle=False)
+    estimator.set_params(missing="mean").fit(X, labels)
+    np.testing.assert_array_equal(estimator.coef_, np.atleast_2d(model.weights)[:, 1:])
+    assert (estimator.predict(X) == model.predict(X)).all()
+    weighted = ddol.run("dogd", [(X, labels, y * y)] * 2, rate=0.5, missing="mean")
+    assert weighted.examples == 2 * len(y)
+    for given, missing, message in (
+        ((X, y), "error", "found nan in row 3, column 1, expected a finite number"),
+        ((X, labels[:-1]), "mean", "found 59 values of `y` for 60 rows"),
+        ((X, labels), "error", "row 3: column 'column 2': found a missing value"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ddol.run("dogd", given, missing=missing)
+    with pytest.raises(ValueError, match="'missing' parameter of DDOLClassifier"):
+        ddol.DDOLClassifier(missing="median").fit(X, y)
 
 
 def test_several_classes_are_found_on_every_interface():

@@ -92,6 +92,8 @@ class DDOLClassifier(TakesFrames, ClassifierMixin, LinearAgents):
     shuffle : bool, default=True
         Whether `fit` takes the rows in random order, another one in every pass.
     fit_intercept : bool, default=True
+    missing : {"error", "zero", "mean"}, default="error"
+        Whether missing values are refused, are 0, or are the mean of their column so far.
     average_iterates : bool, default=False
         Predict with the mean of the weights over all rounds (Polyak averaging).
     class_weight : dict or "balanced", default=None

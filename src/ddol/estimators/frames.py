@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from ddol.streams.coding.discovery import refuse_no_words
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.encoding import DATE, NUMBER, TEXT, Column, Encoding
 from ddol.streams.errors import DataError
+from ddol.streams.over.filling import RunningMeans, filled
 from ddol.streams.raw import Text, table_of_frame
-from ddol.streams.tables.frames import in_memory, with_answers
+from ddol.streams.tables.frames import all_numbers, has_dates, in_memory, with_answers
 
 _DATES = (
     "convert the column with pandas.to_datetime for features of month, weekday and hour, or drop it"
@@ -59,18 +59,19 @@ class FrameColumns:
            [60.,  0.,  0.]])
     """
 
-    def __init__(self, frame: Any) -> None:
+    def __init__(self, frame: Any, missing: str = "error") -> None:
         table = table_of_frame(frame)
         columns = []
         for name, cells in table.columns.items():
-            text = isinstance(cells, Text) and not _all_numbers(cells)
+            text = isinstance(cells, Text) and not all_numbers(cells)
             if isinstance(cells, Text) and text:
-                if _has_dates(frame[name]):
+                if has_dates(frame[name]):
                     columns.append(Column(name, DATE))
                     continue
                 refuse_no_words(name, cells, "X", _DATES)
             columns.append(Column(name, TEXT if text else NUMBER))
-        self.encoder = Encoder(Encoding(tuple(columns), missing="error"), labelled=False)
+        self.encoder = Encoder(Encoding(tuple(columns), missing=missing), labelled=False)
+        self.means = RunningMeans.of(None, len(self.encoder.start.numbers))
 
     @property
     def names(self) -> list[str]:
@@ -89,41 +90,16 @@ class FrameColumns:
         """
         encoder = self.encoder
         if not learning:
-            encoder = Encoder(self.encoder.encoding, learning=False, labelled=False)
+            known = replace(self.encoder.encoding, means=tuple(self.means.means))
+            encoder = Encoder(known, learning=False, labelled=False)
         missing = [c.name for c in encoder.start.columns or () if c.name not in frame.columns]
         if missing:
             raise DataError(f"X: found no column {missing[0]!r}, expected those of fit")
-        rows = encoder.rows(table_of_frame(frame), "X: row {}".format)
+        table = table_of_frame(frame)
+        if learning and encoder.start.missing == "mean":
+            table = filled(table, encoder.start.numbers, self.means)
+        rows = encoder.rows(table, "X: row {}".format)
         return rows.widen(len(self.names)).to_scipy()
-
-
-def has_text(X: Any) -> bool:
-    """Whether this is a data frame with a column of text or dates."""
-    if not hasattr(X, "columns") or not hasattr(X, "shape"):
-        return False
-    return any(_is_text(X[name]) for name in X.columns)
-
-
-def _has_dates(column: Any) -> bool:
-    return bool(column.to_numpy().dtype.kind == "M")
-
-
-def _is_text(column: Any) -> bool:
-    if _has_dates(column):
-        return True
-    values = column.to_numpy()
-    if values.dtype.kind in "biuf":
-        return False
-    words = {value for value in values.tolist() if isinstance(value, str)}
-    return bool(words) and not _all_numbers(Text.of(list(words)))
-
-
-def _all_numbers(cells: Text) -> bool:
-    try:
-        np.array(cells.values, dtype=object).astype(np.float64)
-    except ValueError:
-        return False
-    return True
 
 
 def without_label(X: Any, label: str | None) -> Any:

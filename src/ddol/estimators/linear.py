@@ -27,7 +27,7 @@ from ddol.algorithm import Algorithm
 from ddol.engines.faults import out_of_range
 from ddol.estimators.agents import COUNT, AgentsEstimator, LearningAgents
 from ddol.estimators.declared import exchanges_of, given_parameters
-from ddol.estimators.frames import FrameColumns, has_text, without_label
+from ddol.estimators.frames import FrameColumns, without_label
 from ddol.estimators.placing import (
     LINEAR_PRESETS,
     Penalty,
@@ -39,9 +39,10 @@ from ddol.estimators.training_rows import TrainingRows, rows_of
 from ddol.job.algorithm import algorithm_named
 from ddol.streams.coding.encoding import Encoding
 from ddol.streams.coding.order import LabelOrder
+from ddol.streams.over.filling import RunningMeans
 from ddol.streams.raw import Text
 from ddol.streams.rows import Rows
-from ddol.streams.tables.frames import with_answers
+from ddol.streams.tables.frames import has_text, with_answers
 from ddol.trace import Trace
 from ddol.update.budget import Budget, budget_of
 from ddol.update.losses import BINARY, Loss
@@ -63,6 +64,7 @@ class LinearAgents(AgentsEstimator):
     passes: int = 5
     max_iter: int | None = None
     fit_intercept: bool = True
+    missing: str = "error"
     average_iterates: bool = False
     warm_start: bool = False
     safe: bool = False
@@ -84,6 +86,7 @@ class LinearAgents(AgentsEstimator):
         "passes": [COUNT],
         "max_iter": [COUNT, None],
         "fit_intercept": ["boolean"],
+        "missing": [StrOptions({"error", "zero", "mean"})],
         "average_iterates": ["boolean"],
         "warm_start": ["boolean"],
         "safe": ["boolean"],
@@ -182,6 +185,7 @@ class LinearAgents(AgentsEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing != "error"
         return tags
 
     # Learning.
@@ -191,10 +195,13 @@ class LinearAgents(AgentsEstimator):
             self._label: str | None = y if isinstance(y, str) else None
         X, y = with_answers(without_label(X, None if isinstance(y, str) else self._label), y)
         if reset:
-            self._columns: FrameColumns | None = FrameColumns(X) if has_text(X) else None
+            self._columns: FrameColumns | None = (
+                FrameColumns(X, self.missing) if has_text(X) else None
+            )
+            self._means: RunningMeans | None = None
         if self._columns is not None:
             return self._encoded_pair(X, y, reset, **options)
-        return validate_data(
+        X, y = validate_data(
             self,
             X,
             y,
@@ -205,6 +212,7 @@ class LinearAgents(AgentsEstimator):
             ensure_all_finite=False,  # see `_refusing`
             **options,
         )
+        return self._filled(X, learning=True), y
 
     def _encoded_pair(self, X: Any, y: Any, reset: bool, **options: Any) -> tuple[Any, np.ndarray]:
         """A frame with columns of text as a matrix, and its answers."""
@@ -219,13 +227,27 @@ class LinearAgents(AgentsEstimator):
         )  # fmt: skip
         return checked
 
-    def _features(self, X: Any, finite: bool) -> Any:
+    def _features(self, X: Any, finite: bool | str) -> Any:
         """Rows to predict as a matrix; columns of text are encoded as `fit` has learned them."""
         X = without_label(X, getattr(self, "_label", None))
         columns = getattr(self, "_columns", None)
         if columns is not None and hasattr(X, "columns"):
             return columns.matrix(X)
-        return validate_data(self, X, accept_sparse="csr", reset=False, ensure_all_finite=finite)
+        finite = finite if self.missing == "error" else "allow-nan"
+        X = validate_data(self, X, accept_sparse="csr", reset=False, ensure_all_finite=finite)
+        return self._filled(X, learning=False)
+
+    def _filled(self, X: Any, learning: bool) -> Any:
+        """An array whose missing values are 0, or the mean of their column so far."""
+        if self.missing == "error" or issparse(X):
+            return X
+        if self.missing == "zero":
+            return np.where(np.isnan(X), 0.0, X)
+        if self._means is None:
+            self._means = RunningMeans.of(None, X.shape[1])
+        if not learning:
+            return np.where(np.isnan(X), self._means.means, X)
+        return np.column_stack([self._means.fill(k, values) for k, values in enumerate(X.T)])
 
     @contextmanager
     def _refusing(self, X: Any, found: LearningAgents) -> Iterator[None]:

@@ -20,7 +20,7 @@ from ddol.job.checks import check
 from ddol.job.interface import Interface
 from ddol.job.job import Job
 from ddol.job.pipeline import Pipeline, Prepared
-from ddol.job.sources import fingerprint
+from ddol.job.sources import fingerprint, in_columns
 from ddol.storage import Warn, damaged
 from ddol.streams.coding.labels import listed
 from ddol.streams.errors import DataError
@@ -116,6 +116,8 @@ def prepare(job: Job, stack: ExitStack, interface: Interface | None = None) -> P
         from ddol.job.schema import with_schema
 
         job = replace(job, data=with_schema(job.data))
+    if not job.data.in_files:
+        job = replace(job, data=in_columns(job.data))
     processes.check_same(job.identity() | job.progress())
     job = _in_the_order_before(job, processes, talk)
     algorithm = build(job)

@@ -141,6 +141,17 @@ def given_streams(options: DataOptions, algorithm: Algorithm, checked: bool) -> 
     return found
 
 
+def in_columns(options: DataOptions) -> DataOptions:
+    """Options of arrays in which something must be encoded, as text must, with the arrays as tables."""
+    from ddol.streams.sources import in_tables
+
+    found = in_tables(options.data, options.missing)
+    if found is None:
+        return options
+    streams, label, weight = found
+    return replace(options, data=streams, label=label, weight=weight)
+
+
 def spooled(options: DataOptions, stack: ExitStack) -> DataOptions:
     """Copy what can be read once only to temporary files, which can be read again."""
     import tempfile  # only for what comes through a pipe

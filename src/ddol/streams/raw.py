@@ -223,17 +223,30 @@ def table_of_frame(frame: Any) -> Table:
     >>> table_of_frame(pd.DataFrame({"age": [30, 40], "town": ["Rome", None]})).columns["town"].values
     ('Rome',)
     """
-    columns: dict[str, Cells] = {}
-    for name in frame.columns:
-        values = frame[name].to_numpy()
-        if values.dtype == np.bool_ or np.issubdtype(values.dtype, np.number):
-            columns[str(name)] = values if values.dtype == np.bool_ else values.astype(np.float64)
-        elif values.dtype.kind == "M":
-            told = np.datetime_as_string(values).tolist()
-            columns[str(name)] = Text.of([None if cell == "NaT" else cell for cell in told])
-        else:
-            columns[str(name)] = Text.of(list(map(_present, values.tolist())))
-    return Table(columns)
+    return Table({str(name): cells_of(frame[name].to_numpy()) for name in frame.columns})
+
+
+def table_of_array(X: Any) -> Table:
+    """Table of an array, whose columns have no names.
+
+    Examples
+    --------
+    >>> list(table_of_array([[1.0, 2.0]]).columns)
+    ['column 1', 'column 2']
+    """
+    values = np.atleast_2d(np.asarray(X))
+    cells = map(cells_of, values.T)
+    return Table(dict(zip(unnamed(values.shape[1]), cells, strict=True)), named=False)
+
+
+def cells_of(values: np.ndarray) -> Cells:
+    """A column of a table from an array of numbers, truth values or text."""
+    if values.dtype == np.bool_ or np.issubdtype(values.dtype, np.number):
+        return values if values.dtype == np.bool_ else values.astype(np.float64)
+    if values.dtype.kind == "M":
+        dates = np.datetime_as_string(values).tolist()
+        return Text.of([None if cell == "NaT" else cell for cell in dates])
+    return Text.of(list(map(_present, values.tolist())))
 
 
 def _present(cell: Any) -> Any:

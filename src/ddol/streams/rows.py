@@ -310,7 +310,7 @@ class Rows:
         row, column = self.cell_at(at)
         raise DataError(
             f"{where}: found {self.data[at]} in row {row}, column {column}, "
-            "expected a finite number; impute or remove missing values"
+            "expected a finite number; remove missing values, or fill them with missing='mean' or 'zero'"
         )
 
     def cell_at(self, at: int) -> tuple[int, int]:

@@ -114,6 +114,11 @@ class Encoding:
     stumps: Stumps | None = None
 
     @property
+    def fills_in(self) -> bool:
+        """Whether values of columns may be missing."""
+        return self.missing != "error" and bool(self.columns)
+
+    @property
     def numbers(self) -> tuple[str, ...]:
         """Names of the columns of numbers, which come before all that is named."""
         return tuple(c.name for c in self.columns or () if c.kind == NUMBER)

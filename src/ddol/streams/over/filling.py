@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -26,6 +26,25 @@ class RunningMeans:
     def means(self) -> Floats:
         """Mean of every column; 0 where nothing was seen."""
         return self.sums / np.maximum(self.counts, 1.0)
+
+    def fill(self, column: int, values: Floats, otherwise: float = 0.0) -> Floats:
+        """The next values of a column: a missing one is the mean of all above it, which then count.
+
+        Examples
+        --------
+        >>> RunningMeans.of(None, 1).fill(0, np.array([np.nan, 1.0, np.nan, 4.0, np.nan]))
+        array([0. , 1. , 1. , 4. , 2.5])
+        """
+        missing = np.isnan(values)
+        # Added one after the other, so that it does not matter where a stream is cut.
+        sums = np.cumsum(np.append(self.sums[column], np.where(missing, 0.0, values)))[1:]
+        counts = self.counts[column] + np.cumsum(~missing)
+        if missing.any():
+            means = np.where(counts > 0.0, sums / np.maximum(counts, 1.0), otherwise)
+            values = np.where(missing, means, values)
+        if len(values):
+            self.sums[column], self.counts[column] = sums[-1], counts[-1]
+        return values
 
     def to_json(self) -> list[list[Any]]:
         """Sums to the bit, as text: every number in a position is a count, and checked as one."""
@@ -90,36 +109,29 @@ class FilledStream(WrappedStream):
         at = position or {"at": None}
         means = RunningMeans.of(at.get("means"), len(self.columns))
         for block, after in self.stream.read(at["at"], pass_number):
-            filled = self._filled(block, means) if isinstance(block, Table) else block
+            if isinstance(block, Table):
+                block = filled(block, self.columns, means, self.fills)
             self.latest.sums, self.latest.counts = means.sums.copy(), means.counts.copy()
-            yield filled, {"at": after, "means": means.to_json()}
+            yield block, {"at": after, "means": means.to_json()}
 
     def take_over(self, means: Any) -> None:
         """Set `latest` to what another process has read of the same stream (`RunningMeans.to_json`)."""
         known = RunningMeans.of(means, len(self.columns))
         self.latest.sums, self.latest.counts = known.sums, known.counts
 
-    def _filled(self, table: Table, means: RunningMeans) -> Table:
-        cells = dict(table.columns)
-        for k, name in enumerate(self.columns):
-            values = cells.get(name)
-            if values is None and self.fills and means.counts[k] == 0.0:
-                cells[name] = np.full(len(table), self.fills[k])
-                continue
-            if not isinstance(values, np.ndarray) or values.dtype != np.float64:
-                continue
-            missing = np.isnan(values)
-            known = np.where(missing, 0.0, values)
-            if missing.any():
-                # The mean of the rows above each: what was there before the block, and its own.
-                sums = means.sums[k] + np.cumsum(known)
-                counts = means.counts[k] + np.cumsum(~missing)
-                fill = self.fills[k] if self.fills else 0.0
-                filled = np.where(counts > 0.0, sums / np.maximum(counts, 1.0), fill)
-                cells[name] = np.where(missing, filled, values)
-            means.sums[k] += known.sum()
-            means.counts[k] += np.count_nonzero(~missing)
-        return replace(table, columns=cells)
+
+def filled(
+    table: Table, columns: Sequence[str], means: RunningMeans, fills: Sequence[float] = ()
+) -> Table:
+    """A table whose missing numbers are the means so far; `fills` are those before the first number."""
+    cells = dict(table.columns)
+    for k, name in enumerate(columns):
+        values = cells.get(name)
+        if values is None and fills and means.counts[k] == 0.0:
+            cells[name] = np.full(len(table), fills[k])
+        elif isinstance(values, np.ndarray) and values.dtype == np.float64:
+            cells[name] = means.fill(k, cast(Floats, values), fills[k] if fills else 0.0)
+    return replace(table, columns=cells)
 
 
 def joint_means(parts: list[RunningMeans]) -> tuple[float, ...]:

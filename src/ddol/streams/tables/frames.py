@@ -137,7 +137,7 @@ class FrameStream:
     name
         What messages call it.
     partitions
-        Functions that load a partition as a frame of polars or pandas, or as a table of pyarrow.
+        Functions that load a partition as a frame of polars or pandas, a table of pyarrow, or a `Table`.
     piece_rows
         Rows that are given at a time.
     """
@@ -165,15 +165,18 @@ class FrameStream:
         """Yield rows of one partition after the other."""
         at = position or {"partition": 0, "row": 0}
         for number in range(at["partition"], len(self.partitions)):
-            frame = _as_arrow(self.partitions[number](), self.name)
+            frame = self.partitions[number]()
+            if not isinstance(frame, Table):
+                frame = _as_arrow(frame, self.name)
             done = at["row"] if number == at["partition"] else 0
             for lo in range(done, len(frame), self.piece_rows):
                 hi = min(lo + self.piece_rows, len(frame))
                 ended = hi == len(frame)
-                yield (
-                    table_of_arrow(frame.slice(lo, hi - lo), self.name),
-                    {"partition": number + ended, "row": 0 if ended else hi},
-                )
+                if isinstance(frame, Table):
+                    piece = frame.slice(lo, hi)
+                else:
+                    piece = table_of_arrow(frame.slice(lo, hi - lo), self.name)
+                yield piece, {"partition": number + ended, "row": 0 if ended else hi}
 
     def describe(self) -> str:
         """What it is called."""
@@ -186,7 +189,8 @@ class FrameStream:
     def locate(self, position: Position | None, row: int) -> str:
         """Partition and row."""
         at = position or {"partition": 0, "row": 0}
-        return f"{self.name}: partition {at['partition']}, row {at['row'] + row}"
+        partition = f"partition {at['partition']}, " if len(self.partitions) > 1 else ""
+        return f"{self.name}: {partition}row {at['row'] + row}"
 
 
 def is_frame(source: Any) -> bool:
@@ -334,6 +338,37 @@ def with_answers(X: Any, y: Any) -> tuple[Any, Any]:
     if type(y).__module__.startswith("polars") and getattr(y, "shape", ())[1:] == (1,):
         y = y.to_series()  # a frame with nothing but the answers
     return X, y
+
+
+def has_text(X: Any) -> bool:
+    """Whether this is a data frame with a column of text or dates."""
+    if not hasattr(X, "columns") or not hasattr(X, "shape"):
+        return False
+    return any(_is_text(X[name]) for name in X.columns)
+
+
+def has_dates(column: Any) -> bool:
+    """Whether a column of a data frame is of dates."""
+    return bool(column.to_numpy().dtype.kind == "M")
+
+
+def _is_text(column: Any) -> bool:
+    if has_dates(column):
+        return True
+    values = column.to_numpy()
+    if values.dtype.kind in "biuf":
+        return False
+    words = {value for value in values.tolist() if isinstance(value, str)}
+    return bool(words) and not all_numbers(Text.of(list(words)))
+
+
+def all_numbers(cells: Text) -> bool:
+    """Whether a column of text could as well be one of numbers."""
+    try:
+        np.array(cells.values, dtype=object).astype(np.float64)
+    except ValueError:
+        return False
+    return True
 
 
 _PARTITIONS: dict[str, Callable[[Any, int], list[Callable[[], Any]]]] = {
