@@ -27,7 +27,7 @@ _rng = np.random.default_rng(0)
 D = 6
 X = (_rng.random((48, D)) < 0.6) * (_rng.standard_normal((48, D)) + 2.0)
 Y = np.where(X @ _rng.standard_normal(D) > 0, 1.0, -1.0)
-ROWS = {True: Rows.from_csr(csr_matrix(X), Y), False: Rows.from_dense(X, Y)}
+CLASSES = _rng.integers(3, size=len(X)).astype(np.float64)
 VALUES = (
     np.nan, np.inf, -np.inf, -1.0, 0.0, 1.0, 2.0, D - 1.0, float(D), D + 1.0, 0.5, -0.0, 1e-300, 1e5, 1e7,
     1e9, 2.0**31, 2.0**53, 2.0**63, 1e300, -1e300,
@@ -37,7 +37,11 @@ ALGORITHMS = tuple(
     for algorithm in (
         ddol.adaptive(), ddol.adaptive(memory=20.0), ddol.adaptive(l1=1e-3), ddol.coin(), ddol.newton(),
         ddol.newton(rank=3), ddol.safe(ddol.adaptive()), ddol.safe(ddol.newton(rank=2)),
-        ddol.doeg(radius=2.0), ddol.dogd(),
+        ddol.doeg(radius=2.0), ddol.dogd(), ddol.adaptive(statistics="own"), ddol.newton(statistics="own"),
+        ddol.adaptive(memory="auto"), ddol.safe(ddol.adaptive(memory="auto")),
+        ddol.private(ddol.adaptive(), "epsilon:8,releases:4,public:4"),
+        replace(ddol.adaptive(), outputs=3), replace(ddol.newton(), outputs=3),
+        replace(ddol.safe(ddol.coin(statistics="own")), outputs=3),
     )
     for network in (1, 3, ddol.ring(4))
 )  # fmt: skip
@@ -48,9 +52,15 @@ def _state(k: int) -> State:
     """What algorithm k leaves after a few rounds of sparse rows, with lists in use."""
     if k not in _STATES:
         algorithm = ALGORITHMS[k]
-        block = Block(ROWS[True], table_round_robin(len(X), algorithm.n_agents, 1))
+        block = Block(_rows(algorithm, True), table_round_robin(len(X), algorithm.n_agents, 1))
         _STATES[k] = advance(algorithm, start_state(algorithm, D), block)
     return _STATES[k]
+
+
+def _rows(algorithm: ddol.Algorithm, sparse: bool) -> Rows:
+    """The examples, with answers of as many classes as the algorithm has outputs."""
+    answers = CLASSES if algorithm.outputs > 1 else Y
+    return Rows.from_csr(csr_matrix(X), answers) if sparse else Rows.from_dense(X, answers)
 
 
 def crafted_layouts(first: int, tries: int) -> dict[str, str]:
@@ -69,7 +79,7 @@ def crafted_layouts(first: int, tries: int) -> dict[str, str]:
             continue
         way = WAYS[int(draw.integers(len(WAYS)))]
         try:
-            found = way(algorithm, state, ROWS[bool(draw.integers(2))])
+            found = way(algorithm, state, _rows(algorithm, bool(draw.integers(2))))
         except FloatingPointError:
             continue
         try:
@@ -138,8 +148,8 @@ def _by_ticket(
     for k in range(8):
         agent = k % algorithm.n_agents
         early, late = (learner.predict(agent, rows.slice(i, i + 1)) for i in (k, k + 8))
-        learner.answer(late, Y[k + 8])
-        learner.answer(early, Y[k])
+        learner.answer(late, rows.y[k + 8])
+        learner.answer(early, rows.y[k])
     found = learner.trace().state
     assert found is not None
     return found.theta, found.scalars
