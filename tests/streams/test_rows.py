@@ -4,6 +4,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ddol
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Rows, concatenate
 
@@ -29,6 +30,20 @@ def test_repeated_and_unsorted_entries_are_put_in_order_in_a_copy():
     rows = Rows.from_csr(X, [1])
     assert rows.indices.tolist() == [0, 2] and rows.data.tolist() == [2, 5]
     assert X.nnz == 3
+
+
+@pytest.mark.parametrize(
+    "part, at, value", [("indices", 5, 99), ("indices", 5, -3), ("indptr", 5, 10**6)]
+)
+def test_parts_that_lead_outside_of_a_matrix_are_refused(part, at, value):
+    X = sp.random(20, 5, density=0.4, format="csr", random_state=0)
+    getattr(X, part)[at] = value  # SciPy looks at neither
+    for used in (
+        lambda: ddol.run(ddol.dogd(), (X, np.zeros(20))),
+        lambda: Rows.from_csr(X, np.zeros(20)),
+    ):
+        with pytest.raises(DataError, match="not a whole CSR matrix"):
+            used()
 
 
 @pytest.mark.parametrize(

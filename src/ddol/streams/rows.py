@@ -146,7 +146,8 @@ class Rows:
     def from_csr(cls, X: Any, y: ArrayLike, weight: ArrayLike | None = None) -> Rows:
         """Rows of a scipy sparse matrix; a canonical float64 CSR matrix is not copied.
 
-        Repeated entries are summed and columns sorted, in a copy, where that is needed.
+        Repeated entries are summed and columns sorted, in a copy, where that is needed. SciPy lets columns be
+        anything; here one beyond the matrix is an error, as loops follow them.
 
         Examples
         --------
@@ -156,6 +157,12 @@ class Rows:
         (array([2.]), array([1], dtype=uint32), array([0, 1, 1]))
         """
         X = X.tocsr()
+        try:
+            X.check_format(full_check=True)
+        except ValueError as error:
+            raise DataError(
+                f"`X` is not a whole CSR matrix: {error}; check how its parts were made"
+            ) from None
         if not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()

@@ -90,7 +90,6 @@ def read_npz(path: str, checked: bool = True) -> RowsStream:
         try:
             shape = tuple(int(side) for side in arrays["shape"])
             X = sp.csr_matrix((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
-            X.check_format()
         except _DAMAGES as error:
             raise DataError(
                 f"{path}: found parts that make no CSR matrix ({_reason(error)}); save it again"
