@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 
@@ -154,34 +153,11 @@ def test_zenoh_carries_messages_through_a_relay():
 
 
 def test_mqtt_carries_messages():
-    pytest.importorskip("paho.mqtt.client")
-    broker_module = pytest.importorskip("amqtt.broker")
+    from broker import mqtt_broker
     from ddol.node.transport.mqtt import MqttTransport
 
-    [port] = free_ports(1)
-    loop, ready, ended = asyncio.new_event_loop(), threading.Event(), threading.Event()
-
-    async def serve():
-        broker = broker_module.Broker(
-            {
-                "listeners": {"default": {"type": "tcp", "bind": f"127.0.0.1:{port}"}},
-                "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}},
-            }
-        )  # fmt: skip
-        await broker.start()
-        ready.set()
-        while not ended.is_set():
-            await asyncio.sleep(0.02)
-        await broker.shutdown()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
-    thread.start()
-    assert ready.wait(20.0)
-    try:
-        through(lambda name: MqttTransport(name, f"mqtt://127.0.0.1:{port}", NoSeals()))
-    finally:
-        ended.set()
-        thread.join(10.0)
+    with mqtt_broker() as address:
+        through(lambda name: MqttTransport(name, address, NoSeals()))
 
 
 def test_an_address_in_use_is_one_line():

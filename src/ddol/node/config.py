@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -22,7 +23,7 @@ from ddol.together import private, safe
 
 _NODE = tuple(f.name for f in fields(NodeOptions) if f.name != "compress")
 _TOP = ("name", "model", "models", "http", "network", "logs", "privacy", *_NODE)
-_MODEL = ("algorithm", "safe", "privacy", "initial", "share", *_NODE)
+_MODEL = ("algorithm", "safe", "privacy", "initial", "share", "sources", *_NODE)
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,15 @@ class ModelConfig:
         A model file whose weights the node begins with.
     share : float, optional
         Share of the requests to the first model's address that this one answers.
+    sources : addresses such as ``mqtt://127.0.0.1:1883/shop/labels``
+        Topics that examples and labels come from.
     """
 
     algorithm: Algorithm
     options: NodeOptions
     initial: str | None = None
     share: float | None = None
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -209,7 +213,14 @@ def _model(
         algorithm = algorithm_named(preset, given)
     except (ValueError, TypeError, AttributeError) as error:
         raise NodeError(f"{where}{error}") from None
-    _check_types({"safe": bool, "initial": str, "share": float}, table, where)
+    hints: dict[str, Any] = {"safe": bool, "initial": str, "share": float, "sources": list[str]}
+    _check_types(hints, table, where)
+    for address in table.get("sources", ()):
+        place = urlsplit(address)
+        if place.scheme != "mqtts" and not is_loopback(f"{place.hostname}:1"):
+            raise NodeError(
+                f"{where}`sources`: found {address}, expected mqtts:// or a loopback address"
+            )
     options = {**common, **{key: table[key] for key in ("privacy", *_NODE) if key in table}}
     _check_types({"privacy": str}, options, where)
     privacy = options.pop("privacy", None)
@@ -234,6 +245,7 @@ def _model(
         NodeOptions(**options),
         None if initial is None else str(here / initial),
         table.get("share"),
+        tuple(table.get("sources", ())),
     )
 
 

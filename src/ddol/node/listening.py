@@ -10,6 +10,7 @@ where u is the node's own learner. A node averages with j only while D_j ≤ 1, 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ddol.algorithm import Algorithm
 from ddol.engines.state import start_state
@@ -69,6 +70,8 @@ class Listening:
     def __init__(self, agent: LiveAgent) -> None:
         self.agent, self.trials = agent, dict[str, Trial]()
         self._count = 0
+        self._own: int | None = None
+        """Where the score of the own learner is among the scalars of the state."""
 
     @property
     def tests(self) -> bool:
@@ -131,11 +134,14 @@ class Listening:
 
     def _own_scores(self) -> list[float]:
         """Scores of the own learner, as they were before the example was learned."""
-        player, update = self.agent.learning.player, self.agent.learning.algorithm.update
+        player = self.agent.learning.player
         assert player is not None
-        numbers = update.mixture_of(player.state.scalars[0])  # type: ignore[attr-defined]
-        place = update.places.notes + update.names.index("own")  # type: ignore[attr-defined]
-        found: list[float] = numbers[:, place].tolist()
+        scalars = player.state.scalars[0]
+        if self._own is None:
+            update: Any = self.agent.learning.algorithm.update
+            mixture = scalars.shape[-1] - update.mixture_of(scalars).shape[-1]
+            self._own = mixture + update.places.notes + update.names.index("own")
+        found: list[float] = scalars[:, self._own].tolist()
         return found
 
     def _loss(self, scores: list[float], y: float) -> float:

@@ -17,9 +17,9 @@ from ddol.node.config import NetworkConfig, NodeConfig, host_of, is_loopback
 from ddol.node.errors import NodeError
 from ddol.node.gossip import Gossip
 from ddol.node.leaving import checked_between
-from ddol.node.lines import LineTaker
 from ddol.node.node import Node
 from ddol.node.options import NodeOptions
+from ddol.node.sources import LineTaker, begin_source
 from ddol.update.losses import REGRESSION
 
 if TYPE_CHECKING:
@@ -200,14 +200,19 @@ def serve(
         check_token(config.http.token_file, "")  # a file that cannot be read is told now
     nodes = nodes_of(config)
     talks: list[Gossip] = []
+    sources: list[Callable[[], None]] = []
     try:
         talks = talks_of(config.network, config.name, nodes)
+        for model, settings in config.models.items():
+            sources += [begin_source(each, nodes[model], model) for each in settings.sources]
         if stdin:
             _read_lines(next(iter(nodes.values())))
         if not stopping.is_set():
             with asyncio.Runner(loop_factory=_loop_factory()) as runner:
                 runner.run(_serve(config, nodes, ready, stopping))
     finally:
+        for end in sources:
+            end()
         for talk in talks:
             talk.close()
         lost = [line for node in nodes.values() for line in node.close()]

@@ -6,9 +6,8 @@ import logging
 import threading
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
 
-from ddol.node.errors import NodeError
+from ddol.node.transport.broker import mqtt_client
 from ddol.node.transport.meeting import Hear, Meet
 from ddol.node.transport.seals import Seals
 
@@ -31,26 +30,15 @@ class MqttTransport:
     """
 
     def __init__(self, name: str, address: str, seals: Seals) -> None:
-        try:
-            from paho.mqtt import client
-        except ImportError:
-            raise NodeError(
-                "MQTT needs paho-mqtt; install it with: pip install 'ddol[mqtt]'"
-            ) from None
+        self._client, self._where = mqtt_client(address, f"ddol-{name}")
         self.name, self.seals, self.refused = name, seals, seals.refused
         self._newest: dict[str, dict[str, bytes]] = {}
         self._hearers: dict[str, Hear] = {}
         self._last: dict[str, bytes] = {}
         self._meeters: dict[str, Meet] = {}
         self._listeners: dict[str, Callable[[bytes], None]] = {}
-        self._client = client.Client(client.CallbackAPIVersion.VERSION2, client_id=f"ddol-{name}")
         self._client.on_connect, self._client.on_message = self._connected, self._came
         self._seen = threading.Event()
-        place = urlsplit(address)
-        try:
-            self._where = place.hostname or "127.0.0.1", place.port or 1883
-        except ValueError:
-            raise NodeError(f"found {address!r}, expected mqtt://HOST:PORT") from None
         self._begun = False
 
     def _begin(self) -> None:
