@@ -134,7 +134,7 @@ class Algorithm:
         if self.privacy is not None:
             self._check_private()
         two, fresh = self.has_mixture, self.at_arrival
-        if two and self.outputs > 1:  # its learners know one output at a time
+        if self.privacy is not None and self.outputs > 1:  # noise is for one output at a time
             object.__setattr__(self, "loss", one_against_all(self.loss))
         update = self._with_own_learner() if two else self.update.alone()
         told = update.with_gradient(fresh).with_delay(0 if fresh else self.delay)

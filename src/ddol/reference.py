@@ -182,8 +182,7 @@ def predict_examples(
             loops.observe(state, x)
     shown: list[tuple[float, ...]] = []
     for b, (x, answer) in enumerate(zip(X, y, strict=True)):
-        outputs = range(algorithm.outputs)
-        scores = [loops.score(own[k % len(own)], x, k) for k in outputs]
+        scores = loops.scores(own, x, algorithm.outputs)
         chance = None if chances is None else float(chances[i, b])
         wrong, expected = _count(algorithm, scores, answer, chance)
         cost, slopes[b] = _compare(algorithm, scores, answer, wrong)
@@ -241,8 +240,7 @@ class _Asked:
         for turn in range(len(neighbours)):
             j = neighbours[(int(self.seen[i]) + turn) % len(neighbours)]
             theirs = self.states[j]
-            outputs = range(self.algorithm.outputs)
-            scores = [self.loops.score(theirs[k % len(theirs)], x, k) for k in outputs]
+            scores = self.loops.scores(theirs, x, self.algorithm.outputs)
             self.asking[i, [QUESTIONS, SHOWN]] += 1, 8 * len(x)
             if is_sure(p, self.asking[j], float(self.seen[j]), margin_of(scores)):
                 return said_by(self.algorithm, scores)
@@ -270,7 +268,7 @@ def renewed(algorithm: Algorithm, loops: Interpreted, own: list[Vector], answer:
         return answer
     fresh = np.zeros_like(slopes)
     for b, (x, told) in enumerate(zip(X, y, strict=True)):
-        scores = [loops.score(own[k % len(own)], x, k) for k in range(algorithm.outputs)]
+        scores = loops.scores(own, x, algorithm.outputs)
         _, fresh[b] = _compare(algorithm, scores, told, False)
     return replace(answer, slopes=fresh if answer.asked == 1.0 else answer.asked * fresh)
 
@@ -282,19 +280,34 @@ def learn_answers(loops: Interpreted, own: list[Vector], answer: Answer, rate: f
         for state in own if answer.shrinks else ():
             loops.begin(state, rate)
         return
-    for k, state in enumerate(own if len(y) else ()):
+    for state in own if len(y) else ():
         loops.begin(state, rate)
         for x, y_b in zip(X, y, strict=True):
             loops.hear(state, x, y_b)
+    if loops.layout.kept:
+        _learn_noted(loops, own, answer, rate)
+        return
+    for k, state in enumerate(own if len(y) else ()):
         if len(y) == 1 or loops.loops.additive:
-            for b, (x, g) in enumerate(zip(X, slopes[:, k].tolist(), strict=True)):
-                if loops.layout.kept:
-                    said = y[b] if slopes.shape[1] == 1 else (1.0 if k == y[b] else -1.0)
-                    state.scalars[-loops.layout.kept - 1 :] = [*answer.notes[b, k], said]
+            for x, g in zip(X, slopes[:, k].tolist(), strict=True):
                 if g != 0.0 or loops.update.experts:
                     loops.step(state, x, g, rate, answer.weight / len(y))
         elif slopes[:, k].any():
             loops.step(state, slopes[:, k] @ X / len(y), 1.0, rate, 1.0)
+
+
+def _learn_noted(loops: Interpreted, own: list[Vector], answer: Answer, rate: float) -> None:
+    """The same by an update that notes what it predicted with, example by example."""
+    X, y = answer.example
+    for b, x in enumerate(X):
+        for k, state in enumerate(own):
+            said = y[b] if len(own) == 1 else (1.0 if k == y[b] else -1.0)
+            state.scalars[-loops.layout.kept - 1 :] = [*answer.notes[b, k], said]
+        loops.judge(own, float(y[b]))
+        for k, state in enumerate(own):
+            g = float(answer.slopes[b, k])
+            if g != 0.0:
+                loops.step(state, x, g, rate, answer.weight / len(y))
 
 
 def _finish(loops: Interpreted, states: list[list[Vector]], t: int, rates: list[float]) -> None:

@@ -11,7 +11,7 @@ import pytest
 import ddol
 from ddol.engines.tickets import TicketLearner
 from ddol.testing import check_algorithm, check_engine
-from ddol.update.losses import Loss
+from ddol.update.losses import LOSSES, Loss
 from ddol.update.mixtures import COUNT, FIXED, LOSS, WRONG
 
 SHARES = np.array([0.0, 0.5, 1.0])
@@ -29,27 +29,28 @@ def _examples(rounds: int = 60, regression: bool = False) -> tuple[np.ndarray, n
 
 
 class _Hedge:
-    """AdaHedge as in the paper's Figure 1, but that the gaps are at least 0.01 of the largest spread."""
+    """AdaHedge as in the paper's Figure 1, with shares; a gap is what the mixture itself lost too much, and
+    they are at least 0.01 of the largest spread."""
 
     def __init__(self) -> None:
-        self.loss, self.gaps, self.spread = np.zeros(3), 0.0, 0.0
+        self.w, self.t, self.gaps, self.spread = np.full(3, 1 / 3), 0, 0.0, 0.0
 
     def weights(self) -> np.ndarray:
-        if self.gaps == 0.0:
-            return np.full(3, 1 / 3)
-        w = np.exp(-(self.loss - self.loss.min()) * np.log(3) / self.gaps)
-        return w / w.sum()
+        return self.w
 
-    def learn(self, cost: np.ndarray) -> None:
-        w = self.weights()
-        mixed = cost.min()
-        if self.gaps > 0.0:
-            eta = np.log(3) / self.gaps
-            mixed = cost.min() - np.log(w @ np.exp(-eta * (cost - cost.min()))) / eta
+    def learn(self, cost: np.ndarray, lost: float) -> None:
+        self.t += 1
+        before, mixed = self.gaps, cost.min()
+        if before > 0.0:
+            eta = np.log(3) / before
+            posterior = self.w * np.exp(-eta * (cost - cost.min()))
+            mixed = cost.min() - np.log(posterior.sum()) / eta
+            own = posterior / posterior.sum()
+            self.w = own + (1.0 - 3.0 * own) / (2.0 * (self.t + 1.0))
         if np.ptp(cost) > 1e-6 * cost.max():
             self.spread = max(self.spread, np.ptp(cost))
-            self.gaps = max(self.gaps + max(w @ cost - mixed, 0.0), 0.01 * self.spread)
-        self.loss += cost
+            self.gaps = max(before + max(lost - mixed, 0.0), 0.01 * self.spread)
+            self.w = self.w ** (before / self.gaps) / np.sum(self.w ** (before / self.gaps))
 
 
 class _Shares:
@@ -74,7 +75,7 @@ def _chance(z: np.ndarray) -> np.ndarray:
 def _play(loss: Loss, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Gradient descent alone and together, and their mixture: scores (rounds, N), weights of the experts."""
     own, shared = np.zeros((N, D)), np.zeros((N, D))
-    mix = [_Hedge() if loss.name == "hinge" else _Shares() for _ in range(N)]
+    mix = [_Shares() if loss.name == "logistic" else _Hedge() for _ in range(N)]
     centre, reach, rounds = np.zeros(N), np.zeros(N), len(y) // N
     scores = np.zeros((rounds, N))
     for t in range(rounds):
@@ -90,17 +91,14 @@ def _play(loss: Loss, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndar
                 mix[i].learn(_chance(a * said))
             elif loss.name == "hinge":
                 scores[t, i] = w @ said
-                mix[i].learn(np.maximum(0.0, 1.0 - a * said))
+                mix[i].learn(np.maximum(0.0, 1.0 - a * said), max(0.0, 1.0 - a * (w @ said)))
             else:
                 if t:
                     said = centre[i] + np.clip(said - centre[i], -reach[i], reach[i])
                 scores[t, i] = w @ said
                 centre[i] = centre[i] if t else a
-                if t and abs(a - centre[i]) <= reach[i]:
-                    mix[i].learn(np.exp(-0.5 * (said - a) ** 2 / (4 * reach[i] ** 2)))
-                else:
-                    mix[i].t += 1
-                    reach[i] = max(2 * reach[i], abs(a - centre[i]))
+                mix[i].learn(0.5 * (said - a) ** 2, 0.5 * (w @ said - a) ** 2)
+                reach[i] = max(reach[i], abs(a - centre[i]))
             rate = 1.0 / np.sqrt(t + 1)
             slopes = [loss.derivative(float(each), a, ()) for each in z]
             own[i] -= rate * slopes[0] * x
@@ -133,13 +131,55 @@ def test_predicts_and_weighs_as_an_oracle_does(name: str) -> None:
         ddol.dogd("squared", radius=3.0).on(3),
         ddol.adaptive("logistic").on(ddol.ring(4), delay=2),
         ddol.adaptive("hinge", memory=20.0).on(3),
-        ddol.adaptive("logistic", outputs=3).on(ddol.star(4)),
+        ddol.adaptive("logistic", outputs=3).on(ddol.star(4), delay=1),
+        ddol.dogd("logistic", outputs=3).on(3, batch=2),
+        ddol.adaptive("hinge", outputs=3).on(2),
     ],
     ids=lambda a: f"{a.name} {a.loss.name}",
 )
 def test_engine_is_the_reference(algorithm: ddol.Algorithm) -> None:
     # How adaptive rounds depends on whether rows are sparse, also where it is not safe.
     check_algorithm(ddol.safe(algorithm), sparse=None if algorithm.name == "dogd" else False)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "logistic_one_vs_all"])
+def test_several_classes_have_one_mixture(loss: str) -> None:
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((60 * N, D))
+    y = (X @ rng.standard_normal((D, 3)) + rng.standard_normal((len(X), 3))).argmax(axis=1)
+    algorithm = ddol.safe(ddol.dogd(LOSSES[loss](), l2=0.0, outputs=3)).on(N, trust="all")
+    own, shared, mix = np.zeros((N, 3, D)), np.zeros((N, 3, D)), [_Shares() for _ in range(N)]
+    lost, wrong = np.zeros((N, 3)), np.zeros((N, 2), int)
+
+    def chances(z: np.ndarray) -> np.ndarray:
+        p = 1.0 / (1.0 + np.exp(-z)) if loss != "logistic" else np.exp(z - z.max(-1, keepdims=True))
+        return p / p.sum(-1, keepdims=True)
+
+    for t in range(60):
+        sent = shared.copy()
+        for i in range(N):
+            x, a = X[t * N + i], y[t * N + i]
+            z = np.array([own[i] @ x, shared[i] @ x])
+            p = chances(np.array([z[0], z.mean(0), z[1]])) * (1 - 1e-4) + 1e-4 / 3
+            mixed = mix[i].weights() @ p
+            lost[i] -= np.log([mixed[a], p[0, a], p[2, a]])
+            wrong[i] += mixed.argmax() != a, z[0].argmax() != a
+            mix[i].learn(p[:, a])
+            slopes = chances(z) if loss == "logistic" else 1.0 / (1.0 + np.exp(-z))
+            slopes = (slopes - np.eye(3)[a])[:, :, None] * x / np.sqrt(t + 1)
+            own[i] -= slopes[0]
+            sent[i] -= slopes[1]
+        shared[:] = sent.mean(axis=0)
+    trace = ddol.run(algorithm, (X, y), N)
+    assert (trace.mistakes == wrong[:, 0]).all()
+    for row, losses, mistakes in zip(trace.sites(), lost, wrong, strict=True):
+        assert [row[k] for k in ("loss", "loss_alone", "loss_shared")] == pytest.approx(losses)
+        assert row["error_alone"] == mistakes[1] / 60
+        assert row["regret"] <= row["bound"]
+    model = trace.model()  # the mixture, as it would predict a next example
+    p = chances(np.array([own[1] @ X[0], (own[1] + shared[1]) @ X[0] / 2, shared[1] @ X[0]]))
+    expected = mix[1].weights() @ (p * (1 - 1e-4) + 1e-4 / 3)
+    assert model.predict_proba(X[:1], agent=1)[0] == pytest.approx(expected)
 
 
 def test_threads_play_as_one_does() -> None:
@@ -183,8 +223,7 @@ def test_a_model_predicts_for_a_site_as_the_site_would_and_for_others_with_what_
     assert said[0] > 0.9
     assert said[1] < 0.1
     shared = model.decision_function(X)
-    with pytest.warns(UserWarning, match="the shared learner predicts, as for a new site"):
-        assert np.allclose(shared, model.decision_function(X, agent="a new site"))
+    assert np.allclose(shared, model.decision_function(X, agent="shared"))
     assert not np.allclose(shared, model.decision_function(X, agent=0))
 
 

@@ -10,20 +10,16 @@ import numpy as np
 
 from ddol.update.losses import REGRESSION
 from ddol.update.mixtures import (
-    CENTRE,
+    ALIKE_LOSS,
     COUNT,
     FIXED,
+    GAP,
     HARMS,
-    HEDGED,
     HELPS,
     LATE,
     LOG,
     LOSS,
-    OUTSIDE,
-    REACH,
-    SPREAD,
     SWITCHES,
-    VARIANCE,
     WRONG_ALONE,
     WRONG_SHARED,
     rule_for,
@@ -35,25 +31,22 @@ if TYPE_CHECKING:
 
 SURE = math.log(40.0)
 """Capital of a bettor beyond which it is believed: at a level of 5 %, for either side."""
-assert CENTRE < REACH
 
 
 def mixture_bound(
-    rule: int,
-    experts: int,
-    answers: float,
-    switches: int = 0,
-    numbers: Sequence[float] = (1.0, 0.0, 0.0),
+    rule: int, experts: int, answers: float, switches: int = 0, gap: float = 1.0
 ) -> float:
     """What a mixture loses at most beyond the best sequence of experts with so many changes.
+
+    With n = ln K + m·ln(K−1) + (m+1)·ln T these are n nats of the log loss, and Δ·(1 + n/ln K) of others.
 
     Parameters
     ----------
     rule : int
         Of `ddol.update.mixtures`.
     experts, answers, switches : int
-    numbers : (B, cost outside, 0) of squared loss, or (cost where all were alike, variance, spread) of
-    AdaHedge
+    gap : float
+        Δ of AdaHedge, which a run adds up; before it, `largest_gap` is at least as much.
 
     Examples
     --------
@@ -62,20 +55,26 @@ def mixture_bound(
     """
     if answers == 0:
         return 0.0
-    several, log_t = math.log(max(experts, 2)), math.log(max(answers, 1.0))
-    if rule == LOG:
-        return math.log(experts) + switches * math.log(max(experts - 1, 1)) + (switches + 1) * log_t
-    if rule == HEDGED:
-        if switches:
-            return math.inf
-        return (
-            2.0 * math.sqrt(numbers[1] * several)
-            + numbers[2] * (4.0 / 3.0 * several + 2.1)
-            + numbers[0]
-        )
-    reach, outside, _ = numbers
-    nats = (switches + 4.0 / 3.0) * (several + log_t) + log_t
-    return 4.0 * reach * reach * nats + outside
+    K = max(experts, 2)
+    nats = math.log(K) + switches * math.log(K - 1) + (switches + 1) * math.log(answers)
+    return nats if rule == LOG else gap * (1.0 + nats / math.log(K))
+
+
+def largest_gap(experts: int, answers: float, spread: float, squared: bool = False) -> float:
+    """The largest Δ of AdaHedge where the losses of experts differ by at most `spread` on any answer.
+
+    Δ ≤ S·(√(T·ln K)/2 + ⅔·ln K + 1) (de Rooij et al. 2014, theorem 8, for the largest variance). Losses
+    ½(z−y)² within a range of 2B, whose spread is 2B², are exp-concave: Δ grows only while η = ln K/Δ > 1/4B²,
+    so Δ ≤ 2S·ln K + S.
+
+    Examples
+    --------
+    >>> round(largest_gap(3, 1e4, 1.0), 1), round(largest_gap(3, 1e4, 1.0, squared=True), 1)
+    (54.1, 3.2)
+    """
+    several = math.log(max(experts, 2))
+    slow = spread * (0.5 * math.sqrt(answers * several) + 2.0 / 3.0 * several + 1.0)
+    return min(slow, spread * (2.0 * several + 1.0)) if squared else slow
 
 
 def sites_of(trace: Trace, names: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -137,58 +136,46 @@ def privacy_of(trace: Trace) -> dict[str, Any] | None:
 
 
 def site_row(algorithm: Algorithm, m: np.ndarray, examples: int, mistakes: float) -> dict[str, Any]:
-    """Figures of one safe agent, from its mixtures (outputs, numbers)."""
+    """Figures of one safe agent, from its numbers of mixtures (outputs, numbers)."""
     update: Any = algorithm.update
-    classes = algorithm.loss.task != REGRESSION
-    K, one = len(update.opinions), classes and len(m) == 1
-    answers = float(m[0, COUNT])
-    losses, best = m[:, update.places.losses : update.places.best], update.places.best
-    ends = m[:, best : best + (SWITCHES + 1) * K].reshape(len(m), SWITCHES + 1, K).min(axis=2)
-    alone, shared, lost = losses[:, 0].sum(), losses[:, -1].sum(), m[:, LOSS].sum()
-    rule = rule_for(algorithm.loss)
-    bounds = [_bound(rule, own, K, switches) for own in m for switches in range(SWITCHES + 1)]
-    within = np.reshape(bounds, (len(m), -1)).sum(axis=0)
-    weights = m[:, FIXED : FIXED + K] @ update.opinions[:, : update.sent].sum(axis=1)
+    classes, m = algorithm.loss.task != REGRESSION, m[0]  # the first state has those of all classes
+    K, answers = len(update.opinions), float(m[COUNT])
+    losses, best = m[update.places.losses : update.places.best], update.places.best
+    ends = m[best : best + (SWITCHES + 1) * K].reshape(SWITCHES + 1, K).min(axis=1)
+    alone, shared, lost = float(losses[0]), float(losses[-1]), float(m[LOSS])
+    bounds = [_bound(rule_for(algorithm.loss), m, K, switches) for switches in range(SWITCHES + 1)]
+    weights = m[FIXED : FIXED + K] @ update.opinions[:, : update.sent].sum(axis=1)
 
     def share(wrong: float) -> float | None:
-        return float(wrong) / max(answers, 1.0) if one else None
+        return float(wrong) / max(answers, 1.0) if classes else None
 
     return {
         "examples": examples,
-        "error_alone": share(m[0, WRONG_ALONE]),
-        "error_shared": share(m[0, WRONG_SHARED]),
+        "error_alone": share(m[WRONG_ALONE]),
+        "error_shared": share(m[WRONG_SHARED]),
         "error": mistakes / max(examples, 1) if classes else None,
-        "loss_alone": float(alone),
-        "loss_shared": float(shared),
-        "loss": float(lost),
-        "weight_shared": float(weights.mean()),
-        "bound": float(within[0]),
-        "regret": float(lost - min(alone, shared)),
-        "regret_with_switches": [float(lost - each) for each in ends.sum(axis=0)],
-        "bound_with_switches": [float(each) for each in within],
+        "loss_alone": alone,
+        "loss_shared": shared,
+        "loss": lost,
+        "weight_shared": float(weights),
+        "bound": bounds[0],
+        "regret": lost - min(alone, shared),
+        "regret_with_switches": [lost - float(each) for each in ends],
+        "bound_with_switches": bounds,
         "helped": _verdict(m),
     }
 
 
 def _bound(rule: int, m: np.ndarray, experts: int, switches: int) -> float:
-    numbers = (
-        (m[OUTSIDE], m[VARIANCE], m[SPREAD]) if rule == HEDGED else (m[REACH], m[OUTSIDE], 0.0)
-    )
-    found = mixture_bound(rule, experts, float(m[COUNT]), switches, numbers)
-    return (1.0 + float(m[LATE])) * found
+    found = mixture_bound(rule, experts, float(m[COUNT]), switches, float(m[GAP]))
+    return (1.0 + float(m[LATE])) * found if rule == LOG else found + float(m[ALIKE_LOSS])
 
 
 def _verdict(m: np.ndarray) -> str:
-    """What two bettors make of the differences; of several outputs, what they own together."""
-    helps, harms = (_mean_capital(m[:, place]) for place in (HELPS, HARMS))
-    if helps >= SURE:
+    """What two bettors make of the differences."""
+    if m[HELPS] >= SURE:
         return "yes"
-    return "no" if harms >= SURE else "unclear"
-
-
-def _mean_capital(logs: np.ndarray) -> float:
-    top = float(logs.max())
-    return top + math.log(float(np.exp(logs - top).mean()))
+    return "no" if m[HARMS] >= SURE else "unclear"
 
 
 def listening(trace: Trace) -> np.ndarray:

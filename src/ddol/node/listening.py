@@ -149,9 +149,8 @@ class Listening:
         if len(scores) == 1:
             found = float(loss.value(scores[0], y, loss.parameters))
             return found if loss.task == REGRESSION else min(found, CLIP)
-        answers = (1.0 if k == y else -1.0 for k in range(len(scores)))
-        pairs = zip(scores, answers, strict=True)
-        return sum(min(float(loss.value(z, a, loss.parameters)), CLIP) for z, a in pairs)
+        cost, _ = loss.compare(scores, y)
+        return min(float(cost), len(scores) * CLIP)
 
     def trusts(self, name: str) -> bool:
         """Whether the node averages with a peer: all, while it has no examples of its own."""

@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 from ddol.compiled import address_of, floats, inner
 from ddol.update.contract import Loops
 from ddol.update.losses import Loss
-from ddol.update.mixtures import COUNT, FIXED, mixing, sound
+from ddol.update.mixtures import COUNT, FIXED, Places
+from ddol.update.opinions import sound
+from ddol.update.weighing import mixing
 
 
 class Geometry(NamedTuple):
@@ -41,7 +43,15 @@ class Geometry(NamedTuple):
         Place of the scores that are noted, counted from the mixture's first number.
     wires, box : int
         Neighbours whose messages are tested, the agent itself among them, and the place of what is known
-        of them. mixes : bool The mixture's weights move; else the last expert predicts.
+        of them.
+    mixes : bool
+        The mixture's weights move; else the last expert predicts.
+    fresh : bool
+        Slopes are those at the weights of now.
+    least : tuple of (place, number)
+        Numbers of a message that are bounded from below.
+    classes : bool
+        There are several outputs, whose scores are compared: one mixture for all.
     """
 
     learners: int
@@ -62,6 +72,7 @@ class Geometry(NamedTuple):
     mixes: bool = True
     fresh: bool = False
     least: tuple[tuple[int, float], ...] = ()
+    classes: bool = False
 
     @property
     def averaged(self) -> int:
@@ -134,9 +145,9 @@ def loops_beside(own: Loops, g: Geometry, loss: Loss) -> Loops:
 
 
 def _predicting(own: Loops, g: Geometry, loss: Loss) -> dict[str, Callable]:
-    M, mixture, notes, wires, box = g.learners, g.mixture, g.notes, g.wires, g.box
-    experts = g.learners * g.parameters
-    predict, _ = mixing(loss, g.experts, M, g.mixes)
+    M, K, mixture, notes, wires, box = g.learners, g.experts, g.mixture, g.notes, g.wires, g.box
+    experts, classes = g.learners * g.parameters, g.classes
+    predict, _, blended, judged = mixing(loss, g.experts, M, g.mixes, g.classes)
     seen = _scores(own.score, g, M - 1)
     unseen = _scores(own.score_unseen or own.score, g, M - 1)
 
@@ -147,22 +158,35 @@ def _predicting(own: Loops, g: Geometry, loss: Loss) -> dict[str, Callable]:
             m[notes + k] = sound(scores[k], scores[M - 1])
         if wires > 0 and scores[0] - scores[0] != 0.0:
             s[box + 1] = math.inf  # the shared learner begins anew
-        m[notes + M] = predict(m, scores, floats(address_of(p, experts)))
+        if not classes:
+            m[notes + M] = predict(m, scores, floats(address_of(p, experts)))
         m[notes + M + 1] = m[COUNT]
         return m[notes + M]
 
     def score_unseen(w, s, p, x, index, n, D, which):
         scores = unseen(w, s, p, x, index, n, D, which)
+        if classes:
+            return scores[int(which)]
         return predict(floats(address_of(s, mixture)), scores, floats(address_of(p, experts)))
 
-    return {"score": score, "score_unseen": score_unseen}
+    def blend(w, s, p, outputs, room, scores):
+        numbers = floats(address_of(s, mixture))
+        blended(numbers, room, outputs, floats(address_of(p, experts)), scores)
+
+    def judge(w, s, p, outputs, stride, y):
+        q = floats(address_of(p, experts + K * M))
+        numbers = floats(address_of(s, mixture))
+        judged(numbers, outputs, stride, y, floats(address_of(p, experts)), q)
+
+    found = {"score": score, "score_unseen": score_unseen}
+    return found | {"blend": blend, "judge": judge} if classes else found
 
 
 def _learning(own: Loops, g: Geometry, loss: Loss) -> dict[str, Callable]:
     M, K, mixture, notes = g.learners, g.experts, g.mixture, g.notes
     experts = g.learners * g.parameters
     w_of, s_of, p_of = places_of(g)
-    _, learn = mixing(loss, K, M, g.mixes)
+    learn, classes, rest = mixing(loss, K, M, g.mixes).learn, g.classes, Places(K, M).rest
     stepped, slope, scored, fresh = (
         inner(own.step),
         inner(loss.derivative),
@@ -170,6 +194,7 @@ def _learning(own: Loops, g: Geometry, loss: Loss) -> dict[str, Callable]:
         g.fresh,
     )
     test, recover = _trust_loops(own, g, loss)
+    judged = 1.0 if classes else 0.0  # the answer is counted by then
 
     def step(w, s, p, x, index, n, D, g, eta, weight):
         m = floats(address_of(s, mixture))
@@ -177,13 +202,14 @@ def _learning(own: Loops, g: Geometry, loss: Loss) -> dict[str, Callable]:
         test(w, s, p, x, index, n, D)
         for k in range(M):
             there, z = (w_of(w, k, D), s_of(s, k), p_of(p, k)), m[notes + k]
-            if fresh and weight == 1.0 and m[COUNT] != m[notes + M + 1]:
+            if fresh and weight == 1.0 and m[COUNT] != m[notes + M + 1] + judged:
                 z = scored(there[0], there[1], there[2], x, index, n, D, 0.0)
-            each = g * slope(z, y, q)
+            each = g * slope(z - m[rest + k] if classes else z, y, q)
             if each != 0.0:
                 stepped(there[0], there[1], there[2], x, index, n, D, each, eta, weight)
         recover(w, s, p, D)
-        learn(m, y, floats(address_of(p, experts)), q)
+        if not classes:
+            learn(m, y, floats(address_of(p, experts)), q)
 
     return {"step": step}
 

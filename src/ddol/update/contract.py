@@ -91,6 +91,8 @@ CALLS = {
     "from_statistics": ("void", "index, n, D, averaged"),
     "weights": ("void", "index, n, D, out"),
     "squares": ("double", "D"),
+    "blend": ("void", "outputs, room, scores"),
+    "judge": ("void", "outputs, stride, y"),
 }
 """What each loop returns, and takes behind ``w, s, p``; the kernel knows the parts by this order."""
 MESSAGES = {"to_message", "from_message", "to_statistics", "from_statistics"}
@@ -123,11 +125,16 @@ class Loops:
     from_statistics  ``(w, s, p, index, n, D, averaged)``                its inverse
     weights          ``(w, s, p, index, n, D, out)``                     the primal weights
     squares          ``(w, s, p, D) -> float``                           ‖w‖², if O(1)
+    blend            ``(w, s, p, outputs, room, scores)``                scores of several classes, see below
+    judge            ``(w, s, p, outputs, stride, y)``                   their answer, before any step
     ===============  ==================================================  =================================
 
     Messages and weights are made of some features at a time, as steps are: number k of the j-th feature,
     which is ``column(index, j)``, stands at ``out[k * n + j]``. Scalars travel beside messages as the layout
     says: `to_message` reads none that are averaged, and `from_message` finds them averaged.
+    An update that notes scores (`Layout.kept`) may look at those of several classes at once: `blend` writes
+    their scores, of what each class noted in ``room``, and they are noted, too; `judge` is told which class
+    it was. Both have the state of the first class; scalars of the next one stand ``stride`` behind.
     What is collected is summed over agents in ``delta`` (rows of D numbers, then scalars), or the maximum
     is taken in ``maxima``.
 
@@ -155,6 +162,8 @@ class Loops:
     from_statistics: Callable | None = None
     weights: Callable | None = None
     squares: Callable | None = None
+    blend: Callable | None = None
+    judge: Callable | None = None
     additive: bool = False
     """Steps of one round add up: what one adds to the state does not depend on the others."""
     shared: str | None = _DERIVED
@@ -240,7 +249,8 @@ class Loops:
         if function is None:
             return 0
         result, arguments = CALLS[name]
-        kinds = {"index": row, "n": "int64", "D": "int64", **dict.fromkeys(_NUMBERS, "double")}
+        kinds = dict.fromkeys(("n", "D", "outputs", "stride"), "int64") | {"index": row}
+        kinds |= dict.fromkeys(_NUMBERS, "double")
         passed = (kinds.get(argument, "double*") for argument in arguments.split(", "))
         signature = Signature(result, (*_STATE, *passed))
         return compile_part(function, signature, f"{name}(w, s, p, {arguments})")
@@ -410,6 +420,27 @@ class Interpreted:
     def score(self, vector: Vector, x: np.ndarray, which: int = 0) -> float:
         """Score of a row that was observed."""
         return self._call("score", vector, x, 0, self.D, self.D, float(which))
+
+    def scores(self, own: Sequence[Vector], x: np.ndarray, outputs: int) -> list[float]:
+        """Scores of a row that was observed, of an agent's states by output, or its one for all."""
+        found = [self.score(own[k % len(own)], x, k) for k in range(outputs)]
+        if self.loops.blend is None:
+            return found
+        kept, blended = self.layout.kept, np.zeros(outputs)
+        room = np.concatenate([vector.scalars[-kept - 1 : -3] for vector in own])
+        self._call("blend", own[0], outputs, room, blended)
+        for vector, score in zip(own, blended, strict=True):
+            vector.scalars[-3] = score
+        found = blended.tolist()
+        return found
+
+    def judge(self, own: Sequence[Vector], y: float) -> None:
+        """Be told which class it was."""
+        scalars = np.concatenate([vector.scalars for vector in own])
+        stride = len(own[0].scalars)
+        self._call("judge", Vector(own[0].rows, scalars), len(own), stride, y)
+        for vector, numbers in zip(own, scalars.reshape(len(own), -1), strict=True):
+            vector.scalars[:] = numbers
 
     def score_unseen(self, vector: Vector, x: np.ndarray, which: int = 0) -> float:
         """Score of a row, as if it were observed first."""

@@ -20,7 +20,7 @@ import numpy as np
 from ddol.update.beside import Geometry, loops_beside
 from ddol.update.contract import DUAL, Loops, Update
 from ddol.update.layout import LOCAL, UNBOUNDED, Boxes, FeatureList, Field, Layout, Vector
-from ddol.update.losses import Loss
+from ddol.update.losses import Loss, one_against_all
 from ddol.update.mixtures import FIXED, Places
 from ddol.update.trust import BOXES, SCALARS, WANTS
 
@@ -53,6 +53,8 @@ class Safe(Update):
         Those of the shared learners, and of the own ones; none for one learner with the memory that it has.
     owns : bool
         Whether there are learners that never average; else the mixture is one over memories.
+    outputs : int
+        Set by `Algorithm`: several classes have one mixture.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class Safe(Update):
     fresh: bool = False
     memories: tuple[float, ...] = ()
     owns: bool = True
+    outputs: int = 1
 
     family = "safe"
 
@@ -156,7 +159,9 @@ class Safe(Update):
             sent[counts : own.linear_scalars],
             sent[own.linear_scalars :],
         )
-        mixture = [Field(f"mixture {k}", LOCAL) for k in range(self.places.size)]
+        mixture = [Field(f"mixture {name}", LOCAL) for name in self.places.names]
+        for k, share in enumerate(self.shares):
+            mixture[FIXED + k] = mixture[FIXED + k]._replace(start=float(share))
         return Layout(
             rows=(*self._of_each(own.row_fields), Field("room", LOCAL), *self._box_rows(own)),
             scalars=(
@@ -243,12 +248,14 @@ class Safe(Update):
             mixes=self.mixes,
             fresh=self.fresh,
             least=_least(own) if self.wires else (),
+            classes=self.outputs > 1,
         )
 
     def loops(self, space: str) -> Loops:
         """The learner's loops for each of the learners, and those of the mixture."""
         own = self.learner.loops(space).filled(self.learner.layout(space, 1))
-        return loops_beside(own, self.geometry(space), self.loss)
+        loss = one_against_all(self.loss) if self.outputs == 2 else self.loss
+        return loops_beside(own, self.geometry(space), loss)
 
     def parameters(self) -> np.ndarray:
         """Those of every learner, Λ, and those of the loss."""
@@ -316,7 +323,8 @@ class Safe(Update):
 
     def with_outputs(self, outputs: int) -> Safe:
         """The same update, told how many outputs there are."""
-        return self._told(lambda learner: learner.with_outputs(outputs))
+        told = self._told(lambda learner: learner.with_outputs(outputs))
+        return told if outputs == told.outputs else replace(told, outputs=outputs)
 
     def with_chosen_answers(self, chosen: bool) -> Safe:
         """The same update, told whether it sees those answers only that it is not sure of."""

@@ -22,8 +22,8 @@ from collections.abc import Callable
 from ddol.compiled import address_of, column, floats, inner, sparse
 from ddol.update.beside import Geometry, places_of
 from ddol.update.contract import Loops
-from ddol.update.losses import REGRESSION, Loss
-from ddol.update.mixtures import CLIP, COUNT, LOG, SQUARED, Places, rule_for
+from ddol.update.losses import REGRESSION, Loss, squared
+from ddol.update.mixtures import CLIP, COUNT, LOG, Places, rule_for
 
 WANTS, ASTRAY, BOXES = range(3)
 """Numbers of an agent: whether the next example is a test, the sum of its shared learner; then its boxes."""
@@ -53,7 +53,7 @@ def _nats(loss: Loss, K: int, M: int) -> Callable:
     """What a score costs, in nats."""
     value, losses = inner(loss.value), Places(K, M).losses
     numbers, is_log = loss.task == REGRESSION, rule_for(loss) == LOG
-    share = 0.5 if rule_for(loss) == SQUARED else 1.0
+    share = 0.5 if loss.name == squared.name else 1.0
 
     def nats(m, z, y, q):
         if z - z != 0.0:
@@ -86,7 +86,7 @@ def _test(own: Loops, g: Geometry, nats: Callable, hold: Callable, give_back: Ca
     quarter, size, sent = M * g.parameters + K * M, SCALARS + g.averaged, g.sent
     w_of, s_of, p_of = places_of(g)
     scored, taken, message_at = inner(own.score), inner(own.from_message), _message_at(g)
-    possible = _possible(g)
+    possible, classes, rest = _possible(g), g.classes, Places(K, M).rest
 
     def test(w, s, p, x, index, n, D):
         known = floats(address_of(s, box))
@@ -94,7 +94,8 @@ def _test(own: Loops, g: Geometry, nats: Callable, hold: Callable, give_back: Ca
             return
         m, q = floats(address_of(s, mixture)), floats(address_of(p, quarter))
         y, own_w, own_s, own_p = m[notes + M + 2], w_of(w, 0, D), s_of(s, 0), p_of(p, 0)
-        base = nats(m, m[notes + M - 1], y, q)
+        others = m[rest + M - 1] if classes else 0.0
+        base = nats(m, m[notes + M - 1] - others, y, q)
         hold(w, s, index, n, D)
         for wire in range(W):
             there = floats(address_of(known, BOXES + wire * size))
@@ -108,7 +109,7 @@ def _test(own: Loops, g: Geometry, nats: Callable, hold: Callable, give_back: Ca
                 taken(own_w, own_s, own_p, index, n, D, message)
                 z = scored(own_w, own_s, own_p, x, index, n, D, 0.0)
                 there[TESTS] += 1.0
-                cost = nats(m, z, y, q) if sane else CLIP
+                cost = nats(m, z - others, y, q) if sane else CLIP
                 there[WORSE] += cost - base - there[WORSE] / MEMORY
         give_back(w, s, index, n, D)
 
@@ -138,19 +139,24 @@ def _recover(g: Geometry, nats: Callable) -> Callable:
     W, M, K, box, mixture, notes = g.wires, g.learners, g.experts, g.box, g.mixture, g.notes
     quarter, (fixed, by_feature), scalars = M * g.parameters + K * M, g.rows, g.scalars
     w_of, s_of, _ = places_of(g)
+    classes, rest = g.classes, Places(K, M).rest
+    unjudged = 0.0 if classes else 1.0  # the answer at hand is not counted yet
 
     def recover(w, s, p, D):
         known, m = floats(address_of(s, box)), floats(address_of(s, mixture))
         y, q = m[notes + M + 2], floats(address_of(p, quarter))
-        gap = nats(m, m[notes], y, q) - nats(m, m[notes + M - 1], y, q)
+        shared, mine = m[notes], m[notes + M - 1]
+        if classes:
+            shared, mine = shared - m[rest], mine - m[rest + M - 1]
+        gap = nats(m, shared, y, q) - nats(m, mine, y, q)
         known[ASTRAY] += gap - known[ASTRAY] / MEMORY
-        known[WANTS] = wants(m[COUNT] + 1.0, W)
+        known[WANTS] = wants(m[COUNT] + unjudged, W)
         if known[ASTRAY] <= LOST:
             return
         known[ASTRAY] = 0.0
-        shared, own, to, source = w_of(w, 0, D), w_of(w, M - 1, D), s_of(s, 0), s_of(s, M - 1)
+        target, own, to, source = w_of(w, 0, D), w_of(w, M - 1, D), s_of(s, 0), s_of(s, M - 1)
         for d in range((fixed + by_feature * D) * D):
-            shared[d] = own[d]
+            target[d] = own[d]
         for k in range(scalars):
             to[k] = source[k]
 

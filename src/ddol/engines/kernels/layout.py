@@ -18,8 +18,9 @@ from ddol.compiled import call_float, call_void, floats, inner, integers
 # features, the loss, and all of a turn in one.
 SCORE, STEP, BEGIN, FINISH, OBSERVE, SCORE_UNSEEN, HEAR, ABSORB, NOTICE, COMMIT = range(10)
 TO_MESSAGE, FROM_MESSAGE, TO_STATISTICS, FROM_STATISTICS, WEIGHTS, SQUARES = range(10, 16)
-COMMIT_ALL, TO_MESSAGE_ALL, FROM_MESSAGE_ALL, TO_STATISTICS_ALL, FROM_STATISTICS_ALL = range(16, 21)
-WEIGHTS_ALL, VALUE, DERIVATIVE, TURN, TOGETHER = range(21, 26)
+BLEND, JUDGE = 16, 17
+COMMIT_ALL, TO_MESSAGE_ALL, FROM_MESSAGE_ALL, TO_STATISTICS_ALL, FROM_STATISTICS_ALL = range(18, 23)
+WEIGHTS_ALL, VALUE, DERIVATIVE, TURN, TOGETHER = range(23, 28)
 
 BINARY, CLASSES, REGRESSION = 0, 1, 2
 SHARED_ADD, SHARED_COLLECT, COPIES = 0, 1, 2
@@ -137,7 +138,7 @@ class Scratch(NamedTuple):
     """Room to work in."""
 
     scores: int
-    """float64 (outputs,)"""
+    """float64 (outputs · (1 + kept),): scores, and room for what is noted of them"""
     delta: int
     """float64 (states, sum_rows · D + linear_scalars) and one more: steps for the shared copy."""
     maxima: int
@@ -336,6 +337,12 @@ def kept_bytes(worker):
 def kept_of(worker, slopes, k):
     """The slope of output k, with the scalars behind it that were noted with the prediction."""
     return floats(slopes + 8 * k * (1 + worker.shape.kept))
+
+
+@inner(inlined=True)
+def noted_scores(worker):
+    """How many scores an update notes for an output: of its learners, in front of two other numbers."""
+    return worker.shape.kept - 2
 
 
 @inner(inlined=True)

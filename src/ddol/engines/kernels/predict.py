@@ -7,6 +7,7 @@ import numpy as np
 from ddol.compiled import call_float, call_void, floats, inner, integers
 from ddol.engines.kernels.layout import (
     BINARY,
+    BLEND,
     CLASSES,
     DERIVATIVE,
     OBSERVE,
@@ -16,6 +17,7 @@ from ddol.engines.kernels.layout import (
     answer_of,
     kept_of,
     note,
+    noted_scores,
     part,
     rows_of,
     slopes_of,
@@ -119,7 +121,25 @@ def score_example(worker, examples, copy, i):
         w, s = vector_at(worker, copy, 0 if shape.states == 1 else k)
         arguments = (w, s, worker.rules.p, x, index, n, shape.D, np.float64(k))
         scores[k] = call_float(part(worker, SCORE), arguments)
+    if part(worker, BLEND) != 0:
+        _blend_scores(worker, copy, scores)
     return scores
+
+
+@inner
+def _blend_scores(worker, copy, scores):
+    """Let an update make scores of several classes of what it has noted of each, and note them, too."""
+    shape, room = worker.shape, worker.scratch.scores + 8 * worker.shape.outputs
+    count, first = noted_scores(worker), shape.scalars - shape.kept - 1
+    for k in range(shape.outputs):
+        _, s = vector_at(worker, copy, k)
+        for j in range(count):
+            floats(room)[k * count + j] = floats(s)[first + j]
+    w, s = vector_at(worker, copy, 0)
+    call_void(part(worker, BLEND), (w, s, worker.rules.p, shape.outputs, room, scores))
+    for k in range(shape.outputs):
+        _, s = vector_at(worker, copy, k)
+        floats(s)[first + count] = scores[k]
 
 
 @inner(inlined=True)
@@ -154,10 +174,13 @@ def predict_example(worker, examples, a, copy, i, chance, slopes):
         return (importance if wrong else 0.0) + unless_finite(scores[0])
     if worker.shape.kept == 0:
         return importance * compare(worker, scores, y, importance, slopes)
-    cost = 0.0
+    cost, together = 0.0, part(worker, TOGETHER) != 0
+    if together:
+        cost = compare(worker, scores, y, importance, slopes)
     for k in range(worker.shape.outputs):
-        arguments = (scores[k], answer_of(worker, y, k), rules.q)
-        cost += call_float(part(worker, VALUE), arguments) + unless_finite(scores[k])
+        if not together:
+            arguments = (scores[k], answer_of(worker, y, k), rules.q)
+            cost += call_float(part(worker, VALUE), arguments) + unless_finite(scores[k])
         kept_of(worker, slopes, k)[0] = importance
         note(worker, slopes, vector_at(worker, copy, k)[1], k)
     return importance * cost

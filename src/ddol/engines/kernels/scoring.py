@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddol.compiled import call_float, entry, floats, indices, inner, integers, unpacked
+from ddol.compiled import call_float, call_void, entry, floats, indices, inner, integers, unpacked
 from ddol.engines.kernels.layout import (
+    BLEND,
     SCORE_UNSEEN,
     Examples,
     Worker,
+    noted_scores,
     part,
     vector_at,
 )
@@ -32,10 +34,28 @@ def _scores(worker, examples, copy, lo, hi, out):
             begin_row(worker, examples, begun, begun & 3)
             begun += 1
         x, index, size = row_in(worker, examples, i, i & 3)
+        if part(worker, BLEND) != 0:
+            place = floats(out + 8 * i * shape.outputs)
+            _blended(worker, copy, (x, index, size), place)
+            continue
         for k in range(shape.outputs):
             w, s = vector_at(worker, copy, 0 if shape.states == 1 else k)
             arguments = (w, s, worker.rules.p, x, index, size, shape.D, np.float64(k))
             scores[i * shape.outputs + k] = call_float(part(worker, SCORE_UNSEEN), arguments)
+
+
+@inner
+def _blended(worker, copy, row, scores):
+    """Write scores of classes that an update makes of all that its learners say."""
+    shape, count, (x, index, size) = worker.shape, noted_scores(worker), row
+    room = worker.scratch.scores + 8 * shape.outputs
+    for k in range(shape.outputs):
+        w, s = vector_at(worker, copy, k)
+        for j in range(count):
+            arguments = (w, s, worker.rules.p, x, index, size, shape.D, np.float64(j))
+            floats(room)[k * count + j] = call_float(part(worker, SCORE_UNSEEN), arguments)
+    w, s = vector_at(worker, copy, 0)
+    call_void(part(worker, BLEND), (w, s, worker.rules.p, shape.outputs, room, scores))
 
 
 @inner(inlined=True)

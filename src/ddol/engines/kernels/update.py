@@ -17,6 +17,7 @@ from ddol.engines.kernels.layout import (
     FINISH,
     GROUP,
     HEAR,
+    JUDGE,
     LISTED,
     NOTICE,
     SHARED_COLLECT,
@@ -140,6 +141,13 @@ def answer_example(worker, examples, copy, i, slopes, eta):
     if worker.scratch.touched != 0:
         _, index, n = row_at(worker, examples, i)
         touch(worker, index, n)
+    if part(worker, JUDGE) != 0:
+        begin_copy(worker, copy, eta)
+        for k in range(worker.shape.states):
+            w, s = vector_at(worker, copy, k)
+            hear_example(worker, examples, w, s, i)
+        _step_together(worker, examples, copy, i, slopes, eta, weight)
+        return
     for k in range(worker.shape.states):
         w, s = vector_at(worker, copy, k)
         begin_vector(worker, w, s, eta)
@@ -148,6 +156,19 @@ def answer_example(worker, examples, copy, i, slopes, eta):
             remind(worker, slopes, s, k, answer_of(worker, floats(examples.y)[i], k))
         g = kept_of(worker, slopes, k)[0] / weight
         step_example(worker, examples, w, s, i, g, eta, weight)
+
+
+@inner
+def _step_together(worker, examples, copy, i, slopes, eta, weight):
+    """Step along one example by an update that compares its classes first."""
+    shape, y = worker.shape, floats(examples.y)[i]
+    for k in range(shape.states):
+        remind(worker, slopes, vector_at(worker, copy, k)[1], k, answer_of(worker, y, k))
+    w, s = vector_at(worker, copy, 0)
+    call_void(part(worker, JUDGE), (w, s, worker.rules.p, shape.states, shape.scalars, y))
+    for k in range(shape.states):
+        w, s = vector_at(worker, copy, k)
+        step_example(worker, examples, w, s, i, kept_of(worker, slopes, k)[0], eta, weight)
 
 
 @inner
@@ -171,6 +192,8 @@ def _answer_batch(worker, examples, r, a, size, eta):
                 arguments = (w, s, worker.rules.p, x, index, n, worker.shape.D, 1.0, eta, 1.0)
                 call_void(part(worker, STEP), arguments)
             continue
+        if part(worker, JUDGE) != 0:
+            continue
         for b in range(batch):
             if rows[b] >= 0:
                 slopes = slopes_of(worker, turn, a, b)
@@ -179,6 +202,10 @@ def _answer_batch(worker, examples, r, a, size, eta):
                     remind(worker, slopes, s, k, y)
                 g = kept_of(worker, slopes, k)[0]
                 step_example(worker, examples, w, s, rows[b], g, eta, 1.0 / size)
+    for b in range(batch if part(worker, JUDGE) != 0 else 0):
+        if rows[b] >= 0:
+            slopes = slopes_of(worker, turn, a, b)
+            _step_together(worker, examples, a, rows[b], slopes, eta, 1.0 / size)
 
 
 @inner(inlined=True)

@@ -113,7 +113,17 @@ class KernelWorker:
         if dense in self._parts:
             return self._parts[dense]
         own = self.sharing == COPIES
-        wanted = {"score", "step", "begin", "finish", "observe", "hear", "squares"}
+        wanted = {
+            "score",
+            "step",
+            "begin",
+            "finish",
+            "observe",
+            "hear",
+            "squares",
+            "blend",
+            "judge",
+        }
         whole = {"weights"}
         if not own:
             wanted |= {"score_unseen", "absorb", "notice", "commit"}

@@ -98,7 +98,8 @@ class Workspace:
         merges = not loops_of(algorithm).additive and algorithm.batch > 1
         collected = layout.sums * D + layout.linear_scalars
         largest = layout.maxima * D + layout.largest_scalars
-        self.scores = apart(np.empty(algorithm.outputs))
+        scored = apart(np.empty(algorithm.outputs * (1 + layout.kept)))
+        self.scores = scored[: algorithm.outputs]  # behind them is room for what is noted
         self.delta = apart(np.zeros(0 if copied else outputs * collected + 1))
         self.maxima = apart(np.zeros(0 if copied else outputs * largest))
         self.maxima.reshape(outputs, -1)[:, layout.maxima * D :] = -np.inf
