@@ -68,7 +68,7 @@ def predicting(loss: Loss, places: Places, mixes: bool) -> Callable:
     return of_chances if log else of_scores
 
 
-class Comparison(NamedTuple):
+class Judgement(NamedTuple):
     """How what was said is compared with an answer.
 
     ``cost(m, k, classes, stride, y, experts, q)`` is what expert k loses (the mixture, if k = K), by `LOG`
@@ -119,7 +119,7 @@ def _sigma(z):
 # --- what an answer says of it -------------------------------------------------------------------------
 
 
-def comparing(loss: Loss, places: Places, classes: bool) -> Comparison:
+def comparing(loss: Loss, places: Places, classes: bool) -> Judgement:
     """How experts are judged, of one score or of those of several classes."""
     K, M = places
     value, clipped = inner(loss.value), loss.name == squared.name
@@ -137,7 +137,7 @@ def comparing(loss: Loss, places: Places, classes: bool) -> Comparison:
     notes = places.notes
     if classes:
         of_classes = _chance_of_class if rule_for(loss) == LOG else _sum_of_costs
-        return Comparison(inner(of_classes(loss, places, said)), inner(_wrong_class(places, said)))
+        return Judgement(inner(of_classes(loss, places, said)), inner(_wrong_class(places, said)))
 
     def wrong(m, k, classes, stride, y, experts, q):
         return 1.0 if (said(m, experts, k, notes) >= 0.0) != (y > 0.0) else 0.0
@@ -150,7 +150,7 @@ def comparing(loss: Loss, places: Places, classes: bool) -> Comparison:
         z = said(m, experts, k, notes)
         return value(within(m, z) if clipped else z, y, q)
 
-    return Comparison(inner(chance if rule_for(loss) == LOG else cost), inner(wrong))
+    return Judgement(inner(chance if rule_for(loss) == LOG else cost), inner(wrong))
 
 
 def _wrong_class(places: Places, said: Callable) -> Callable:

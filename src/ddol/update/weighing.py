@@ -31,7 +31,7 @@ from ddol.update.mixtures import (
     Places,
     rule_for,
 )
-from ddol.update.opinions import Comparison, blending, comparing, no_others, others_of, predicting
+from ddol.update.opinions import Judgement, blending, comparing, no_others, others_of, predicting
 
 
 class MixtureLoops(NamedTuple):
@@ -124,7 +124,7 @@ def _change(m, best, K):
             m[best + changes * K + k] = min(m[best + changes * K + k], least)
 
 
-def _judge(loss: Loss, places: Places, compare: Comparison) -> Callable:
+def _judge(loss: Loss, places: Places, compare: Judgement) -> Callable:
     (K, M), losses, best = places, places.losses, places.best
     costs, notes = places.costs, places.notes
     log, numbers, ranged = (
