@@ -5,9 +5,12 @@ package is as good, and its first run compiles.
 """
 
 import compileall
+import gzip
+import io
 import os
 import subprocess
 import sys
+import tarfile
 import tempfile
 import tomllib
 from pathlib import Path
@@ -15,7 +18,6 @@ from unittest import mock
 
 from setuptools import build_meta
 from setuptools.build_meta import (  # noqa: F401, the rest of the interface
-    build_sdist,
     get_requires_for_build_sdist,
     prepare_metadata_for_build_editable,
     prepare_metadata_for_build_wheel,
@@ -33,6 +35,30 @@ def get_requires_for_build_wheel(config_settings=None):
         return plain
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return plain + [each for each in project["dependencies"] if each.startswith(_NEEDED)]
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    """Build, with all times set to SOURCE_DATE_EPOCH where it is given: equal trees give equal bytes."""
+    name = build_meta.build_sdist(sdist_directory, config_settings)
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    if epoch is not None:
+        _with_times(Path(sdist_directory, name), int(epoch))
+    return name
+
+
+def _with_times(path, epoch):
+    """Write an archive anew, its members in order and of one time and owner."""
+    packed = io.BytesIO()
+    with (
+        tarfile.open(path) as old,
+        gzip.GzipFile(fileobj=packed, mode="wb", filename="", mtime=epoch) as zipped,
+        tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as new,
+    ):
+        for member in sorted(old.getmembers(), key=lambda member: member.name):
+            member.mtime, member.uid, member.gid, member.uname, member.gname = epoch, 0, 0, "", ""
+            member.pax_headers = {}
+            new.addfile(member, old.extractfile(member) if member.isfile() else None)
+    path.write_bytes(packed.getvalue())
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
@@ -62,6 +88,11 @@ def _shipped():
     return _ROOT / "src" / "ddol" / "compiled" / "shipped"
 
 
+def _workers():
+    """One process for a release: names inside the code are numbered in the order of compiling."""
+    return ("--workers", "1") if "SOURCE_DATE_EPOCH" in os.environ else ()
+
+
 def _precompile():
     shipped = _shipped()
     for old in shipped.glob("*"):
@@ -72,7 +103,7 @@ def _precompile():
     # install, for one. Behind it stands what pip has installed for this build alone.
     with tempfile.TemporaryDirectory() as cache:
         done = subprocess.run(
-            [sys.executable, "-m", "ddol.precompile", "--ship", str(shipped)],
+            [sys.executable, "-m", "ddol.precompile", "--ship", str(shipped), *_workers()],
             cwd=_ROOT / "src",
             env={**os.environ, "DDOL_CACHE_DIR": cache},
             check=False,

@@ -91,7 +91,8 @@ def _add_class(value: type, pieces: list[str | bytes], seen: dict[int, int]) -> 
 
 def _add_called(value: Any, pieces: list[str | bytes], seen: dict[int, int]) -> None:
     """Add all that a call of a function or another callable comes to."""
-    if getattr(value, "is_inner", False):
+    if getattr(value, "is_inner", False) or _is_plain(value):
+        # The same piece for both: an algorithm may declare a function `inner` later in this process.
         _add_function(value, pieces, seen)
         return
     # numba.njit, and the dispatcher behind numba.vectorize.
@@ -111,6 +112,13 @@ def _add_called(value: Any, pieces: list[str | bytes], seen: dict[int, int]) -> 
     if module != _INTRINSICS:
         for compiled in _overloads(value):
             _add_function(compiled, pieces, seen)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether this is a function of ddol's own, as it was written."""
+    module = getattr(value, "__module__", None) or ""
+    own = module.startswith("ddol.") and module != _INTRINSICS
+    return own and isinstance(value, types.FunctionType) and not hasattr(value, "__wrapped__")
 
 
 def _sorted(option: Any) -> str:
