@@ -61,7 +61,7 @@ def test_what_is_spent_and_the_noise_survive_a_node_that_is_killed(tmp_path):
         learn(again, 50, seed=2)  # it goes on learning alone
         assert (read_message(again.message()).numbers == last).all()
         assert again.predict({"age": 2.0, "bp": -2.0}).label == "yes"
-    assert (tmp_path / "eu/noise.seed").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "eu/privacy.json").stat().st_mode & 0o777 == 0o600
     assert replay_store(tmp_path / "eu").wrong == []
 
 
@@ -71,6 +71,54 @@ def test_the_budget_is_shown(tmp_path):
         text = exposition({"default": node.state()}, {}, Latency())
         spent = node.state()["privacy"]["spent"]
     assert f'ddol_privacy_epsilon_spent{{model="default"}} {spent:.10g}' in text
+
+
+def test_a_store_keeps_its_budget(tmp_path):
+    with node_in(tmp_path) as node:
+        learn(node, 50)
+    other = ddol.private(ddol.adaptive(), "epsilon:8,every:20,releases:3")
+    with pytest.raises(NodeError, match=r"found the privacy budget epsilon 8.*expected epsilon 4"):
+        ddol.Node("eu", other, store=tmp_path / "eu", **FIXED)
+
+
+def test_noise_is_not_drawn_again_for_what_was_sent(tmp_path):
+    """A journal without its end would release other examples with the same noise."""
+    node = node_in(tmp_path)
+    learn(node, 30)
+    node.message()
+    node.flush()
+    whole = {path: path.read_bytes() for path in (tmp_path / "eu").glob("*.log")}
+    learn(node, 30, seed=1)
+    node.message()  # two releases
+    node.flush()
+    node.journal.close()
+    assert whole
+    for path, text in whole.items():
+        path.write_bytes(text)
+    with pytest.raises(NodeError, match=r"1 releases, but 2 were sent"):
+        node_in(tmp_path)
+
+
+def test_nothing_in_a_message_moves_until_the_next_release(tmp_path):
+    """Neither numbers nor columns nor the header tell of an example before, and labels do not matter."""
+    import shutil
+
+    with node_in(tmp_path) as node:
+        learn(node, 25)
+    messages = []
+    for k in range(2):
+        place = tmp_path / f"copy{k}"
+        shutil.copytree(tmp_path / "eu", place / "eu")
+        with node_in(place) as node:
+            for j in range(10):
+                node.learn({"age": (-1e6) ** k * j, "country": "fr"}, "no" if k else "yes")
+            messages.append(read_message(node.message())._asdict())
+    one, two = messages
+    assert (one.pop("numbers") == two.pop("numbers")).all()
+    assert (one.pop("columns") == two.pop("columns")).all()
+    assert {k: v for k, v in one.items() if k != "number"} == {
+        k: v for k, v in two.items() if k != "number"
+    }
 
 
 @pytest.mark.parametrize("name", ("store", "classes", "columns"))

@@ -9,9 +9,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy.stats import kstest
 
 import ddol
+from ddol.cli.app import app
 from ddol.engines.state import start_state
 from ddol.reference import play_round, start
 from ddol.streams.errors import DataError
@@ -217,6 +219,25 @@ def test_regression_and_several_passes_are_refused():
         ddol.run(alone(BUDGET, 1), stream(20), passes=2)
     with pytest.raises(DataError, match="passes"):
         ddol.DDOLClassifier(privacy="epsilon:4").fit(*stream(20))
+    with pytest.raises(ValueError, match="labels are counted"):
+        weighted = {"passes": 1, "class_weight": "balanced"}
+        ddol.DDOLClassifier(privacy="epsilon:4", **weighted).fit(*stream(20))
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    (
+        ("--class-weight", "balanced"),
+        ("--missing", "mean"),
+        ("--initial", "m.ddol"),
+        ("--passes", "2"),
+    ),
+)
+def test_what_makes_an_example_count_twice_is_refused(option, value):
+    """Counts of labels, means and models follow from examples, and are not noisy."""
+    done = CliRunner().invoke(app, ["train", "--privacy", "epsilon:4", option, value])
+    assert done.exit_code == 2 and done.stderr.count("\n") == 1
+    assert option.strip("-") in done.stderr and "privacy" in done.stderr
 
 
 def test_a_model_predicts_without_the_accountant(tmp_path, monkeypatch):

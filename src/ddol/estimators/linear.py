@@ -327,6 +327,10 @@ class LinearAgents(AgentsEstimator):
         budget = budget_of(found.algorithm.privacy)
         if budget is not None:
             budget.check_passes(passes)
+            if getattr(self, "class_weight", None) == "balanced":
+                raise ValueError(
+                    "class_weight='balanced' does not go with privacy: labels are counted; give weights"
+                )
         for number in range(1, passes + 1):
             with self._refusing(X, found) if number == 1 else nullcontext():
                 found.play(rows, self.shuffle)

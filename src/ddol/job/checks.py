@@ -9,7 +9,7 @@ from ddol.job.outputs import STDOUT, check_outputs
 from ddol.job.sources import recording_mark
 from ddol.storage import check_writable
 from ddol.streams.errors import DataError
-from ddol.update.budget import budget_of
+from ddol.update.budget import Budget, budget_of
 
 
 def check(job: Job, algorithm: Algorithm, leads: bool = True) -> None:
@@ -34,9 +34,7 @@ def check(job: Job, algorithm: Algorithm, leads: bool = True) -> None:
             "--checkpoint: a pipe is read once, so that a run could not go on from its middle; save it to a "
             "file first, or use --model, which a stopped run leaves, and --initial"
         )
-    budget = budget_of(algorithm.privacy)
-    if budget is not None:
-        budget.check_passes(run.passes)
+    _check_private(job, budget_of(algorithm.privacy))
     _check_predictions(job, algorithm)
     _check_lateness(job)
     if not leads:
@@ -48,6 +46,27 @@ def check(job: Job, algorithm: Algorithm, leads: bool = True) -> None:
         raise DataError(
             f"standard input reaches one rank only; with --engine {run.engine} give a file"
         )
+
+
+def _check_private(job: Job, budget: Budget | None) -> None:
+    """Refuse what would make an example count beyond its own gradient."""
+    if budget is None:
+        return
+    budget.check_passes(job.run.passes)
+    telling = {
+        "--class-weight balanced": (
+            job.data.class_weight == "balanced",
+            "labels are counted; give weights",
+        ),
+        "--missing mean": (
+            job.data.missing == "mean",
+            "means follow from other examples; use zero",
+        ),
+        "--initial": (job.run.initial is not None, "what a model knows is not private"),
+    }
+    for option, (given, why) in telling.items():
+        if given:
+            raise DataError(f"{option} does not go with --privacy: {why}")
 
 
 def _check_folder(place: str) -> None:

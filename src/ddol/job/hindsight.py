@@ -95,6 +95,9 @@ def verdict(
     if sites > 1 and not grouped and not trace.algorithm.safe:
         because = "the sites may differ, or the order of their rows matters"
         remedy = f"--safe tells whom sharing harms; else {remedy}"
+    if trace.algorithm.privacy is not None and not grouped:
+        because = "the noise of --privacy is in the shared weights"
+        remedy = "--agent NAME predicts as a site does, with its own learner beside them"
     if found is None:
         low = "the errors counted while learning are too low"
         return f"{because}: {low}; {remedy}" if grouped else None

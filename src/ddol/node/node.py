@@ -31,7 +31,7 @@ from ddol.node.prediction import (
     no_chances,
 )
 from ddol.node.replay import describe
-from ddol.node.sites import figures
+from ddol.node.sites import figures, released_by
 from ddol.node.snapshots import restore, snapshot_of
 from ddol.node.waiting import ANSWERED, EXPIRED, UNKNOWN, WAITING
 from ddol.presets import adaptive
@@ -92,7 +92,8 @@ class Node:
         """What happened at the start, in one line each."""
         self.changed = threading.Event()
         """Set when an example was learned."""
-        self._seed = private.seed_of(algorithm, self.options)
+        self._account = private.account_of(algorithm, self.options)
+        self._seed = 0 if self._account is None else int(self._account.seed)
         self._agent = LiveAgent(name, algorithm, self.options, self._seed)
         self._journal: Journal | None = None
         self._told = (0, 0, self._agent.features.named)
@@ -121,6 +122,12 @@ class Node:
         for record in journal.behind(first):
             self._agent.play(record)
             count += 1
+        if self._account is not None:
+            try:
+                private.check_restored(self._account, journal.folder, released_by(self._agent))
+            except NodeError:
+                journal.close()
+                raise
         self._journal = journal
         describe(journal.folder, self.name, algorithm, self.options)
         if first or count:
@@ -343,12 +350,16 @@ class Node:
             before, self._agent.number = self._agent.number, number
             try:
                 message = self._agent.message(self.agents)
+                released = released_by(self._agent)
             except NodeError:
                 self._agent.number = before
                 raise
             if self._journal is not None:
                 self._write(r.plain(r.SEND, {"number": number, "agents": self.agents}))
             self._agent.since_sent, self.stale = 0, False
+        if self._account is not None and self.options.store is not None:
+            self.flush()
+            private.note_sent(self._account, self.options.store, released)
         blob = message.write(self.options.compress or "float64")
         with self._lock:
             self.messages_sent += 1

@@ -1,26 +1,38 @@
-"""What a node with a privacy budget must have fixed beforehand, and the secret that its noise is drawn by."""
+"""What a node with a privacy budget must have fixed beforehand, and what its store knows of it."""
 
 from __future__ import annotations
 
 import secrets
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from ddol.algorithm import Algorithm
 from ddol.node.errors import NodeError
 from ddol.node.options import NodeOptions
 from ddol.streams.errors import DataError
 
-_SEED = "noise.seed"
+_FILE = "privacy.json"
 
 
-def seed_of(algorithm: Algorithm, options: NodeOptions) -> int:
-    """The seed of a node's noise, made once and kept in its store; 0 where there is no noise.
+class Account(msgspec.Struct):
+    """A node's budget as it began, the secret that its noise is drawn by, and releases that were sent.
 
-    A node that is started again from its journal must draw the same noise for what it has sent: the
-    difference of two draws would tell what they hide.
+    A node that is started again from its journal draws the same noise for what it has sent: the difference of
+    two draws would tell what they hide. So the journal must have all that was sent, and the budget must stay.
     """
-    if algorithm.privacy is None:
-        return 0
+
+    seed: str
+    budget: dict[str, float]
+    sent: int = 0
+
+
+def account_of(algorithm: Algorithm, options: NodeOptions) -> Account | None:
+    """The account in a node's store, begun now if it has none; None for a node without a budget."""
+    budget: Any = algorithm.privacy
+    if budget is None:
+        return None
     missing = {
         "classes": options.classes,
         "columns": options.columns or options.n_features,
@@ -32,28 +44,55 @@ def seed_of(algorithm: Algorithm, options: NodeOptions) -> int:
             raise NodeError(
                 f"`privacy` needs `{name}`: {why or 'names that come with the data would give them away'}"
             )
-    folder = Path(str(options.store))
+    folder, wanted = Path(str(options.store)), {k: float(v) for k, v in vars(budget).items()}
     folder.mkdir(parents=True, exist_ok=True)
-    found = noise_seed(folder)
-    if found:
-        return found
-    from ddol.node.identity.private import write_private
+    found = read_account(folder)
+    if found is None:
+        found = Account(str(secrets.randbits(127) + 1), wanted)
+        _write(folder, found)
+    elif found.budget != wanted:
+        before, now = (
+            ", ".join(f"{k} {b[k]:g}" for k in b if found.budget.get(k) != wanted.get(k))
+            for b in (found.budget, wanted)
+        )
+        raise NodeError(
+            f"{folder}: found the privacy budget {now}, expected {before}, with which this store began; "
+            "another budget needs another store"
+        )
+    return found
 
-    seed = secrets.randbits(127) + 1
-    write_private(folder / _SEED, str(seed).encode())
-    return seed
 
-
-def noise_seed(folder: Path) -> int:
-    """The seed that a store has; 0 where it has none."""
-    path = folder / _SEED
+def read_account(folder: Path) -> Account | None:
+    """The account in a store."""
+    path = folder / _FILE
     if not path.exists():
-        return 0
+        return None
     from ddol.node.identity.private import read_private
 
     try:
-        return int(read_private(path))
-    except ValueError as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{path}: is damaged; expected a number") from None
+        return msgspec.json.decode(read_private(path), type=Account)
+    except msgspec.MsgspecError:
+        raise DataError(f"{path}: damaged, expected an account of privacy") from None
+
+
+def check_restored(account: Account, folder: Path, released: int) -> None:
+    """Refuse to go on from a journal that lacks what was sent."""
+    if released < account.sent:
+        raise NodeError(
+            f"{folder}: its journal has {released} releases, but {account.sent} were sent: its end is "
+            "missing, and to draw their noise again would tell what it hides; restore the journal, "
+            "or use another store"
+        )
+
+
+def note_sent(account: Account, folder: str | Path, released: int) -> None:
+    """Remember, on the disk, that so many releases are sent."""
+    if released > account.sent:
+        account.sent = released
+        _write(Path(folder), account)
+
+
+def _write(folder: Path, account: Account) -> None:
+    from ddol.node.identity.private import write_private
+
+    write_private(folder / _FILE, msgspec.json.encode(account))

@@ -15,7 +15,7 @@ from ddol.node.errors import NodeError
 from ddol.node.journal import Journal
 from ddol.node.messages import read_message, short_digest
 from ddol.node.options import NodeOptions
-from ddol.node.private import noise_seed
+from ddol.node.private import read_account
 from ddol.node.snapshots import restore
 from ddol.presets import made_again
 from ddol.streams.errors import DataError
@@ -125,7 +125,8 @@ def _begun(place: Path) -> LiveAgent:
         raise DataError(f"{place}: found no {_ABOUT}, expected the store of a node") from None
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise DataError(f"{place / _ABOUT}: is damaged ({error})") from None
-    return LiveAgent(name, algorithm, options, noise_seed(place))
+    account = read_account(place)
+    return LiveAgent(name, algorithm, options, 0 if account is None else int(account.seed))
 
 
 def _play(found: Replayed, record: r.Record) -> None:

@@ -38,15 +38,21 @@ def site_of(agent: LiveAgent) -> dict[str, Any]:
 
 def privacy_of(agent: LiveAgent) -> dict[str, Any]:
     """How much of its privacy budget a node has spent; nothing where it has none."""
-    algorithm: Any = agent.learning.algorithm
-    budget, player = algorithm.privacy, agent.learning.player
+    budget: Any = agent.learning.algorithm.privacy
     if budget is None:
         return {}
-    released = 0
-    if player is not None:
-        _, scalars = algorithm.update.part_of(player.state.theta[0], player.state.scalars[0], 0)
-        released = algorithm.update.learner.released(scalars)
-    return {"privacy": {"epsilon": budget.epsilon, "delta": budget.delta, **budget.after(released)}}
+    now = budget.after(released_by(agent))
+    return {"privacy": {"epsilon": budget.epsilon, "delta": budget.delta, **now}}
+
+
+def released_by(agent: LiveAgent) -> int:
+    """Releases of a node with a privacy budget; 0 without one."""
+    algorithm: Any = agent.learning.algorithm
+    player = agent.learning.player
+    if algorithm.privacy is None or player is None:
+        return 0
+    _, scalars = algorithm.update.part_of(player.state.theta[0], player.state.scalars[0], 0)
+    return int(algorithm.update.learner.released(scalars))
 
 
 def _error(agent: LiveAgent) -> float:
