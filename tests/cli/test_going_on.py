@@ -127,7 +127,7 @@ def test_predictions_of_classes_numbers_and_sites(ddol, tmp_path, text_of):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--algorithm", "drwm"), "draws what it says"),
+        (("--algorithm", "drwm"), "draws its predictions"),
         (("--schedule", "gossip"), "--schedule rounds"),
     ],
 )

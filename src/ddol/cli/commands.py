@@ -1,4 +1,4 @@
-"""The commands beside ``train`` and their options; whatever they do is imported only when they run."""
+"""The commands beside ``train`` and their options; what they do is imported only when they run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 import click
 
 from ddol.cli.flags import (
+    COUNT,
+    COUNT_FROM_ZERO,
+    NOT_NEGATIVE,
     Command,
     as_json,
     debug,
@@ -20,27 +23,26 @@ from ddol.cli.flags import (
 from ddol.job.job import Job
 from ddol.job.options import AlgorithmOptions, DataOptions, NetworkOptions, RunOptions, agents_for
 
-COUNT = click.IntRange(min=1)
-COUNT_FROM_ZERO = click.IntRange(min=0)
-NOT_NEGATIVE = click.FloatRange(min=0)
 _READING = ("format", "header", "zero_based", "on_bad_line", "limit")
 _STUDIED = ("shuffle", *_READING, "label", "missing", "bits")
-
-
+_QUIET = flag("--quiet -q", "Show no progress.", is_flag=True)
 _AGENT = flag(
-    "--agent NAME", "Predict as this agent would: its name, its number, or shared for a new site."
+    "--agent NAME", "Predict as this agent: its name, its number, or shared for a new site."
 )
 
 
 @click.command(cls=Command)
 @click.argument("model")
 @click.argument("data", nargs=-1)
-@flag("--out FILE", "By default standard output; .csv, .tsv and .parquet are tables.")
-@flag("--id NAME", "Column of identifiers, to be written beside the predictions.", name="id_")
-@flag("--scores", "Scores instead of labels.", is_flag=True)
+@flag(
+    "--out FILE",
+    "Write the predictions here instead of to standard output; .csv, .tsv and .parquet are tables.",
+)
+@flag("--id NAME", "Column of identifiers to write beside the predictions.", name="id_")
+@flag("--scores", "Write scores instead of labels.", is_flag=True)
 @flag(
     "--proba --probabilities",
-    "The chance of every class, in the order of ddol inspect.",
+    "Write the probability of every class, in the order of ddol inspect.",
     name="proba",
     is_flag=True,
 )
@@ -58,11 +60,11 @@ def predict(
     agent: str | None,
     **given: Any,
 ) -> None:
-    """Predict with a model: one line for every example of DATA, as it comes.
+    """Predict with a model: one line for every example of DATA, as soon as it is read.
 
-    MODEL: a file that `ddol train --model` wrote, or JOB.toml, which names it and says how files are read.
-    DATA: files to predict on; - for standard input; by default the job's. Columns are found by their names;
-    a label may be there, and is not looked at.
+    MODEL: a file that `ddol train --model` wrote, or JOB.toml, which names the model and says how files are
+    read. DATA: files to predict on; - for standard input; by default the job's. Columns are found by their
+    names; a label may be there and is ignored.
     """
     without_blas_threads()
     from ddol.cli.predict import Wanted
@@ -93,7 +95,7 @@ def _model_and_data(
 @click.command(cls=Command)
 @click.argument("model")
 @click.argument("data", nargs=-1)
-@flag("--json OUT", "Figures as JSON; - for standard output.")
+@flag("--json OUT", "Write the results as JSON; - for standard output.")
 @_AGENT
 @options_of(DataOptions, *_READING)
 @debug
@@ -101,11 +103,12 @@ def _model_and_data(
 def evaluate(
     ctx: click.Context, model: str, json: str | None, agent: str | None, **given: Any
 ) -> None:
-    """How well a model predicts DATA: accuracy, log loss, AUC, confusion; R², MAE, RMSE.
+    """How well a model predicts DATA: accuracy, log loss, AUC and confusion, or R², MAE and RMSE.
 
-    MODEL: a file that `ddol train --model` wrote, or JOB.toml, which names it and says how files are read.
-    DATA: files with labels, by default the job's. One that is named after a site of the model is predicted as
-    that site would, and has figures of its own; any other one as all agents together. --agent predicts all.
+    MODEL: a file that `ddol train --model` wrote, or JOB.toml, which names the model and says how files are
+    read. DATA: files with labels, by default the job's. A file that is named after a site of the model is
+    predicted by that site's agent and reported on its own; other files by all agents together. With --agent
+    that agent predicts all files.
     """
     without_blas_threads()
     from ddol.cli.evaluate import evaluate as run_evaluation
@@ -115,7 +118,7 @@ def evaluate(
 
 @click.command(cls=Command)
 @click.argument("model")
-@flag("--top n", "Largest weights to show.", type=COUNT_FROM_ZERO, default=10)
+@flag("--top n", "How many of the largest weights to show.", type=COUNT_FROM_ZERO, default=10)
 @as_json
 @debug
 def inspect(model: str, top: int, json: bool) -> None:
@@ -130,12 +133,12 @@ def inspect(model: str, top: int, json: bool) -> None:
 
 @click.command(cls=Command)
 @click.argument("figures", metavar="[FIGURE]...", nargs=-1)
-@flag("--data DIR", "Folder of the data sets; else DDOL_DATA, the cache, a download.")
-@flag("--seeds n", "Orders of the examples.", type=COUNT, default=5)
-@flag("--out DIR", "Page, figures and numbers.", default="reproduction")
-@flag("--claims FILE", "The claims as Markdown, too.")
-@flag("--list", "Name the figures and stop.", name="list_", is_flag=True)
-@flag("--quiet -q", "No progress.", is_flag=True)
+@flag("--data DIR", "Folder of the data sets; by default DDOL_DATA, the cache, or a download.")
+@flag("--seeds n", "Random orders of the examples to run.", type=COUNT, default=5)
+@flag("--out DIR", "Folder for the page, figures and numbers.", default="reproduction")
+@flag("--claims FILE", "Write the claims as Markdown, too.")
+@flag("--list", "List the figures and exit.", name="list_", is_flag=True)
+@_QUIET
 @debug
 def reproduce(
     figures: tuple[str, ...],
@@ -148,7 +151,7 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments again and test its claims.
 
-    FIGURE: names or numbers (see --list), or .toml files. All if none.
+    FIGURE: names or numbers (see --list), or .toml files; all if none is given.
     """
     from ddol.cli.reproduce import list_figures
     from ddol.cli.reproduce import reproduce as run_reproduction
@@ -161,16 +164,16 @@ def reproduce(
 
 @click.command(cls=Command)
 @click.argument("file", metavar="FILE.toml")
-@flag("--out TABLE", "The table of runs: .csv or .parquet.")
-@flag("--report OUT.html", "Chart, means and comparisons as one page.")
-@flag("--workers n", "Processes; one for each core if not given.", type=COUNT)
-@flag("--quiet -q", "No progress.", is_flag=True)
+@flag("--out TABLE", "Write the table of runs: .csv or .parquet.")
+@flag("--report OUT.html", "Write a page with chart, means and comparisons.")
+@flag("--workers n", "Number of processes; by default one per core.", type=COUNT)
+@_QUIET
 @debug
 def sweep(file: str, out: str | None, report: str | None, workers: int | None, quiet: bool) -> None:
     """Run all combinations of some settings and seeds, and compare them in pairs.
 
-    FILE.toml: a job in which a list of values may stand in place of every value (docs/study.md). Finished
-    runs are kept beside it: a sweep that was stopped goes on.
+    FILE.toml: a job in which any value may be a list of values (docs/study.md). Finished runs are kept beside
+    the file, so that a sweep that was stopped continues.
     """
     from ddol.cli.sweep import sweep as run_sweep
 
@@ -181,7 +184,7 @@ def sweep(file: str, out: str | None, report: str | None, workers: int | None, q
 @click.argument("data", nargs=-1)
 @flag(
     "--against",
-    "What to save: bytes sent, or answers asked for.",
+    "What to save: bytes sent, or labels asked for.",
     type=click.Choice(("bytes", "labels")),
     default="bytes",
 )
@@ -195,17 +198,18 @@ def sweep(file: str, out: str | None, report: str | None, workers: int | None, q
 )
 @options_of(RunOptions, "seed")
 @options_of(DataOptions, *_STUDIED)
-@flag("--out TABLE.csv", "The table of runs.")
-@flag("--report OUT.html", "Charts and table as one page.")
-@flag("--json OUT", "The runs as JSON; - for standard output.")
-@flag("--quiet -q", "No progress.", is_flag=True)
+@flag("--out TABLE.csv", "Write the table of runs.")
+@flag("--report OUT.html", "Write a page with charts and the table.")
+@flag("--json OUT", "Write the runs as JSON; - for standard output.")
+@_QUIET
 @debug
 @click.pass_context
 def frontier(ctx: click.Context, against: str, out: str | None, **given: Any) -> None:
-    """Error and regret against bytes sent, or answers asked for, over all policies.
+    """Error and regret against bytes sent, or labels asked for, over all policies.
 
-    Fixed periods, or asking at random, are the line to beat; of_line is the share of its cost at the same
-    error. DATA: files as for ddol train, which are kept in memory, or JOB.toml; options beside it override.
+    The baseline is exchanging at fixed periods, or asking at random; the column of_line is a policy's cost as
+    a share of the baseline's at the same error. DATA: files as for ddol train, which are kept in memory, or
+    JOB.toml; options beside it override.
     """
     from ddol.cli.frontier import frontier as run_frontier
 
@@ -213,7 +217,7 @@ def frontier(ctx: click.Context, against: str, out: str | None, **given: Any) ->
 
 
 def _placed(job: Job, alone: int) -> Job:
-    """The job with its number of agents: so many for a single file, where nothing says it."""
+    """The job with a number of agents; `alone` is that for a single file."""
     if job.known_agents is not None or not job.data.in_files:
         return job
     return job.but(agents=agents_for(job.data.data, alone))
@@ -276,18 +280,22 @@ def privacy(ctx: click.Context, privacy: tuple[str, ...], json: bool, **given: A
 @click.argument("data", metavar="[JOB.toml]", nargs=-1)
 @options_of(AlgorithmOptions, "algorithm", algorithm={"default": "dwm-i"})
 @options_of(NetworkOptions, "agents", "topology", "period", "query", agents={"default": 4})
-@flag("--experts P", "Experts.", type=COUNT)
-@flag("--mistakes m", "The best expert's, at all agents.", type=NOT_NEGATIVE)
-@flag("--rounds T", "Rounds.", type=COUNT)
-@flag("--gradient G", "At least the norm of every subgradient.", type=NOT_NEGATIVE)
-@flag("--divergence D", "At least ψ(w*, w) of all w; the domain's if known.", type=NOT_NEGATIVE)
+@flag("--experts P", "Number of experts.", type=COUNT)
+@flag("--mistakes m", "Mistakes of the best expert, at all agents together.", type=NOT_NEGATIVE)
+@flag("--rounds T", "Number of rounds.", type=COUNT)
+@flag("--gradient G", "Upper bound of the norm of every subgradient.", type=NOT_NEGATIVE)
+@flag(
+    "--divergence D",
+    "Upper bound of the divergence ψ(w*, w); by default the domain's, if known.",
+    type=NOT_NEGATIVE,
+)
 @as_json
 @debug
 @click.pass_context
 def bound(ctx: click.Context, json: bool, **given: Any) -> None:
-    """How many mistakes, or how much regret, N agents can have at most.
+    """Upper bound of the mistakes, or of the regret, of N agents.
 
-    JOB.toml: a whole run, whose data say how many experts and rounds there are; options beside it override.
+    JOB.toml: a run, whose data say how many experts and rounds there are; options beside it override.
     """
     from ddol.cli.bound import Question
     from ddol.cli.bound import bound as run_bound
@@ -304,13 +312,18 @@ def _only_a_job(data: tuple[str, ...]) -> None:
 
 @click.command(cls=Command)
 @click.argument("data", metavar="[JOB.toml]", nargs=-1)
-@flag("--dim D", "Features; those of the job's data.", type=COUNT)
-@flag("--nnz n", "Entries of an example.", type=COUNT, show_default="all, or as the job's data")
+@flag("--dim D", "Number of features; by default that of the job's data.", type=COUNT)
+@flag(
+    "--nnz n",
+    "Non-zero features of an example.",
+    type=COUNT,
+    show_default="all, or as the job's data",
+)
 @options_of(NetworkOptions, "agents", "batch", "period", agents={"shown": "16 per worker"},
             period={"shown": "the least for 90 %"})  # fmt: skip
 @options_of(RunOptions, "workers", "engine", workers={"shown": None}, engine={"default": "mpi"})
-@flag("--latency µs", "Of a message, of your network.", type=NOT_NEGATIVE)
-@flag("--bandwidth GB/s", "Of your network.", type=NOT_NEGATIVE)
+@flag("--latency µs", "Latency of a message in your network.", type=NOT_NEGATIVE)
+@flag("--bandwidth GB/s", "Bandwidth of your network.", type=NOT_NEGATIVE)
 @as_json
 @debug
 @click.pass_context
@@ -323,9 +336,9 @@ def plan(
     json: bool,
     **given: Any,
 ) -> None:
-    """How many times faster n workers will be, and at which period.
+    """How many times faster a run with n workers will be, and with which period.
 
-    JOB.toml: a run to be planned; options beside it override.
+    JOB.toml: the run to plan; options beside it override.
     """
     from ddol.cli.bound import plan_job
 
@@ -343,10 +356,10 @@ def plan(
 @click.argument("n", type=COUNT)
 @debug
 def scale(job: str, n: int) -> None:
-    """Give a job that runs on Ray n actors.
+    """Change the number of actors of a job that runs on Ray to n.
 
-    JOB: its name and cluster, as an asynchronous job (`ddol train --engine ray --schedule async`) says at
-    its start. Agents move between two blocks, and no example is lost.
+    JOB: its name and cluster, as printed when an asynchronous job (`ddol train --engine ray --schedule
+    async`) starts. Agents move between two blocks, and no example is lost.
     """
     from ddol.engines.ray.wishes import scale as ask
 
@@ -357,9 +370,9 @@ def scale(job: str, n: int) -> None:
     cls=Command, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
 )
 @click.pass_context
-@flag("-n n", "Processes.", type=COUNT, default=2)
+@flag("-n n", "Number of processes.", type=COUNT, default=2)
 @flag("--hostfile FILE", "Hosts, one per line: node1 slots=8.", type=click.Path(path_type=Path))
-@flag("--ft/--no-ft", "Go on when a process is lost.", default=True)
+@flag("--ft/--no-ft", "Continue when a process is lost.", default=True)
 def launch(ctx: click.Context, n: int, hostfile: Path | None, ft: bool) -> None:
     """Train in n processes: ddol launch -n 4 train DATA … (extra mpi)."""
     from ddol.launch import launch as run_job

@@ -300,7 +300,7 @@ def log_format() -> str | None:
 
 _log_format = flag(
     "--log-format FORM",
-    "Lines on standard error as text, or as JSON without a table. Or DDOL_LOG_FORMAT.",
+    "Log to standard error as text, or as JSON without a table. Environment: DDOL_LOG_FORMAT.",
     type=click.Choice(("text", "json")),
     envvar="DDOL_LOG_FORMAT",
     expose_value=False,
@@ -308,7 +308,7 @@ _log_format = flag(
 )
 _log_level = flag(
     "--log-level LEVEL",
-    "Lines from this level on. Or DDOL_LOG_LEVEL.",
+    "Log messages of this level and above. Environment: DDOL_LOG_LEVEL.",
     type=click.Choice(LEVELS),
     envvar="DDOL_LOG_LEVEL",
     expose_value=False,
@@ -329,7 +329,7 @@ def debug(command: Any) -> Any:
     return _log_format(_log_level(_traceback(command)))
 
 
-as_json = flag("--json", "As JSON.", is_flag=True)
+as_json = flag("--json", "Print JSON.", is_flag=True)
 
 
 def _plain(default: Any) -> str | None:

@@ -60,8 +60,8 @@ def train(ctx: click.Context, save_job: str | None, **given: Any) -> None:
     options beside it override.
 
     The label of a table is the column --label, or the one named label, y or target, or else the first;
-    in LIBSVM and Vowpal Wabbit text it stands first in the line. The first line of a run says what was
-    taken for what.
+    in LIBSVM and Vowpal Wabbit text it stands first in the line. The first line that is printed says how
+    the data were understood.
     """
     job = job_from(given, typed(ctx))
     without_blas_threads()

@@ -139,6 +139,6 @@ def _check_predictions(job: Job, algorithm: Algorithm) -> None:
         )
     if algorithm.update.randomized:
         raise DataError(
-            f"--predictions does not go with --algorithm {job.algorithm.name}, which draws what "
-            "it says; use dwm-i"
+            f"--predictions does not go with --algorithm {job.algorithm.name}, which draws "
+            "its predictions at random; use dwm-i"
         )

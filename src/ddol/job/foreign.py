@@ -65,8 +65,8 @@ def state_of_weights(model: Model, algorithm: Algorithm, seed: int, path: str) -
     update = algorithm.update
     if not isinstance(update, MirrorDescent):
         raise DataError(
-            f"{path}: found weights alone, and {algorithm.name.replace('_', '-')} keeps more than weights; "
-            "add --algorithm dogd to go on from them"
+            f"{path}: found weights only, and {algorithm.name.replace('_', '-')} needs more than that to "
+            "go on; add --algorithm dogd"
         )
     if len(model.weights) != algorithm.outputs:
         raise DataError(

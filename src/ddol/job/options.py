@@ -63,39 +63,40 @@ class DataOptions(ReadOptions):
     data: tuple[str, ...] | Any = ()
     schema: str | None = declared(
         None,
-        "Columns, kinds and labels: read from FILE if it is there, else written to it.",
+        "File of the columns, their kinds and the labels: read if it exists, else written.",
         metavar="FILE",
     )
     class_weight: str | None = declared(
         None,
-        "balanced: rare classes count as much as frequent ones; or weights such as yes=5,no=1.",
+        "Weights of the classes, such as yes=5,no=1; balanced: rare classes count as much as frequent ones.",
         metavar="W",
     )
     answers: str | None = declared(
         None,
-        "The labels, in a file of their own and in the order in which they come.",
+        "Late labels: a file of them, in the order in which they arrive.",
         metavar="FILE",
     )
-    id: str | None = declared(None, "Column by which examples and labels are joined.")
+    id: str | None = declared(None, "Column that joins the examples with the labels of --answers.")
     intercept: bool | None = declared(
         None,
-        "A constant feature; weighted majority has none.",
+        "Learn an intercept; weighted majority has none.",
         shown="yes for files, no for arrays",
     )
-    shuffle: bool = declared(False, "Shuffle in bounded memory, or keep the order.")
-    limit: Count | None = declared(None, "Only the first n examples.", metavar="n")
+    shuffle: bool = declared(False, "Shuffle the examples, in bounded memory.")
+    limit: Count | None = declared(None, "Read only the first n examples.", metavar="n")
     deal: Literal["round-robin", "contiguous"] = declared(
-        "round-robin", "One file: round-robin, or contiguous parts, one for each agent."
+        "round-robin",
+        "How one file is dealt to the agents: round-robin, or contiguous (a part for each).",
     )
     holdout: Annotated[float, Bounds(least=0, most=0.5)] | None = declared(
         None,
-        "Share of the examples that is predicted and never learned from; 0 for none.",
+        "Share of the examples to predict and never learn from; 0 for none.",
         metavar="share",
         shown="0.1 with several passes over files, else none",
     )
     experts: Count | Literal["advice"] | None = declared(
         None,
-        "Decision stumps, one on each of P features; advice: the columns are what experts advise.",
+        "Use decision stumps on P features as experts; advice: the columns are the experts' advice.",
         metavar="P",
         group="Algorithm",
         shown="one for each feature of files, advice for arrays",
@@ -143,19 +144,19 @@ class AlgorithmOptions:
     """
 
     algorithm: str | Any = declared(
-        "adaptive", "What agents learn with.", key="name", names=algorithm_names
+        "adaptive", "Learning algorithm.", key="name", names=algorithm_names
     )
     task: Literal["classification", "regression"] | None = declared(
-        None, "classification or regression.", shown="what the loss is for"
+        None, "classification or regression.", shown="as the loss says"
     )
-    tau: float | None = declared(None, "Of the quantile loss: the quantile to learn.", metavar="q")
+    tau: float | None = declared(None, "Quantile to learn, with --loss quantile.", metavar="q")
     average_iterates: bool = declared(
         False, "Predict with the mean of the weights over all rounds (Polyak averaging)."
     )
     gradient: Literal["kept", "arrival"] | None = declared(
         None,
-        "Gradients of late labels are kept from the prediction, or taken on arrival.",
-        shown="arrival for adaptive, coin and newton",
+        "With late labels: take gradients at the weights that predicted (kept), or at those on arrival.",
+        shown="arrival for adaptive, coin and newton, else kept",
     )
     safe: bool = declared(
         False,
@@ -163,13 +164,13 @@ class AlgorithmOptions:
     )
     trust: Literal["test", "all"] | None = declared(
         None,
-        "test: average only with neighbours whose weights predict one's own examples well.",
+        "test: average only with neighbours whose weights predict the agent's own examples well.",
         shown="test if safe, else all",
     )
     privacy: str | Any = declared(
         None,
-        "Send what is differentially private for single examples, and keep a learner of one's own "
-        "without noise (implies --safe).",
+        "Make messages differentially private for single examples; each agent also keeps a learner "
+        "without noise for itself (implies --safe).",
         metavar="epsilon:4",
         shown="none",
     )
@@ -189,47 +190,49 @@ class NetworkOptions:
     agents: Count | None = declared(
         None, "Number of agents.", metavar="N", shown="one for each file, or 4; 1 for arrays"
     )
-    topology: str | Any = declared(None, "Who talks to whom.", names=graph_names, shown="complete")
+    topology: str | Any = declared(
+        None, "Graph of the agents: which exchange with which.", names=graph_names, shown="complete"
+    )
     mixing: Literal["uniform", "metropolis", "tested"] | Any = declared(
         None,
-        "uniform, metropolis, or tested: of neighbours whose weights do well.",
+        "Weights of the averages: uniform, metropolis, or tested (only neighbours that predict well).",
         shown="uniform if complete, else metropolis",
         metavar="NAME",
     )
     average: Literal["dual", "primal"] | None = declared(
-        None, "Space of the average: dual or primal.", shown="the algorithm's"
+        None, "Average in the dual or in the primal space.", shown="the algorithm's"
     )
     batch: Count | None = declared(None, "Examples per agent and round.", metavar="n", shown="1")
     period: Count | None = declared(None, "Rounds between two exchanges.", metavar="n", shown="1")
     query: float | str | Any = declared(
         None,
-        "Ask for at most the share s of the labels; other rules: b:1, adaptive:1, unbiased:1, "
-        "random:0.2, experts; +neighbours asks them first.",
+        "Active learning: ask for at most this share of the labels; other rules: b:1, adaptive:1, "
+        "unbiased:1, random:0.2, experts; +neighbours asks them first.",
         metavar="s",
         group="Algorithm",
         shown="all labels",
     )
     talk: str | Any = declared(
         None,
-        "Send always, never, or drift:E: what has moved by more than E/√t since it was sent.",
+        "When to send: always, never, or drift:E (what has moved by more than E/√t since it was sent).",
         metavar="RULE",
         shown="always",
     )
     compress: str | Any = declared(
         None,
-        "Messages in float32, 8bit, or top:K: the K features that changed most.",
+        "Write messages as float32, 8bit, or top:K (the K features that changed most).",
         metavar="CODE",
         shown="none",
     )
     talk_to: int | str | Any = declared(
         None,
-        "Send to k neighbours: those that disagree most; k:loss: those that do best.",
+        "Send only to the k neighbours that disagree most; k:loss: to those that predict best.",
         metavar="k",
         shown="all",
     )
     teach: int | str | Any = declared(
         None,
-        "Send examples to at most k neighbours whom they help; k:gradients: gradients alone.",
+        "Send examples to at most k neighbours that they help; k:gradients: send gradients alone.",
         metavar="k",
         shown="none",
     )
@@ -239,25 +242,25 @@ class NetworkOptions:
 class RunOptions:
     """How the run is carried out."""
 
-    passes: Count = declared(1, "Times that the data are read.", metavar="n")
-    seed: CountFromZero = declared(0, "Of everything random.", metavar="n")
+    passes: Count = declared(1, "Passes over the data.", metavar="n")
+    seed: CountFromZero = declared(0, "Seed of everything random.", metavar="n")
     engine: str = declared("local", "Where agents run.", names=engine_names, kinds=())
     workers: Count | None = declared(
         None, "Threads that read and learn, or Ray actors.", metavar="n", shown="one per core"
     )
     address: str | None = declared(
         None,
-        "Ray cluster; auto for the one of this machine, local for one of this run.",
+        "Address of a Ray cluster; auto: the one of this machine; local: start one for this run.",
         metavar="A",
         shown="RAY_ADDRESS, or local",
     )
     on_lost: Literal["end", "wait", "without"] = declared(
         "wait",
-        "When a process is silent or lost: end, wait, or go on without it.",
+        "When a process is silent or lost: end, wait for another, or go on without it.",
         metavar="WAY",
     )
     initial: str | None = declared(
-        None, "Go on from a model of the same algorithm.", metavar="MODEL"
+        None, "Start from a saved model of the same algorithm.", metavar="MODEL"
     )
 
 
@@ -265,32 +268,34 @@ class RunOptions:
 class OutputOptions:
     """What the run leaves, and what it shows."""
 
-    model: str | None = declared(None, "The model, for ddol predict.", metavar="OUT")
+    model: str | None = declared(None, "Write the model, for ddol predict.", metavar="OUT")
     predictions: str | None = declared(
         None,
-        "What was predicted for every example before it was learned from.",
+        "Write what was predicted for every example before it was learned from.",
         metavar="FILE",
     )
     checkpoint: str | None = declared(None, "Folder of checkpoints, for --resume.", metavar="DIR")
     every: Count | None = declared(
         None, "Examples between checkpoints.", metavar="n", shown="1000000"
     )
-    json: str | None = declared(None, "Figures as JSON; - for standard output.", metavar="OUT")
-    report: str | None = declared(None, "A page with curves.", metavar="OUT.html")
+    json: str | None = declared(
+        None, "Write the results as JSON; - for standard output.", metavar="OUT"
+    )
+    report: str | None = declared(None, "Write a report with curves.", metavar="OUT.html")
     live: Annotated[int, Bounds(least=0, most=65535)] | None = declared(
         None,
-        "A page that shows the run while it goes on, for this machine.",
+        "Serve a page that shows the run while it goes on, on this machine only.",
         metavar="[PORT]",
         bare=0,
     )
     progress_json: str | None = declared(
         None,
-        "Where the run stands, a line of JSON about every second; - for standard output.",
+        "Write progress as a line of JSON about every second; - for standard output.",
         metavar="FILE",
     )
     window: Count = declared(
-        1000, "Examples whose error is shown beside the error so far.", metavar="n"
+        1000, "Show the error of the last n examples beside the error so far.", metavar="n"
     )
     record_weights: int | None = None
-    resume: bool = declared(False, "Go on from the newest checkpoint.")
-    quiet: bool = declared(False, "No table.")
+    resume: bool = declared(False, "Resume from the newest checkpoint.")
+    quiet: bool = declared(False, "Show no progress.")

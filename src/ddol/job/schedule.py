@@ -47,39 +47,40 @@ class ScheduleOptions:
     )
     delay: str | None = declared(
         None,
-        "Predictions that an agent makes before a label arrives; column:NAME for a column of them.",
+        "Late labels: predictions that an agent makes before a label arrives; column:NAME: as a column says.",
         metavar="D",
         shown="0",
     )
     latency: str = declared(
         "0",
-        "Time that a message is under way; or a file with a row of numbers for every sender.",
+        "Time that a message takes; or a file with a row of numbers for every sender.",
         metavar="D",
     )
     drop_messages: str = declared(
-        "0", "Share of messages that is lost; or such a file.", metavar="p"
+        "0", "Share of the messages that are lost; or a file as for --latency.", metavar="p"
     )
     speed: str = declared(
         "1",
-        "Examples of an agent in a unit of time; or one number for each agent: 1,1,0.1.",
+        "Examples that an agent takes in a unit of time; or a number for each agent: 1,1,0.1.",
         metavar="D",
     )
     churn: str | None = declared(
-        None, "Mean times that agents are there and away.", metavar="UP:DOWN"
+        None, "Agents come and go: mean times that they are up and down.", metavar="UP:DOWN"
     )
     liars: str | None = declared(
         None,
-        "Simulate agents that send flip, zero, noise or alie, or learn from other labels or units:1000.",
+        "Simulate agents that send wrong messages (flip, zero, noise, alie) or have wrong data "
+        "(labels, units:1000).",
         metavar="0,5:flip",
     )
     staleness: CountFromZero | None = declared(
         None,
-        "With threads: exchanges that an agent may be ahead of a neighbour.",
+        "With --engine threads: exchanges that an agent may be ahead of a neighbour.",
         metavar="s",
     )
-    certificate: bool = declared(False, "Keep the regret certificate of rounds, too.")
-    patient: bool = declared(False, "A copy of the learner for each label under way.")
-    record: str | None = declared(None, "What happened, event by event.", metavar="OUT.npz")
+    certificate: bool = declared(False, "Compute the regret certificate also for rounds.")
+    patient: bool = declared(False, "Use a copy of the learner for each label that is to come.")
+    record: str | None = declared(None, "Write what happened, event by event.", metavar="OUT.npz")
     replay: str | None = declared(
         None, "Play a recording again, over the same data.", metavar="IN.npz"
     )
@@ -158,8 +159,8 @@ class ScheduleOptions:
             )
         if special and checkpoint is not None and (self.replay is not None or self.patient):
             raise DataError(
-                "--checkpoint keeps what is under way; --replay and --patient have all examples in memory "
-                "and are played at once: leave it out"
+                "--checkpoint does not go with --replay and --patient, which are played in one go from "
+                "memory; leave it out"
             )
         if special and checkpoint is not None:
             require(engine, "clock", "--checkpoint of a schedule")

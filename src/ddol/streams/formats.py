@@ -107,21 +107,21 @@ class ReadOptions:
     """
 
     format: str | None = declared(
-        None, "By default the file's extension decides.", names=format_names
+        None, "Format of the files; by default their extension decides.", names=format_names
     )
     header: bool | None = declared(
         None,
-        "The first line of CSV text has the names of the columns, or is an example.",
+        "Whether the first line of CSV text has the names of the columns, or is an example.",
         shown="names if no cell is a number or comes again below, or one stands above a number",
     )
     label: str | None = declared(
         None,
-        "The label's column of a table, by its name, or by its number from 0 (-1 is the last).",
+        "Column of the label, by its name, or by its number from 0 (-1 is the last).",
         shown="label, y or target in any case, else the first column",
     )
     labels: tuple[float | str, ...] | None = declared(
         None,
-        "All labels, where the beginning does not show them.",
+        "All labels, if the first examples do not show them all.",
         metavar="a,b",
         read=listed_labels,
     )
@@ -145,17 +145,17 @@ class ReadOptions:
         many=True,
     )
     weight: str | None = declared(
-        None, "Column of importances; for LIBSVM text a file with one number per line."
+        None, "Column of example weights; for LIBSVM text a file with a number in each line."
     )
     missing: Literal["error", "zero", "mean"] = declared(
         "error",
         "A missing value (empty, NA, ?, null): error: stop there; zero: it is 0; mean: it is the "
         "column's mean so far.",
     )
-    features: Count | None = declared(None, "Number of columns, if known.", metavar="D")
+    features: Count | None = declared(None, "Number of features, if known.", metavar="D")
     zero_based: bool = declared(False, "LIBSVM indices begin at 0, not 1.")
     bits: Annotated[int, Bounds(least=1, most=31)] | None = declared(
-        None, "Hash the columns to 2^b.", metavar="b"
+        None, "Hash the features to 2^b columns.", metavar="b"
     )
     interactions: tuple[str, ...] = declared(
         (),
@@ -166,7 +166,7 @@ class ReadOptions:
         read=pair_of_features,
     )
     on_bad_line: Literal["stop", "skip"] = declared(
-        "stop", "stop: stop there; skip: leave it out and count it."
+        "stop", "At a line that cannot be read: stop, or skip it and count it."
     )
     columns: tuple[tuple[str, str], ...] | None = None
     optional: tuple[str, ...] = ()

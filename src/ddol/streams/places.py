@@ -30,12 +30,12 @@ def check_position(position: Any, n_streams: int, own: Sequence[int] | None = No
     --------
     >>> check_position({"pass": 0, "streams": [{"block": None, "skip": -1, "dealt": 0}]}, 1)
     Traceback (most recent call last):
-    ddol.streams.errors.DataError: found a position that is none of 1 stream, expected one that ...
+    ddol.streams.errors.DataError: found a position that is not one of 1 stream, expected one from ...
     """
     if not _is_position(position, n_streams, range(n_streams) if own is None else own):
         raise DataError(
-            f"found a position that is none of {n_streams} stream{'s' * (n_streams > 1)}, expected one that "
-            "a run over them has noted; start the run anew"
+            f"found a position that is not one of {n_streams} stream{'s' * (n_streams > 1)}, expected one "
+            "from a checkpoint of this run; start the run again"
         )
 
 
@@ -79,6 +79,6 @@ def meant_for(stream: Stream) -> Iterator[None]:
         yield
     except _NO_PLACE as error:
         raise DataError(
-            f"{stream.describe()}: found a place that is none of this stream's "
-            f"({type(error).__name__}), expected one that a run over it has noted; start the run anew"
+            f"{stream.describe()}: found a position of another stream ({type(error).__name__}), expected one "
+            "from a checkpoint of this run; start the run again"
         ) from error

@@ -161,7 +161,7 @@ def drifting(
     """
     _check_noise(noise)
     if n_features < 2:
-        raise DataError(f"`n_features` must be at least 2 to turn in, found {n_features}")
+        raise DataError(f"`n_features` must be at least 2, found {n_features}")
     u = _direction(n_features, seed)
     v = _direction(n_features, seed + 1)
     v = v - (u @ v) * u

@@ -119,7 +119,7 @@ class AnsweredStream(WrappedStream):
         """Yield tables of the examples that are answered, with the label and the delay."""
         if position is not None:
             raise DataError(
-                "examples with answers of their own cannot be gone on from their middle"
+                "examples whose labels are in a file of --answers cannot be resumed in their middle"
             )
         reader = _Answers(self, self.answers.read(None, pass_number))
         self.unmatched.examples = self.unmatched.answers = 0
