@@ -21,8 +21,8 @@ from ddol.engines import pace, session
 from ddol.engines.errors import RankLostError
 from ddol.engines.feed import Feed
 from ddol.engines.groups import recovery
+from ddol.engines.ray.actor_turns import ActorTurns
 from ddol.engines.ray.host import Host, HostJob
-from ddol.engines.ray.own_turns import Turns
 from ddol.engines.setup import Setup
 from ddol.engines.state import start_state
 from ddol.engines.workers import partition
@@ -201,7 +201,7 @@ def test_turns_of_some_agents_take_messages_of_one_agent_and_send_rows_of_the_bo
     algorithm, shares = ddol.dogd().on(ddol.ring(1000)), [(0, 250), (250, 750)]
     streams = [SyntheticStream(rows_of, 4000, 6, seed=1, block=1000)]
     setup, start = Setup("ray", 2, schedule=Schedule("async")), start_state(algorithm, 6, 0, 250)
-    turns = Turns(algorithm, start, setup, Feed(streams), shares, 0)
+    turns = ActorTurns(algorithm, start, setup, Feed(streams), shares, 0)
     assert turns.play(iter, lambda: None)
     [seat] = turns.engine.seats
     assert seat.messages.shape == (1 + 3, 6)

@@ -21,7 +21,7 @@ from ddol.engines.errors import EngineError, RankLostError
 from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
 from ddol.engines.ray import cluster as ray_cluster
-from ddol.engines.ray import crew
+from ddol.engines.ray import pool
 from ddol.engines.ray.host import Host, Status
 from ddol.engines.ray.mailbox import Mailbox, StaleError
 from ddol.engines.ray.rounds import Ray
@@ -232,14 +232,14 @@ def test_another_version_at_an_actor_is_refused():
 def test_actors_without_the_package_or_with_another_are_one_line(monkeypatch, tmp_path):
     (tmp_path / "ddol").mkdir()
     (tmp_path / "ddol" / "__init__.py").touch()
-    kind = crew.actor_class(ray)
+    kind = pool.actor_class(ray)
     elsewhere = kind.options(runtime_env={"env_vars": {"PYTHONPATH": str(tmp_path)}})
     for made, version, message in (
         (elsewhere, ddol.__version__, r"an actor has no ddol \(No module named 'ddol.engines'"),
         (kind, "0.0.0", "found ddol .* and 0.0.0 at the driver, expected one version"),
     ):
-        monkeypatch.setattr(crew, "__version__", version)
-        monkeypatch.setattr(crew, "actor_class", lambda _, made=made: _Kind(made))
+        monkeypatch.setattr(pool, "__version__", version)
+        monkeypatch.setattr(pool, "actor_class", lambda _, made=made: _Kind(made))
         with pytest.raises(EngineError, match=message) as found:
             ddol.run(ddol.dogd(), STREAM, ddol.ring(4), engine="ray", workers=1)
         assert "\n" not in str(found.value)

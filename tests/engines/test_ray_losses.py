@@ -10,8 +10,8 @@ import ddol
 from ddol.engines.errors import EngineError
 from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
-from ddol.engines.ray.crew import ActorsLostError
-from ddol.engines.ray.own_turns import Letter, Turns
+from ddol.engines.ray.actor_turns import ActorTurns, PublishedRows
+from ddol.engines.ray.pool import ActorsLostError
 from ddol.engines.setup import Setup
 from ddol.engines.state import start_state
 from ddol.schedules.schedule import Schedule
@@ -111,12 +111,12 @@ def test_stopped_by_whoever_looks(tmp_path):
     same(other, 150_000)
 
 
-def test_a_letter_that_cannot_be_right_ends_the_turns():
+def test_a_message_that_cannot_be_right_ends_the_turns():
     state = start_state(ALGORITHM, 6, 0)
     setup = Setup("ray", 2, schedule=Schedule("async"))
     feed = Feed([at_once(4000)])
-    turns = Turns(ALGORITHM, state, setup, feed, [(0, 2), (2, 2)], 0)
+    turns = ActorTurns(ALGORITHM, state, setup, feed, [(0, 2), (2, 2)], 0)
     one = np.ones(1, np.int64)
-    turns.hear(Letter(one + 1, one, one, np.zeros((1, 3))))
-    with pytest.raises(RuntimeError, match=r"found float64 of shape \(1, 3\) in a letter"):
+    turns.receive(PublishedRows(one + 1, one, one, np.zeros((1, 3))))
+    with pytest.raises(RuntimeError, match=r"found float64 of shape \(1, 3\) in a message"):
         turns.play(iter, lambda: None)

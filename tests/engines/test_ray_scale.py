@@ -46,7 +46,7 @@ def test_agents_move_to_more_and_to_fewer_actors(one_file, staleness, tmp_path, 
         for wish, before in ((3, 2), (1, 3)):
             if wish not in wishes and engine.workers == before:
                 wishes.append(wish)
-                engine.actors[0].wish.remote(wish)
+                engine.actors[0].request_workers.remote(wish)
         if wishes == [3, 1] and engine.workers == 1:
             (tmp_path / "moved").touch()
 

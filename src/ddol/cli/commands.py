@@ -361,7 +361,7 @@ def scale(job: str, n: int) -> None:
     JOB: its name and cluster, as printed when an asynchronous job (`ddol train --engine ray --schedule
     async`) starts. Agents move between two blocks, and no example is lost.
     """
-    from ddol.engines.ray.wishes import scale as ask
+    from ddol.engines.ray.scaling import scale as ask
 
     click.echo(ask(job, n))
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 from ddol.engines.errors import EngineError, EngineFailedError
 from ddol.engines.news import tell
-from ddol.engines.ray.orphans import Orphans
 from ddol.streams.over.parallel import usable_cores
 
 _STORE = 200 << 20
-"""Bytes of the local cluster's object store: letters and blocks pass through it, nothing stays."""
+"""Bytes of the local cluster's object store: messages and blocks pass through it, nothing stays."""
 
 
 _QUIET: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
@@ -34,8 +35,8 @@ def load(joins: bool = False) -> Any:
     Parameters
     ----------
     joins : bool
-        A cluster that runs; those that Ray starts on a machine ask for its token, and joining them does not
-        bring it by itself.
+        Whether a running cluster is joined. A cluster that ``ray start`` started expects a token, which is
+        read from the user's home.
     """
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if joins and (Path.home() / ".ray" / "auth_token").exists():
@@ -48,7 +49,7 @@ def load(joins: bool = False) -> Any:
 
 
 def lost_errors(ray: Any) -> tuple[type[Exception], ...]:
-    """What calls of an actor that is no more raise, or reading what it has left on a node that is gone."""
+    """Errors of calling an actor that has ended, or of reading an object of a node that is gone."""
     errors = ray.exceptions
     return (
         errors.RayActorError, errors.WorkerCrashedError, errors.NodeDiedError, errors.ObjectLostError,
@@ -61,11 +62,10 @@ class Cluster:
     Parameters
     ----------
     address : str or None
-        Of a cluster that runs, "auto" for the one of this machine; None is what ``RAY_ADDRESS`` says, as
-        everywhere in Ray, and without that a local one is started, whatever else runs on the machine. A
-        process that is connected already stays so.
+        Of a running cluster, "auto" for the one of this machine; None for that in ``RAY_ADDRESS``, and if it
+        is not set a local one is started. A process that is connected already stays connected.
     workers : int or None
-        Actors that are wanted; None for one a core.
+        Number of actors; None for one per core.
     """
 
     def __init__(self, address: str | None, workers: int | None) -> None:
@@ -102,7 +102,7 @@ class Cluster:
             )
 
     def cores_now(self) -> int:
-        """Cores of all nodes; some may have come since the beginning."""
+        """Cores of all nodes, with those that joined later."""
         return int(self.ray.cluster_resources().get("CPU", 0))
 
     def close(self) -> None:
@@ -115,12 +115,12 @@ class Cluster:
 
 
 def join(ray: Any, address: str) -> str:
-    """Connect this process to a cluster that runs, and return where it is.
+    """Connect this process to a running cluster, and return its address.
 
     Raises
     ------
     EngineError
-        None answers there.
+        No cluster answers there.
     """
     try:
         address = _found_here() if address == "auto" else address
@@ -134,7 +134,7 @@ def join(ray: Any, address: str) -> str:
 
 
 def start(ray: Any, cores: int) -> None:
-    """Start a cluster of this process's own, with a second try: Ray gives its processes half a minute."""
+    """Start a local cluster, with a second try: Ray allows its processes half a minute."""
     for tries_left in (1, 0):
         try:
             own = {"include_dashboard": False, "object_store_memory": _STORE}
@@ -187,7 +187,7 @@ def check_address(address: str | None) -> None:
 
 
 def _greet(head: socket.socket) -> None:
-    """Refuse whoever does not speak HTTP/2, as all of Ray but its dashboard does."""
+    """Refuse a server that does not speak HTTP/2, as all of Ray but its dashboard does."""
     head.sendall(_HELLO)
     found = head.recv(9)
     if found[3:4] != _SETTINGS:
@@ -195,7 +195,7 @@ def _greet(head: socket.socket) -> None:
 
 
 def _found_here() -> str:
-    """The cluster of this machine, where Ray knows of one; it may have died without a word."""
+    """The cluster of this machine, as far as Ray knows; it may have ended since."""
     try:
         from ray._private.services import get_ray_address_from_environment as found
     except ImportError:  # no public name leads there
@@ -212,3 +212,51 @@ def _no_cluster(address: str, error: BaseException) -> EngineError:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+_WATCHER = """
+import os, signal, sys
+try:
+    sys.stdin.read()
+except KeyboardInterrupt:
+    sys.stdin.read()
+for pid in map(int, sys.argv[1:]):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            if b"ray" in file.read():
+                os.kill(pid, signal.SIGKILL)
+    except OSError:
+        pass
+"""
+
+
+class Orphans:
+    """A process that outlives this one, and ends what a local cluster leaves behind if this one is killed.
+
+    Ray's servers end with the process that started them, but the agents that they start wait for a minute to
+    reach a server that has ended. Nothing is done where the system has no ``/proc``.
+    """
+
+    def __init__(self) -> None:
+        agents = _grandchildren() if sys.platform == "linux" else []
+        self._watcher: subprocess.Popen[bytes] | None = None
+        if agents:
+            command = [sys.executable, "-S", "-c", _WATCHER, *map(str, agents)]
+            self._watcher = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
+            )
+
+    def close(self) -> None:
+        """End the watcher, and agents that are left."""
+        if self._watcher is not None and self._watcher.stdin is not None:
+            self._watcher.stdin.close()
+            self._watcher.wait()
+            self._watcher = None
+
+
+def _grandchildren() -> list[int]:
+    """Processes that this process's children have started."""
+    import psutil  # which Ray brings
+
+    own = psutil.Process()
+    return [each.pid for each in own.children(recursive=True) if each.ppid() != own.pid]

@@ -1,4 +1,4 @@
-"""The actors of a Ray job as one of them sees them: how they agree, and how kernels meet.
+"""The group of actors in rounds: how they agree, and how their kernels exchange numbers.
 
 Numbers go from actor to actor as messages into the other's `Mailbox`, by calls of Ray. All actors call the
 same methods in the same order, so a running number says which call a message belongs to.
@@ -25,7 +25,7 @@ _CALL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.
 
 
 class RayGroup:
-    """The actors of a job, and this one's place among them.
+    """The actors of a job, as one of them sees them.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class RayGroup:
         return [value if rank == self.rank else found[rank] for rank in range(self.size)]
 
     def reduce(self, numbers: list[int]) -> list[int]:
-        """The largest of every actor's numbers, place by place."""
+        """The largest of every actor's numbers, element by element."""
         return [max(column) for column in zip(*self.gather(numbers), strict=True)]
 
     def snapshot(self, own: Copy) -> Copy:
@@ -72,9 +72,7 @@ class RayGroup:
         if self.size == 1:
             return own
         given: Copy = self._moved(own, [after], [before])[before]
-        return (
-            given.apart()
-        )  # messages pass through the store of Ray, and what is kept must not fill it
+        return given.apart()  # messages pass through Ray's store, and what is kept must not fill it
 
     def restore(self, copy: Copy | None, holder: int, takers: Sequence[int]) -> Copy | None:
         """Send a copy from the actor that has it to those that need it."""
@@ -105,23 +103,23 @@ class RayGroup:
             raise RankLostError("an actor was lost") from error
 
     def error(self, code: int) -> Exception:
-        """What a status of the kernel means: the error of a callback, which could not raise it."""
+        """The error behind a status of the kernel: that of a callback, which could not raise it."""
         failure, self.failure = self.failure, None
         return failure if isinstance(failure, Exception) else RankLostError("an actor was lost")
 
-    def _meet(self, letters: Mapping[int, Any], senders: Sequence[int]) -> dict[int, Any]:
-        """Send letters, and wait for those of the same call."""
+    def _meet(self, messages: Mapping[int, Any], senders: Sequence[int]) -> dict[int, Any]:
+        """Send messages, and wait for those of the same call."""
         self._calls += 1
-        self.meetings += bool(letters or senders)
+        self.meetings += bool(messages or senders)
         epoch = self.mailbox.epoch
-        for rank, letter in letters.items():
+        for rank, message in messages.items():
             # One argument of plain bytes costs Ray half of what five objects do.
-            sealed = pickle.dumps((epoch, self._calls, self.rank, letter), protocol=5)
+            sealed = pickle.dumps((epoch, self._calls, self.rank, message), protocol=5)
             self.actors[rank].post.remote(sealed)
         return self._taken(senders)
 
     def _taken(self, senders: Sequence[int]) -> dict[int, Any]:
-        """Wait for the letters of this call."""
+        """Wait for the messages of this call."""
         with self.watching():
             return {rank: self.mailbox.take(self._calls, rank) for rank in senders}
 
@@ -130,17 +128,17 @@ class RayGroup:
         return np.concatenate(self.gather(np.ascontiguousarray(own)))
 
     def connect(self, near: Neighbours | None, agents: int, numbers: int) -> RayConnection:
-        """Make what a kernel calls to meet the others; see `ddol.engines.groups.grouped.Group`."""
+        """The functions that a kernel calls to exchange numbers; see `ddol.engines.groups.grouped.Group`."""
         if near is None:
             return RayConnection(self, {}, {}, agents)
         return RayConnection(self, near.rows_to, near.rows_from, agents)
 
     def exchange(
-        self, letters: Mapping[int, np.ndarray], senders: Sequence[int]
+        self, messages: Mapping[int, np.ndarray], senders: Sequence[int]
     ) -> dict[int, np.ndarray]:
-        """Give arrays to some actors and get those of others."""
-        self.numbers_sent += sum(letter.size for letter in letters.values())
-        return self._meet(letters, senders)
+        """Send arrays to some actors and receive those of others."""
+        self.numbers_sent += sum(message.size for message in messages.values())
+        return self._meet(messages, senders)
 
 
 class RayConnection:
@@ -165,7 +163,7 @@ class RayConnection:
 
     @property
     def sent(self) -> int:
-        """Numbers that this actor has given away so far."""
+        """Numbers that this actor has sent so far."""
         return self._group.numbers_sent
 
     def _guarded(self, call: Callable[[int, int], None]) -> Callable[[int, int, int], int]:
@@ -202,33 +200,33 @@ class RayConnection:
 
     def _exchanged(self, address: int, count: int) -> None:
         rows = _floats(address, self._rows * count).reshape(self._rows, count)
-        letters = {rank: rows[wanted] for rank, wanted in self._to.items()}
-        place, found = self._agents, self._group.exchange(letters, sorted(self._from))
+        messages = {rank: rows[wanted] for rank, wanted in self._to.items()}
+        place, found = self._agents, self._group.exchange(messages, sorted(self._from))
         for rank in sorted(self._from):
             sent = checked(found[rank], (self._from[rank], count), f"actor {rank}")
             rows[place : place + self._from[rank]] = sent
             place += self._from[rank]
 
     def free(self) -> None:
-        """Nothing to give back."""
+        """Nothing to free."""
 
     def revoke(self) -> None:
-        """Nobody waits in here: letters come one by one."""
+        """Nothing waits in here: messages come one by one."""
 
 
 def checked(values: Any, shape: tuple[int, ...], sender: str) -> np.ndarray:
-    """Numbers that an actor has sent, if they are what they must be.
+    """Numbers that an actor has sent, if they have the expected type and shape.
 
     Examples
     --------
     >>> checked(np.zeros((1, 3)), (2, 3), "actor 1")
     Traceback (most recent call last):
-    RuntimeError: found float64 of shape (1, 3) in a letter of actor 1, expected float64 of shape (2, 3); ...
+    RuntimeError: found float64 of shape (1, 3) in a message of actor 1, expected float64 of shape (2, 3); ...
     """
     found = getattr(values, "shape", None), str(getattr(values, "dtype", type(values).__name__))
     if found != (shape, "float64"):
         raise RuntimeError(
-            f"found {found[1]} of shape {found[0]} in a letter of {sender}, expected float64 of "
+            f"found {found[1]} of shape {found[0]} in a message of {sender}, expected float64 of "
             f"shape {shape}; install one version of ddol on all nodes"
         )
     return np.asarray(values)

@@ -1,8 +1,8 @@
 """What one actor of a Ray job does: it hosts a share of the agents and plays them together with the others.
 
 All actors run the same program on their own agents, as the ranks of an MPI job do. The driver starts and
-watches them; rows and weights go from actor to actor. At the end of a block an actor gives a copy of its
-agents to the next one from time to time: whoever takes the place of a lost actor gets them back from there.
+watches them; rows and weights go from actor to actor. From time to time an actor sends a copy of its agents
+to the next one, which has them if it is lost (`ddol.engines.groups.recovery`).
 """
 
 from __future__ import annotations
@@ -32,10 +32,16 @@ from ddol.engines.kinds import Capabilities, EngineKind
 from ddol.engines.learner import Learner
 from ddol.engines.processes import Dealt
 from ddol.engines.progress import Progress
-from ddol.engines.ray.cluster import lost_errors
+from ddol.engines.ray.actor_turns import (
+    ActorTurns,
+    PublishedRows,
+    RowSender,
+    TurnsCopy,
+    TurnsResult,
+    TurnsStart,
+)
 from ddol.engines.ray.group import RayGroup
 from ddol.engines.ray.mailbox import Mailbox
-from ddol.engines.ray.own_turns import Letter, Poster, Turns, TurnsCopy, TurnsResult
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state
 from ddol.engines.workers.partition import Snapshots
@@ -48,7 +54,7 @@ from ddol.version import __version__
 
 @dataclass(frozen=True)
 class HostJob:
-    """What all actors are told when they start.
+    """What all actors play.
 
     Parameters
     ----------
@@ -56,9 +62,9 @@ class HostJob:
         On its network.
     setup : Setup
     n_features : int
-        Where it is known beforehand; else 0.
+        0 where it is not known beforehand.
     parts : references to states
-        Of every actor's agents, where they know something already; an actor takes its own.
+        Of every actor's agents, where they do not begin from scratch; an actor takes its own.
     """
 
     algorithm: Algorithm
@@ -68,28 +74,28 @@ class HostJob:
 
 
 @dataclass(frozen=True)
-class TurnsStart:
-    """How asynchronous actors begin, at first or after their number has changed.
-
-    ``generation`` counts the changes, ``shares`` are (first, agents) of every actor, ``copies`` the same of
-    those before with what each has left, and ``leave_at`` the rounds after which another change is waiting.
-    ``ended`` is what those have published last who are through with their streams.
-    """
-
-    generation: int
-    shares: list[tuple[int, int]]
-    copies: tuple[tuple[tuple[int, int], Any], ...] = ()
-    leave_at: int | None = None
-    ended: tuple[Letter, ...] = ()
-
-
-@dataclass(frozen=True)
 class Status:
-    """What an actor tells whoever looks.
+    """How far an actor is.
 
-    ``waits_for`` is the rank of another actor, and ``waited`` the seconds so far; ``longest`` is the
-    longest wait that ended well. ``version`` is that of the newest copy, ``first`` the seconds until the
-    first examples were there, and ``wished`` the actors that somebody wants.
+    Parameters
+    ----------
+    rank : int
+    progress : Progress or None
+        Of rounds, as it was reported last.
+    version : int
+        Of the newest copy of its agents.
+    waits_for : int or None
+        Rank of the actor whose message it waits for.
+    waited : float
+        Seconds of this wait.
+    longest : float
+        The longest wait that ended well.
+    first : float or None
+        Seconds until the first examples were read.
+    requested : int or None
+        Number of actors that was requested from outside (`ddol scale`), until it is answered.
+    counters : (agents, 4) or None
+        Of asynchronous turns: mistakes, loss, expected mistakes and examples of the own agents.
     """
 
     rank: int
@@ -99,7 +105,8 @@ class Status:
     waited: float
     longest: float
     first: float | None = None
-    wished: int | None = None
+    requested: int | None = None
+    counters: np.ndarray | None = None
 
     @property
     def rounds(self) -> int:
@@ -110,7 +117,7 @@ class Status:
 class Host:
     """The class behind the actors.
 
-    `post`, `status` and what else reads or wakes may be called while it plays.
+    `post`, `status` and other methods that read or wake may be called while it plays.
 
     Parameters
     ----------
@@ -137,9 +144,9 @@ class Host:
         self.recovery = Recovery()
         self.shown: Copy | None = None
         self.learner: Learner | None = None
-        self.turns: Turns | None = None
-        self.poster: Poster | None = None
-        self.wished: int | None = None
+        self.turns: ActorTurns | None = None
+        self.sender: RowSender | None = None
+        self.requested: int | None = None
         self.reply: str | None = None
         self._progress: Progress | None = None
         self.first: float | None = None
@@ -157,23 +164,22 @@ class Host:
         self.mailbox.post(*pickle.loads(sealed))
 
     def status(self) -> Status:
-        """How far it is, and for whom it waits."""
+        """How far it is, and which actor it waits for."""
         wait = self.mailbox.wait
-        who, waited = (None, 0.0) if wait is None else (wait.sender, wait.seconds)
-        longest = self.mailbox.longest
         return Status(
             self.rank,
             self._progress,
             self.recovery.version,
-            who,
-            waited,
-            longest,
-            self.first,
-            self.wished,
+            waits_for=None if wait is None else wait.sender,
+            waited=0.0 if wait is None else wait.seconds,
+            longest=self.mailbox.longest,
+            first=self.first,
+            requested=self.requested,
+            counters=None if self.turns is None else self.turns.counters(),
         )
 
-    def noting_the_first(self, blocks: Iterator[Any]) -> Iterator[Any]:
-        """The same blocks; how long the first took to come is told."""
+    def timing_the_first(self, blocks: Iterator[Any]) -> Iterator[Any]:
+        """The same blocks; `first` is set to the seconds until the first of them."""
         began = time.perf_counter()
         for block in blocks:
             if self.first is None:
@@ -181,11 +187,11 @@ class Host:
             yield block
 
     def end_epoch(self, epoch: int) -> None:
-        """Stop waiting: somebody was lost."""
+        """Stop waiting: an actor was lost."""
         self.mailbox.end_epoch(epoch)
 
     def show(self, version: int) -> tuple[Past, Progress | None] | None:
-        """What belongs to the run at a moment, which is kept until another is shown; None if it is over."""
+        """The run at the moment of a copy, which is kept until another is shown; None if it was replaced."""
         share = self._engine.share
         self.shown = next(
             (c for c in self.recovery.copies if (c.version, c.share) == (version, share)), None
@@ -199,28 +205,24 @@ class Host:
         part: State = self.shown.part
         return part
 
-    def hear(self, letter: Letter) -> None:
+    def receive(self, rows: PublishedRows) -> None:
         """Take the newest rows of another actor's agents."""
         if self.turns is not None:
-            self.turns.hear(letter)
+            self.turns.receive(rows)
 
-    def tell_again(self, other: int) -> None:
-        """Another actor has begun, and knows nothing of the agents here."""
-        if self.poster is not None:
-            self.poster.tell_again(other)
+    def resend(self, other: int) -> None:
+        """Send everything again to an actor that has just begun."""
+        if self.sender is not None:
+            self.sender.resend(other)
 
     def hold(self, generation: int, kept: TurnsCopy) -> None:
         """Keep a copy of the agents of the actor before."""
         self.recovery.hold(Copy(generation, (kept.first, len(kept.agents)), kept))
 
     def held_copy(self, generation: int) -> TurnsCopy | None:
-        """The copy of the agents of the actor before, for the one that has taken its place."""
+        """The copy of the agents of the actor before, for the one that was started in its place."""
         found = self.recovery.held(generation)
         return None if found is None else found.part
-
-    def turns_so_far(self) -> tuple[np.ndarray, float | None] | None:
-        """Counters of the own agents, and the seconds until the first examples were there."""
-        return None if self.turns is None else (self.turns.counters(), self.first)
 
     def stop(self) -> None:
         """Leave asynchronous turns early."""
@@ -229,37 +231,33 @@ class Host:
 
     # Another number of actors.
 
-    def wish(self, workers: int) -> None:
-        """Somebody wants the job to have so many actors; the driver will hear of it."""
-        self.wished, self.reply = workers, None
+    def request_workers(self, workers: int) -> None:
+        """Request another number of actors for the job; the driver sees it in the next status."""
+        self.requested, self.reply = workers, None
 
-    def wished_for(self) -> int | None:
-        """How many actors somebody wants and nobody has answered yet."""
-        return self.wished
+    def answer_request(self, text: str) -> None:
+        """Take the driver's answer to the pending request."""
+        self.requested, self.reply = None, text
 
-    def answer(self, text: str) -> None:
-        """What the driver says to the wish."""
-        self.wished, self.reply = None, text
-
-    def answered(self) -> str | None:
-        """The answer to the last wish, if there is one."""
+    def request_answer(self) -> str | None:
+        """The answer to the last request; None as long as it is pending."""
         return self.reply
 
-    def promise(self) -> int | None:
-        """Rounds beyond which this actor deals nothing before `leave_at`; None where it has dealt all."""
-        return None if self.turns is None else self.turns.gate.promise()
+    def pause(self) -> int | None:
+        """Deal nothing more before `leave_at`: the rounds dealt so far; None where all are."""
+        return None if self.turns is None else self.turns.gate.pause()
 
     def leave_at(self, rounds: int | None) -> None:
-        """Leave the agents to others after so many rounds; None to go on."""
+        """Leave the agents to other actors after so many rounds; None to go on."""
         if self.turns is not None:
             self.turns.gate.leave_at(rounds)
 
-    def post_open(self, epoch: int, call: int, sender: int, letter: Any) -> None:
-        """Take a letter that is large, as it is."""
-        self.mailbox.post(epoch, call, sender, letter)
+    def post_open(self, epoch: int, call: int, sender: int, message: Any) -> None:
+        """Take a large message, which is not pickled once more."""
+        self.mailbox.post(epoch, call, sender, message)
 
     def _known(self, job: HostJob) -> State | None:
-        """What the own agents know at the beginning."""
+        """The state of the own agents at the beginning, if it is not a fresh one."""
         if not job.parts:
             return None
         import ray
@@ -272,54 +270,33 @@ class Host:
     def take_turns(
         self, job: HostJob, feed: Feed, actors: Sequence[Any], start: TurnsStart
     ) -> TurnsResult:
-        """Play streams to their end, or to where it is to be left, from a copy where there is one."""
-        self.turns = self.poster = None
+        """Play streams to their end, or to where they are to be left, from a copy where there is one."""
+        self.turns = self.sender = None
         first, agents = start.shares[self.rank]
         state = None if start.generation else self._known(job)
         if state is None:
             state = start_state(job.algorithm, job.n_features, job.setup.seed, agents, first)
-        turns = Turns(job.algorithm, state, job.setup, feed, start.shares, self.rank)
+        turns = ActorTurns(job.algorithm, state, job.setup, feed, start.shares, self.rank)
         after = actors[(self.rank + 1) % len(actors)] if len(actors) > 1 else None
-        copies = self._copies(turns, after, start)
-        if copies:
-            turns.go_back(copies)
-        for letter in start.ended:
-            turns.hear(letter)
-        turns.gate.leave_at(start.leave_at)
-        self.turns = turns
-        self.poster = Poster(turns, actors)
-        for other in turns.rows_from:  # what they have said before nobody was here to hear
-            actors[other].tell_again.remote(self.rank)
+        turns.take_up(after, start)
+        self.turns, self.sender = turns, RowSender(turns, actors)
+        for other in turns.rows_from:  # what they have sent before this actor was ready
+            actors[other].resend.remote(self.rank)
+
+        def keep_copy() -> None:
+            if after is not None and self.recovery.due():
+                after.hold.remote(start.generation, turns.present())  # Ray writes it down at once
+                self.recovery.done()
+
         try:
             with _naming_the_node():
-                ended = turns.play(self.noting_the_first, lambda: self._keep_turns(after, start))
+                ended = turns.play(self.timing_the_first, keep_copy)
         finally:
-            self.poster.end()
+            self.sender.end()
         return turns.result(ended)
 
-    def _copies(self, turns: Turns, after: Any, start: TurnsStart) -> list[TurnsCopy]:
-        """What there is of the own agents: at the next actor, or where they were left to this one."""
-        import ray
-
-        while after is not None:
-            try:
-                kept = ray.get(after.held_copy.remote(start.generation))
-            except lost_errors(ray):  # it may itself be about to start
-                time.sleep(0.2)
-                continue
-            if kept is not None:
-                return [kept]
-            break
-        return [ray.get(copy) for share, copy in start.copies if turns.knows(*share)]
-
-    def _keep_turns(self, after: Any, start: TurnsStart) -> None:
-        """Give a copy of the own agents to the next actor, if the last one is old enough."""
-        if after is not None and self.turns and self.recovery.due():
-            after.hold.remote(start.generation, self.turns.present())  # Ray writes it down at once
-            self.recovery.done()
-
     def time_exchanges(self, actors: Sequence[Any], sizes: Sequence[int]) -> list[float]:
-        """Seconds in which all actors give each other so many numbers, of some sizes."""
+        """Seconds in which all actors exchange so many numbers, for each of some sizes."""
         group, found = RayGroup(self.rank, actors, self.mailbox), []
         for numbers in sizes:
             values, times = np.zeros(numbers), max(16, min(256, (1 << 20) // numbers))
@@ -347,7 +324,7 @@ class Host:
             name="ray", open=lambda algorithm, state, setup: Grouped(algorithm, state, group)
         )
         _, agents = group.shares(job.algorithm.n_agents)[self.rank]
-        # The driver knows all that there is to be recorded.
+        # The driver records.
         unrecorded = replace(job.setup.schedule, record=False)
         kind = EngineKind(opener, partial(HostTogether, self, agents), can=_CAN)
         setup = replace(job.setup, engine=kind, schedule=unrecorded)
@@ -373,7 +350,7 @@ class Host:
         Returns
         -------
         tuple
-            What was seen, and the version of the newest copy.
+            Snapshots, and the version of the newest copy.
         """
         seen = self._begun.opened(block.rows.n_features).play(block, after)
         self.recovery.keep(self.group, self._engine.share, self.part(), self.kept_past)
@@ -410,7 +387,7 @@ class Host:
         return self._begun.past()
 
     def kept_past(self) -> tuple[Past, Progress | None]:
-        """What belongs to the run at this moment, and how far it was said to be."""
+        """The run at this moment, and the progress that was reported last."""
         return self.past(), self._progress
 
     def _tell(self, progress: Progress) -> None:
@@ -418,7 +395,7 @@ class Host:
 
 
 _CAN = Capabilities(in_process=False, parallel=True, replicated=True)
-"""Of the engine in every actor: all of them run the whole program."""
+"""Capabilities of the engine within an actor: all actors run the whole program."""
 
 
 class HostTogether(Together):
@@ -438,15 +415,15 @@ class HostTogether(Together):
         self, dealt: Dealt, position: Position | None
     ) -> Iterator[tuple[Block, Position | None]]:
         """Deal the examples of this actor's agents."""
-        return self.host.noting_the_first(super().blocks(dealt, position))
+        return self.host.timing_the_first(super().blocks(dealt, position))
 
     def keep(self, engine: Grouped, past: Callable[[], Any]) -> None:
-        """Copy the own agents to the next actor, with the progress that was told last."""
+        """Copy the own agents to the next actor, with the progress that was reported last."""
         super().keep(engine, self.host.kept_past)
 
 
 def modules_in_use() -> list[str]:
-    """What this process has loaded to read and play: actors load it while they start, not while they learn.
+    """Modules that this process has loaded to read and play: actors import them while they start.
 
     Examples
     --------
@@ -459,7 +436,7 @@ def modules_in_use() -> list[str]:
 
 @contextmanager
 def _naming_the_node() -> Iterator[None]:
-    """Say where a package is missing: the driver has it as a rule."""
+    """Add the node to the message about a missing package, which the driver may well have."""
     try:
         yield
     except DataError as error:
@@ -468,31 +445,29 @@ def _naming_the_node() -> Iterator[None]:
         raise DataError(f"{error} on every node: {socket.gethostname()} has it not") from None
 
 
-_LETTERS = ("post", "post_open")
-"""What is sent without anybody waiting for its arrival."""
+_ONE_WAY = ("post", "post_open")
+"""Calls that return nothing, so that Ray keeps no result."""
 
 
 def actor_class(ray: Any) -> Any:
-    """`Host` as a class of actors: letters and questions are heard while it plays."""
+    """`Host` as a class of actors, whose messages and questions are answered while it plays."""
     groups = {
-        "mail": ("post", "post_open", "hear", "tell_again"),
+        "mail": ("post", "post_open", "receive", "resend"),
         "watch": (
             "where",
             "status",
             "end_epoch",
             "show",
             "shown_part",
-            "turns_so_far",
             "stop",
-            "wish",
-            "wished_for",
-            "answer",
-            "answered",
+            "request_workers",
+            "answer_request",
+            "request_answer",
         ),
-        "copies": ("hold", "held_copy", "promise", "leave_at"),
+        "copies": ("hold", "held_copy", "pause", "leave_at"),
     }
     members = {
-        name: ray.method(concurrency_group=group, num_returns=0 if name in _LETTERS else 1)(
+        name: ray.method(concurrency_group=group, num_returns=0 if name in _ONE_WAY else 1)(
             _forwarded(name)
         )
         for group, names in groups.items()
@@ -510,7 +485,7 @@ def actor_class(ray: Any) -> Any:
 
 
 def _forwarded(name: str) -> Any:
-    """The method of `Host` in a function of its own, on which Ray may write its wishes."""
+    """The method of `Host` as a function of its own, to which Ray may add attributes."""
     method = getattr(Host, name)
 
     def forwarded(self: Host, *arguments: Any, **options: Any) -> Any:

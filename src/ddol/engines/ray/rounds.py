@@ -23,8 +23,8 @@ from ddol.engines.groups.grouped import joined_parts
 from ddol.engines.kernels import COPIES
 from ddol.engines.local import Local
 from ddol.engines.progress import Progress
-from ddol.engines.ray.crew import LOOK, ActorsLostError, Crew
 from ddol.engines.ray.host import HostJob, Status
+from ddol.engines.ray.pool import LOOK, ActorPool, ActorsLostError
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, is_beginning, sharing
 from ddol.engines.workers.partition import Snapshots
@@ -95,10 +95,10 @@ class Ray:
         known, width = state, 0
         if state is not None and is_beginning(algorithm, state):
             known, width = None, state.n_features
-        self.crew = Crew(HostJob(algorithm, setup, width), known)
-        self.ray, self.actors, self.watch = self.crew.ray, self.crew.actors, self.crew.watch
-        self.workers = self.crew.size
-        self._ready, self._told_start = time.perf_counter(), False
+        self.pool = ActorPool(HostJob(algorithm, setup, width), known)
+        self.ray, self.actors, self.watch = self.pool.ray, self.pool.actors, self.pool.watch
+        self.workers = self.pool.size
+        self._ready = time.perf_counter()
         try:
             self._surviving(self._begin)
         except BaseException:
@@ -107,7 +107,7 @@ class Ray:
 
     @classmethod
     def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> Ray:
-        """As many actors as are wished for, or one a core of the cluster."""
+        """As many actors as the setup asks for, or one per core of the cluster."""
         return cls(algorithm, state, setup)
 
     # The engine.
@@ -136,8 +136,8 @@ class Ray:
         before = time.perf_counter() - self._ready
 
         def look_and_tell() -> None:
-            self._tell_start(before)
-            self._answer_wishes()
+            self.pool.report_start(before)
+            self._refuse_requests()
             self._tell(look)
 
         work = Work(
@@ -145,8 +145,8 @@ class Ray:
         )
         try:
             self._done(work, look_and_tell)
-            self.watch.look(self._statuses())
-            self._tell_start(before)
+            self.watch.look(self.pool.look())
+            self.pool.report_start(before)
         except BaseException:
             if self.failure is None:  # the actors have gone back to a common moment
                 look(self.past() if self.version else began)
@@ -159,31 +159,24 @@ class Ray:
         moment = self.show()
         if moment is not None:
             look(*moment)
-        elif self.shown and self.watch.statuses:  # before, the state could not be asked for
-            progress = self.watch.statuses[0].progress
+        elif self.shown and self.pool.statuses:  # before, the state could not be asked for
+            progress = self.pool.statuses[0].progress
             if progress is not None:
                 look(None, replace(progress, position=None))
 
-    def _tell_start(self, before: float) -> None:
-        """Say once how long it took until everybody had examples, of which so long before they were asked."""
-        first = [status.first for status in self.watch.statuses if status.first is not None]
-        if not self._told_start and len(first) == self.workers:
-            self.crew.say_start(before + max(first))
-            self._told_start = True
-
-    def _answer_wishes(self) -> None:
-        """Whoever wants another number of actors is told that rounds keep theirs."""
-        for status in self.watch.statuses:
-            if status.wished is not None:
-                self.actors[status.rank].answer.remote(
-                    f"{self.crew.name} plays rounds, whose actors stay; stop it, and go on with --resume and "
-                    f"--workers {status.wished}, or use --schedule async"
+    def _refuse_requests(self) -> None:
+        """Answer requests of another number of actors: rounds keep theirs."""
+        for status in self.pool.statuses:
+            if status.requested is not None:
+                self.actors[status.rank].answer_request.remote(
+                    f"{self.pool.name} plays rounds, whose actors stay; stop it, and go on with --resume and "
+                    f"--workers {status.requested}, or use --schedule async"
                 )
 
     def state(self) -> State:
         """The state of all agents, in memory of its own; while actors play, at the moment shown last."""
         parts = self._asked("shown_part" if self._looking else "part")
-        return joined_parts(parts, self.crew.shares, self._shared)
+        return joined_parts(parts, self.pool.shares, self._shared)
 
     def counters(self) -> State:
         """Counters of all agents; in place of weights there are as many zeros as the first actor has."""
@@ -205,25 +198,13 @@ class Ray:
 
     def close(self) -> None:
         """End the actors, and the cluster if it is ours."""
-        self.crew.close()
+        self.pool.close()
 
     # The run as it stands.
 
-    def _statuses(self) -> list[Status]:
-        """What every actor tells, of those that answer at once."""
-        asked = [actor.status.remote() for actor in self.actors]
-        ready, _ = self.ray.wait(asked, num_returns=len(asked), timeout=LOOK)
-        found = []
-        for each in ready:
-            try:
-                found.append(self.ray.get(each))
-            except self.crew.lost:
-                continue
-        return found
-
     def show(self) -> tuple[Past, Progress | None] | None:
         """What belongs to the run at a moment later than the one shown last, if all actors have it."""
-        versions = [status.version for status in self.watch.statuses]
+        versions = [status.version for status in self.pool.statuses]
         if len(versions) < self.workers or min(versions) <= self.shown:
             return None
         version = min(versions)
@@ -252,7 +233,7 @@ class Ray:
         """Ask actors; where one is lost they come to this moment again, and are asked again."""
         if self.failure is not None:
             raise self.failure
-        ask = partial(self.crew.asked, method, *arguments, ranks=ranks)
+        ask = partial(self.pool.asked, method, *arguments, ranks=ranks)
         return ask() if self._looking else self._surviving(ask)
 
     # Losing actors.
@@ -325,7 +306,7 @@ class Ray:
                 for each in ready:
                     rank = pending.pop(each)
                     try:
-                        answers[rank] = self.crew.answer(each, rank)
+                        answers[rank] = self.pool.answer(each, rank)
                     except Exception as error:
                         failure = _graver(failure, error)
                 if failure is None and pending:
@@ -342,7 +323,7 @@ class Ray:
         return [answers[rank] for rank in sorted(answers)]
 
     def _look(self, look: Callable[[], None] | None) -> None:
-        self.crew.give_up(self.watch.look(self._statuses()))
+        self.pool.give_up(self.watch.look(self.pool.look()))
         if look is not None:
             self._looking = True
             try:
@@ -373,13 +354,13 @@ class Ray:
         return self._begin_again()
 
     def _begin_again(self) -> tuple[int, Position | None]:
-        self.crew.wait_for(range(self.workers))
+        self.pool.wait_for(range(self.workers))
         return self._begin()
 
     def _begin(self) -> tuple[int, Position | None]:
         self._epoch += 1
         handles = self.actors
-        begun = self._together(lambda a: a.begin.remote(self.crew.job, self._epoch, handles))
+        begun = self._together(lambda a: a.begin.remote(self.pool.job, self._epoch, handles))
         self.version = begun[0][0]
         self.shown = min(self.shown, self.version)
         found: tuple[int, Position | None] = begun[0]

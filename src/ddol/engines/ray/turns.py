@@ -1,7 +1,7 @@
-"""Asynchronous turns on Ray: nobody waits for anybody, and a lost actor is nobody else's business.
+"""Asynchronous turns on Ray: no actor waits for another, and the others go on where one is lost.
 
-Every actor plays its own agents (`ddol.engines.ray.own_turns`). The driver starts them, starts one again that
-was lost, lets the agents move where others are to host them, and puts together what they leave.
+Every actor plays its own agents (`ddol.engines.ray.actor_turns`). The driver starts them, restarts an actor
+that was lost, moves agents when the number of actors changes, and puts the results together.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ddol.algorithm import Algorithm
 from ddol.engines.errors import EngineError, EngineFailedError
 from ddol.engines.events.live_turns import Merger
 from ddol.engines.feed import Feed, Past
-from ddol.engines.ray.crew import LOOK, ActorsLostError, Crew
-from ddol.engines.ray.host import HostJob, TurnsStart
-from ddol.engines.ray.moving import Moving
-from ddol.engines.ray.own_turns import Letter, TurnsCopy, TurnsResult
+from ddol.engines.ray.actor_turns import PublishedRows, TurnsCopy, TurnsResult, TurnsStart
+from ddol.engines.ray.host import HostJob
+from ddol.engines.ray.pool import LOOK, ActorPool, ActorsLostError
+from ddol.engines.ray.scaling import Scaler
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, is_beginning
 from ddol.engines.threads.turns import NOBODY_WAITS
@@ -50,10 +50,10 @@ class AsyncRay:
     def __init__(self, algorithm: Algorithm, state: State, setup: Setup) -> None:
         self.algorithm, self.setup, self._state = algorithm, setup, state
         known = None if is_beginning(algorithm, state) else state
-        self.crew = Crew(HostJob(algorithm, setup, state.n_features), known)
-        self.ray = self.crew.ray
-        self.moving = Moving(self.crew, setup.workers)
-        self._start = TurnsStart(0, self.crew.shares)
+        self.pool = ActorPool(HostJob(algorithm, setup, state.n_features), known)
+        self.ray = self.pool.ray
+        self.scaler = Scaler(self.pool, setup.workers)
+        self._start = TurnsStart(0, self.pool.shares)
         self._results: dict[int, TurnsResult] = {}
         self._left: list[list[TurnsResult]] = []
         """What actors have left at every change of their number."""
@@ -61,22 +61,21 @@ class AsyncRay:
         self._moments: list[Moment] = []
         self._lost: set[int] = set()
         self._began, self.passes, self.n_streams = time.perf_counter(), 1, 1
-        self._told_start = False
 
     @classmethod
     def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> AsyncRay:
-        """As many actors as are wished for, or one a core of the cluster."""
+        """As many actors as the setup asks for, or one per core of the cluster."""
         return cls(algorithm, state, setup)
 
     @property
     def actors(self) -> list[Any]:
         """The actors' handles."""
-        return self.crew.actors
+        return self.pool.actors
 
     @property
     def workers(self) -> int:
         """Number of actors, at present."""
-        return self.crew.size
+        return self.pool.size
 
     def begin(self, passes: int, n_streams: int) -> None:
         """Say how often the streams are read, and how many there are."""
@@ -96,14 +95,14 @@ class AsyncRay:
             Called a few times a second meanwhile.
         """
         shared = self.ray.put(feed)
-        self.crew.watch.say(f"ddol scale {self.crew.address} n gives this job n actors")
+        self.pool.watch.say(f"ddol scale {self.pool.address} n gives this job n actors")
         pending = {self._started(rank, shared): rank for rank in range(self.workers)}
         try:
             while pending:
                 self._wait(pending, shared)
                 self._look()
                 look()
-                workers = self.moving.wanted(bool(self._results))
+                workers = self.scaler.new_size(bool(self._results))
                 if workers is not None and pending:
                     pending = self._moved(pending, shared, workers)
         except Exception:
@@ -114,7 +113,7 @@ class AsyncRay:
             raise
 
     def _wait(self, pending: dict[Any, int], feed: Any) -> None:
-        """Take what actors have ended with, and go on without or with others for those that were lost."""
+        """Take the results of actors that have ended, and replace or leave out those that were lost."""
         ready, _ = self.ray.wait(list(pending), num_returns=len(pending), timeout=LOOK)
         for each in ready:
             rank = pending.pop(each)
@@ -124,11 +123,11 @@ class AsyncRay:
     def _started(self, rank: int, feed: Any) -> Any:
         ended = tuple(result.published for result in self._results.values())
         start = replace(self._start, ended=ended)
-        return self.actors[rank].take_turns.remote(self.crew.job, feed, self.actors, start)
+        return self.actors[rank].take_turns.remote(self.pool.job, feed, self.actors, start)
 
     def _ended_well(self, rank: int, future: Any) -> bool:
         try:
-            result: TurnsResult = self.crew.answer(future, rank)
+            result: TurnsResult = self.pool.answer(future, rank)
         except ActorsLostError:
             self._lost.add(rank)
             return False
@@ -137,8 +136,8 @@ class AsyncRay:
         return True
 
     def _without_or_again(self, rank: int, feed: Any) -> dict[Any, int]:
-        """What is to be waited for instead of a lost actor."""
-        watch = self.crew.watch
+        """The calls to wait for instead of that of a lost actor."""
+        watch = self.pool.watch
         who = watch.named(rank)
         if self.setup.on_lost == "end":
             raise EngineFailedError(
@@ -149,24 +148,24 @@ class AsyncRay:
             self._results[rank] = given_up = self._last_copy(rank)
             for other, actor in enumerate(self.actors):
                 if other != rank:
-                    actor.hear.remote(given_up.published)
+                    actor.receive.remote(given_up.published)
             return {}
         watch.say(f"{who} was lost; Ray starts another one, and the others go on meanwhile")
-        self.crew.wait_for([rank])
+        self.pool.wait_for([rank])
         return {self._started(rank, feed): rank}
 
     def _last_copy(self, rank: int) -> TurnsResult:
-        """What is left of the agents of a lost actor."""
+        """The agents of a lost actor, as their last copy has them."""
         start = self._start
         copies: list[TurnsCopy] = []
         with suppress(ActorsLostError):
             after = (rank + 1) % self.workers
-            [held] = self.crew.asked("held_copy", start.generation, ranks=[after])
+            [held] = self.pool.asked("held_copy", start.generation, ranks=[after])
             copies = [held] if held is not None else []
         return self._as_left(rank, copies or [self.ray.get(copy) for _, copy in start.copies])
 
     def _as_left(self, rank: int, copies: Sequence[TurnsCopy]) -> TurnsResult:
-        """The result of agents that play no more, as copies have them, or as they began."""
+        """The result of agents that stopped playing, as copies have them, or as they began."""
         first, agents = self._start.shares[rank]
         part = part_of(each_its_own(self._state, self.algorithm.n_agents), first, agents)
         if copies:
@@ -175,11 +174,11 @@ class AsyncRay:
         counters = np.column_stack([part.mistakes, part.loss, part.expected, part.examples])
         self._counters[first : first + agents] = counters
         whose, silent = np.arange(first, first + agents), np.zeros(agents, np.int64)
-        said = Letter(whose, silent, silent + NOBODY_WAITS, np.zeros((agents, 0)))
+        said = PublishedRows(whose, silent, silent + NOBODY_WAITS, np.zeros((agents, 0)))
         return TurnsResult(counters, 0, 0, said, part=part)
 
     def _moved(self, pending: dict[Any, int], feed: Any, workers: int) -> dict[Any, int]:
-        """Let all actors leave at a common place, and as many as are wished for go on from there."""
+        """Let all actors leave at a common place, and another number of them go on from there."""
         if not self._all_left(pending, feed):  # one of them is through, or lost: as before
             return pending
         left = [self._results[rank] for rank in range(self.workers)]
@@ -188,15 +187,15 @@ class AsyncRay:
         shares = tuple(zip(self._start.shares, copies, strict=True))
         self._left.append([replace(result, left=None) for result in left])
         self._results.clear()
-        self.crew.resize(workers)
-        self._start = TurnsStart(self._start.generation + 1, self.crew.shares, shares)
-        self.moving.done()
+        self.pool.resize(workers)
+        self._start = TurnsStart(self._start.generation + 1, self.pool.shares, shares)
+        self.scaler.done()
         return {self._started(rank, feed): rank for rank in range(workers)}
 
     def _all_left(self, pending: dict[Any, int], feed: Any) -> bool:
         """Let all actors leave at a common place, if there is one."""
         common = self.n_streams == 1 or self.setup.schedule.staleness is not None
-        rounds = self.moving.places_to_leave(common)
+        rounds = self.scaler.places_to_leave(common)
         if rounds is None:
             return False
         self._start = replace(self._start, leave_at=max(rounds))
@@ -222,31 +221,22 @@ class AsyncRay:
                 self._results[rank] = self._as_left(rank, [result.left])
 
     def _look(self) -> None:
-        """Ask how far everybody is."""
-        asked = {actor.turns_so_far.remote(): rank for rank, actor in enumerate(self.actors)}
-        ready, _ = self.ray.wait(list(asked), num_returns=len(asked), timeout=LOOK)
-        firsts = []
-        for each in ready:
-            first, agents = self._start.shares[asked[each]]
-            try:
-                found = self.ray.get(each)
-            except self.ray.exceptions.RayError:
-                continue
-            if found is not None:
-                firsts.append(found[1])
-                if asked[each] not in self._results:
-                    self._counters[first : first + agents] = found[0]
-        if not self._told_start and len(firsts) == self.workers and None not in firsts:
-            self.crew.say_start(max(firsts))
-            self._told_start = True
+        """Ask all actors how far they are, and report those that others wait for."""
+        answering = set()
+        for status in self.pool.look():
+            answering.add(status.rank)
+            if status.counters is not None and status.rank not in self._results:
+                first, agents = self._start.shares[status.rank]
+                self._counters[first : first + agents] = status.counters
+        self.pool.report_start()
         self._note()
         going = {
             rank: int(self._counters[first : first + agents, 3].sum())
             for rank, (first, agents) in enumerate(self._start.shares)
             if rank not in self._results
         }
-        silent = {asked[each] for each in asked if each not in ready}
-        self.crew.give_up(self.crew.watch.look_at_turns(going, silent))
+        silent = set(range(self.workers)) - answering
+        self.pool.give_up(self.pool.watch.look_at_turns(going, silent))
 
     def _note(self) -> None:
         mistakes, loss, _, examples = self._counters.sum(axis=0)
@@ -261,13 +251,13 @@ class AsyncRay:
     # What is known.
 
     def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
-        """What there is to see now; blocks of the driver cannot be played in turns."""
+        """A snapshot of now; blocks of the driver cannot be played in turns."""
         if block.n_rounds:
             raise EngineError(
                 "asynchronous actors read their streams themselves: give the streams to ddol.run, or play "
                 "rounds"
             )
-        distance = np.nan  # nobody has all weights before the end
+        distance = np.nan  # only the end has all weights in one place
         if len(self._results) == self.workers:
             weights = self.weights()
             gaps = weights - weights.mean(axis=0)
@@ -311,20 +301,20 @@ class AsyncRay:
         return np.concatenate(found)
 
     def sent(self) -> tuple[int, int, int]:
-        """Letters between actors, their bytes, and how many were lost."""
+        """Messages between actors, their bytes, and how many were lost."""
         results = [*self._results.values(), *chain.from_iterable(self._left)]
-        return sum(r.letters for r in results), sum(r.bytes_sent for r in results), 0
+        return sum(r.messages for r in results), sum(r.bytes_sent for r in results), 0
 
     def moments(self) -> tuple[Moment, ...]:
         """The run in seconds; the last is now."""
         return tuple(self._moments)
 
     def events(self) -> Events | None:
-        """What happened, if it was recorded; None also where an actor was lost, since its past is too."""
+        """What happened, if it was recorded; None also where an actor was lost with its record."""
         if not self.setup.schedule.record:
             return None
         if self._lost:
-            self.crew.watch.say(
+            self.pool.watch.say(
                 "nothing is recorded: what a lost actor had sent cannot be played again"
             )
             return None
@@ -348,4 +338,4 @@ class AsyncRay:
 
     def close(self) -> None:
         """End the actors, and the cluster if it is ours."""
-        self.crew.close()
+        self.pool.close()

@@ -1,4 +1,4 @@
-"""What the driver of a Ray job says while it waits: for whom, and for how long."""
+"""Reports of the driver about actors that others wait for, or that are far behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PATIENCE = 10.0
 """The same before an actor that does not answer may be given up."""
 
 _TIMES = 10.0
-"""So many times the longest wait that ended well is worth one, too."""
+"""A wait of so many times the longest one that ended well is worth a line, too."""
 
 
 _FAR, _WORTH = 2.0, 100_000.0
@@ -26,7 +26,7 @@ _FAR, _WORTH = 2.0, 100_000.0
 
 
 class Watch:
-    """Looks at what actors tell, and names those for whom the others wait.
+    """Looks at the actors' statuses, and reports those that the others wait for.
 
     Parameters
     ----------
@@ -36,32 +36,30 @@ class Watch:
     def __init__(self, shares: Sequence[tuple[int, int]]) -> None:
         self.shares = shares
         self.deadline = _LEAST
-        self.statuses: Sequence[Status] = ()
         self._rounds: dict[int, int] = {}
         self._told: set[int] = set()
-        """Who may be given up, and whoever asked knows it."""
+        """Ranks that were reported as given up."""
         self._learned: dict[int, tuple[int, float]] = {}
-        """Examples of every actor, and since when."""
+        """Examples of every actor, and the time since when."""
         self._next: dict[int, float] = {}
 
     def look(self, statuses: Sequence[Status]) -> list[int]:
-        """Say for whom others wait longer than they have ever had to, at growing intervals.
+        """Report actors that others wait for longer than ever before, at growing intervals.
 
         Returns
         -------
         list
-            Those for whom others have waited so long that they may be given up: they do not answer either.
+            Ranks that may be given up: others have waited for long, and they do not answer either.
         """
-        self.statuses = statuses
         longest = max((status.longest for status in statuses), default=0.0)
         self.deadline = max(_LEAST, _TIMES * longest)
         waited: dict[int, float] = {}
         waiting = {status.rank for status in statuses if status.waits_for is not None}
         for status in statuses:
-            # Who waits is not to blame.
+            # An actor that waits itself is not to blame.
             if status.waits_for is not None and status.waits_for not in waiting:
                 waited[status.waits_for] = max(waited.get(status.waits_for, 0.0), status.waited)
-        # Who is asked and does not answer is where it was when it did.
+        # An actor that does not answer is where it was when it did.
         self._rounds |= {status.rank: status.rounds for status in statuses}
         for rank, seconds in waited.items():
             if seconds > self._next.setdefault(rank, self.deadline):
@@ -72,14 +70,11 @@ class Watch:
         self._next = {
             rank: then for rank, then in self._next.items() if rank in waited or rank < -1
         }
-        return self._given_up({r: s for r, s in waited.items() if r not in self._answering})
-
-    @property
-    def _answering(self) -> set[int]:
-        return {status.rank for status in self.statuses}
+        answering = {status.rank for status in statuses}
+        return self._given_up({r: s for r, s in waited.items() if r not in answering})
 
     def _given_up(self, silent: Mapping[int, float]) -> list[int]:
-        """Of those who have not answered for some seconds each, those with whom patience is over, once."""
+        """Of actors that have not answered for some seconds, those to be given up; each is returned once."""
         found = [
             rank for rank, seconds in silent.items() if seconds > max(_PATIENCE, self.deadline)
         ]
@@ -89,7 +84,7 @@ class Watch:
         return new
 
     def look_at_turns(self, examples: Mapping[int, int], silent: Collection[int]) -> list[int]:
-        """Say who is far behind where nobody waits, and who has learned nothing for longer than ever.
+        """Report asynchronous actors that are far behind, or that have learned nothing for longer than ever.
 
         Parameters
         ----------
@@ -99,11 +94,11 @@ class Watch:
         Returns
         -------
         list
-            Those who may be given up; see `look`.
+            Ranks that may be given up; see `look`.
         """
         self._name_stragglers(examples)
         now, most = time.monotonic(), max(examples.values(), default=0)
-        if self._learned.keys() - examples.keys():  # nobody waits for one that is gone
+        if self._learned.keys() - examples.keys():  # an actor has ended
             self._learned = {}
         for rank, seen in examples.items():
             before, since = self._learned.get(rank, (seen, now))
@@ -114,7 +109,7 @@ class Watch:
                 self._learned[rank] = seen, now
         idle = {rank: now - self._learned[rank][1] for rank in examples}
         late = {rank for rank, seconds in idle.items() if seconds > self.deadline}
-        if late and len(late) == len(examples):  # all wait, and who waits is not to blame
+        if late and len(late) == len(examples):  # all wait, and one that waits is not to blame
             late = late.intersection(silent) or {min(examples, key=examples.__getitem__)}
         for rank in sorted(late):
             if idle[rank] > self._next.setdefault(rank, self.deadline):
@@ -124,7 +119,7 @@ class Watch:
         return self._given_up({rank: idle[rank] for rank in late if rank in silent})
 
     def _name_stragglers(self, examples: Mapping[int, int]) -> None:
-        """Say who is far behind the others, at growing intervals."""
+        """Report actors that are far behind the others, at growing intervals."""
         if len(examples) < 2:
             return
         middle = sorted(examples.values())[len(examples) // 2]
@@ -135,7 +130,7 @@ class Watch:
                 self._next[-2 - rank] = 2 * behind
 
     def waits_for_start(self, ranks: Sequence[int], seconds: float) -> None:
-        """Say which actors have not answered yet, at growing intervals."""
+        """Report actors that have not answered yet, at growing intervals."""
         if seconds > self._next.setdefault(-1, max(_START, self.deadline)):
             who = ", ".join(self.named(rank) for rank in ranks[:4]) + (
                 "…" if len(ranks) > 4 else ""

@@ -1,8 +1,9 @@
-"""Asynchronous turns of the agents of one actor: nobody waits, and letters are the newest rows of neighbours.
+"""Asynchronous turns of the agents of one actor: no agent waits, and messages are neighbours' newest rows.
 
-The actor plays its agents as one worker of `AsyncThreads`, in compiled code. What they publish is posted to
-the actors that host their neighbours by a thread of its own, always the newest; what comes from there is
-published here under the version that it had at its sender, so that a log of versions says who heard what.
+The actor plays its agents as one worker of `AsyncThreads`, in compiled code. A thread of its own sends what
+they publish to the actors that host their neighbours, always the newest. What it receives from there is
+published here under the version that it had at its sender, so that the log of versions tells which row an
+agent has used.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ddol.engines.feed import Feed
 from ddol.engines.groups.grouped import neighbours_of
 from ddol.engines.kernels.published import publish_as, read_row
 from ddol.engines.pace import Pace
+from ddol.engines.ray.cluster import lost_errors
 from ddol.engines.ray.group import checked
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, copied
@@ -34,14 +36,14 @@ from ddol.streams.over.wrapped import for_agents
 from ddol.streams.rows import Block, no_rows
 from ddol.streams.stream import Position
 
-_UNDER_WAY = 2
-"""Letters to one actor that may be under way: more would only grow old in a queue."""
+_IN_FLIGHT = 2
+"""Messages to one actor that may be in flight: more would only grow old in a queue."""
 
 _PAUSE = 0.0005
 
 
 @dataclass(frozen=True)
-class Letter:
+class PublishedRows:
     """The newest rows of some agents: how often each had published, and how far it is."""
 
     agents: NDArray[np.int64]
@@ -65,7 +67,7 @@ class TurnsCopy:
     counts: NDArray[np.int64]
     slots: NDArray[np.float64]
     late: Block
-    published: Letter
+    published: PublishedRows
 
     @property
     def agents(self) -> range:
@@ -79,18 +81,34 @@ class TurnsCopy:
 
 
 @dataclass(frozen=True)
-class TurnsResult:
-    """What an actor leaves: its agents, what was sent, and what was played if that is recorded.
+class TurnsStart:
+    """How asynchronous actors begin, at first or after their number has changed.
 
-    ``published`` is the last that agents of others have heard of them. Rows of ``played`` are numbered within
-    the stream of their agent. Where the agents move to other actors before the end, ``left`` is what these
-    need, and ``part`` is None.
+    ``generation`` counts the changes, ``shares`` are (first, agents) of every actor, ``copies`` the same of
+    those before with what each has left, and ``leave_at`` the rounds after which another change is waiting.
+    ``ended`` are the last rows of actors that have reached the end of their streams.
+    """
+
+    generation: int
+    shares: list[tuple[int, int]]
+    copies: tuple[tuple[tuple[int, int], Any], ...] = ()
+    leave_at: int | None = None
+    ended: tuple[PublishedRows, ...] = ()
+
+
+@dataclass(frozen=True)
+class TurnsResult:
+    """What an actor returns: its agents, what was sent, and what was played if that is recorded.
+
+    ``published`` are the last rows that agents elsewhere have received of them. Rows of ``played`` are
+    numbered within the stream of their agent. Where the agents move to other actors before the end, ``left``
+    is what these need, and ``part`` is None.
     """
 
     counters: NDArray[np.float64]
-    letters: int
+    messages: int
     bytes_sent: int
-    published: Letter
+    published: PublishedRows
     played: PlayedTurns | None = None
     left: TurnsCopy | None = None
     part: State | None = None
@@ -99,13 +117,14 @@ class TurnsResult:
 class Gate:
     """Lets the driver stop all actors between two blocks, at rounds that all of them can reach.
 
-    Every actor promises not to deal beyond the rounds that it has dealt until it is told where to leave; then
-    all play on to there. Nobody waits in the middle of a block for one that has stopped before it.
+    First every actor pauses: it deals no more rounds, and returns how many it has dealt. Then the driver
+    names the rounds after which all leave, and they play on to there. So no actor waits in the middle of a
+    block for one that has stopped before it.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._dealing = self._promised = self._ended = False
+        self._dealing = self._paused = self._ended = False
         self.rounds = 0
         self._last: int | None = None
 
@@ -114,42 +133,42 @@ class Gate:
         return 1 << 40 if self._last is None else max(1, self._last - self.rounds)
 
     def enter(self) -> bool:
-        """Before a block is dealt: wait for the driver's word if it was promised; False for leaving."""
+        """Call before a block is dealt: waits while paused; False for leaving."""
         with self._changed:
-            self._changed.wait_for(lambda: self._last is not None or not self._promised)
+            self._changed.wait_for(lambda: self._last is not None or not self._paused)
             if self._last is not None and self.rounds >= self._last:
                 return False
             self._dealing = True
             return True
 
     def dealt(self, rounds: int | None) -> bool:
-        """After it: so many rounds more, or None for the end of the streams; False for leaving."""
+        """Call after it, with its rounds, or None for the end of the streams; False for leaving."""
         with self._changed:
             self._dealing = False
             self._changed.notify_all()
             if rounds is not None:
                 self.rounds += rounds
                 return True
-            self._ended = not self._promised
+            self._ended = not self._paused
             return self._ended
 
-    def promise(self) -> int | None:
-        """Rounds beyond which nothing is dealt from now on; None where all is dealt."""
+    def pause(self) -> int | None:
+        """Deal nothing more from now on: the rounds dealt so far; None where all are."""
         with self._changed:
             self._changed.wait_for(lambda: not self._dealing)
             if self._ended:
                 return None
-            self._promised = True
+            self._paused = True
             return self.rounds
 
     def leave_at(self, rounds: int | None) -> None:
-        """Leave when so many rounds are dealt and played; None takes the promise back."""
+        """Leave when so many rounds are dealt and played; None to go on as before."""
         with self._changed:
-            self._last, self._promised = rounds, rounds is not None
+            self._last, self._paused = rounds, rounds is not None
             self._changed.notify_all()
 
 
-class Turns:
+class ActorTurns:
     """The agents of one actor in an asynchronous run.
 
     Parameters
@@ -179,37 +198,35 @@ class Turns:
         near = neighbours_of(algorithm, list(shares), rank)
         self.rows_to = {other: np.array(rows) + self.first for other, rows in near.rows_to.items()}
         self.rows_from = near.rows_from
-        self._heard = near.places >= 0
+        self._visible = near.places >= 0
         self.position: Position | None = None
         self.gate = Gate()
-        self.letters = self.bytes_sent = 0
+        self.messages = self.bytes_sent = 0
         self.failure: RuntimeError | None = None
         self._known = np.zeros(algorithm.n_agents, np.int64)
-        self._posted = {
-            other: np.zeros(len(rows), np.int64) for other, rows in self.rows_to.items()
-        }
+        self._sent = {other: np.zeros(len(rows), np.int64) for other, rows in self.rows_to.items()}
         self._played: list[PlayedTurns] = []
 
     def knows(self, first: int, agents: int) -> bool:
-        """Whether some of these agents are here, or are listened to."""
-        return bool(self._heard[first : first + agents].any())
+        """Whether some of these agents are here, or send to agents here."""
+        return bool(self._visible[first : first + agents].any())
 
-    # Letters.
+    # Messages.
 
-    def hear(self, letter: Letter) -> None:
-        """Publish what has come from another actor; what cannot be right ends the turns."""
+    def receive(self, news: PublishedRows) -> None:
+        """Publish rows of another actor's agents here; rows of the wrong shape end the turns."""
         engine, size = self.engine, self.engine.published.shape[1]
         try:
-            if letter.times.any():
-                checked(letter.rows, (len(letter.agents), size), "a neighbour's actor")
+            if news.times.any():
+                checked(news.rows, (len(news.agents), size), "a neighbour's actor")
         except RuntimeError as error:
             self.failure = error
             self.stop()
             return
         for agent, times, progress, row in zip(
-            letter.agents.tolist(), letter.times.tolist(), letter.progress, letter.rows, strict=True
+            news.agents.tolist(), news.times.tolist(), news.progress, news.rows, strict=True
         ):
-            if not self._heard[agent]:
+            if not self._visible[agent]:
                 continue
             row = np.ascontiguousarray(row)
             target = engine.published[agent].ctypes.data
@@ -217,7 +234,7 @@ class Turns:
                 publish_as(engine.versions.ctypes.data, agent, row.ctypes.data, target, size, times)
             engine.progress[agent, 0] = max(engine.progress[agent, 0], progress)
 
-    def newest(self, agents: NDArray) -> Letter:
+    def newest(self, agents: NDArray) -> PublishedRows:
         """The newest rows of some agents, each of them whole."""
         engine, size = self.engine, self.engine.published.shape[1]
         rows, times = np.zeros((len(agents), size)), np.zeros(len(agents), np.int64)
@@ -226,22 +243,22 @@ class Turns:
             times[k] = read_row(
                 engine.versions.ctypes.data, agent, source, rows[k].ctypes.data, size
             )
-        return Letter(agents, times, engine.progress[agents, 0].copy(), rows)
+        return PublishedRows(agents, times, engine.progress[agents, 0].copy(), rows)
 
-    def news_for(self, other: int) -> Letter | None:
-        """What another actor has not been told yet; None if there is nothing."""
+    def news_for(self, other: int) -> PublishedRows | None:
+        """Rows that another actor has not been sent yet; None if there are none."""
         agents = self.rows_to[other]
         marks = self.engine.versions[agents, 0] // 2 + self.engine.progress[agents, 0] // (1 << 61)
-        changed = marks != self._posted[other]
+        changed = marks != self._sent[other]
         if not changed.any():
             return None
-        self._posted[other] = np.where(changed, marks, self._posted[other])
+        self._sent[other] = np.where(changed, marks, self._sent[other])
         return self.newest(agents[changed])
 
-    def tell_again(self, other: int) -> None:
-        """Forget what another actor was told: it is a new one."""
-        if other in self._posted:
-            self._posted[other][:] = -1
+    def forget_sent(self, other: int) -> None:
+        """Count all rows as not sent to another actor, which was started anew."""
+        if other in self._sent:
+            self._sent[other][:] = -1
 
     # Playing.
 
@@ -317,7 +334,7 @@ class Turns:
         plan, own = engine.plan, slice(self._own.start, self._own.stop)
         slots = seat.slopes[:-1].reshape(self.agents, -1, seat.slopes.shape[1])
         counts = np.column_stack([seat.turns, plan.turns[own], plan.answers[own]])
-        said = Letter(
+        said = PublishedRows(
             np.array(self._own), engine.versions[own, 0] // 2, engine.progress[own, 0].copy(),
             engine.published[own],
         )  # fmt: skip
@@ -338,8 +355,39 @@ class Turns:
         rows = pool.rows.take(pool.where[needed - pool.first]) if len(needed) else no_rows()
         return Block(rows, table)
 
+    def take_up(self, after: Any, start: TurnsStart) -> None:
+        """Take up copies of the own agents, where there are any, and the rows that others published.
+
+        Parameters
+        ----------
+        after : handle of the next actor in the circle, or None
+            It has the newest copy, if agents were played here before.
+        start : TurnsStart
+        """
+        copies = self._copies(after, start)
+        if copies:
+            self.go_back(copies)
+        for rows in start.ended:
+            self.receive(rows)
+        self.gate.leave_at(start.leave_at)
+
+    def _copies(self, after: Any, start: TurnsStart) -> list[TurnsCopy]:
+        """Copies of the own agents: at the next actor, or where they were left to this one."""
+        import ray
+
+        while after is not None:
+            try:
+                kept = ray.get(after.held_copy.remote(start.generation))
+            except lost_errors(ray):  # it may itself be about to start
+                time.sleep(0.2)
+                continue
+            if kept is not None:
+                return [kept]
+            break
+        return [ray.get(copy) for share, copy in start.copies if self.knows(*share)]
+
     def go_back(self, copies: Sequence[TurnsCopy]) -> None:
-        """Take up copies of all own agents, wherever they were, and hear what others had published."""
+        """Take up copies of all own agents, wherever they were, and the rows that others published."""
         mine = [kept for kept in copies if set(kept.agents) & set(self._own)]
         skipped = self.first - mine[0].first
         own = slice(skipped, skipped + self.agents)
@@ -356,7 +404,7 @@ class Turns:
         for kept in mine:
             self._take_late(kept)
         for kept in copies:
-            self.hear(kept.published)
+            self.receive(kept.published)
         self.gate.rounds = mine[0].rounds
         self.position = self._position_of(mine)
 
@@ -383,10 +431,10 @@ class Turns:
         return {"pass": 0, "streams": [places[agent] for agent in self._own]}
 
     def result(self, ended: bool) -> TurnsResult:
-        """What is left when all is played, or when the agents move elsewhere."""
-        heard = sorted({int(agent) for rows in self.rows_to.values() for agent in rows})
-        said = self.newest(np.array(heard, np.int64))
-        found = TurnsResult(self.counters(), self.letters, self.bytes_sent, said, self._recorded())
+        """The result when all is played, or when the agents move to other actors."""
+        sent = sorted({int(agent) for rows in self.rows_to.values() for agent in rows})
+        said = self.newest(np.array(sent, np.int64))
+        found = TurnsResult(self.counters(), self.messages, self.bytes_sent, said, self._recorded())
         if not ended:
             return replace(found, left=self.present())
         return replace(found, part=self.engine.seats[0].worker.state)
@@ -419,62 +467,62 @@ class _OwnAgents:
         return True
 
 
-class Poster:
-    """Posts news to the actors of neighbours while the agents are played.
+class RowSender:
+    """Sends the newest rows to the actors of neighbours, in a thread, while the agents are played.
 
     Parameters
     ----------
-    turns : Turns
+    turns : ActorTurns
     actors : handles of all actors
     """
 
-    def __init__(self, turns: Turns, actors: Sequence[Any]) -> None:
+    def __init__(self, turns: ActorTurns, actors: Sequence[Any]) -> None:
         import ray
 
         self.ray, self.turns, self.actors = ray, turns, actors
-        self._under_way: dict[int, list[Any]] = {other: [] for other in turns.rows_to}
-        self._telling = threading.Lock()
+        self._in_flight: dict[int, list[Any]] = {other: [] for other in turns.rows_to}
+        self._sending = threading.Lock()
         self._ending = False
-        self._thread = threading.Thread(target=self._run, name="ddol-post", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="ddol-send", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         while True:
             ending = self._ending
-            idle = not self._post(ending)
+            idle = not self._send(ending)
             if ending and idle:
                 return
             if idle:
                 time.sleep(_PAUSE)
 
-    def _post(self, all_of_it: bool) -> int:
-        """Post the news that there are: how many letters."""
-        posted = self.turns.letters
-        with self._telling:
-            for other, under_way in self._under_way.items():
-                if under_way:
-                    _, under_way[:] = self.ray.wait(
-                        under_way, num_returns=len(under_way), timeout=0, fetch_local=False
+    def _send(self, all_of_it: bool) -> int:
+        """Send what is new: how many messages."""
+        before = self.turns.messages
+        with self._sending:
+            for other, in_flight in self._in_flight.items():
+                if in_flight:
+                    _, in_flight[:] = self.ray.wait(
+                        in_flight, num_returns=len(in_flight), timeout=0, fetch_local=False
                     )
-                if len(under_way) >= _UNDER_WAY and not all_of_it:
+                if len(in_flight) >= _IN_FLIGHT and not all_of_it:
                     continue
-                letter = self.turns.news_for(other)
-                if letter is not None:
-                    under_way.append(self.actors[other].hear.remote(letter))
-                    self.turns.letters += 1
-                    self.turns.bytes_sent += letter.rows.nbytes
-        return self.turns.letters - posted
+                news = self.turns.news_for(other)
+                if news is not None:
+                    in_flight.append(self.actors[other].receive.remote(news))
+                    self.turns.messages += 1
+                    self.turns.bytes_sent += news.rows.nbytes
+        return self.turns.messages - before
 
-    def tell_again(self, other: int) -> None:
-        """Post to an actor that has just begun what it cannot have heard, also after the end."""
-        with self._telling:
-            self.turns.tell_again(other)
-            self._under_way[other].clear()  # they were for whoever was there before
+    def resend(self, other: int) -> None:
+        """Send all rows to an actor that has just begun, also after the end of the turns."""
+        with self._sending:
+            self.turns.forget_sent(other)
+            self._in_flight[other].clear()  # they were for the actor that was lost
         if self._ending:
             self._thread.join()
-            self._post(all_of_it=True)
+            self._send(all_of_it=True)
 
     def end(self) -> None:
-        """Post the last news, and stop."""
+        """Send the last rows, and stop."""
         self._ending = True
         self._thread.join()

@@ -1,4 +1,4 @@
-"""The actors of a job as the driver has them: started, looked after, and ended."""
+"""The actors of a job, as the driver sees them: started, watched, and ended."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import re
 import secrets
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from ddol.engines.errors import EngineError, RankLostError
 from ddol.engines.ray.cluster import Cluster, lost_errors
-from ddol.engines.ray.host import HostJob, actor_class, modules_in_use
+from ddol.engines.ray.host import HostJob, Status, actor_class, modules_in_use
 from ddol.engines.ray.watch import Watch
 from ddol.engines.state import State
 from ddol.engines.workers.partition import split
@@ -27,22 +28,22 @@ NAMESPACE = "ddol"
 
 
 class ActorsLostError(Exception):
-    """Some actors do not answer any more; without ranks, somebody who was asked has lost one."""
+    """Some actors do not answer any more; without ranks, an actor reported that it lost another one."""
 
     def __init__(self, ranks: Sequence[int] = ()) -> None:
         super().__init__()
         self.ranks = list(ranks)
 
 
-class Crew:
-    """As many actors as are wished for, or one a core of the cluster.
+class ActorPool:
+    """The actors of a job: as many as the setup asks for, or one per core of the cluster.
 
     Parameters
     ----------
     job : HostJob
-        What all actors are told.
+        What all actors play.
     state : State or None
-        Of all agents, where they know something already: every actor gets its own part.
+        Of all agents, if they do not begin from scratch: every actor gets its own part.
     """
 
     def __init__(self, job: HostJob, state: State | None = None) -> None:
@@ -53,7 +54,11 @@ class Crew:
         self.cluster_seconds = time.perf_counter() - began
         self.name = f"ddol-{secrets.token_hex(3)}"
         self.actors: list[Any] = []
-        self.newcomers: list[tuple[Any, Any]] = []
+        self.starting: list[tuple[Any, Any]] = []
+        """Actors that are not used yet, each with the future of its first answer."""
+        self.statuses: list[Status] = []
+        """Of the actors that answered last."""
+        self._told_start = False
         self._nodes: dict[int, str] = {}
         self._kind = actor_class(self.ray)
         try:
@@ -76,30 +81,30 @@ class Crew:
         """The job as others find it: its name, and that of the cluster."""
         return f"{self.name}@{self.ray.get_runtime_context().gcs_address}"
 
-    def hire(self, workers: int) -> None:
-        """Start actors beyond those there are; they are newcomers until they are taken on."""
-        for rank in range(self.size + len(self.newcomers), workers):
+    def start(self, workers: int) -> None:
+        """Start actors until there are so many, with those that are starting already."""
+        for rank in range(self.size + len(self.starting), workers):
             named = {"name": self.name, "namespace": NAMESPACE} if rank == 0 else {}
             actor = self._kind.options(**named).remote(rank, __version__, modules_in_use())
-            self.newcomers.append((actor, actor.where.remote()))
+            self.starting.append((actor, actor.where.remote()))
 
-    def newcomers_answer(self) -> bool:
-        """Whether all newcomers are there."""
-        asked = [future for _, future in self.newcomers]
+    def all_started(self) -> bool:
+        """Whether all actors that are starting answer."""
+        asked = [future for _, future in self.starting]
         ready, _ = self.ray.wait(asked, num_returns=len(asked), timeout=0) if asked else ([], [])
         return len(ready) == len(asked) and all(map(self._node, ready))
 
-    def send_newcomers_away(self) -> None:
-        """End those who are not needed after all."""
-        for actor, _ in self.newcomers:
+    def cancel_start(self) -> None:
+        """End the actors that are starting."""
+        for actor, _ in self.starting:
             self.ray.kill(actor)
-        self.newcomers = []
+        self.starting = []
 
     def resize(self, workers: int) -> None:
-        """Take newcomers on, or end actors, until there are so many; agents are shared out among them."""
-        self.hire(workers)
-        self.actors += [actor for actor, _ in self.newcomers]
-        self.newcomers = []
+        """Start or end actors until there are so many, and share the agents out among them."""
+        self.start(workers)
+        self.actors += [actor for actor, _ in self.starting]
+        self.starting = []
         for actor in self.actors[workers:]:
             self.ray.kill(actor)
         del self.actors[workers:]
@@ -108,14 +113,14 @@ class Crew:
         self.wait_for(range(workers))
 
     def wait_for(self, ranks: Sequence[int]) -> None:
-        """Return when some actors answer, and say for whom it waits if that takes long.
+        """Wait until some actors answer, and report which do not if that takes long.
 
         Raises
         ------
         EngineError
             One of them will never answer.
         """
-        missing, since = list(ranks), time.monotonic()
+        missing, began = list(ranks), time.monotonic()
         while missing:
             asked = {self.actors[rank].where.remote(): rank for rank in missing}
             ready, _ = self.ray.wait(list(asked), num_returns=len(asked), timeout=1.0)
@@ -125,11 +130,11 @@ class Crew:
                     self._nodes[asked[each]] = node
                     missing.remove(asked[each])
             if missing:
-                self.watch.waits_for_start(missing, time.monotonic() - since)
+                self.watch.waits_for_start(missing, time.monotonic() - began)
                 time.sleep(LOOK if ready else 0.0)
 
     def _node(self, future: Any) -> str | None:
-        """The node of an actor that is there; None where it may be started again."""
+        """The node of an actor; None where Ray may still start it again."""
         try:
             node, _ = self.ray.get(future)
         except self.ray.exceptions.RayTaskError as error:
@@ -146,20 +151,20 @@ class Crew:
         return lost_errors(self.ray)
 
     def asked(self, method: str, *arguments: Any, ranks: Sequence[int] | None = None) -> list[Any]:
-        """What actors answer to a question, all of them or some; see `answer`."""
+        """Call a method of all actors, or of some, and wait for what they return; see `answer`."""
         chosen = range(self.size) if ranks is None else ranks
         asked = [(getattr(self.actors[rank], method).remote(*arguments), rank) for rank in chosen]
         return [self.answer(future, rank) for future, rank in asked]
 
     def answer(self, future: Any, rank: int) -> Any:
-        """What an actor has answered.
+        """What a call of an actor returns.
 
         Raises
         ------
         ActorsLostError
             It is lost, or has lost another one.
         Exception
-            It is well, and its work was not.
+            The call itself failed.
         """
         try:
             return self.ray.get(future)
@@ -170,23 +175,43 @@ class Crew:
         except self.lost:
             raise ActorsLostError([rank]) from None
 
+    def look(self) -> list[Status]:
+        """Ask every actor how far it is; those that do not answer at once are left out."""
+        asked = [actor.status.remote() for actor in self.actors]
+        ready, _ = self.ray.wait(asked, num_returns=len(asked), timeout=LOOK)
+        self.statuses = []
+        for each in ready:
+            with suppress(self.ray.exceptions.RayError):
+                self.statuses.append(self.ray.get(each))
+        return self.statuses
+
     def give_up(self, silent: Sequence[int]) -> None:
-        """End actors that do not answer any more, as ``--on-lost`` wishes: then they are lost like others."""
+        """End actors that do not answer any more, unless ``--on-lost`` is wait: then they count as lost."""
         for rank in silent if self._on_lost != "wait" else ():
             self.watch.say(f"{self.watch.named(rank)} does not answer, and is taken for lost")
             self.ray.kill(self.actors[rank], no_restart=False)
 
-    def say_start(self, seconds: float) -> None:
-        """Say how long it took before anybody learned: the rest of a run's time is learning."""
+    def report_start(self, before: float = 0.0) -> None:
+        """Report once how long it took until every actor had examples; the rest of a run is learning.
+
+        Parameters
+        ----------
+        before : float
+            Seconds until they were asked to learn.
+        """
+        firsts = [status.first for status in self.statuses if status.first is not None]
+        if self._told_start or len(firsts) < self.size:
+            return
+        self._told_start = True
         own = f"{self.cluster_seconds:.1f} s for the cluster, " if self.cluster.started else ""
         self.watch.say(
-            f"Ray took {own}{self.actors_seconds:.1f} s for {self.size} actors, {seconds:.1f} s to the "
-            "first example"
+            f"Ray took {own}{self.actors_seconds:.1f} s for {self.size} actors, "
+            f"{before + max(firsts):.1f} s to the first example"
         )
 
     def close(self) -> None:
         """End the actors, and the cluster if it is ours."""
-        self.send_newcomers_away()
+        self.cancel_start()
         for actor in self.actors:
             self.ray.kill(actor)
         self.actors = []
@@ -194,7 +219,7 @@ class Crew:
 
 
 def _not_started(text: str) -> EngineError:
-    """One line about an actor whose start failed, from the many that Ray has to say.
+    """One line about an actor whose start failed, from Ray's long message.
 
     Examples
     --------
