@@ -10,8 +10,9 @@ import ddol
 from ddol.engines.errors import EngineError
 from ddol.engines.feed import Feed
 from ddol.engines.learner import Learner
-from ddol.engines.ray.actor_turns import ActorTurns, PublishedRows
+from ddol.engines.ray.actor_turns import ActorTurns
 from ddol.engines.ray.pool import ActorsLostError
+from ddol.engines.ray.turn_state import PublishedRows
 from ddol.engines.setup import Setup
 from ddol.engines.state import start_state
 from ddol.schedules.schedule import Schedule

@@ -393,7 +393,7 @@ def _time_sums(sizes: list[int]) -> None:
 def _ray_messages(sizes: tuple[int, ...]) -> list[float]:
     """Seconds in which two actors of a cluster of this machine give each other some numbers."""
     from ddol.engines.ray.cluster import Cluster
-    from ddol.engines.ray.host import actor_class
+    from ddol.engines.ray.pool import actor_class
 
     cluster = Cluster(None, 2)
     kind, ray = actor_class(cluster.ray), cluster.ray

@@ -104,7 +104,7 @@ def deal(
     streams = list(streams) if isinstance(streams, Sequence) else [streams]
     _check(streams, n_agents, batch, passes)
     plan = _Plan(n_agents, batch, block_rounds)
-    alone = _Alone(range(n_agents))
+    alone = Alone(range(n_agents))
     dealt = _deal_passes if len(streams) > 1 else _deal_one
     start = beginning(len(streams)) if position is None else position
     read = (team or alone).agents if len(streams) > 1 else range(1)
@@ -143,15 +143,17 @@ def _deal_passes(
 
 
 @dataclass(frozen=True)
-class _Alone:
-    """The only process, which deals to all agents."""
+class Alone:
+    """The `Team` of a process that deals to its own agents without asking others."""
 
     agents: range
 
     def fewest(self, ahead: Ahead) -> int:
+        """All that it has itself."""
         return ahead.rounds
 
     def knows_places(self, agreed: bool) -> bool:
+        """Always."""
         return True
 
 

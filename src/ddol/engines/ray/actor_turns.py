@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,12 +25,13 @@ from ddol.engines.kernels.published import publish_as, read_row
 from ddol.engines.pace import Pace
 from ddol.engines.ray.cluster import lost_errors
 from ddol.engines.ray.group import checked
+from ddol.engines.ray.turn_state import Gate, PublishedRows, TurnsCopy, TurnsResult, TurnsStart
 from ddol.engines.setup import Setup
-from ddol.engines.state import State, copied
+from ddol.engines.state import State
 from ddol.engines.threads.turns import AsyncThreads
 from ddol.engines.workers.shares import joined, part_of
 from ddol.schedules.events import ANSWER
-from ddol.streams.dealing import Ahead, beginning, deal
+from ddol.streams.dealing import Alone, beginning, deal
 from ddol.streams.over.chained import ChainedStream
 from ddol.streams.over.wrapped import for_agents
 from ddol.streams.rows import Block, no_rows
@@ -40,132 +41,6 @@ _IN_FLIGHT = 2
 """Messages to one actor that may be in flight: more would only grow old in a queue."""
 
 _PAUSE = 0.0005
-
-
-@dataclass(frozen=True)
-class PublishedRows:
-    """The newest rows of some agents: how often each had published, and how far it is."""
-
-    agents: NDArray[np.int64]
-    times: NDArray[np.int64]
-    progress: NDArray[np.int64]
-    rows: NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class TurnsCopy:
-    """What it takes to come back to the end of a block: some agents, and where they stand.
-
-    ``counts`` are turns played, turns planned and answers of every agent, ``slots`` what it keeps of
-    predictions whose answers are under way; their rows are in ``late``, whose table says whose they are.
-    """
-
-    first: int
-    part: State
-    position: Position | None
-    rounds: int
-    counts: NDArray[np.int64]
-    slots: NDArray[np.float64]
-    late: Block
-    published: PublishedRows
-
-    @property
-    def agents(self) -> range:
-        """Whose copy it is."""
-        return range(self.first, self.first + len(self.part.mistakes))
-
-    def copy(self) -> TurnsCopy:
-        """The same in memory of its own."""
-        said = replace(self.published, rows=copied(self.published.rows))
-        return replace(self, part=self.part.copy(), slots=self.slots.copy(), published=said)
-
-
-@dataclass(frozen=True)
-class TurnsStart:
-    """How asynchronous actors begin, at first or after their number has changed.
-
-    ``generation`` counts the changes, ``shares`` are (first, agents) of every actor, ``copies`` the same of
-    those before with what each has left, and ``leave_at`` the rounds after which another change is waiting.
-    ``ended`` are the last rows of actors that have reached the end of their streams.
-    """
-
-    generation: int
-    shares: list[tuple[int, int]]
-    copies: tuple[tuple[tuple[int, int], Any], ...] = ()
-    leave_at: int | None = None
-    ended: tuple[PublishedRows, ...] = ()
-
-
-@dataclass(frozen=True)
-class TurnsResult:
-    """What an actor returns: its agents, what was sent, and what was played if that is recorded.
-
-    ``published`` are the last rows that agents elsewhere have received of them. Rows of ``played`` are
-    numbered within the stream of their agent. Where the agents move to other actors before the end, ``left``
-    is what these need, and ``part`` is None.
-    """
-
-    counters: NDArray[np.float64]
-    messages: int
-    bytes_sent: int
-    published: PublishedRows
-    played: PlayedTurns | None = None
-    left: TurnsCopy | None = None
-    part: State | None = None
-
-
-class Gate:
-    """Lets the driver stop all actors between two blocks, at rounds that all of them can reach.
-
-    First every actor pauses: it deals no more rounds, and returns how many it has dealt. Then the driver
-    names the rounds after which all leave, and they play on to there. So no actor waits in the middle of a
-    block for one that has stopped before it.
-    """
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._dealing = self._paused = self._ended = False
-        self.rounds = 0
-        self._last: int | None = None
-
-    def most(self) -> int:
-        """Rounds that may be dealt at most."""
-        return 1 << 40 if self._last is None else max(1, self._last - self.rounds)
-
-    def enter(self) -> bool:
-        """Call before a block is dealt: waits while paused; False for leaving."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._last is not None or not self._paused)
-            if self._last is not None and self.rounds >= self._last:
-                return False
-            self._dealing = True
-            return True
-
-    def dealt(self, rounds: int | None) -> bool:
-        """Call after it, with its rounds, or None for the end of the streams; False for leaving."""
-        with self._changed:
-            self._dealing = False
-            self._changed.notify_all()
-            if rounds is not None:
-                self.rounds += rounds
-                return True
-            self._ended = not self._paused
-            return self._ended
-
-    def pause(self) -> int | None:
-        """Deal nothing more from now on: the rounds dealt so far; None where all are."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._dealing)
-            if self._ended:
-                return None
-            self._paused = True
-            return self.rounds
-
-    def leave_at(self, rounds: int | None) -> None:
-        """Leave when so many rounds are dealt and played; None to go on as before."""
-        with self._changed:
-            self._last, self._paused = rounds, rounds is not None
-            self._changed.notify_all()
 
 
 class ActorTurns:
@@ -308,7 +183,7 @@ class ActorTurns:
         elif passes > 1:  # agents that come together here may be in different passes
             streams, passes = [ChainedStream((each,) * passes, True) for each in streams], 1
         position = self.position and self._whole(self.position, len(streams))
-        most, team = self.feed.block_rounds or 1 << 40, _OwnAgents(self._own)
+        most, team = self.feed.block_rounds or 1 << 40, Alone(self._own)
         return deal(
             streams, n, 1, passes, position, lambda: min(pace.rounds, most, self.gate.most()), team
         )
@@ -452,19 +327,6 @@ class ActorTurns:
         row[named] = self.engine.pool.numbers.ranks()[row[named]] + before
         whole = chunks[0]._replace(kind=kind, agent=agent, row=row)
         return PlayedTurns(whole, self.first, np.concatenate([p.log for p in self._played]))
-
-
-@dataclass(frozen=True)
-class _OwnAgents:
-    """The `Team` of an actor that deals without the others."""
-
-    agents: range
-
-    def fewest(self, ahead: Ahead) -> int:
-        return ahead.rounds
-
-    def knows_places(self, agreed: bool) -> bool:
-        return True
 
 
 class RowSender:

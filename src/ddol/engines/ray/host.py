@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import pickle
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -32,16 +31,10 @@ from ddol.engines.kinds import Capabilities, EngineKind
 from ddol.engines.learner import Learner
 from ddol.engines.processes import Dealt
 from ddol.engines.progress import Progress
-from ddol.engines.ray.actor_turns import (
-    ActorTurns,
-    PublishedRows,
-    RowSender,
-    TurnsCopy,
-    TurnsResult,
-    TurnsStart,
-)
+from ddol.engines.ray.actor_turns import ActorTurns, RowSender
 from ddol.engines.ray.group import RayGroup
 from ddol.engines.ray.mailbox import Mailbox
+from ddol.engines.ray.turn_state import PublishedRows, TurnsCopy, TurnsResult, TurnsStart
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, start_state
 from ddol.engines.workers.partition import Snapshots
@@ -126,7 +119,7 @@ class Host:
     version : str
         Of the driver's package.
     modules : names
-        What the driver has loaded; see `modules_in_use`.
+        What the driver has loaded; see `ddol.engines.ray.pool.modules_in_use`.
     """
 
     def __init__(self, rank: int, version: str, modules: Sequence[str] = ()) -> None:
@@ -422,18 +415,6 @@ class HostTogether(Together):
         super().keep(engine, self.host.kept_past)
 
 
-def modules_in_use() -> list[str]:
-    """Modules that this process has loaded to read and play: actors import them while they start.
-
-    Examples
-    --------
-    >>> "ddol.streams.rows" in modules_in_use()
-    True
-    """
-    rooms = ("ddol.streams.", "ddol.engines.", "ddol.update.")
-    return [name for name in sys.modules if name == "pyarrow" or name.startswith(rooms)]
-
-
 @contextmanager
 def _naming_the_node() -> Iterator[None]:
     """Add the node to the message about a missing package, which the driver may well have."""
@@ -443,53 +424,3 @@ def _naming_the_node() -> Iterator[None]:
         if not isinstance(error.__context__, ImportError):
             raise
         raise DataError(f"{error} on every node: {socket.gethostname()} has it not") from None
-
-
-_ONE_WAY = ("post", "post_open")
-"""Calls that return nothing, so that Ray keeps no result."""
-
-
-def actor_class(ray: Any) -> Any:
-    """`Host` as a class of actors, whose messages and questions are answered while it plays."""
-    groups = {
-        "mail": ("post", "post_open", "receive", "resend"),
-        "watch": (
-            "where",
-            "status",
-            "end_epoch",
-            "show",
-            "shown_part",
-            "stop",
-            "request_workers",
-            "answer_request",
-            "request_answer",
-        ),
-        "copies": ("hold", "held_copy", "pause", "leave_at"),
-    }
-    members = {
-        name: ray.method(concurrency_group=group, num_returns=0 if name in _ONE_WAY else 1)(
-            _forwarded(name)
-        )
-        for group, names in groups.items()
-        for name in names
-    }
-    kind = type("Host", (Host,), members)
-    remote = ray.remote(
-        num_cpus=1,
-        max_restarts=-1,
-        enable_task_events=False,  # a fifth of what a call costs
-        scheduling_strategy="SPREAD",
-        concurrency_groups=dict.fromkeys(groups, 1),
-    )
-    return remote(kind)
-
-
-def _forwarded(name: str) -> Any:
-    """The method of `Host` as a function of its own, to which Ray may add attributes."""
-    method = getattr(Host, name)
-
-    def forwarded(self: Host, *arguments: Any, **options: Any) -> Any:
-        return method(self, *arguments, **options)
-
-    forwarded.__name__ = name
-    return forwarded

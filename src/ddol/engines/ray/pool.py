@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,7 +14,7 @@ from typing import Any
 
 from ddol.engines.errors import EngineError, RankLostError
 from ddol.engines.ray.cluster import Cluster, lost_errors
-from ddol.engines.ray.host import HostJob, Status, actor_class, modules_in_use
+from ddol.engines.ray.host import Host, HostJob, Status
 from ddol.engines.ray.watch import Watch
 from ddol.engines.state import State
 from ddol.engines.workers.partition import split
@@ -235,3 +236,65 @@ def _not_started(text: str) -> EngineError:
             "cluster, in the environment in which Ray was started"
         )
     return EngineError(f"an actor could not be started: {reason or last}")
+
+
+def modules_in_use() -> list[str]:
+    """Modules that this process has loaded to read and play: actors import them while they start.
+
+    Examples
+    --------
+    >>> "ddol.streams.rows" in modules_in_use()
+    True
+    """
+    rooms = ("ddol.streams.", "ddol.engines.", "ddol.update.")
+    return [name for name in sys.modules if name == "pyarrow" or name.startswith(rooms)]
+
+
+_ONE_WAY = ("post", "post_open")
+"""Calls that return nothing, so that Ray keeps no result."""
+
+
+def actor_class(ray: Any) -> Any:
+    """`Host` as a class of actors, whose messages and questions are answered while it plays."""
+    groups = {
+        "mail": ("post", "post_open", "receive", "resend"),
+        "watch": (
+            "where",
+            "status",
+            "end_epoch",
+            "show",
+            "shown_part",
+            "stop",
+            "request_workers",
+            "answer_request",
+            "request_answer",
+        ),
+        "copies": ("hold", "held_copy", "pause", "leave_at"),
+    }
+    members = {
+        name: ray.method(concurrency_group=group, num_returns=0 if name in _ONE_WAY else 1)(
+            _forwarded(name)
+        )
+        for group, names in groups.items()
+        for name in names
+    }
+    kind = type("Host", (Host,), members)
+    remote = ray.remote(
+        num_cpus=1,
+        max_restarts=-1,
+        enable_task_events=False,  # a fifth of what a call costs
+        scheduling_strategy="SPREAD",
+        concurrency_groups=dict.fromkeys(groups, 1),
+    )
+    return remote(kind)
+
+
+def _forwarded(name: str) -> Any:
+    """The method of `Host` as a function of its own, to which Ray may add attributes."""
+    method = getattr(Host, name)
+
+    def forwarded(self: Host, *arguments: Any, **options: Any) -> Any:
+        return method(self, *arguments, **options)
+
+    forwarded.__name__ = name
+    return forwarded

@@ -19,10 +19,10 @@ from ddol.algorithm import Algorithm
 from ddol.engines.errors import EngineError, EngineFailedError
 from ddol.engines.events.live_turns import Merger
 from ddol.engines.feed import Feed, Past
-from ddol.engines.ray.actor_turns import PublishedRows, TurnsCopy, TurnsResult, TurnsStart
 from ddol.engines.ray.host import HostJob
 from ddol.engines.ray.pool import LOOK, ActorPool, ActorsLostError
 from ddol.engines.ray.scaling import Scaler
+from ddol.engines.ray.turn_state import PublishedRows, TurnsCopy, TurnsResult, TurnsStart
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, is_beginning
 from ddol.engines.threads.turns import NOBODY_WAITS
