@@ -48,6 +48,11 @@ def test_a_second_rise_is_told_too_and_a_fall_is_not():
     assert told == [5, 12]
 
 
+def test_losses_whose_squares_are_no_numbers_raise_nothing():
+    test = PageHinkley(classification=False)
+    assert [test.rose(1000, error) for error in (1e200, 3e200, 1e199, 2e200, 1e200)] == [None] * 5
+
+
 def test_the_window_has_at_least_the_examples_asked_for():
     errors = np.arange(9000) >= 8000
     assert watched(errors, every=250).error == 1.0

@@ -64,6 +64,15 @@ def test_labels_beyond_whole_numbers_stay_what_they_are():
         checked_classes((1.0, np.inf), "a.csv")
 
 
+def test_labels_that_floats_do_not_tell_apart_are_refused_in_files_and_kept_in_arrays():
+    with pytest.raises(DataError, match="at most 15 digits"):
+        checked_classes((2.0**60, 2.0**60 + 512, 1.0), "a.csv")
+    identifiers = np.array([2**60 + 1, 2**60, 2**60 + 1])
+    assert answers((2**60, 2**60 + 1), identifiers).tolist() == [1.0, -1.0, 1.0]
+    days = np.array(["2020-01-02", "2020-01-01"], "datetime64[D]")
+    assert answers(np.unique(days).tolist(), days).tolist() == [1.0, -1.0]
+
+
 def test_a_text_is_no_target():
     assert np.isnan(targets(Text.of(["1.5", None])))[1]
     with pytest.raises(DataError, match="row 1: found the label 'red', expected a number"):

@@ -67,7 +67,8 @@ class PageHinkley:
                 self._rising = True
                 self._restart()
         if last is not None:
-            self._squares.append((error - last[1]) ** 2 / (1 / examples + 1 / last[0]))
+            rise = error - last[1]  # may be so large that `**` raises
+            self._squares.append(rise * rise / (1 / examples + 1 / last[0]))
         self._last = examples, error
         self._examples, self._blocks = self._examples + examples, self._blocks + 1
         self._total += examples * error

@@ -109,7 +109,8 @@ def answers(
     if isinstance(y, Text):
         return _text_answers(classes, y, codes, where)
     given = np.asarray(y)
-    if isinstance(classes[0], str):
+    if not _are_floats(classes):
+        classes = tuple(map(_as_text, classes))
         words = _words_of(given, classes)
         return _text_answers(classes, Text.of(words), codes, where)
     numbers = np.ascontiguousarray(given, np.float64)
@@ -122,6 +123,11 @@ def answers(
     if bad >= 0:
         raise DataError(f"{where(bad)}: {_strange(classes, float(numbers[bad]))}")
     return numbers if same else found
+
+
+def _are_floats(classes: Sequence[Any]) -> bool:
+    """Whether a float64 tells the classes apart: they are no text, no dates, no identifiers of 60 bits."""
+    return all(isinstance(label, float | int) and float(label) == label for label in classes)
 
 
 def _words_of(labels: NDArray[Any], classes: Sequence[Label]) -> list[str | None]:
@@ -278,6 +284,12 @@ def checked_classes(found: Sequence[Label] | None, where: str = "y") -> tuple[La
         raise DataError(f"{where}: found no example; expected at least one")
     if not isinstance(values[0], str) and np.isinf(values).any():
         raise DataError(f"{where}: found an infinite label, expected finite ones; correct it")
+    long = [v for v in values if isinstance(v, float) and _LARGEST_WHOLE < abs(v) < 2.0**64]
+    if long:
+        raise DataError(
+            f"{where}: found the label {long[0]:.0f}, expected numbers of at most 15 digits, as longer ones "
+            "cannot be told apart; write such classes as text, with a letter in front"
+        )
     if len(values) == 1:
         raise DataError(
             f"{where}: found one class only (label {_as_text(values[0])}), expected two; "
