@@ -40,6 +40,22 @@ CASES = {
     "index 0": ("z.libsvm", GOOD + "1 0:1\n", "z.libsvm:3:"),
     "descending": ("d.libsvm", GOOD + "1 2:1 1:1\n", "d.libsvm:3:"),
     "repeated": ("r.libsvm", GOOD + "1 2:1 2:1\n", "r.libsvm:3:"),
+    "negative index": (
+        "n.libsvm",
+        "1 -2:1\n-1 2:1\n" * 3,
+        "n.libsvm:1:3: found '-2:1', expected index:value",
+    ),
+    "index with a point": ("p.libsvm", "1 2.0:1\n-1 2:1\n" * 3, "p.libsvm:1:"),
+    "two spellings": (
+        "s.csv",
+        "x,y\n1,no\n2,Yes\n3,yes\n4,no\n",
+        "s.csv: found the labels 'Yes' and 'yes', expected one spelling",
+    ),
+    "long labels": (
+        "l.csv",
+        f"x,y\n1,{2**60}\n2,{2**60 + 999}\n3,1\n4,1\n",
+        "found the label 11529",
+    ),
     "huge index": ("h.libsvm", GOOD + "1 2147483649:1\n", "h.libsvm:3:"),
     "nan": ("nan.libsvm", GOOD + "1 1:nan\n", "nan.libsvm:3:"),
     "inf": ("inf.libsvm", GOOD + "1 1:inf\n", "inf.libsvm:3:"),
@@ -117,6 +133,34 @@ def test_neither_one_file_nor_one_for_each_agent(ddol, examples):
     result = ddol("train", examples, examples, examples, "--agents", 4, "-q")
     check_refused(result, "found 3 files for 4 agents", 2)
     assert "--agents 3" in result.stderr
+
+
+def test_outputs_do_not_take_the_place_of_data_or_of_each_other(ddol, tmp_path, examples, model):
+    before, twice = examples.read_bytes(), tmp_path / "twice"
+    for command in (
+        ("train", examples, "--json", examples),
+        ("train", examples, "--model", twice, "--json", twice),
+        ("predict", model, examples, "--out", examples),
+        ("evaluate", model, examples, "--json", model),
+    ):
+        check_refused(ddol(*command), "is another file of this command already", exit_code=2)
+    assert examples.read_bytes() == before
+    train = ("train", examples, "-q", "--json", "/dev/null", "--report", "/dev/null")
+    assert ddol(*train).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--text", "z"), "found no column 'z' for --text or --number, expected one of x"),
+        (("--text", "x", "--number", "x"), "--text x and --number x contradict each other"),
+        (("--labels-map", "no=0", "--labels-map", "yes=0"), "found '0' for 'no' and for 'yes'"),
+    ],
+)
+def test_options_that_mean_nothing_or_two_things(ddol, tmp_path, options, message):
+    table = tmp_path / "t.csv"
+    table.write_text("x,y\n1,no\n2,yes\n3,yes\n4,no\n")
+    check_refused(ddol("train", table, *options), message, exit_code=2)
 
 
 def test_outputs_are_tried_before_training(ddol, tmp_path, examples):

@@ -78,7 +78,9 @@ def test_a_killed_run_resumes_to_the_bit(ddol, tmp_path, large, name):
     assert np.array_equal(models[0].weights, models[1].weights)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_signals_leave_a_checkpoint_and_say_how_to_go_on(tmp_path, large, number, code):
     folder = tmp_path / "c"
     process = start("train", large, "--passes", 1000, "--checkpoint", folder, "--every", 5000)

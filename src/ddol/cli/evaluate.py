@@ -29,7 +29,7 @@ def evaluate(path: str, data: DataOptions, json: str | None, agent: str | None =
     agent : str or None
         Who predicts all files; None for the sites that they are named after, and else for all together.
     """
-    check_outputs(json)
+    check_outputs(json, read=[path, *expand(data.data)])
     model = load(path)
     found = figures_of(model, data, agent)
     if model.classes is not None and not model.has_chances:

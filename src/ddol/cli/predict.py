@@ -11,12 +11,11 @@ import numpy as np
 from ddol.cli.prediction_files import Identified, identifying, opened, without_column
 from ddol.cli.table import say, warn
 from ddol.job.options import DataOptions
-from ddol.job.outputs import tell_skipped
+from ddol.job.outputs import check_outputs, tell_skipped
 from ddol.model import Model, load
-from ddol.storage import check_writable
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.labels import listed
-from ddol.streams.open import open_stream, partition_name
+from ddol.streams.open import expand, open_stream, partition_name
 from ddol.streams.over.parallel import ParallelStream, ParsingPool
 from ddol.streams.over.wrapped import LimitedStream, MappedStream
 from ddol.streams.rows import Rows
@@ -79,8 +78,7 @@ def predict(
     if id_ is not None:  # as it is written: 007 is no number
         kinds = {**(kinds or {}), id_: "text"}
     stream = limited(open_stream(data.data, replace(data, known=kinds, labelled=None)), data.limit)
-    if out is not None:
-        check_writable(out)
+    check_outputs(out, read=[path, *expand(data.data)])
     encoder = model.encoder(skip=data.on_bad_line == "skip", warn=warn)
     encoder = encoder if id_ is None else without_column(encoder, id_)
     with opened(out, wanted.columns(model), id_) as sink:

@@ -9,6 +9,7 @@ from ddol.job.outputs import STDOUT, check_outputs
 from ddol.job.sources import recording_mark
 from ddol.storage import check_writable
 from ddol.streams.errors import DataError
+from ddol.streams.open import expand
 from ddol.update.budget import Budget, budget_of
 
 
@@ -39,7 +40,8 @@ def check(job: Job, algorithm: Algorithm, leads: bool = True) -> None:
     _check_lateness(job)
     if not leads:
         return
-    check_outputs(output.model, output.json, output.report, output.predictions)
+    read = [*expand(data.data), data.answers or ""] if data.in_files and data.data else []
+    check_outputs(output.model, output.json, output.report, output.predictions, read=read)
     if output.checkpoint is not None:
         _check_folder(output.checkpoint)
     if data.from_stdin and engine_named(run.engine).can.replicated:

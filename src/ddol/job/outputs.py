@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ddol.job.sources import recording_mark
 from ddol.model import Model, model_of
 from ddol.storage import Warn, check_writable, write_text
 from ddol.streams.coding.encoder import Encoder
+from ddol.streams.errors import DataError
 from ddol.streams.stream import Stream, described
 from ddol.trace import Trace
 
@@ -31,11 +33,17 @@ if TYPE_CHECKING:
 STDOUT = "-"
 
 
-def check_outputs(*paths: str | None) -> None:
-    """Refuse files that cannot be written before any work is done for them."""
+def check_outputs(*paths: str | None, read: Sequence[str] = ()) -> None:
+    """Refuse files that cannot be written, or would take the place of each other or of what is `read`."""
+    taken = {path.resolve() for path in map(Path, read) if path.is_file()}
     for path in paths:
         if path is not None and path != STDOUT:
             check_writable(path)
+            place = Path(path).resolve()
+            if place in taken:
+                raise DataError(f"{path}: is another file of this command already; write elsewhere")
+            if place.is_file() or not place.exists():  # a device may be several
+                taken.add(place)
 
 
 def write_outputs(

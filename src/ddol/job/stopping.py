@@ -8,6 +8,9 @@ import threading
 from types import FrameType
 from typing import Any
 
+_STOPPING = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 _PATIENCE = 0.8
 """Seconds that a second signal leaves for an orderly end."""
 
@@ -28,7 +31,7 @@ class StoppedError(BaseException):
 
 
 class Signals:
-    """While this is entered, SIGINT and SIGTERM are remembered instead of obeyed.
+    """While this is entered, SIGINT, SIGTERM and SIGHUP (a closed terminal) are remembered instead of obeyed.
 
     A second signal, or the first where waiting could take for ever, stops the run at once. Should
     that not happen, because compiled code is at work and Python hears nothing, a thread ends the process.
@@ -57,8 +60,9 @@ class Signals:
 
     def __enter__(self) -> Signals:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._catch)
+            for number in _STOPPING:
+                if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup leaves it
+                    self._before[number] = signal.signal(number, self._catch)
             self._pipe = os.pipe()
             os.set_blocking(self._pipe[1], False)
             self._wakeup = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
@@ -83,7 +87,7 @@ class Signals:
         """End the process if the second signal has not done so."""
         heard = 0
         while arrived := os.read(pipe, 64):
-            numbers = [n for n in arrived if n in (signal.SIGINT, signal.SIGTERM)]
+            numbers = [n for n in arrived if n in _STOPPING]
             heard += len(numbers)
             if heard > 1 and numbers and not self._ended.wait(_PATIENCE):
                 os.write(2, f"stopped by {signal.Signals(numbers[-1]).name}\n".encode())

@@ -186,7 +186,14 @@ class ReadOptions:
     @property
     def aliases(self) -> tuple[tuple[str, str], ...]:
         """Other spellings of labels, each with the label that it stands for."""
-        return tuple(pair for text in self.labels_map for pair in spellings_of(text))
+        found: dict[str, str] = {}
+        for other, label in (pair for text in self.labels_map for pair in spellings_of(text)):
+            if found.setdefault(other, label) != label:
+                raise ValueError(
+                    f"--labels-map: found {other!r} for {found[other]!r} and for {label!r}, expected one "
+                    "label; a map begins with the label and lists its other spellings: no=No,0"
+                )
+        return tuple(found.items())
 
 
 Opener = Callable[[tuple[str, ...], ReadOptions], Stream]

@@ -13,7 +13,13 @@ from ddol.streams.coding.columns import choose_columns, one_of
 from ddol.streams.coding.encoding import DATE, NUMBER, TEXT, Column, Encoding
 from ddol.streams.coding.labels import Label, checked_classes, listed, mapped_label
 from ddol.streams.coding.order import LabelOrder
-from ddol.streams.coding.sites import SiteSample, check_labels, joined_columns, site_sample
+from ddol.streams.coding.sites import (
+    SiteSample,
+    check_labels,
+    check_spellings,
+    joined_columns,
+    site_sample,
+)
 from ddol.streams.coding.summary import MOST_LABELS, joined, label_cells, scan
 from ddol.streams.errors import DataError
 from ddol.streams.formats import ReadOptions
@@ -187,9 +193,7 @@ def learn_encoding(
     leader, reading = peeks[0], hints.reading
     for pair in reading.interactions:
         _check_pair(pair, reading.bits, leader)
-    _check_there(peeks, reading.drop, {n for p in peeks for n in p.dropped}, "to drop")
-    dates = {c.name for seen in peeks for c in seen.columns or () if c.kind == DATE}
-    _check_there(peeks, reading.dates, dates, "of dates")
+    _check_columns(peeks, reading)
     if reading.columns is None:
         columns, optional = joined_columns(peeks, reading.missing, streams)
     else:
@@ -233,6 +237,23 @@ def _fills(peeks: Sequence[SchemaSample], columns: tuple[Column, ...] | None) ->
             n = sum(count for count, _, _ in known)
             found.append(sum(count * mean for count, mean, _ in known) / max(n, 1))
     return tuple(found)
+
+
+def _check_columns(peeks: Sequence[SchemaSample], reading: ReadOptions) -> None:
+    """Refuse columns that options name and no site has, or that they name as two kinds."""
+    twice = sorted(set(reading.text) & set(reading.number))
+    if twice:
+        raise DataError(
+            f"--text {twice[0]} and --number {twice[0]} contradict each other; leave one out"
+        )
+    dropped = {name for seen in peeks for name in seen.dropped}
+    columns = [column for seen in peeks for column in seen.columns or ()]
+    dates = {column.name for column in columns if column.kind == DATE}
+    names = {column.name for column in columns} | {name for name, _ in reading.columns or ()}
+    there = names | dropped | {str(n) for seen in peeks for n in (seen.label, seen.weight)}
+    _check_there(peeks, reading.drop, dropped, "to drop")
+    _check_there(peeks, reading.dates, dates, "of dates")
+    _check_there(peeks, (*reading.text, *reading.number), there, "for --text or --number")
 
 
 def _check_there(
@@ -298,7 +319,7 @@ def _shape(
 ) -> tuple[tuple[Column, ...] | None, str | None, str | None]:
     """Columns, label and weight of a block."""
     if not isinstance(block, Table):
-        for option in ("drop", "dates"):
+        for option in ("drop", "dates", "text", "number"):
             if getattr(hints.reading, option):
                 raise DataError(
                     f"{where}: --{option} is for tables, whose columns have names; leave it out"
@@ -399,6 +420,7 @@ def _classes(
         found = _ordered({label for labels in sites.values() for label in labels})
     if hints.sites:
         check_labels(sites)
+    check_spellings(found, where)
     if len(found) > 2 and hints.two_classes:
         raise DataError(
             f"{where}: found {len(found)} labels ({listed(found)}), expected two classes; "

@@ -213,6 +213,28 @@ def _all_missing(name: str, seen: SchemaSample) -> bool:
 # --- labels ----------------------------------------------------------------------------------------
 
 
+def check_spellings(labels: Sequence[Label], where: str) -> None:
+    """Refuse classes that differ by capital letters alone; text that is read has no blanks around it.
+
+    Examples
+    --------
+    >>> check_spellings(("no", "yes"), "a.csv")
+    >>> check_spellings(("no", "Yes", "yes"), "a.csv")
+    Traceback (most recent call last):
+    ...
+    ddol.streams.errors.DataError: a.csv: found the labels 'Yes' and 'yes', expected one spelling; if ...
+    """
+    known: dict[str, str] = {}
+    for label in map(str, labels):
+        other = known.setdefault(label.strip().casefold(), label)
+        if other != label:
+            raise DataError(
+                f"{where}: found the labels {other!r} and {label!r}, expected one spelling; if they mean the "
+                f"same, say so with --labels-map {label}={other}; if they are different classes, with "
+                f"--labels {','.join(sorted(map(str, labels))[:_FEW])}"
+            )
+
+
 def check_labels(sites: Mapping[str, Sequence[Label]]) -> None:
     """Refuse sites whose labels are not all among those of one of them.
 

@@ -28,6 +28,7 @@ _FIRST_BYTES, _FIRST_LINES = 1 << 16, 50
 _SAMPLE = 1 << 15
 _FEATURE = re.compile(rb"[^:=\x00-\x1f]+=[^\x00-\x1f]+|[^=\x00-\x1f]+:[-+.0-9eE]+")
 _WORD = re.compile(rb"(?!(?i:nan|inf|infinity)$)[A-Za-z_\x80-\xff][-\w\x80-\xff]*")
+_NUMBER = re.compile(rb"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
 _NOT_FINITE = r"(?i)[+-]?(nan|inf|infinity)$"
 _LABELLED = {None: kernel.PERHAPS, True: kernel.ALWAYS, False: kernel.NEVER}
 
@@ -296,7 +297,7 @@ def looks_named(path: str) -> bool:
             if not all(map(_FEATURE.fullmatch, features)):
                 return False
             names = (feature.partition(b":")[0] for feature in features)
-            numbered = all(name.isdigit() or name == b"qid" for name in names)
+            numbered = all(_NUMBER.fullmatch(name) or name == b"qid" for name in names)
             words = words or not numbered or bool(features and _WORD.fullmatch(label))
         break
     return words
