@@ -1,6 +1,7 @@
 """Parameters: each is declared once, beside the part that has it, and every interface offers it from there.
 
-A function declares parameters by its signature and the ``Parameters`` section of its docstring:
+A function declares parameters by its signature and the ``Parameters`` section of its docstring; a text in an
+annotation explains a parameter that several functions have (``Annotated[Positive, "Weight of the loss."]``):
 
     def ftrl(beta: Positive = 1.0, **places) -> Algorithm:
         \"\"\"Follow the regularised leader.
@@ -20,6 +21,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -74,8 +76,11 @@ class Spelled(tuple[str, ...]):
 
 Positive: TypeAlias = Annotated[float, Bounds(above=0)]
 NotNegative: TypeAlias = Annotated[float, Bounds(least=0)]
-Statistics: TypeAlias = Annotated[Literal["shared", "own"], Spelled(("--units", "--statistics"))]
-"""Whose centres and scales an agent standardises by."""
+Statistics: TypeAlias = Annotated[
+    Literal["shared", "own"],
+    Spelled(("--units", "--statistics")),
+    "Whose centres and scales of features are used; own: each agent's, where sites have other units.",
+]
 Count: TypeAlias = Annotated[int, Bounds(least=1)]
 CountFromZero: TypeAlias = Annotated[int, Bounds(least=0)]
 
@@ -292,7 +297,7 @@ def parameters_of(part: Callable[..., Any], group: str = "") -> dict[str, Parame
         if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL):
             default = None if each.default is each.empty else each.default
             made = Parameter(each.name, **_typed(each.annotation, default), default=default)
-            found[each.name] = replace(made, help=told.get(each.name, ""), group=group)
+            found[each.name] = replace(made, help=told.get(each.name, made.help), group=group)
     return found
 
 
@@ -322,6 +327,7 @@ def _typed(annotation: Any, default: Any) -> dict[str, Any]:
         "others": [],
         "spellings": [],
         "bounds": None,
+        "help": "",
     }
     _collect(annotation, found)
     if not found["kinds"] and not found["words"]:
@@ -342,6 +348,8 @@ def _collect(annotation: Any, found: dict[str, Any]) -> None:
                 found["bounds"] = each
             elif isinstance(each, Spelled):
                 found["spellings"] += each
+            elif isinstance(each, str):
+                found["help"] = each
     elif origin in (typing.Union, types.UnionType):
         for each in typing.get_args(annotation):
             _collect(each, found)
@@ -374,6 +382,30 @@ def _documented(text: str | None) -> dict[str, str]:
             for name in names:
                 found.setdefault(name, []).append(line.strip())
     return {name: " ".join(told) for name, told in found.items()}
+
+
+def documented(part: Callable[..., Any]) -> str:
+    """The docstring of a function, its ``Parameters`` section made of what it declares.
+
+    Examples
+    --------
+    >>> def bake(heat: Annotated[float, "Degrees."] = 180.0):
+    ...     '''Bake.'''
+    >>> print(documented(bake))
+    Bake.
+    <BLANKLINE>
+    Parameters
+    ----------
+    heat : a number
+        Degrees.
+    """
+    sections = re.split(r"\n\n(?=\w+\n-+\n)", inspect.cleandoc(part.__doc__ or ""))
+    first, *others = [text for text in sections if not text.startswith("Parameters\n")]
+    lines = ["Parameters", "----------"]
+    for each in parameters_of(part).values():
+        names = [getattr(kind, "__name__", str(kind)) for kind in each.others]
+        lines += [f"{each.name} : {' or '.join([each.expected, *names])}", f"    {each.help}"]
+    return "\n\n".join([first, "\n".join(lines), *others])
 
 
 class NotAParameterError(ValueError):

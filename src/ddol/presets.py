@@ -28,10 +28,25 @@ from ddol.update.rates import Rate, constant, inverse_sqrt, shaped
 if TYPE_CHECKING:
     from ddol.update.majority import Majority
 
-Steps: TypeAlias = Positive | Rate | Sequence[float]
+_Steps: TypeAlias = Positive | Rate | Sequence[float]
 """A rate: a number, one for each agent, or a function of the round."""
-Share: TypeAlias = Annotated[float, Bounds(least=0, most=0.5)] | Literal["auto"] | None
-"""What experts give of their weights to the others in each round."""
+Steps: TypeAlias = Annotated[_Steps, "Learning rate: a factor on all steps."]
+FallingSteps: TypeAlias = Annotated[_Steps, "Learning rate of round 1; it falls with 1/√t."]
+AnyLoss: TypeAlias = Annotated[Loss | str, "What a prediction costs."]
+LossWeight: TypeAlias = Annotated[
+    Positive, "Weight of the loss in the objective C·loss + l1·‖w‖₁ + l2·‖w‖²/2."
+]
+L1: TypeAlias = Annotated[NotNegative, "Weight of the penalty ‖w‖₁."]
+L2: TypeAlias = Annotated[NotNegative, "Weight of the penalty ‖w‖²/2."]
+Radius: TypeAlias = Annotated[Positive, "Radius of the ball that weights stay in."]
+Clip: TypeAlias = Annotated[bool, "Predict numbers within the range of the labels seen."]
+Decay: TypeAlias = Annotated[float, "Factor on the weight of an expert that is wrong."]
+Classes: TypeAlias = Annotated[int, "Number of classes that experts choose from."]
+Share: TypeAlias = Annotated[
+    Annotated[float, Bounds(least=0, most=0.5)] | Literal["auto"] | None,
+    "Share of its weight that every expert passes on to the others in each round, so that a change of the "
+    "best expert is followed; auto: 1/(t+1) after round t.",
+]
 
 
 def _constant(rate: Steps) -> Rate:
@@ -61,14 +76,14 @@ def made_again(recipe: Mapping[str, Any]) -> Algorithm:
 
 @noted
 def adaptive(
-    loss: Loss | str = logistic,
+    loss: AnyLoss = logistic,
     rate: Steps = 1.0,
-    C: Positive = 1.0,
-    l1: NotNegative = 0.0,
-    l2: NotNegative = 0.0,
+    C: LossWeight = 1.0,
+    l1: L1 = 0.0,
+    l2: L2 = 0.0,
     memory: Annotated[float, Bounds(above=1)] | Literal["auto"] = math.inf,
     statistics: Statistics = "shared",
-    clip: bool = True,
+    clip: Clip = True,
     **places: Any,
 ) -> Algorithm:
     """Standardising adaptive mirror descent (AdaGrad on centred and scaled features).
@@ -78,22 +93,8 @@ def adaptive(
 
     Parameters
     ----------
-    loss : str or Loss
-        What a prediction costs.
-    rate : float, function of the round, or one of either for each agent
-        Learning rate: a factor on all steps.
-    C : float
-        Weight of the loss in the objective C·loss + l2·‖w‖²/2.
-    l1 : float
-        Weight of ‖w‖₁.
-    l2 : float
-        Weight of ‖w‖²/2.
     memory : float or "auto"
         Forget old examples: their weight falls to 1/e after this many rounds; auto: a mixture of memories.
-    statistics : "shared" or "own"
-        Whose centres and scales of features are used; own: each agent's, where sites have other units.
-    clip : bool
-        Predict numbers within the range of the labels seen.
 
     Examples
     --------
@@ -114,24 +115,13 @@ def adaptive(
 
 @noted
 def coin(
-    loss: Loss | str = logistic,
-    C: Positive = 1.0,
+    loss: AnyLoss = logistic,
+    C: LossWeight = 1.0,
     statistics: Statistics = "shared",
-    clip: bool = True,
+    clip: Clip = True,
     **places: Any,
 ) -> Algorithm:
     """Parameter-free coin betting per feature: no rate at all.
-
-    Parameters
-    ----------
-    loss : str or Loss
-        What a prediction costs.
-    C : float
-        Weight of the loss.
-    statistics : "shared" or "own"
-        Whose centres and scales of features are used; own: each agent's, where sites have other units.
-    clip : bool
-        Predict numbers within the range of the labels seen.
 
     Examples
     --------
@@ -149,12 +139,12 @@ def coin(
 
 @noted
 def newton(
-    loss: Loss | str = logistic,
+    loss: AnyLoss = logistic,
     rate: Steps = 1.0,
-    C: Positive = 1.0,
+    C: LossWeight = 1.0,
     rank: Count | None = None,
     statistics: Statistics = "shared",
-    clip: bool = True,
+    clip: Clip = True,
     **places: Any,
 ) -> Algorithm:
     """Online Newton step, with a full matrix for at most 1,000 features, or with a sketch for any number.
@@ -163,18 +153,8 @@ def newton(
 
     Parameters
     ----------
-    loss : str or Loss
-        What a prediction costs.
-    rate : float, function of the round, or one of either for each agent
-        Learning rate: a factor on all steps.
-    C : float
-        Weight of the loss.
     rank : int
-        Rows of the sketch that takes the place of the full matrix.
-    statistics : "shared" or "own"
-        Whose centres and scales of features are used; own: each agent's, where sites have other units.
-    clip : bool
-        Predict numbers within the range of the labels seen.
+        Sketch the full matrix with this many rows.
 
     Examples
     --------
@@ -194,27 +174,14 @@ def newton(
 
 @noted
 def dual_averaging(
-    loss: Loss | str = hinge,
-    rate: Steps = 1.0,
-    l1: NotNegative = 0.0,
-    radius: Positive | None = None,
-    C: Positive = 1.0,
+    loss: AnyLoss = hinge,
+    rate: FallingSteps = 1.0,
+    l1: L1 = 0.0,
+    radius: Radius | None = None,
+    C: LossWeight = 1.0,
     **places: Any,
 ) -> Algorithm:
     """Distributed dual averaging (Duchi, Agarwal and Wainwright), with L1 truncation (Xiao).
-
-    Parameters
-    ----------
-    loss : str or Loss
-        What a prediction costs.
-    rate : float, function of the round, or one of either for each agent
-        Learning rate of round 1; it falls with 1/√t.
-    l1 : float
-        Weight of ‖w‖₁.
-    radius : float
-        Radius of the ball that weights stay in.
-    C : float
-        Weight of the loss.
 
     Examples
     --------
@@ -229,27 +196,14 @@ def dual_averaging(
 
 @noted
 def dogd(
-    loss: Loss | str = hinge,
-    C: Positive = 1.0,
-    l2: NotNegative = 1.0,
-    rate: Steps = 1.0,
-    radius: Positive | None = None,
+    loss: AnyLoss = hinge,
+    C: LossWeight = 1.0,
+    l2: L2 = 1.0,
+    rate: FallingSteps = 1.0,
+    radius: Radius | None = None,
     **places: Any,
 ) -> Algorithm:
     """Distributed online gradient descent (the paper's Eq. DOGD, objective C·loss + λ‖w‖²/2).
-
-    Parameters
-    ----------
-    loss : str or Loss
-        What a prediction costs.
-    C : float
-        Weight of the loss in the objective C·loss + l2·‖w‖²/2.
-    l2 : float
-        Weight of ‖w‖²/2.
-    rate : float, function of the round, or one of either for each agent
-        Learning rate of round 1; it falls with 1/√t.
-    radius : float
-        Radius of the ball that weights stay in.
 
     Examples
     --------
@@ -266,24 +220,18 @@ def dogd(
 
 @noted
 def doeg(
-    loss: Loss | str = hinge,
+    loss: AnyLoss = hinge,
     radius: Positive = 1.0,
-    rate: Steps = 1.0,
-    C: Positive = 1.0,
+    rate: FallingSteps = 1.0,
+    C: LossWeight = 1.0,
     **places: Any,
 ) -> Algorithm:
     """Distributed exponentiated gradient on the L1 ball of ``radius`` S (EG±, the paper's Eq. DOEG).
 
     Parameters
     ----------
-    loss : str or Loss
-        What a prediction costs.
     radius : float
         Radius S of the L1 ball that weights stay in.
-    rate : float, function of the round, or one of either for each agent
-        Learning rate of round 1; it falls with 1/√t.
-    C : float
-        Weight of the loss.
 
     Examples
     --------
@@ -326,7 +274,7 @@ def oeg(*args: Any, **options: Any) -> Algorithm:
 
 @noted
 def winnow(
-    rate: Steps = 1.0, radius: Positive = 1.0, C: Positive = 1.0, **places: Any
+    rate: Steps = 1.0, radius: Positive = 1.0, C: LossWeight = 1.0, **places: Any
 ) -> Algorithm:
     """Multiplicative updates on mistakes, weights on the simplex (normalised Winnow).
 
@@ -336,8 +284,6 @@ def winnow(
         Learning rate.
     radius : float
         Sum of the weights.
-    C : float
-        Weight of the loss.
 
     Examples
     --------
@@ -357,10 +303,10 @@ def winnow(
 @noted
 def p_norm(
     p: float = 1.5,
-    loss: Loss | str = perceptron,
-    rate: Steps = 1.0,
-    radius: Positive | None = None,
-    C: Positive = 1.0,
+    loss: AnyLoss = perceptron,
+    rate: FallingSteps = 1.0,
+    radius: Radius | None = None,
+    C: LossWeight = 1.0,
     **places: Any,
 ) -> Algorithm:
     """Mirror descent with ω = ½‖w‖_p² (p-norm algorithms, Grove, Littlestone and Schuurmans).
@@ -369,14 +315,6 @@ def p_norm(
     ----------
     p : float
         Exponent of the norm, above 1 and at most 2.
-    loss : str or Loss
-        What a prediction costs.
-    rate : float, function of the round, or one of either for each agent
-        Learning rate of round 1; it falls with 1/√t.
-    radius : float
-        Radius of the ball that weights stay in.
-    C : float
-        Weight of the loss.
 
     Examples
     --------
@@ -394,18 +332,10 @@ def p_norm(
 
 
 @noted
-def dwm_i(alpha: float = 0.9, n_classes: int = 2, share: Share = None, **places: Any) -> Algorithm:
+def dwm_i(
+    alpha: Decay = 0.9, n_classes: Classes = 2, share: Share = None, **places: Any
+) -> Algorithm:
     """Distributed weighted majority by imitation: geometric means of the weights (Algorithm 2).
-
-    Parameters
-    ----------
-    alpha : float
-        Factor on the weight of an expert that is wrong.
-    n_classes : int
-        Number of classes that experts choose from.
-    share : float, "auto" or None
-        Of its weight that every expert gives to the others in each round, so that a best expert that changes
-        is followed; auto: 1/(t+1) after round t.
 
     Examples
     --------
@@ -423,18 +353,10 @@ def dwm_i(alpha: float = 0.9, n_classes: int = 2, share: Share = None, **places:
 
 
 @noted
-def dwm_a(alpha: float = 0.9, n_classes: int = 2, share: Share = None, **places: Any) -> Algorithm:
+def dwm_a(
+    alpha: Decay = 0.9, n_classes: Classes = 2, share: Share = None, **places: Any
+) -> Algorithm:
     """Distributed weighted majority by averaging: arithmetic means of the weights (Algorithm 3).
-
-    Parameters
-    ----------
-    alpha : float
-        Factor on the weight of an expert that is wrong.
-    n_classes : int
-        Number of classes that experts choose from.
-    share : float, "auto" or None
-        Of its weight that every expert gives to the others in each round, so that a best expert that changes
-        is followed; auto: 1/(t+1) after round t.
 
     Examples
     --------
@@ -453,8 +375,8 @@ def dwm_a(alpha: float = 0.9, n_classes: int = 2, share: Share = None, **places:
 
 @noted
 def drwm(
-    alpha: float = 0.9,
-    n_classes: int = 2,
+    alpha: Decay = 0.9,
+    n_classes: Classes = 2,
     average: Literal["dual", "primal"] = "dual",
     share: Share = None,
     **places: Any,
@@ -463,15 +385,8 @@ def drwm(
 
     Parameters
     ----------
-    alpha : float
-        Factor on the weight of an expert that is wrong.
-    n_classes : int
-        Number of classes that experts choose from.
     average : "dual" or "primal"
-        Space in which neighbours average.
-    share : float, "auto" or None
-        Of its weight that every expert gives to the others in each round, so that a best expert that changes
-        is followed; auto: 1/(t+1) after round t.
+        Average in the dual or in the primal space.
 
     Examples
     --------

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ddol.algorithm import Algorithm
-from ddol.parameters import Parameter, check_given, parameters_of
+from ddol.parameters import Parameter, check_given, documented, parameters_of
 from ddol.update.losses import LOSSES, Loss, loss_named
 
 
@@ -97,6 +97,7 @@ def noted(make: Callable[..., Algorithm]) -> Callable[..., Algorithm]:
         own = {name: value for name, value in given.items() if name in signature.parameters}
         return replace(algorithm, recipe=recipe_of(make.__name__, make, algorithm, own))
 
+    made.__doc__ = documented(make)
     return made
 
 
@@ -117,6 +118,7 @@ def takes(other: Callable[..., Algorithm]) -> Callable[[Callable], Callable[...,
 
     def bind(make: Callable) -> Callable[..., Algorithm]:
         make.__wrapped__ = other  # type: ignore[attr-defined]
+        make.__doc__ = documented(make)
         return make
 
     return bind
