@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Literal
 
@@ -244,6 +246,57 @@ def test_a_parameter_of_a_preset_is_one_of_river_and_an_axis(registered):
     data = X, np.sign(X[:, 0] - X[:, 1])
     found = ddol.sweep({"algorithm": "ftrl", "beta": [0.5, 5.0]}, data, workers=1)
     assert found.varied == ("beta",) and found.rows[0]["loss"] != found.rows[1]["loss"]
+
+
+ONE_MORE_OPTION = """
+import json, sys
+from dataclasses import dataclass
+import ddol.streams.formats as formats
+from ddol.parameters import Count, declared
+
+@dataclass(frozen=True, kw_only=True)
+class MoreOptions(formats.ReadOptions):
+    thinning: Count = declared(1, "Take every k-th line only.", metavar="k")
+
+formats.ReadOptions = MoreOptions  # the one place where it is declared
+import ddol
+from click.testing import CliRunner
+from ddol.cli.app import app
+from ddol.streams.arrays import array_stream
+
+def open_thin(paths, options):  # the one place where it is used
+    rows = [[float(cell) for cell in line.split()] for line in open(paths[0])][:: options.thinning]
+    return array_stream([row[1:] for row in rows], [row[0] for row in rows])
+
+sys.modules["thin"] = sys.modules["__main__"]
+formats.FORMATS["thin"] = ("thin:open_thin", (".thin",))
+
+def train(*words):
+    done = CliRunner().invoke(app, ["train", *words, "-q", "--json", "-"])
+    return json.loads(done.stdout)["examples"] if done.exit_code == 0 else done.stderr
+
+path, job, kept = sys.argv[1:]
+found = [train(path), train(path, "--thinning", "2", "--save-job", job)]
+found += [train(job), train(job, "--thinning", "3")]
+found += [ddol.run("dogd", path, 2, thinning=2).examples, ddol.train(ddol.Job.read(job)).examples]
+swept = []
+ddol.sweep({"thinning": [1, 3]}, path, workers=1, observe=lambda t, _: swept.append(t.examples) or {})
+options = path, "--checkpoint", kept, "--every", "20"
+train(*options)
+other = train(*options, "--thinning", "2", "--resume")
+print(json.dumps([found, swept, other, train(path, "--thinning", "0")]))
+"""
+
+
+def test_an_option_of_the_data_is_declared_in_one_place(tmp_path):
+    path = tmp_path / "points.thin"
+    path.write_text("1 0.5\n-1 -0.5\n-1 -1.0\n1 2.0\n1 1.5\n" * 12)
+    words = [sys.executable, "-c", ONE_MORE_OPTION, path, tmp_path / "job.toml", tmp_path / "kept"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    found, swept, other, refused = json.loads(done.stdout.splitlines()[-1])
+    assert found == [60, 30, 30, 20, 30, 30] and swept == [60, 20]
+    assert "--thinning was 1, now it is 2" in other
+    assert "--thinning: found 0, expected a whole number of at least 1" in refused
 
 
 def test_the_table_says_where():

@@ -44,8 +44,8 @@ def takes_presets(experts: bool, but: Collection[str] = ()) -> Callable[[type], 
 
         @functools.wraps(plain)
         def initialise(self: Any, *args: Any, **given: Any) -> None:
-            vars(self).update(dict.fromkeys(listed))  # a preset may have been taken out since
-            vars(self).update({name: given.pop(name, None) for name in more()})
+            names = dict.fromkeys([*listed, *more()])  # a preset may have been removed since
+            vars(self).update({name: given.pop(name, None) for name in names})
             plain(self, *args, **given)
 
         initialise.__signature__ = _extended(before, listed)  # type: ignore[attr-defined]

@@ -37,6 +37,7 @@ from ddol.estimators.placing import (
 )
 from ddol.estimators.training_rows import TrainingRows, rows_of
 from ddol.job.algorithm import algorithm_named
+from ddol.job.job import declared_in
 from ddol.streams.coding.encoding import Encoding
 from ddol.streams.coding.order import LabelOrder
 from ddol.streams.over.filling import RunningMeans
@@ -86,7 +87,7 @@ class LinearAgents(AgentsEstimator):
         "passes": [COUNT],
         "max_iter": [COUNT, None],
         "fit_intercept": ["boolean"],
-        "missing": [StrOptions({"error", "zero", "mean"})],
+        "missing": [StrOptions(set(declared_in("data")["missing"].words))],
         "average_iterates": ["boolean"],
         "warm_start": ["boolean"],
         "safe": ["boolean"],
