@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from click.testing import CliRunner
 
 import ddol
 from ddol.cli.app import app
-from ddol.lab.leaks import check_attack, inventory, reconstruct
+from ddol.lab.inventory import inventory
+from ddol.lab.leaks import check_attack, reconstruct
 from ddol.node.leaving import EXAMPLES_BETWEEN, checked_between
 from ddol.streams.errors import DataError
+from ddol.update.budget import Budget
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((1600, 4)) * [1.0, 50.0, 0.1, 3.0] + [0.0, 7.0, 1.0, 0.0]
@@ -57,6 +60,23 @@ def test_statistics_of_few_rows_give_one_of_them_away():
     assert found.rows_found > 0
 
 
+def test_what_a_safe_agent_sends_is_of_its_shared_learner():
+    found = reconstruct(ddol.safe(ddol.adaptive()).on(2), X[:200], Y[:200])
+    assert found.rows_found == found.rows > 50
+
+
+def test_noise_hides_rows_from_an_attack_that_finds_them_without_it():
+    budget, scaled = Budget(4.0, releases=200, every=1), (X[:300] - [0, 7, 1, 0]) / [1, 50, 0.1, 3]
+    bare, noisy = (
+        reconstruct(ddol.private(ddol.adaptive(), each).on(2), scaled, Y[:300])
+        for each in (replace(budget, noise=0.0), budget)
+    )
+    assert bare.rows_found > 0.9 * bare.rows > 50
+    assert noisy.rows_found == 0 and noisy.distance > noisy.blind
+    few = {told.what for told in inventory(ddol.private(ddol.adaptive(), budget).on(2))}
+    assert not few & {told.what for told in inventory(ddol.adaptive().on(2))[:3]}
+
+
 def test_what_cannot_be_attacked_says_why():
     for algorithm in (ddol.dwm_i().on(2), ddol.adaptive().on(2, delay=3), ddol.adaptive()):
         with pytest.raises(ValueError, match=r"experts|delay|one agent"):
@@ -97,11 +117,11 @@ def test_a_job_in_a_file(tmp_path):
         ],
     )
     assert done.exit_code == 0, done.stderr
-    for more, examples in ((), 100), (("--period", "1"), 1):
+    for more, examples in ((), [100]), (("--period", "1"), [1, 100]):
         done = CliRunner().invoke(app, ["leaks", str(job), "--json", *more])
         assert done.exit_code == 0, done.stderr
-        (attack,) = json.loads(done.stdout[done.stdout.index("{") :])["attacks"]
-        assert attack["examples"] == examples
+        attacks = json.loads(done.stdout[done.stdout.index("{") :])["attacks"]
+        assert [attack["examples"] for attack in attacks] == examples
 
 
 def test_the_fewest_examples_between_two_messages():

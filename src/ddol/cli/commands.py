@@ -225,7 +225,7 @@ def _placed(job: Job, alone: int) -> Job:
 
 @click.command(cls=Command, algorithms=True)
 @click.argument("data", nargs=-1)
-@options_of(AlgorithmOptions, "algorithm")
+@options_of(AlgorithmOptions, "algorithm", "safe", "privacy")
 @options_of(
     NetworkOptions,
     "agents",
@@ -242,10 +242,11 @@ def _placed(job: Job, alone: int) -> Job:
 @debug
 @click.pass_context
 def leaks(ctx: click.Context, json: bool, **given: Any) -> None:
-    """What leaves a site, and how many rows an attack reconstructs from its messages.
+    """List what leaves a site, and attack its messages: how many rows can others reconstruct?
 
     DATA: files as for ddol train, or JOB.toml; options beside it override. The attack is run with the
-    algorithm, batch, period and network given.
+    algorithm, batch, period and network given, and again with 100 examples between messages, as nodes with
+    identities have it.
     """
     from ddol.cli.leaks import leaks as run_leaks
 
@@ -267,7 +268,7 @@ def leaks(ctx: click.Context, json: bool, **given: Any) -> None:
 @debug
 @click.pass_context
 def privacy(ctx: click.Context, privacy: tuple[str, ...], json: bool, **given: Any) -> None:
-    """What differential privacy of all messages costs: errors of sites alone, of sharing, of both.
+    """Measure what differential privacy costs: errors of sites alone, of sharing, and of both mixed.
 
     DATA: files as for ddol train, with two classes, or JOB.toml; options beside it override.
     """

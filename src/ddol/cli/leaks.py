@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from itertools import chain
@@ -17,7 +18,9 @@ from ddol.job.interface import Interface
 from ddol.job.job import Job
 from ddol.job.prepare import prepare
 from ddol.job.run import run
-from ddol.lab.leaks import Reconstruction, check_attack, inventory, reconstruct
+from ddol.lab.inventory import inventory
+from ddol.lab.leaks import Reconstruction, check_attack, reconstruct
+from ddol.node.leaving import EXAMPLES_BETWEEN
 from ddol.streams.errors import DataError
 from ddol.update.budget import budget_of
 
@@ -31,9 +34,7 @@ def leaks(job: Job, as_json: bool) -> None:
     told, attacks, why = inventory(algorithm), [], ""
     try:
         check_attack(algorithm)
-        complete = algorithm.mixing.is_uniform_complete
-        for together in (True,) if complete else (True, False):
-            attacks.append(reconstruct(algorithm, X, y, together, job.run.seed))
+        attacks = list(_attacks(algorithm, X, y, job.run.seed))
     except ValueError as error:
         why = str(error)
     if as_json:
@@ -42,16 +43,37 @@ def leaks(job: Job, as_json: bool) -> None:
         click.echo(json.dumps({"leaves": listed, "attacks": found, "not_attacked": why}, indent=2))
         return
     click.echo("What leaves a site")
+    if algorithm.has_mixture:
+        click.echo("  (of what its shared learner knows: its own learner is in no message)")
     for what, by, where in told:
         click.echo(f"  {what}\n    in: {by}; seen by: {where}")
     click.echo("\nAttack: rows reconstructed from messages")
     for attack in attacks:
         click.echo(f"  {_line(attack)}")
+    if len(attacks) > 1 and attacks[-1].examples >= EXAMPLES_BETWEEN:
+        click.echo(
+            "  The last is how nodes with identities exchange, if node.toml says no other least."
+        )
     if why:
         click.echo(f"  not run: {why}")
-    click.echo(
-        "Only differential privacy bounds what messages can tell of a row: ddol privacy, and docs/leaks.md."
-    )
+    if algorithm.privacy is None:
+        click.echo(
+            "A failed attack is no proof. --privacy gives a bound: ddol privacy, docs/leaks.md."
+        )
+
+
+def _attacks(
+    algorithm: Algorithm, X: np.ndarray, y: np.ndarray, seed: int
+) -> Iterator[Reconstruction]:
+    """The job as it is, by all neighbours and by one; then as nodes with identities exchange."""
+    yield reconstruct(algorithm, X, y, True, seed)
+    if algorithm.privacy is not None:
+        return
+    if not algorithm.mixing.is_uniform_complete:
+        yield reconstruct(algorithm, X, y, False, seed)
+    period = -(-EXAMPLES_BETWEEN // algorithm.batch)
+    if algorithm.period < period and len(X) >= period * algorithm.batch * algorithm.n_agents:
+        yield reconstruct(replace(algorithm, period=period), X, y, True, seed)
 
 
 def _line(found: Reconstruction) -> str:
@@ -73,8 +95,7 @@ def first_rows(job: Job, most: int | None = _MOST_ROWS) -> tuple[Algorithm, np.n
     """The algorithm, and the first rows as it learns them, or all, dealt in turn."""
     with ExitStack() as stack:
         made = prepare(job, stack, Interface(say, warn))
-        # What a safe agent sends is of its shared learner.
-        algorithm = replace(made.algorithm, safe=False, privacy=None)
+        algorithm = made.algorithm
         found: list[list[Any]] = []
         for stream in made.data.streams:
             found.append([])
@@ -108,6 +129,7 @@ def first_rows(job: Job, most: int | None = _MOST_ROWS) -> tuple[Algorithm, np.n
 def privacy(job: Job, budgets: tuple[str, ...], as_json: bool) -> None:
     """Run private sites with every budget, and without noise, and print what it costs."""
     algorithm, X, y = first_rows(job, most=None)
+    algorithm = replace(algorithm, safe=False, privacy=None)
     if algorithm.n_agents < 2:
         raise DataError("one site sends nothing; say how many there are (--agents)")
     asked = [budget for text in budgets if (budget := budget_of(text)) is not None]

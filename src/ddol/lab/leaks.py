@@ -1,4 +1,4 @@
-"""What leaves a site, and an attack on it: rows reconstructed from the messages that a neighbour gets.
+"""An attack on what leaves a site: rows reconstructed from the messages that a neighbour gets.
 
 The attack knows the algorithm and every message, and looks for rows which, learned from the state that the
 victim began with, give the message that it sent: first by the sums in the message, then by least squares
@@ -9,9 +9,9 @@ sent to the victim is not known, and taken to be what the victim itself sent.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import least_squares
@@ -19,6 +19,7 @@ from scipy.optimize import least_squares
 from ddol.algorithm import Algorithm
 from ddol.reference import Outcome, averaged_messages, learn_answers, predict_examples, start
 from ddol.update.contract import Interpreted, Vector
+from ddol.update.private import INVERSE, OFFSET, Z0, Z
 from ddol.update.rates import agent_rate, evaluate
 from ddol.update.sampling import samples
 
@@ -123,6 +124,10 @@ def reconstruct(
     True
     """
     check_attack(algorithm)
+    if algorithm.privacy is not None:
+        return _reconstruct_private(algorithm, X, y)
+    if algorithm.has_mixture:  # what a safe agent sends is of its shared learner
+        algorithm = replace(algorithm, safe=False, trust=None)
     varies = X.std(axis=0) > 0.0
     spread = np.where(varies, X.std(axis=0), 1.0)
     n, per = algorithm.n_agents, algorithm.batch * algorithm.period
@@ -147,12 +152,49 @@ def reconstruct(
     return _measured(found, per, together, varies, spread, own.mean(axis=0))
 
 
-def _exchanges(algorithm: Algorithm, X: np.ndarray, y: np.ndarray) -> Iterator[Overheard]:
+def _reconstruct_private(algorithm: Algorithm, X: np.ndarray, y: np.ndarray) -> Reconstruction:
+    """The attack on noisy sums of gradients, each of which is a multiple of (1, its standardised row).
+
+    Their quotients are a weighted mean of the rows between two releases; without noise, and with one row
+    between two, they are the row.
+    """
+    budget: Any = algorithm.privacy
+    learners: Any = algorithm.update
+    shared = replace(algorithm, update=learners.learners[0], safe=False, trust=None, privacy=None)
+    varies = X.std(axis=0) > 0.0
+    spread = np.where(varies, X.std(axis=0), 1.0)
+    n, found = algorithm.n_agents, []
+    for victim in [int(i) for i in algorithm.graph.neighbours(0)][:3]:
+        rows, known = X[victim::n], 0
+        for exchange in _exchanges(shared, X, y, most=_MOST_TURNS):
+            learned = exchange.number * algorithm.batch * algorithm.period
+            released = budget.released_after(learned)
+            if released > known:
+                (z, *_), (z0, *_) = exchange.sent[victim][0]
+                before = exchange.before[victim][0]
+                moved, along = z - before.rows[Z], z0 - before.scalars[Z0]
+                standard = np.clip(moved / (along if along else 1.0), -4.0, 4.0)
+                offset, inverse = before.rows[OFFSET], before.rows[INVERSE]
+                guess = (standard - offset) / np.where(inverse > 0.0, inverse, 1.0)
+                first, last = (budget.public + k * budget.every for k in (known, released))
+                found.append((rows[first:last], np.tile(guess, (last - first, 1))))
+            known = released
+    if not found:
+        raise ValueError(
+            f"{len(X)} rows are too few for one release of {n} agents after {budget.every} each"
+        )
+    own = X[0::n].mean(axis=0)
+    return _measured(found, budget.every, True, varies, spread, own)
+
+
+def _exchanges(
+    algorithm: Algorithm, X: np.ndarray, y: np.ndarray, most: int = _MOST_EXCHANGES
+) -> Iterator[Overheard]:
     """Play synchronous rounds by the reference, and show what is sent."""
     n, batch, period = algorithm.n_agents, algorithm.batch, algorithm.period
     loops = Interpreted(algorithm.update, algorithm.average, X.shape[1])
     states = start(algorithm, X.shape[1]).states
-    most = min(_MOST_EXCHANGES * period, max(_MOST_TURNS // (n * batch), 2 * period))
+    most = min(most * period, max(_MOST_TURNS // (n * batch), 2 * period))
     rounds = min(len(X) // (n * batch), most)
     examples: list[list[Example]] = [[] for _ in range(n)]
     before = _copies(states)
@@ -272,7 +314,9 @@ class _Attack:
             return guessed
         statistics = _with_statistics(loops, exchange.number)
         if count == counted == 1:
-            return mean[None]  # the sums are the row
+            return mean[
+                None
+            ]  # the sums are the row, but for values so far out that the algorithm cuts them
         t = exchange.number * self.algorithm.period
         observed = _numbers(loops, exchange.sent[victim], statistics)
         start = _numbers(loops, [loops.to_message(v) for v in first], statistics)
@@ -364,101 +408,3 @@ def _measured(
     who = "all neighbours together" if together else "one neighbour"
     distance, nothing = (float(np.sqrt(total / max(values, 1))) for total in (squares, blind))
     return Reconstruction(count, who, rows, rows_found, values, values_found, distance, nothing)
-
-
-class Leaving(NamedTuple):
-    """Something that others than the site's own processes get to see."""
-
-    what: str
-    by: str
-    where: str
-
-
-_STATISTICS = "of every feature: how many examples had it, the sum of its values, their squares"
-_NAMED = {
-    "seen": "number of examples", "sampled": "number of examples in statistics", "heard": "number of answers",
-    "answers": "sum of the answers (regression)", "variation": "their squares (regression)",
-}  # fmt: skip
-
-
-def inventory(algorithm: Algorithm) -> list[Leaving]:
-    """All that leaves a site in a job with this algorithm, and where it is seen.
-
-    Examples
-    --------
-    >>> import ddol
-    >>> [told.where for told in inventory(ddol.adaptive().on(2))][0]
-    'other sites'
-    """
-    layout = algorithm.update.layout(algorithm.average, 1)
-    sites = "other sites"
-    told = []
-    if layout.statistics[0]:
-        rounds = "; later 1 exchange in 32 has them" if layout.sampled else ""
-        told.append(Leaving(_STATISTICS + rounds, "message", sites))
-    rows = len(layout.message_rows) - layout.statistics[0]
-    kind = (
-        "logarithms of experts' weights" if algorithm.update.experts else "weights and step sizes"
-    )
-    told.append(
-        Leaving(f"{rows} number{'s' * (rows > 1)} for every feature: {kind}", "message", sites)
-    )
-    sent = layout.scalar_fields[: layout.linear_scalars + layout.largest_scalars]
-    if sent:
-        names = ", ".join(_NAMED.get(field.name, field.name) for field in sent)
-        told.append(Leaving(f"scalars: {names}", "message", sites))
-    if algorithm.teach is not None:
-        told.append(
-            Leaving(
-                "whole examples with their labels, or gradients of single ones", "--teach", sites
-            )
-        )
-    if getattr(algorithm.query, "neighbours", False):
-        told.append(
-            Leaving("whole examples without labels, to ask what they are", "--query", sites)
-        )
-    return told + list(_ALWAYS)
-
-
-_NODE, _FILE = "other sites", "readers of the file"
-_ALWAYS = (
-    Leaving(
-        "site's name, address and certificate; name of the model; number, size and time of each message",
-        "node",
-        "other sites, relay",
-    ),
-    Leaving(
-        "names and kinds of columns, categories, class labels; digest of the algorithm",
-        "node",
-        _NODE,
-    ),
-    Leaving("number of examples learned from, number of peers", "node", _NODE),
-    Leaving(
-        "weights and statistics of every site; names of sites, columns, categories and classes; means that "
-        "fill missing values; settings of the run",
-        "model, checkpoint",
-        _FILE,
-    ),
-    Leaving("rows that wait for their labels (--delay)", "checkpoint", _FILE),
-    Leaving(
-        "errors and losses by site, names of sites and columns, largest weights",
-        "report, --json, live page",
-        "readers of the file or page",
-    ),
-    Leaving(
-        "rows, labels and request identifiers; digests of peers' messages",
-        "journal and snapshots (store)",
-        "the site itself",
-    ),
-    Leaving(
-        "counts of predictions and answers, error of a window, names of peers, refused messages",
-        "/metrics, live page",
-        "clients with a token",
-    ),
-    Leaving(
-        "names of files, columns and peers; a cell or label that cannot be read is quoted",
-        "log, error lines",
-        "readers of the log",
-    ),
-    Leaving("numbers of rows, times, graph; no row", "recording (--record)", _FILE),
-)
