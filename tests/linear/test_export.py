@@ -130,6 +130,20 @@ def test_a_pipeline_of_scikit_learn_predicts_as_the_model_does(made, name):
         )
 
 
+@pytest.mark.parametrize("missing", ["mean", "zero"])
+def test_a_pipeline_fills_missing_numbers_as_the_model_does(folder, tmp_path, missing):
+    text = (folder / "c.csv").read_text().splitlines()
+    holes = [f",{line.split(',', 1)[1]}" if k % 5 == 4 else line for k, line in enumerate(text)]
+    (tmp_path / "holes.csv").write_text("\n".join(holes) + "\n")
+    path = tmp_path / "m.ddol"
+    options = ("--agents", 1, "--missing", missing, "--quiet", "--model", path)
+    said(["train", tmp_path / "holes.csv", *options])
+    model, X = ddol.load(path), frame(tmp_path / "holes.csv")
+    assert X["age"].isna().sum() > 50
+    found = np.asarray(model.to_sklearn().decision_function(X)).reshape(len(X), -1)
+    np.testing.assert_allclose(found, known(model, X), rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_onnx_predicts_as_the_model_does(made, tmp_path, name):
     onnxruntime = pytest.importorskip("onnxruntime")

@@ -64,7 +64,9 @@ def _features(form: LinearForm) -> list[tuple[str, Any]]:
             sparse_output=False,
         )
         parts.append((name, one_hot, [name]))
-    example = {name: [0.0] for name in numbers} | {n: [(v or [""])[0]] for n, v in values.items()}
+    # The transformer fits copies of its parts: the mean of this one row is what fills a missing number.
+    example: dict[str, list[Any]] = {n: [x] for n, x in zip(numbers, _filling(form), strict=True)}
+    example |= {name: [(known or [""])[0]] for name, known in values.items()}
     columns = ColumnTransformer(parts).fit(pd.DataFrame(example))
     return [("columns", columns), ("order", _order(form, numbers, values))]
 
@@ -79,14 +81,18 @@ def _dictionaries(form: LinearForm) -> list[tuple[str, Any]]:
 
 def _filled(form: LinearForm) -> Any:
     """What is done with missing values; scikit-learn refuses them where the model does."""
-    encoding, width = form.encoding, len(form.encoding.numbers)
-    if encoding.missing == "error":
+    if form.encoding.missing == "error":
         return "passthrough"
     from sklearn.impute import SimpleImputer
 
-    filling = encoding.means if encoding.missing == "mean" and encoding.means else (0.0,) * width
-    found = SimpleImputer(strategy="mean", keep_empty_features=True)
-    return found.fit(np.array([filling, filling]))
+    return SimpleImputer(strategy="mean", keep_empty_features=True)
+
+
+def _filling(form: LinearForm) -> Sequence[float]:
+    """What stands for a missing number, by column."""
+    encoding = form.encoding
+    known = encoding.missing == "mean" and encoding.means
+    return encoding.means if known else (0.0,) * len(encoding.numbers)
 
 
 def _order(form: LinearForm, numbers: list[str], values: dict[str, list[str | None]]) -> Any:

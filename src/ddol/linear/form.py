@@ -175,7 +175,10 @@ def _parts_of(model: Any, copy: int | None) -> tuple[list[LinearPart], np.ndarra
         weights = [update.weights(Vector(rows.copy(), scalars.copy())) for rows, scalars in own]
         return [_unlimited(np.array(weights))], np.zeros(len(weights))
     if update.coordinates is None:
-        raise DataError(f"a model of {known.algorithm.name} has no linear form that ddol knows")
+        raise DataError(
+            f"the model of {known.algorithm.name} combines several learners, as with --memory auto, and has "
+            "no linear form; train without that to export it"
+        )
     return _merged(known, list(copies))
 
 
