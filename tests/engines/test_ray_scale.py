@@ -57,7 +57,7 @@ def test_agents_move_to_more_and_to_fewer_actors(one_file, staleness, tmp_path, 
     said = capfd.readouterr().err
     assert "goes on with 3 actors" in said and "goes on with 1 actor\n" in said
     assert happened.state.examples.tolist() == [100_000] * 4
-    again = ddol.run(algorithm, feed.streams, replay=happened.events, n_features=6)
+    again = ddol.run(algorithm, feed.streams, replay=happened.events, features=6)
     assert again.mistakes.tolist() == happened.mistakes.tolist()
     np.testing.assert_array_equal(again.weights, happened.weights)
 

@@ -276,6 +276,16 @@ def test_run_keeps_checkpoints_and_resumes(tmp_path, file):
         ddol.run("dogd", path, **told, C=2.0, resume=True)
 
 
+def test_old_names_of_options_warn():
+    X, y = numbers()
+    new = ddol.run("dogd", (X, y), labels=[-1, 1], features=4, live=False, record=True)
+    with pytest.warns(DeprecationWarning, match="`classes` is `labels` now"):
+        old = ddol.run("dogd", (X, y), classes=[-1, 1], n_features=4)
+    np.testing.assert_array_equal(old.weights, new.weights)
+    again = ddol.run("dogd", (X, y), features=4, replay=new.events)
+    np.testing.assert_array_equal(again.weights, new.weights)
+
+
 def test_what_python_cannot_do_is_said_in_its_words():
     X, y = numbers()
     with pytest.raises(ValueError, match="`resume` needs `checkpoint`"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
@@ -23,7 +24,6 @@ from ddol.trace import Trace
 
 if TYPE_CHECKING:
     from ddol.schedules.conditions import Conditions
-    from ddol.schedules.events import Events
     from ddol.schedules.schedule import OwnSchedule, Schedule
 
 
@@ -37,18 +37,9 @@ def run(
     workers: int | None = None,
     passes: int = 1,
     seed: int = 0,
-    n_features: int | None = None,
-    address: str | None = None,
-    on_lost: str = "wait",
-    classes: Sequence[float] | None = None,
     schedule: Schedule | str | OwnSchedule | None = None,
     conditions: Conditions | None = None,
-    record: bool | str = False,
-    replay: Events | str | None = None,
-    certificate: bool = False,
-    record_weights: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
-    live: bool | int = False,
     **options: Any,
 ) -> Trace:
     """Run an algorithm over streams of examples, and return its trace.
@@ -63,46 +54,31 @@ def run(
     topology : Topology, str or int, optional
         The network; an int is the number of agents of a complete graph.
     mixing : optional
-        See `Algorithm.on`.
+        Weights of the averages; see `Algorithm.on`.
     engine : "local", "threads", "mpi", "ray", or an EngineKind
         Where it runs; the result is the same.
     workers : int, optional
-        Threads, or actors; one per core if it is not given.
+        Threads, or actors; by default one per core.
     passes : int
-        Times that the streams are read.
+        Passes over the streams.
     seed : int
         Of all that is drawn.
-    n_features : int, optional
-        Number of features, where streams do not know it and the algorithm's start depends on it.
-    address : str, optional
-        Of a Ray cluster; else what ``RAY_ADDRESS`` says, or one that is started for this run ("local").
-    on_lost : "wait", "without" or "end"
-        What happens when a process is lost: the run waits for another one, goes on without, or ends.
-    classes : sequence of labels, optional
-        All labels; if not given, those that the data show.
     schedule : str, function or Schedule, optional
-        ``"async"``, ``"gossip"``, ``"walk"``, ``"push-sum"``, a schedule of one's own, or all about it;
-        rounds if it is not given.
+        ``"async"``, ``"gossip"``, ``"walk"``, ``"push-sum"``, a schedule of your own, or a whole `Schedule`;
+        by default synchronous rounds.
     conditions : Conditions, optional
         Speeds, latencies, losses, delays, absences.
-    record : bool or str
-        Keep the list of events in ``trace.events``, or also in this file.
-    replay : Events or str, optional
-        Play what happened in another run, over the same data.
-    certificate : bool
-        Keep the regret certificate of rounds, too, in ``trace.certificate``; events always have one.
-    record_weights : int, optional
-        Keep the weights of every so many rounds in ``trace.weight_history``; at most 512 times.
     on_progress : function of Progress, optional
         Called about four times a second, and whenever the number of examples passes a power of two.
         What it raises ends the run.
-    live : bool or int
-        Serve a page that shows the run while it goes on, on any free port or this one of this machine;
-        its address is printed on standard error.
     **options
-        Any other option of a `Job`, by its name: parameters of the algorithm, ``batch``, ``period``,
-        ``delay``, …, ``intercept``, ``label``, ``missing``, ``bits``, ``holdout``, ``checkpoint``,
-        ``resume``, ``model``, …; or fields of the algorithm to replace.
+        Any other option of a `Job`, by its name. Of the algorithm: its parameters, such as ``rate``, and
+        ``batch``, ``period``, ``delay``, ``safe``, …. Of the data: ``intercept``, ``label``, ``labels``,
+        ``missing``, ``bits``, ``features``, ``holdout``, …. Of the outputs: ``model``, ``checkpoint``,
+        ``resume``, ``live`` (True for any free port), …. Of schedules: ``record`` (True keeps
+        ``trace.events``, a name is a file), ``replay`` (events or a file), ``certificate``.
+        ``record_weights=k`` keeps the weights of every k-th round in ``trace.weight_history``, 512 times at
+        most. Or fields of the algorithm to replace.
 
     Examples
     --------
@@ -116,29 +92,36 @@ def run(
     >>> ddol.run("dogd", load_iris(return_X_y=True), 4, intercept=True, shuffle=True).weights.shape
     (1, 3, 5)
     """
-    told = {
-        "mixing": mixing,
-        "engine": engine,
-        "workers": workers,
-        "passes": passes,
-        "seed": seed,
-        "features": n_features,
-        "address": address,
-        "on_lost": on_lost,
-        "labels": None if classes is None else tuple(classes),
-        "schedule": schedule,
-        "conditions": conditions,
-        "record": None if isinstance(record, bool) else os.fspath(record),
-        "keep_events": record is True,
-        "replay": replay if isinstance(replay, str) else None,
-        "events": None if isinstance(replay, str) else replay,
-        "certificate": certificate,
-        "record_weights": record_weights,
-        "live": None if live is False else 0 if live is True else int(live),
-    }
-    job = job_of(algorithm, streams, topology, **{**told, **options})
+    options |= {"mixing": mixing, "engine": engine, "workers": workers, "passes": passes}
+    options |= {"seed": seed, "schedule": schedule, "conditions": conditions}
+    job = job_of(algorithm, streams, topology, **_by_present_names(options))
     with spelled_for_python():
         return train(job, Interface(on_progress=on_progress))
+
+
+_OLD_NAMES = {"n_features": "features", "classes": "labels"}
+
+
+def _by_present_names(given: dict[str, Any]) -> dict[str, Any]:
+    """Options by the names of a job: old names warn, and what Python says by type has a name of its own."""
+    options = dict(given)
+    for old, new in _OLD_NAMES.items():
+        if old in options:
+            message = f"`{old}` is `{new}` now; the old name goes with the next version"
+            warnings.warn(message, DeprecationWarning, stacklevel=3)
+            options[new] = options.pop(old)
+    if not isinstance(options.get("labels"), str | None):
+        options["labels"] = tuple(options["labels"])
+    record, replay, live = (options.get(name) for name in ("record", "replay", "live"))
+    if isinstance(record, bool):
+        options |= {"record": None, "keep_events": record}
+    elif record is not None:
+        options["record"] = os.fspath(record)
+    if replay is not None and not isinstance(replay, str):
+        options |= {"replay": None, "events": replay}
+    if isinstance(live, bool):
+        options["live"] = 0 if live else None
+    return options
 
 
 @contextmanager
