@@ -1,15 +1,19 @@
 """Safe agents: no random run may exceed its promise, and what safety costs and brings on real data.
 
-python -m benchmarks.safe --runs 1000
-python -m benchmarks.safe --errors cod-rna --seeds 8
+python -m benchmarks.safe                       # the table of docs/background/safe.md
+python -m benchmarks.safe --errors cod-rna --seeds 2
+python -m benchmarks.safe --runs 10000
 """
 
 from __future__ import annotations
 
 import argparse
 import bz2
+import functools
 import lzma
 import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -55,10 +59,10 @@ def random_run(seed: int) -> list[dict]:
     return trace.sites()
 
 
-def exceeded(runs: int) -> int:
+def exceeded(runs: int, first: int = 0) -> int:
     """Rows of so many random runs that lost more than was promised; the closest is told."""
     count, rows, closest = 0, 0, 0.0
-    for seed in range(runs):
+    for seed in range(first, first + runs):
         for row in random_run(seed):
             rows += 1
             pairs = zip(row["regret_with_switches"], row["bound_with_switches"], strict=True)
@@ -72,62 +76,144 @@ def exceeded(runs: int) -> int:
     return count
 
 
+@functools.cache
+def _loaded(name: str) -> tuple:
+    path = DATA / SETS[name]
+    with (bz2.open if path.suffix == ".bz2" else open)(path, "rb") as file:
+        return load_svmlight_file(file)
+
+
 def examples(name: str, seed: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """A random part of a data set; elec in its own order."""
     if name == "elec":
         with lzma.open(DATA / "elec.csv.xz", "rt") as file:
             table = np.loadtxt(file, delimiter=",", skiprows=1)
         return table[:rows, :-1], np.where(table[:rows, -1] > 0, 1.0, -1.0)
-    path = DATA / SETS[name]
-    with (bz2.open if path.suffix == ".bz2" else open)(path, "rb") as file:
-        X, y = load_svmlight_file(file)
+    X, y = _loaded(name)
     order = np.random.default_rng(seed).permutation(len(y))[:rows]
     return X[order].toarray(), np.where(y[order] == y.max(), 1.0, -1.0)
 
 
-def errors(name: str, seeds: int, rows: int, agents: int) -> None:
-    """Mean errors in percent: alone, plain sharing, and safe; and the worst site's excess over the better."""
-    print(
-        f"{name}, {agents} agents: alone, shared, safe, largest excess of a site over the better of both"
+@dataclass(frozen=True)
+class Site:
+    """Data in which some sites are unlike the others: what each does to its features and labels."""
+
+    name: str
+    change: Callable[[np.ndarray, np.ndarray, int, int, np.random.Generator], None]
+
+    def made(self, X: np.ndarray, y: np.ndarray, agents: int, seed: int) -> None:
+        """Change examples in place; example k goes to site k mod agents."""
+        for site in range(agents):
+            features, labels = X[site::agents], y[site::agents]
+            self.change(features, labels, site, agents, np.random.default_rng([seed, site]))
+
+
+def opposite(count: Callable[[int], int]) -> Callable:
+    """The first sites have opposite labels."""
+
+    def change(X: np.ndarray, y: np.ndarray, site: int, agents: int, rng: object) -> None:
+        y *= -1.0 if site < count(agents) else 1.0
+
+    return change
+
+
+def clusters(X: np.ndarray, y: np.ndarray, site: int, agents: int, rng: object) -> None:
+    """The second half of the sites has its columns in another order."""
+    if 2 * site >= agents:
+        X[:] = np.roll(X, 1, axis=1)
+
+
+def units(X: np.ndarray, y: np.ndarray, site: int, agents: int, rng: np.random.Generator) -> None:
+    """Every site has units and offsets of its own."""
+    X *= 10.0 ** rng.uniform(-2, 2, X.shape[1])
+    X += X.std(axis=0) * rng.normal(size=X.shape[1])
+
+
+def mirrored(
+    X: np.ndarray, y: np.ndarray, site: int, agents: int, rng: np.random.Generator
+) -> None:
+    """Every site has the sign of some features turned round."""
+    X *= rng.choice([-1.0, 1.0], X.shape[1])
+
+
+CASES = (
+    Site("all alike", opposite(lambda agents: 0)),
+    Site("⅛ opposite", opposite(lambda agents: agents // 8)),
+    Site("¼ opposite", opposite(lambda agents: agents // 4)),
+    Site("½ opposite", opposite(lambda agents: agents // 2)),
+    Site("two clusters", clusters),
+    Site("own units", units),
+    Site("mirrored", mirrored),
+)
+
+
+def compared(
+    data: tuple[np.ndarray, np.ndarray], network: ddol.Topology, liars: dict[int, str], seed: int
+) -> np.ndarray:
+    """Errors in percent (alone, plain sharing, safe) of every site that does not lie; sharing without liars."""
+    conditions = ddol.Conditions(liars=liars) if liars else None
+    plain = ddol.run(ddol.adaptive(), data, network, seed=seed)
+    safe = ddol.run(ddol.safe(ddol.adaptive()), data, network, conditions=conditions, seed=seed)
+    alone = [row["error_alone"] for row in safe.sites()]
+    found = 100.0 * np.array(
+        [alone, *(each.mistakes / each.state.examples for each in (plain, safe))]
     )
-    for flipped in (0, 1, 2, agents // 2):
-        for topology in (ddol.complete(agents), ddol.ring(agents)):
-            found = []
-            for seed in range(seeds):
-                X, y = examples(name, seed, rows)
-                for agent in range(flipped):
-                    y[agent::agents] *= -1.0
-                n = len(y) // agents * agents
-                X, y = X[:n], y[:n]
-                plain = ddol.run(ddol.adaptive(), (X, y), topology).mistakes
-                alone = [
-                    ddol.run(ddol.adaptive(), (X[i::agents], y[i::agents])).mistakes[0]
-                    for i in range(agents)
-                ]
-                safe = ddol.run(ddol.safe(ddol.adaptive()), (X, y), topology).mistakes
-                found.append(100.0 * agents / n * np.array([alone, plain, safe]))
-            alone, plain, safe = np.mean(found, axis=0)
-            excess = (safe - np.minimum(alone, plain)).max()
-            print(
-                f"  {flipped} opposite, {topology.name:9s} {alone.mean():6.2f} {plain.mean():6.2f} "
-                f"{safe.mean():6.2f} {excess:6.2f}",
-                flush=True,
-            )
+    return np.delete(found, list(liars), axis=1)
+
+
+def told(what: Sequence[str], runs: Sequence[np.ndarray]) -> None:
+    """Print a line of the table: means over sites and seeds, and the largest excess of one site."""
+    alone, plain, safe = found = np.mean(runs, axis=0)
+    lies = "lie" in what[-1]
+    best = alone if lies else np.minimum(alone, plain)
+    means = " | ".join(f"{each.mean():.2f}" for each in found)
+    print(f"| {' | '.join(what)} | {means} | {(safe - best).max():.2f} |", flush=True)
+
+
+def errors(names: Sequence[str], seeds: int, rows: int) -> None:
+    """Print the table of docs/background/safe.md."""
+    print("| data | sites | network | case | alone | sharing | safe | worst site |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name in names:
+        for agents in (8, 16):
+            for network in (ddol.complete(agents), ddol.ring(agents)):
+                what = name, str(agents), network.name
+                for case in CASES:
+                    runs = []
+                    for seed in range(seeds):
+                        X, y = _cut(examples(name, seed, rows), agents)
+                        case.made(X, y, agents, seed)
+                        runs.append(compared((X, y), network, {}, seed))
+                    told((*what, case.name), runs)
+                for count in (3, 12) if agents == 16 else ():
+                    for lie in LIES:
+                        liars = dict.fromkeys(range(16) if count > 8 else (0, 5, 9), lie)
+                        liars = {a: lie for a in list(liars)[:count]}
+                        runs = []
+                        for seed in range(seeds):
+                            data = _cut(examples(name, seed, rows // 2), agents)
+                            runs.append(compared(data, network, liars, seed))
+                        told((*what, f"{count} lie: {lie}"), runs)
+
+
+def _cut(data: tuple[np.ndarray, np.ndarray], agents: int) -> tuple[np.ndarray, np.ndarray]:
+    n = len(data[1]) // agents * agents
+    return data[0][:n].copy(), data[1][:n].copy()
 
 
 def main() -> None:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=0)
-    parser.add_argument("--errors", choices=[*SETS, "elec"])
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--rows", type=int, default=32_000)
-    parser.add_argument("--agents", type=int, default=8)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first run")
+    parser.add_argument("--errors", nargs="*", choices=[*SETS, "elec"])
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--rows", type=int, default=16_000)
     given = parser.parse_args()
-    if given.errors:
-        errors(given.errors, given.seeds, given.rows, given.agents)
-    if given.runs or not given.errors:
-        raise SystemExit(min(exceeded(given.runs or 200), 1))
+    if given.errors is not None or not given.runs:
+        errors(given.errors or [*SETS, "elec"], given.seeds, given.rows)
+    if given.runs:
+        raise SystemExit(min(exceeded(given.runs, given.first), 1))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ Of every neighbour j an agent keeps the newest message, and on its own answered 
     D_j ← (1 − 1/200)·D_j + ℓ(θ_j) − ℓ(own)
 
 where ℓ(θ_j) is the loss that it would have with that message in the place of its shared weights, ℓ(own)
-that of its own learner. It averages with j while D_j ≤ 1 and after 20 tests; else its own message takes
+that of its own learner. It averages with j while D_j ≤ 1 and after 5 tests; else its own message takes
 j's place. Where the same sum of its shared learner exceeds 5, that begins anew from the own one.
 
 Losses are in nats: the log loss as it is; others of classes, too; those of numbers as multiples of the own
@@ -30,7 +30,7 @@ WANTS, ASTRAY, BOXES = range(3)
 TESTS, WORSE, THERE, SCALARS = range(4)
 """Numbers of a box: tests, D, whether there is a message, and that message's scalars."""
 
-MEMORY, PATIENCE, TRUSTED, LOST = 200.0, 20.0, 1.0, 5.0
+MEMORY, PATIENCE, TRUSTED, LOST = 200.0, 5.0, 1.0, 5.0
 ALL = 256.0
 _GOLDEN = 0.6180339887498949
 
