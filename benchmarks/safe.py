@@ -150,7 +150,7 @@ CASES = (
 def compared(
     data: tuple[np.ndarray, np.ndarray], network: ddol.Topology, liars: dict[int, str], seed: int
 ) -> np.ndarray:
-    """Errors in percent (alone, plain sharing, safe) of every site that does not lie; sharing without liars."""
+    """Errors in percent (alone, plain sharing, safe) of all sites that do not lie."""
     conditions = ddol.Conditions(liars=liars) if liars else None
     plain = ddol.run(ddol.adaptive(), data, network, seed=seed)
     safe = ddol.run(ddol.safe(ddol.adaptive()), data, network, conditions=conditions, seed=seed)
@@ -188,7 +188,7 @@ def errors(names: Sequence[str], seeds: int, rows: int) -> None:
                 for count in (3, 12) if agents == 16 else ():
                     for lie in LIES:
                         liars = dict.fromkeys(range(16) if count > 8 else (0, 5, 9), lie)
-                        liars = {a: lie for a in list(liars)[:count]}
+                        liars = dict.fromkeys(list(liars)[:count], lie)
                         runs = []
                         for seed in range(seeds):
                             data = _cut(examples(name, seed, rows // 2), agents)

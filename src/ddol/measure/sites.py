@@ -15,7 +15,9 @@ from ddol.update.mixtures import (
     FIXED,
     GAP,
     HARMS,
+    HARMS_FACTOR,
     HELPS,
+    HELPS_FACTOR,
     LATE,
     LOG,
     LOSS,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from ddol.algorithm import Algorithm
     from ddol.trace import Trace
 
+_CAPITAL = (HELPS, HELPS_FACTOR), (HARMS, HARMS_FACTOR)
 SURE = math.log(40.0)
 """Capital of a bettor beyond which it is believed: at a level of 5 %, for either side."""
 
@@ -173,9 +176,10 @@ def _bound(rule: int, m: np.ndarray, experts: int, switches: int) -> float:
 
 def _verdict(m: np.ndarray) -> str:
     """What two bettors make of the differences."""
-    if m[HELPS] >= SURE:
+    helps, harms = (m[k] + math.log(m[factor]) for k, factor in _CAPITAL)
+    if helps >= SURE:
         return "yes"
-    return "no" if m[HARMS] >= SURE else "unclear"
+    return "no" if harms >= SURE else "unclear"
 
 
 def listening(trace: Trace) -> np.ndarray:

@@ -194,22 +194,21 @@ def _learning(own: Loops, g: Geometry, loss: Loss) -> dict[str, Callable]:
         g.fresh,
     )
     test, recover = _trust_loops(own, g, loss)
-    judged = 1.0 if classes else 0.0  # the answer is counted by then
 
     def step(w, s, p, x, index, n, D, g, eta, weight):
         m = floats(address_of(s, mixture))
         y, q = m[notes + M + 2], floats(address_of(p, experts + K * M))
+        if not classes:
+            learn(m, y, floats(address_of(p, experts)), q)
         test(w, s, p, x, index, n, D)
         for k in range(M):
             there, z = (w_of(w, k, D), s_of(s, k), p_of(p, k)), m[notes + k]
-            if fresh and weight == 1.0 and m[COUNT] != m[notes + M + 1] + judged:
+            if fresh and weight == 1.0 and m[COUNT] != m[notes + M + 1] + 1.0:
                 z = scored(there[0], there[1], there[2], x, index, n, D, 0.0)
             each = g * slope(z - m[rest + k] if classes else z, y, q)
             if each != 0.0:
                 stepped(there[0], there[1], there[2], x, index, n, D, each, eta, weight)
         recover(w, s, p, D)
-        if not classes:
-            learn(m, y, floats(address_of(p, experts)), q)
 
     return {"step": step}
 

@@ -45,17 +45,18 @@ SWITCHES = 3
 
 NUMBERS = (
     "answers", "loss", "mistakes", "mistakes alone", "mistakes shared", "centre", "reach", "alike", "gap",
-    "spread", "helps", "helps sum", "helps squares", "harms", "harms sum", "harms squares", "late",
+    "spread", "helps", "helps factor", "helps sum", "helps squares", "harms", "harms factor", "harms sum",
+    "harms squares", "late",
 )  # fmt: skip
 """What files call the first numbers of a mixture."""
 (
     COUNT, LOSS, WRONG, WRONG_ALONE, WRONG_SHARED, CENTRE, REACH, ALIKE_LOSS, GAP, SPREAD,
-    HELPS, HELPS_SUM, HELPS_SQUARES, HARMS, HARMS_SUM, HARMS_SQUARES, LATE, FIXED,
-) = range(18)  # fmt: skip
+    HELPS, HELPS_FACTOR, HELPS_SUM, HELPS_SQUARES, HARMS, HARMS_FACTOR, HARMS_SUM, HARMS_SQUARES, LATE, FIXED,
+) = range(20)  # fmt: skip
 """Numbers of a mixture: answers, loss and mistakes of the mixture, of the first and of the last expert;
 of squared loss the centre and B; of `HEDGED` what rounds cost in which all experts were alike, Δ and the
-largest spread; the logarithms of both bettors' capital with the sums and squares of what they have
-seen; and the most answers that came between a prediction and its own."""
+largest spread; both bettors' capital, as a logarithm and a factor, with the sums and squares of what they
+have seen; and the most answers that came between a prediction and its own."""
 
 
 class Places(NamedTuple):
@@ -81,7 +82,7 @@ class Places(NamedTuple):
 
     @property
     def costs(self) -> int:
-        """What the last answer cost each expert; by `LOG`, the probability of it."""
+        """What the last answer cost each expert."""
         return FIXED + (3 + SWITCHES) * self.experts
 
     @property

@@ -21,7 +21,7 @@ from ddol.update.beside import Geometry, loops_beside
 from ddol.update.contract import DUAL, Loops, Update
 from ddol.update.layout import LOCAL, UNBOUNDED, Boxes, FeatureList, Field, Layout, Vector
 from ddol.update.losses import Loss, one_against_all
-from ddol.update.mixtures import FIXED, Places
+from ddol.update.mixtures import FIXED, HARMS_FACTOR, HELPS_FACTOR, Places
 from ddol.update.trust import BOXES, SCALARS, WANTS
 
 MEMORIES = (math.inf, 300.0, 30.0, 10.0)
@@ -162,6 +162,8 @@ class Safe(Update):
         mixture = [Field(f"mixture {name}", LOCAL) for name in self.places.names]
         for k, share in enumerate(self.shares):
             mixture[FIXED + k] = mixture[FIXED + k]._replace(start=float(share))
+        for k in (HELPS_FACTOR, HARMS_FACTOR):
+            mixture[k] = mixture[k]._replace(start=1.0)
         return Layout(
             rows=(*self._of_each(own.row_fields), Field("room", LOCAL), *self._box_rows(own)),
             scalars=(
@@ -268,12 +270,9 @@ class Safe(Update):
         rows = [*(start.rows for start in starts), np.zeros((1, n_features))]
         layout = self.layout(DUAL, n_features)
         averaged = layout.linear_scalars + layout.largest_scalars
-        mixture = np.zeros(self.places.size)
-        mixture[FIXED : FIXED + len(self.opinions)] = self.shares
-        boxes = np.array(
-            [field.start for field in layout.scalar_fields if field.name.startswith("box ")]
-        )
-        scalars = [np.zeros(averaged), *(start.scalars for start in starts), boxes, mixture]
+        own = [np.zeros(averaged), *(start.scalars for start in starts)]
+        others = layout.scalar_fields[sum(map(len, own)) :]
+        scalars = [*own, np.array([field.start for field in others])]
         more = np.zeros((len(layout.rows) - sum(map(len, rows)), n_features))
         return Vector(np.concatenate([*rows, more]), np.concatenate(scalars))
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 from ddol.compiled import address_of, column, floats, inner, sparse
 from ddol.update.beside import Geometry, places_of
@@ -48,25 +49,47 @@ def wants(count, wires):
     return 1.0 if count < ALL or (turned - math.floor(turned)) * wires < 1.0 else 0.0
 
 
-@functools.cache
-def _nats(loss: Loss, K: int, M: int) -> Callable:
-    """What a score costs, in nats."""
-    value, losses = inner(loss.value), Places(K, M).losses
-    numbers, is_log = loss.task == REGRESSION, rule_for(loss) == LOG
-    share = 0.5 if loss.name == squared.name else 1.0
+class _Nats(NamedTuple):
+    """What a score costs in nats: ``of(m, z, y, q)``, and ``noted(m, k)`` of the first or the last expert."""
 
-    def nats(m, z, y, q):
-        if z - z != 0.0:
-            return CLIP
-        if is_log:
-            return math.log1p(math.exp(-min(max(z * y, -CLIP), CLIP)))
-        cost = value(z, y, q)
+    of: Callable
+    noted: Callable
+
+
+@functools.cache
+def _nats(loss: Loss, g: Geometry) -> _Nats:
+    places = Places(g.experts, g.learners)
+    value, losses, costs, rest = inner(loss.value), places.losses, places.costs, places.rest
+    numbers, is_log = loss.task == REGRESSION, rule_for(loss) == LOG
+    share, last, notes, classes = (
+        0.5 if loss.name == squared.name else 1.0,
+        g.learners - 1,
+        g.notes,
+        g.classes,
+    )
+
+    @inner
+    def scaled(m, cost):
         if numbers:
             mean = m[losses] / max(m[COUNT], 1.0)
             cost = share * cost / mean if mean > 0.0 else 0.0
         return min(cost, CLIP)
 
-    return inner(nats)
+    @inner
+    def nats(m, z, y, q):
+        if z - z != 0.0:
+            return CLIP
+        if is_log:
+            return math.log1p(math.exp(-min(max(z * y, -CLIP), CLIP)))
+        return scaled(m, value(z, y, q))
+
+    def noted(m, k, y, q):
+        if classes:  # the mixture's costs are those of all classes
+            i = 0 if k > 0 else last
+            return nats(m, m[notes + i] - m[rest + i], y, q)
+        return m[costs + k] if is_log else scaled(m, m[costs + k])
+
+    return _Nats(nats, inner(noted))
 
 
 @functools.cache
@@ -76,17 +99,18 @@ def testing(own: Loops, g: Geometry, loss: Loss) -> tuple[Callable, Callable]:
 
     Scores of the learners and the answer stand in the mixture's notes.
     """
-    nats, (hold, give_back) = _nats(loss, g.experts, g.learners), _room(g)
+    nats, (hold, give_back) = _nats(loss, g), _room(g)
     return inner(_test(own, g, nats, hold, give_back)), inner(_recover(g, nats))
 
 
-def _test(own: Loops, g: Geometry, nats: Callable, hold: Callable, give_back: Callable) -> Callable:
+def _test(own: Loops, g: Geometry, cost_of: _Nats, hold: Callable, give_back: Callable) -> Callable:
     W, M, K, box, mixture, notes = g.wires, g.learners, g.experts, g.box, g.mixture, g.notes
     counted, linear, largest, rows = g.counted, g.linear, g.largest, g.message - g.statistics
     quarter, size, sent = M * g.parameters + K * M, SCALARS + g.averaged, g.sent
     w_of, s_of, p_of = places_of(g)
     scored, taken, message_at = inner(own.score), inner(own.from_message), _message_at(g)
     possible, classes, rest = _possible(g), g.classes, Places(K, M).rest
+    nats, noted = cost_of
 
     def test(w, s, p, x, index, n, D):
         known = floats(address_of(s, box))
@@ -95,7 +119,7 @@ def _test(own: Loops, g: Geometry, nats: Callable, hold: Callable, give_back: Ca
         m, q = floats(address_of(s, mixture)), floats(address_of(p, quarter))
         y, own_w, own_s, own_p = m[notes + M + 2], w_of(w, 0, D), s_of(s, 0), p_of(p, 0)
         others = m[rest + M - 1] if classes else 0.0
-        base = nats(m, m[notes + M - 1] - others, y, q)
+        base = noted(m, 0, y, q)
         hold(w, s, index, n, D)
         for wire in range(W):
             there = floats(address_of(known, BOXES + wire * size))
@@ -135,22 +159,18 @@ def _possible(g: Geometry) -> Callable:
     return inner(possible)
 
 
-def _recover(g: Geometry, nats: Callable) -> Callable:
+def _recover(g: Geometry, cost_of: _Nats) -> Callable:
     W, M, K, box, mixture, notes = g.wires, g.learners, g.experts, g.box, g.mixture, g.notes
     quarter, (fixed, by_feature), scalars = M * g.parameters + K * M, g.rows, g.scalars
     w_of, s_of, _ = places_of(g)
-    classes, rest = g.classes, Places(K, M).rest
-    unjudged = 0.0 if classes else 1.0  # the answer at hand is not counted yet
+    _, noted = cost_of
 
     def recover(w, s, p, D):
         known, m = floats(address_of(s, box)), floats(address_of(s, mixture))
         y, q = m[notes + M + 2], floats(address_of(p, quarter))
-        shared, mine = m[notes], m[notes + M - 1]
-        if classes:
-            shared, mine = shared - m[rest], mine - m[rest + M - 1]
-        gap = nats(m, shared, y, q) - nats(m, mine, y, q)
+        gap = noted(m, K - 1, y, q) - noted(m, 0, y, q)
         known[ASTRAY] += gap - known[ASTRAY] / MEMORY
-        known[WANTS] = wants(m[COUNT] + unjudged, W)
+        known[WANTS] = wants(m[COUNT], W)
         if known[ASTRAY] <= LOST:
             return
         known[ASTRAY] = 0.0

@@ -18,6 +18,9 @@ from ddol.update.mixtures import (
     GAP,
     HARMS,
     HELPS,
+    HELPS_FACTOR,
+    HELPS_SQUARES,
+    HELPS_SUM,
     LATE,
     LEAST_GAP,
     LOG,
@@ -32,6 +35,9 @@ from ddol.update.mixtures import (
     rule_for,
 )
 from ddol.update.opinions import Judgement, blending, comparing, no_others, others_of, predicting
+
+FACTOR, SUM, SQUARES = HELPS_FACTOR - HELPS, HELPS_SUM - HELPS, HELPS_SQUARES - HELPS
+"""Where the other numbers of a bettor stand, from the first of either."""
 
 
 class MixtureLoops(NamedTuple):
@@ -106,11 +112,14 @@ def _bet(m, capital, gain):
     """Let a bettor who bets on gains win or lose; a gain is between −1 and 1."""
     gain, n = min(max(gain, -1.0), 1.0), m[COUNT]
     if n > 1.0:
-        mean = m[capital + 1] / n
-        stake = min(max(mean / (m[capital + 2] / n + 1e-12), 0.0), 0.9)
-        m[capital] += math.log1p(stake * gain)
-    m[capital + 1] += gain
-    m[capital + 2] += gain * gain
+        mean = m[capital + SUM] / n
+        stake = min(max(mean / (m[capital + SQUARES] / n + 1e-12), 0.0), 0.9)
+        m[capital + FACTOR] *= 1.0 + stake * gain
+        if not 1e-100 < m[capital + FACTOR] < 1e100:
+            m[capital] += math.log(m[capital + FACTOR])
+            m[capital + FACTOR] = 1.0
+    m[capital + SUM] += gain
+    m[capital + SQUARES] += gain * gain
 
 
 @inner
@@ -142,8 +151,10 @@ def _judge(loss: Loss, places: Places, compare: Judgement) -> Callable:
         alone, shared = 0.0, 0.0
         for k in range(K):
             found = cost(m, k, classes, stride, y, experts, q)
-            m[costs + k] = found
             shared = -math.log(found) if log else found
+            m[costs + k] = shared
+            if log:
+                m[FIXED + k] *= found
             alone = shared if k == 0 else alone
             m[losses + k] += shared
             for changes in range(SWITCHES + 1):
@@ -182,12 +193,12 @@ def _share(m, K, total):
 
 
 def _bayes(places: Places) -> Callable:
-    K, costs = places.experts, places.costs
+    """Weights that were multiplied by probabilities, with shares."""
+    K = places.experts
 
     def bayes(m, mixed):
         total = 0.0
         for k in range(K):
-            m[FIXED + k] *= m[costs + k]
             total += m[FIXED + k]
         _share(m, K, total)
 
