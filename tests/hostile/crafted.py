@@ -38,6 +38,8 @@ RUNS = (
     "t.csv --algorithm dogd --agents 2 --passes 2 --shuffle --holdout 0.2 --bits 6",
     "t.libsvm --algorithm dogd --agents 4 --topology ring --query 0.5 --delay 2",
     "t.libsvm --algorithm newton --agents 2",
+    "t.csv --statistics own --agents 2 --safe --memory auto",
+    "t.libsvm --privacy epsilon:4,public:5 --agents 3 --topology ring",
 )
 
 
