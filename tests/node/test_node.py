@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 
@@ -311,6 +312,30 @@ def test_rubbish_is_refused_and_nothing_changes():
     numbers = blob[:-8] + np.array([np.nan]).tobytes()
     with pytest.raises(RefusedMessageError, match="not finite"):
         two.receive(numbers)
+
+
+@pytest.mark.parametrize("algorithm", [ddol.newton(rank=2), ddol.coin()])
+def test_whatever_numbers_come_predictions_stay_numbers(algorithm):
+    one, two = (ddol.Node(name, algorithm, classes=["a", "b", "c"]) for name in ("one", "two"))
+    for node in (one, two):
+        for k in range(40):
+            node.learn({"x": float(k % 5), "z": float(k % 3)}, "abc"[k % 3])
+    message = read_message(one.message())
+    places = [(k, number) for k in range(message.numbers.size) for number in (1e300, 1e140, -1.0)]
+    for count, (k, number) in enumerate(places, start=1):
+        bad = message.numbers.copy()
+        bad.flat[k] = number
+        sent = message._replace(numbers=bad, number=message.number + count)
+        with contextlib.suppress(RefusedMessageError), np.errstate(all="ignore"):
+            two.receive(sent.write())
+    assert np.isfinite(two.predict({"x": 3.0, "z": 2.0}).scores).all()
+
+
+def test_a_message_without_a_schema_is_refused():
+    sent = read_message(taught("one").message())
+    for schema in ([], 1, "x", None):
+        with pytest.raises(RefusedMessageError, match="without a schema"):
+            taught("two").receive(sent._replace(schema=schema).write())
 
 
 def test_messages_of_half_the_size_are_nearly_the_same():

@@ -218,7 +218,7 @@ class LiveAgent:
             )
         try:
             self._check_schema(message)
-        except (NodeError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, RefusedMessageError):
                 raise
             raise RefusedMessageError("schema", f"{sender}: {error}", sender) from None

@@ -178,8 +178,7 @@ class Learning:
             averaged[:, lo:hi] = _average([(w, m[:, lo:hi]) for w, m in heard], mode)
         if np.allclose(averaged, before, rtol=1e-9, atol=0.0):
             return False  # nodes that agree have nothing more to tell each other
-        player.take(columns, averaged)
-        return True
+        return player.take(columns, averaged)
 
     def _spans(self, size: int) -> list[tuple[int, int, int]]:
         """Where numbers of one mode begin and end in a message."""

@@ -7,7 +7,6 @@ memory is taken. Who has sent it is not proved here: envelopes are signed around
 from __future__ import annotations
 
 import json
-import math
 import struct
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -20,6 +19,7 @@ from ddol.node.errors import RefusedMessageError
 
 _MAGIC, _HEAD = b"ddolmsg1", struct.Struct("<8sII")
 MOST_BYTES, _MOST_HEADER, _MOST_NAMES = 1 << 28, 1 << 24, 1 << 20
+_LARGEST = 1e150
 _FORMATS = {"float64": np.float64, "float32": np.float32}
 
 
@@ -135,9 +135,11 @@ def _checked(header: dict[str, Any], body: memoryview) -> Message:
         raise RefusedMessageError("malformed", "found a message without a sender")
     with np.errstate(all="ignore"):
         total = float(np.abs(numbers).sum())
-    if not math.isfinite(total):
+    if not total < _LARGEST:
         raise RefusedMessageError(
-            "not finite", f"found a message of {sender} with numbers that are not finite", sender
+            "not finite",
+            f"found a message of {sender} with numbers that are not finite, or whose squares are none",
+            sender,
         )
     return Message(
         sender, _whole(header["number"]), str(header["algorithm"]), str(header["encoding"]),
@@ -147,6 +149,8 @@ def _checked(header: dict[str, Any], body: memoryview) -> Message:
 
 
 def _checked_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(schema, dict):
+        raise RefusedMessageError("malformed", "found a message without a schema")
     names, classes, kinds = schema.get("names"), schema.get("classes", []), schema.get("kinds", {})
     right = (
         (names is None or _texts(names))

@@ -209,14 +209,21 @@ class SinglePlayer(KernelWorker):
         rows: np.ndarray = self.state.theta[0, k]
         return rows if columns is None else rows[:, columns]
 
-    def take(self, columns: np.ndarray | None, averaged: np.ndarray) -> None:
-        """Adopt an average of messages, and project."""
+    def take(self, columns: np.ndarray | None, averaged: np.ndarray) -> bool:
+        """Adopt an average of messages, and project; False, and as before, if that leaves no numbers."""
+        theta, scalars = self.state.theta, self.state.scalars
+        at: Any = slice(None) if columns is None else columns
+        before = theta[..., at].copy(), scalars.copy()
         n = self.state.n_features if columns is None else len(columns)
         t = max(self.t - 1, 1)
         eta = float(evaluate(self.algorithm.rate, t, 1)[0])
         take_average(self._any_worker(self.dense), columns, n, averaged, t, eta)
         if columns is not None:
             self.touched[columns] = True
+        kept = not (np.isnan(theta[..., at]).any() or np.isnan(scalars).any())
+        if not kept:
+            theta[..., at], scalars[...] = before
+        return kept
 
     # --- growing ------------------------------------------------------------------------------------
 
