@@ -92,6 +92,30 @@ def test_through_a_relay_that_reads_along(join, closing):
     assert len(overheard) > 3 and not any(b"plain" in each for each in overheard)
 
 
+def test_members_go_on_while_the_authority_is_away(join, closing, caplog):
+    """They exchange, pass on what one of them hears, and say once that the authority cannot be reached."""
+    [port] = free_ports(1)
+    where, dead = [f"tcp/127.0.0.1:{port}"], f"127.0.0.1:{free_ports(1)[0]}"
+    join.authority.set_address(dead)
+    with caplog.at_level("INFO", "ddol.node"):
+        eu = opened(closing, MemberTransport(join("eu"), where, []))
+        us = opened(closing, MemberTransport(join("us"), [], where))
+        found = heard_by(us)
+        eu.put(TOPIC, b"numbers")
+        assert soon(lambda: found.get("eu") == b"numbers")
+        join("ap")
+        join.authority.revoke("ap")
+        (eu.identity.folder / "roster").write_bytes(join.authority.roster)  # carried there by hand
+        assert soon(lambda: us.identity.roster.number == 5)
+        assert soon(lambda: us.identity.roster.number == 5), (
+            eu.identity.roster,
+            us.identity.roster,
+        )
+        assert soon(lambda: "cannot be reached" in caplog.text)
+    said = [line for line in caplog.messages if "cannot be reached" in line]
+    assert 1 <= len(said) <= 2 and dead in said[0]  # once each
+
+
 @contextmanager
 def broker() -> Iterator[int]:
     pytest.importorskip("paho.mqtt.client")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 import pytest
@@ -174,6 +174,26 @@ def test_expired(pair, member, monkeypatch):
     monkeypatch.setattr(authority_module, "LIFE", timedelta(seconds=-60))
     late = member("late")
     assert refused(opener, Sealer(late).seal("weights", b"")) == ("late", "expired")
+
+
+@pytest.mark.parametrize(("minutes", "taken"), ((55, True), (-55, True), (90, False)))
+def test_clocks_may_differ_by_an_hour(pair, monkeypatch, minutes, taken):
+    """The authority, whose clock made the certificates, is so far ahead of the site that opens."""
+    sealer, opener = pair
+    sealed = sealer.seal("weights", b"")
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, zone=None):
+            return datetime.now(zone) - timedelta(minutes=minutes)
+
+    monkeypatch.setattr(module, "datetime", Clock)
+    if taken:
+        assert opener.open(sealed).sender == "eu"
+    else:
+        with pytest.raises(RefusedError, match=r"valid from .* here it is") as error:
+            opener.open(sealed)
+        assert error.value.reason == "expired"
 
 
 def test_oversized_is_refused_unread(pair, monkeypatch):

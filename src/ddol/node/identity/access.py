@@ -116,8 +116,8 @@ def access_control(identity: Identity) -> dict[str, Any]:
         _rule("ask", ASKS, "egress", everything),
         _rule("be asked", ASKS, "ingress", everything),
         _rule("pass on", SAYS, "ingress", everything),
-        _rule("roster in", ("put", *ASKS), "ingress", [roster_key(network)]),
-        _rule("roster out", ("put", *ASKS), "egress", [roster_key(network)]),
+        _rule("roster in", (*SAYS, *ASKS), "ingress", _under(roster_key(network))),
+        _rule("roster out", (*SAYS, *ASKS), "egress", _under(roster_key(network))),
     ]
     subjects: list[dict[str, Any]] = [{"id": "anyone certified"}]
     policies = [{"rules": ["roster in", "roster out"], "subjects": ["anyone certified"]}]
