@@ -72,7 +72,10 @@ th,td{padding-right:.5rem} table{font-size:.88rem}}
 
 @dataclass(frozen=True)
 class Cell:
-    """Text of a table cell, escaped; ``style`` is n (a number), good, fair, bad, list (wide) or empty."""
+    """Text of a table cell, escaped; ``style`` is n (a number), good, fair, bad, list (wide), bar or empty.
+
+    Screen readers leave out a bar.
+    """
 
     text: str
     style: str = ""
@@ -145,6 +148,8 @@ def table(
 def _cell(cell: Cell, tag: str = "td") -> str:
     text = escape(cell.text)
     inside = f"<blockquote>{text}</blockquote>" if cell.quote else text
+    if cell.style == "bar":
+        inside = f'<span aria-hidden="true">{text}</span>'
     return f"<{tag}{_class(cell.style)}>{inside}</{tag.split()[0]}>"
 
 

@@ -216,7 +216,7 @@ def _privacy(trace: Trace) -> list[str]:
 
 
 def _whom_it_helped(trace: Trace) -> list[str]:
-    """Of a safe run: what each site would have lost alone and by sharing, and whom it listens to."""
+    """Of a safe run: what each site would have lost alone and by sharing, and whom it averages with."""
     rows = sites_of(trace, site_names(trace))
     if not rows or trace.agents == 1:
         return []
@@ -250,7 +250,7 @@ def _whom_it_helped(trace: Trace) -> list[str]:
         "both combined",
         "trust in sharing",
         "sharing helped",
-        "listens to",
+        "averages with",
     )
     words = (
         "Each site learned alone and together with the others, and predicted with a mixture of both; "
@@ -318,13 +318,13 @@ def _importance(importance: Sequence[tuple[str, float]]) -> list[str]:
         [
             Cell(name),
             Cell(f"{value:+.4g}".replace("-", "−"), "n"),
-            Cell("█" * round(20 * abs(value) / most)),
+            Cell("█" * round(20 * abs(value) / most), "bar"),
         ]
         for name, value in shown
     ]
     return [
         heading("What matters most"),
-        table(("feature", "importance", "size"), rows, label="What matters most"),
+        table(("feature", "importance", ""), rows, label="What matters most"),
         paragraph(
             "The change of the score when the feature grows by one standard deviation and the others stay "
             "as they are. Correlated features share their importance.",

@@ -219,7 +219,7 @@ def in_words(rows: Sequence[dict[str, Any]]) -> str:
     Examples
     --------
     >>> in_words([{"name": "a", "helped": "yes"}, {"name": "b", "helped": "no"}])
-    'Sharing helped 1 of 2 sites; b is better off alone, and was.'
+    'Sharing helped 1 of 2 sites; b does better alone, so it relies on its own model.'
     """
     helped = sum(row["helped"] == "yes" for row in rows)
     against = [row["name"] for row in rows if row["helped"] == "no"]
@@ -229,10 +229,12 @@ def in_words(rows: Sequence[dict[str, Any]]) -> str:
         some = ", ".join(against[:5]) + (
             f" and {len(against) - 5} others" if len(against) > 5 else ""
         )
-        told += f"; {some} {'is' if len(against) == 1 else 'are'} better off alone, and "
-        told += "was" if len(against) == 1 else "were"
+        told += f"; {some} {'does' if len(against) == 1 else 'do'} better alone, so "
+        told += (
+            "it relies on its own model" if len(against) == 1 else "they rely on their own models"
+        )
     if open_:
-        told += f"; of {open_} it cannot be told yet"
+        told += f"; for {open_} there are too few examples to tell"
     return told + "."
 
 
