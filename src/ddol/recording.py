@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -96,6 +96,9 @@ class ShadowSums:
         Largest ‖x̃_s‖₂, and smallest weight of a feature, over all plays.
     drift : (N,)
         Σ ⟨g_s, x_s − x̃_s⟩ over each agent's plays.
+    own : (2, N), or (2, 0)
+        Of each agent's plays Σ ⟨g_s, x_s⟩, and ‖Σ g_s‖ in coordinates in which its rows have mean 0 and
+        deviation 1; empty where no local certificate is kept.
     """
 
     entropy: bool
@@ -107,6 +110,7 @@ class ShadowSums:
     longest: float
     smallest: float
     drift: np.ndarray
+    own: np.ndarray = field(default_factory=lambda: np.empty((2, 0)))
 
 
 @dataclass(frozen=True)

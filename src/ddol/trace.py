@@ -156,6 +156,14 @@ class Trace:
             return None
         return _measure("certificate").certificate_of(self.moments[-1].shadow)
 
+    @cached_property
+    def local_certificates(self) -> tuple[Any, ...]:
+        """A bound on the regret of each agent's own plays: `ddol.measure.certificate.LocalCertificate`."""
+        if not self.moments or self.moments[-1].shadow is None:
+            return ()
+        made = _measure("certificate").local_certificates(self.moments[-1].shadow, self.loss)
+        return tuple(made)
+
     def bound_curves(self) -> dict[str, np.ndarray]:
         """Name of every theorem that holds here → its bound at each point of the curves."""
         found: dict[str, np.ndarray] = _measure("applicable").bound_curves(self)
@@ -193,6 +201,8 @@ class Trace:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, strings and lists, as ``--json`` writes them."""
         kept = {} if self.certificate is None else {"certificate": self.certificate.to_dict()}
+        if self.local_certificates:
+            kept["local_certificates"] = [made.to_dict() for made in self.local_certificates]
         if self.edges is not None:
             busiest = np.argsort(-self.edges[:, 2], kind="stable")[:MOST_EDGES]
             kept["traffic"] = self.edges[np.sort(busiest)].tolist()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 import ddol
 from ddol.cli.table import summary
@@ -232,4 +233,46 @@ def test_a_bound_above_the_whole_loss_is_not_shown():
     assert far.certificate.total > far.loss.sum() and far.binding_certificate is None
     assert near.binding_certificate is near.certificate
     said = ["\n".join(summary(trace)) for trace in (far, near)]
-    assert "certificate" not in said[0] and "certificate: regret at most" in said[1]
+    assert " serial, " not in said[0] and " serial, " in said[1]
+    assert "against any linear model u of its standardised rows" in said[0]
+
+
+def local_losses(X, y, W, loss, outputs):
+    """Σ_s loss of linear models on standardised rows: W (models, outputs, 1 + D)."""
+    spread = X.std(axis=0)
+    Z = (X - X.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
+    scores = np.einsum("ij,mkj->mik", np.hstack([np.ones((len(X), 1)), Z]), W)
+    if outputs == 1:
+        return np.array([loss.values(s[:, 0], y).sum() for s in scores])
+    return np.array([sum(loss.compare(z, t)[0] for z, t in zip(s, y, strict=True)) for s in scores])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_local_certificates_are_never_below_the_regret_of_their_agent(seed):
+    rng = np.random.default_rng(seed)
+    N, D, outputs = int(rng.choice([1, 3, 4])), 3, int(rng.choice([1, 1, 3]))
+    X = rng.standard_normal((120 * N, D)) * [1.0, 100.0, 0.01] + [0.0, 1e6, 0.0]
+    margin = (X - [0.0, 1e6, 0.0]) @ [1.0, 0.02, 30.0] + rng.standard_normal(len(X))
+    y = np.where(margin > 0, 1.0, -1.0) if outputs == 1 else np.digitize(margin, [-1.0, 1.0]) * 1.0
+    numbers = outputs == 1 and rng.random() < 0.3
+    loss = "squared" if numbers else str(rng.choice(["logistic", "hinge"]))
+    if rng.random() < 0.3:
+        X[rng.random(X.shape) < 0.5] = 0.0
+    rows = csr_matrix(X) if rng.random() < 0.4 else X
+    preset = (ddol.adaptive, ddol.coin, ddol.newton)[int(rng.integers(3))]
+    algorithm = ddol.safe(preset(loss)) if rng.random() < 0.3 else preset(loss)
+    where = {"delay": int(rng.choice([0, 0, 5]))} if rng.random() < 0.5 else {"schedule": "async"}
+    answers = margin if numbers else y
+    network = ddol.ring(N) if N > 2 else 1
+    trace = ddol.run(
+        algorithm, (rows, answers), network, outputs=outputs, certificate=True, **where
+    )
+    assert len(trace.local_certificates) == N
+    for a, made in enumerate(trace.local_certificates):
+        W = rng.standard_normal((200, outputs, 1 + D)) * rng.choice([0.1, 1.0, 5.0], (200, 1, 1))
+        W[0] = 0.0
+        found = local_losses(X[a::N], answers[a::N], W, trace.algorithm.loss, outputs)
+        bound = made.fixed + made.per_norm * np.sqrt((W**2).sum(axis=(1, 2)))
+        assert np.all(bound >= (made.loss - found) * (1.0 - 1e-9) - 1e-6)
+    told = trace.to_dict()["local_certificates"]
+    assert [one["loss"] for one in told] == trace.loss.tolist()

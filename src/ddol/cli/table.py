@@ -261,6 +261,19 @@ class Bar:
             self._bar = None
 
 
+def _local(trace: Trace) -> list[str]:
+    """The local certificate of the agent that regrets most, in a line."""
+    found = [m for m in trace.local_certificates if m.informative_up_to > 1.0]
+    if not found:
+        return []
+    worst = max(found, key=lambda made: made.against(1.0))
+    whose = "regret" if trace.agents == 1 else "regret of each agent"
+    return [
+        f"certificate: {whose} at most {worst.fixed:,.1f} + {worst.per_norm:,.1f}·‖u‖ against any linear "
+        f"model u of its standardised rows (below the loss up to ‖u‖ = {worst.informative_up_to:.3g})"
+    ]
+
+
 def summary(trace: Trace, passes: int = 1, held: HeldOutFigures | None = None) -> list[str]:
     """What a run came to, in a few lines."""
     speed = trace.examples / max(trace.seconds, 1e-9)
@@ -291,6 +304,7 @@ def summary(trace: Trace, passes: int = 1, held: HeldOutFigures | None = None) -
             f"certificate: regret at most {made.total:,.1f} ({made.serial:,.1f} serial, {made.drift:,.1f} "
             f"drift) against {made.comparator}"
         )
+    lines += _local(trace)
     for name, bound in trace.bounds.items():
         verdict = "kept" if bound["holds"] else "VIOLATED"
         lines.append(f"bound {name}: {bound['value']:,.1f} {bound['quantity']}, {verdict}")

@@ -16,6 +16,9 @@ from ddol.measure.curves import bytes_in_words, chart_of, regret_chart
 from ddol.measure.theorems import find_theorem
 from ddol.trace import Trace
 
+_MOST_AGENTS = 20
+"""Rows of the table of local certificates: those that may regret most."""
+
 if TYPE_CHECKING:
     from ddol.algorithm import Algorithm
     from ddol.measure.regret import Regret
@@ -135,7 +138,7 @@ def _curves(trace: Trace, regret: Regret | None) -> list[str]:
 
 def _bounds(trace: Trace, regret: Regret | None) -> list[str]:
     found = {**trace.bounds, **({} if regret is None else regret.bounds)}
-    certified = [*_certified(trace), *_regret_at_the_end(trace, regret)]
+    certified = [*_certified(trace), *_local(trace), *_regret_at_the_end(trace, regret)]
     if not found:
         return [heading("Bound"), *(certified or [paragraph(_why_none(trace, regret), "soft")])]
     rows = [
@@ -171,6 +174,34 @@ def _certified(trace: Trace) -> list[str]:
             f"learner, and {number(made.drift)} of drift, the price of being distributed. It holds on any "
             "graph and with any delays."
         )
+    ]
+
+
+def _local(trace: Trace) -> list[str]:
+    """A bound on the regret of each agent's own plays, where it is below its loss."""
+    told = [(a, m) for a, m in enumerate(trace.local_certificates) if m.informative_up_to > 1.0]
+    if not told:
+        return []
+    worst = sorted(told, key=lambda pair: -pair[1].against(1.0))[:_MOST_AGENTS]
+    rows = [
+        [
+            Cell(str(a)),
+            Cell(f"{number(made.loss)}", "n"),
+            Cell(f"{number(made.fixed)} + {number(made.per_norm)}·‖u‖", "n"),
+            Cell(f"{made.informative_up_to:.3g}", "n"),
+        ]
+        for a, made in worst
+    ]
+    return [
+        paragraph(
+            "Regret of each agent's own predictions against any linear model u with an intercept, whose "
+            "norm is that of its weights on rows of mean 0 and deviation 1. No number comes from a neighbour."
+        ),
+        table(
+            ("agent", "loss", "regret at most", "below the loss up to ‖u‖"),
+            rows,
+            label="Regret by agent",
+        ),
     ]
 
 

@@ -7,6 +7,14 @@ x_s the weights that made play s and x̃_s the shadow's, for convex losses and e
 
 with D = sup_s ψ(u, x̃_s), whatever the graph, the delays, the losses of messages and the algorithm. The
 bracket is the *serial* part; the last sum is the *drift*, and is known agent by agent.
+
+Of an agent's own plays more is known. With z_s their scores, φ_s = (1, x̃_s), where x̃ are the agent's rows at
+mean 0 and deviation 1 (over all its rows so far), and u any linear model of φ,
+
+    Σ_s f_s(x_s) − f_s(u)  ≤  Σ_s ℓ′_s·(z_s − ⟨u, φ_s⟩)  ≤  Σ_s ℓ′_s·z_s + ‖u‖₂·‖Σ_s ℓ′_s·φ_s‖₂
+
+Both sums are the agent's own: no number of this *local* certificate comes from a neighbour, and it does not
+matter which algorithm, in which coordinates, made the plays.
 """
 
 from __future__ import annotations
@@ -73,6 +81,50 @@ class Certificate:
             "agent_drift": self.agent_drift.tolist(),
             "comparator": self.comparator,
         }
+
+
+@dataclass(frozen=True)
+class LocalCertificate:
+    """A bound on the regret of one agent's own plays: `fixed` + `per_norm`·‖u‖ for every linear model u.
+
+    The norm is that of intercept and weights on the agent's rows at mean 0 and deviation 1.
+
+    Examples
+    --------
+    >>> import ddol
+    >>> X = np.random.default_rng(0).standard_normal((900, 3)); y = np.sign(X @ [1.0, -2.0, 0.5])
+    >>> trace = ddol.run(ddol.adaptive(), (X, y), ddol.ring(4), certificate=True)
+    >>> made = trace.local_certificates[0]
+    >>> made.against(1.0) == made.fixed + made.per_norm, made.informative_up_to > 1.0
+    (True, True)
+    """
+
+    fixed: float
+    per_norm: float
+    loss: float
+    """Of the agent's plays, which no regret exceeds."""
+
+    def against(self, norm: float) -> float:
+        """The bound against all models whose norm is at most this."""
+        return self.fixed + self.per_norm * norm
+
+    @property
+    def informative_up_to(self) -> float:
+        """The norm from which on the bound is above the loss, and says nothing."""
+        return max(self.loss - self.fixed, 0.0) / self.per_norm if self.per_norm else math.inf
+
+    def to_dict(self) -> dict[str, float | None]:
+        """As ``--json`` writes it; None: any norm."""
+        most = self.informative_up_to
+        told = {"fixed": self.fixed, "per_norm": self.per_norm, "loss": self.loss}
+        return told | {"informative_up_to": most if math.isfinite(most) else None}
+
+
+def local_certificates(sums: ShadowSums, loss: np.ndarray) -> tuple[LocalCertificate, ...]:
+    """The certificates of all agents; none where none are kept, or sums left the range of numbers."""
+    if not np.isfinite(sums.own).all():
+        return ()
+    return tuple(map(LocalCertificate, *sums.own.tolist(), loss.tolist())) if sums.own.size else ()
 
 
 def certificate_of(sums: ShadowSums) -> Certificate | None:

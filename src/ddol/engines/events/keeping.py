@@ -40,7 +40,7 @@ _AS_LONG = ("turns", "words", "absent", "box", "version", "mass", "sums", "heard
 _TALK = ("last", "news", "messages", "bytes", "arrived")
 _NEAR = ("known", "use", "quiet", "pace")
 _VIEWS = ("theta", "scalars")
-_SHADOW = ("weights", "scalars", "sums", "drift")
+_SHADOW = ("weights", "scalars", "sums", "drift", "own", "own_rows")
 _NUMBERS = ("rounds", "time", "examples", "mistakes", "loss")
 _SUMS = ("plays", "rated_squares", "last_rate", "longest", "smallest")
 
@@ -138,7 +138,8 @@ def shadow_state(shadow: ShadowLearner) -> Kept:
 def load_shadow(shadow: ShadowLearner, kept: Mapping[str, np.ndarray], where: str) -> None:
     """Let a shadow go on from where another one like it was."""
     fresh = {name: Expected("float64", getattr(shadow, name).shape) for name in _SHADOW}
-    fresh["weights"] = Expected("float64", (*shadow.weights.shape[:2], None))
+    for name in ("weights", "own_rows"):
+        fresh[name] = Expected("float64", (*getattr(shadow, name).shape[:2], None))
     check_arrays(where, kept, fresh)
     load_arrays(shadow, _SHADOW, kept, where)
 
@@ -149,7 +150,9 @@ def moments_state(moments: Sequence[Moment]) -> Kept:
     blank = [np.nan] * len(_SUMS)
     sums = [blank if m.shadow is None else [getattr(m.shadow, s) for s in _SUMS] for m in moments]
     drift = [m.shadow.drift for m in moments if m.shadow is not None]
+    own = [m.shadow.own for m in moments if m.shadow is not None]
     return {
+        "own": np.array(own, float).reshape(len(own), 2, own[0].shape[1] if own else 0),
         "numbers": np.array(numbers, float).reshape(-1, len(_NUMBERS)),
         "sums": np.array(sums, float).reshape(-1, len(_SUMS)),
         "drift": np.array(drift, float).reshape(len(drift), len(drift[0]) if drift else 0),
@@ -166,6 +169,7 @@ def moments_from(
         "numbers": (n, len(_NUMBERS)),
         "sums": (n, len(_SUMS)),
         "drift": drift,
+        "own": (drift[0], 2, None),
     }
     check_arrays(where, kept, {name: Expected("float64", shape) for name, shape in shapes.items()})
     found = []
@@ -174,7 +178,9 @@ def moments_from(
         if shadow is not None:
             plays, *others = kept["sums"][k].tolist()
             named = dict(zip(_SUMS[1:], others, strict=True))
-            seen = replace(shadow.seen(), plays=int(plays), drift=kept["drift"][k], **named)
+            seen = replace(
+                shadow.seen(), plays=int(plays), drift=kept["drift"][k], own=kept["own"][k], **named
+            )
         found.append(Moment(int(rounds), time, int(examples), int(mistakes), loss, seen))
     return found
 

@@ -62,6 +62,8 @@ from ddol.engines.kernels.neighbours import (
 )
 from ddol.engines.kernels.predict import (
     ask_for_answer,
+    compare,
+    importance_of,
     observe_example,
     predict_example,
     renew_slopes,
@@ -116,8 +118,13 @@ def _take_turn(worker, examples, memory, shadow, a, slot, row):
     penalty = 0.5 * worker.rules.l2 * squares if worker.rules.l2 > 0.0 else 0.0
     floats(worker.memory.loss)[a] += cost + penalty
     if shadow.kind != NO_SHADOW:
-        x, index, n = row_at(worker, examples, i)
-        follow(shadow, a, floats(worker.scratch.scores), floats(slopes), squares, x, index, n)
+        (x, index, n), scores = row_at(worker, examples, i), floats(worker.scratch.scores)
+        taken = slopes
+        if worker.shape.kept > 0:  # notes of a mixture, which learns later
+            taken = memory.slopes + memory.n_slots * kept_bytes(worker)
+            importance = importance_of(worker, examples, i)
+            compare(worker, scores, floats(examples.y)[i], importance, taken)
+        follow(shadow, a, scores, floats(taken), squares, x, index, n)
     if worker.rules.asks != 0:
         ask_for_answer(worker, examples, a, a, i, chance, slopes)
 

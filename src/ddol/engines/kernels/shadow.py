@@ -6,6 +6,9 @@ as that of any mirror descent; the second is the *drift*, summed up here at O(no
 is the slope times the score, which is known. A term λ‖w‖²/2 is the shadow's own: it shrinks, and the drift
 counts λ(‖x_s‖² − ‖x̃_s‖²)/2.
 
+Beside it stands what each agent's own plays say of its regret, with no shadow: Σ g_s·score_s, and Σ g_s·x_s
+with the mean and the spread of its rows, from which `ddol.measure.certificate` makes a local certificate.
+
 Plays may come in any order: one after the other while events are played, or when a block is through.
 """
 
@@ -19,7 +22,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ddol.compiled import call_float, call_void, entry, floats, inner, integers, packed, unpacked
+from ddol.compiled import (
+    call_float,
+    call_void,
+    entry,
+    floats,
+    indices,
+    inner,
+    integers,
+    packed,
+    unpacked,
+)
 from ddol.engines.kernels.layout import BEGIN, FINISH, SCORE, SCORE_UNSEEN, SQUARES, STEP
 
 NO_SHADOW, EUCLIDEAN, ENTROPY = range(3)
@@ -27,6 +40,12 @@ NO_SHADOW, EUCLIDEAN, ENTROPY = range(3)
 NORM, EXTENT = SCORE_UNSEEN, SQUARES
 """Parts of the shadow's own in the places of an update's; see `shadow_loops`."""
 N_SCALARS = 4
+
+# Of each agent's plays: Σ g·score, how many, and Σ g of each output behind them.
+HELD, OWN_PLAYS, PULLS = range(3)
+# Rows of D numbers of each agent: a reference, Σ(x − reference) and its squares, and Σ g·(x − reference) of
+# each output behind them.
+REFERENCE, SUM, SQUARES_SUM, PULL = range(4)
 
 # Of all plays.
 PLAYS, RATED, SQUARED, LONGEST, SMALLEST, LAST_RATE = range(6)
@@ -60,6 +79,12 @@ class Shadow(NamedTuple):
     scale: float
     exponent: float
     """Negative where the rate follows the gradients."""
+    dense: int
+    """Whether rows have all features."""
+    own: int
+    """float64 (agents, PULLS + outputs); 0 where no local certificate is kept."""
+    own_rows: int
+    """float64 (agents, PULL + outputs, D)"""
 
     @classmethod
     def none(cls) -> Shadow:
@@ -138,6 +163,28 @@ def _step(shadow, k, x, index, n, g, eta):
 
 
 @inner
+def _note_own(shadow, agent, scores, slopes, x, index, n):
+    """What a play says of its agent's own regret."""
+    D, outputs, values = shadow.D, shadow.outputs, floats(x)
+    own = floats(shadow.own + 8 * agent * (PULLS + outputs))
+    rows = floats(shadow.own_rows + 8 * agent * (PULL + outputs) * D)
+    for k in range(outputs):
+        own[HELD] += slopes[k] * scores[k]
+        own[PULLS + k] += slopes[k]
+    begins = shadow.dense and own[OWN_PLAYS] == 0.0
+    own[OWN_PLAYS] += 1.0
+    for j in range(n):
+        d = j if shadow.dense else np.int64(indices(index)[j])
+        if begins:
+            rows[REFERENCE * D + d] = values[j]
+        apart = values[j] - rows[REFERENCE * D + d]
+        rows[SUM * D + d] += apart
+        rows[SQUARES_SUM * D + d] += apart * apart
+        for k in range(outputs):
+            rows[(PULL + k) * D + d] += slopes[k] * apart
+
+
+@inner
 def follow(shadow, agent, scores, slopes, squares, x, index, n):
     """One play: what the shadow would have scored, how far the agent was from it, and its step.
 
@@ -151,6 +198,8 @@ def follow(shadow, agent, scores, slopes, squares, x, index, n):
         The row.
     """
     parts, p, D, sums = integers(shadow.parts), shadow.p, shadow.D, floats(shadow.sums)
+    if shadow.own != 0:
+        _note_own(shadow, agent, scores, slopes, x, index, n)
     w, s = _vector(shadow, 0)
     length = call_float(parts[NORM], (w, s, p, x, index, n, D, 0.0))
     drift, squared = 0.5 * shadow.l2 * squares, 0.0

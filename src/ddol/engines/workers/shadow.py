@@ -28,6 +28,10 @@ from ddol.update.losses import BINARY, Loss
 
 _TRIED = np.geomspace(1e-2, 1e2, 60)
 """Scores at which a loss is tried, on both sides of 0."""
+_MOST_OWN = 1 << 24
+"""Numbers that local certificates may take; with more agents and features there are none."""
+_VARIES = 1e-20
+"""A feature whose variance is less, in squares from a reference, is a constant."""
 
 
 class ShadowLearner:
@@ -60,6 +64,10 @@ class ShadowLearner:
         self.sums[kernel.SMALLEST] = self.sums[kernel.LAST_RATE] = math.inf
         self.drift = np.zeros(algorithm.n_agents)
         self._parts: dict[bool, np.ndarray] = {}
+        kept = (algorithm.n_agents, kernel.PULL + algorithm.outputs, n_features)
+        local = not self.l2 and math.prod(kept) <= _MOST_OWN
+        self.own = np.zeros((algorithm.n_agents * local, kernel.PULLS + algorithm.outputs))
+        self.own_rows = np.zeros((algorithm.n_agents * local, *kept[1:]))
         self._begin(n_features)
 
     @staticmethod
@@ -86,6 +94,8 @@ class ShadowLearner:
         if more > 0:
             blank = np.zeros((*self.weights.shape[:2], more))
             self.weights = np.concatenate([self.weights, blank], axis=2)
+            blank = np.zeros((*self.own_rows.shape[:2], more))
+            self.own_rows = np.concatenate([self.own_rows, blank], axis=2)
 
     def memory(self, most_plays: int, dense: bool) -> Shadow:
         """The shadow by address, for so many plays at most of rows of one kind."""
@@ -110,6 +120,9 @@ class ShadowLearner:
             first_play=first,
             scale=scale,
             exponent=exponent,
+            dense=int(dense),
+            own=self.own.ctypes.data if len(self.own) else 0,
+            own_rows=self.own_rows.ctypes.data,
         )
 
     def follow(
@@ -187,7 +200,26 @@ class ShadowLearner:
             longest=float(self.sums[kernel.LONGEST]),
             smallest=float(self.sums[kernel.SMALLEST]),
             drift=self.drift.copy(),
+            own=self._own_regrets(),
         )
+
+    def _own_regrets(self) -> np.ndarray:
+        """By agent: Σ g·score, and the norm of Σ g·x̃, with rows of mean 0 and deviation 1."""
+        if not len(self.own):
+            return np.empty((2, 0))
+        plays = np.maximum(self.own[:, kernel.OWN_PLAYS], 1.0)[:, None]
+        mean, squares = (
+            self.own_rows[:, [kernel.SUM, kernel.SQUARES_SUM]].transpose(1, 0, 2) / plays
+        )
+        variance = squares - mean * mean
+        inverse = np.zeros_like(variance)
+        np.divide(1.0, np.sqrt(variance), out=inverse, where=variance > _VARIES * squares)
+        pulls = self.own[:, kernel.PULLS :]
+        rest = (self.own_rows[:, kernel.PULL :] - mean[:, None] * pulls[:, :, None]) * inverse[
+            :, None
+        ]
+        norm = np.sqrt((pulls**2).sum(axis=1) + (rest**2).sum(axis=(1, 2)))
+        return np.array([self.own[:, kernel.HELD], norm])
 
 
 @cache
