@@ -163,19 +163,22 @@ class Gossip:
     # --- saying -------------------------------------------------------------------------------------
 
     def exchange_now(self) -> None:
-        """Average with what has come, and say what is known since the last time."""
+        """Say what was learned since the last time, then average with what has come.
+
+        In this order every node hears of the examples whole: an average of n leaves 1/n of what was learned here.
+        """
         node = self.node
         with self._lock:
             living = sorted(self.living)
         near = neighbours(node.name, living, self.graph)
         try:
             node.tell_network(1 + len(near))
-            node.mix(set(near) if self.graph != "all" else None)
             if node.stale and (node.since_sent >= self.least or not node.since_sent):
                 blob = node.message()
                 node.flush()  # a restart must know what was sent, or it may send too soon
                 self.transport.put(f"{self.topic}/{WEIGHTS}", blob)
                 self._last = None
+            node.mix(set(near) if self.graph != "all" else None)
         except NotDurableError as error:
             _log.error("%s", error)
         except NodeError as error:
