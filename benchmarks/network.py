@@ -129,6 +129,8 @@ from ddol.node.messages import read_message
 from ddol.node.transport.seals import NoSeals
 from ddol.node.transport.zenoh import ZenohTransport, plain_settings
 how, place = sys.argv[1:]
+while how == "busy":
+    pass
 transport = ZenohTransport("zz", plain_settings([], [place]), NoSeals())
 blobs = []
 transport.subscribe("default/weights", lambda _, blob: blobs.append(blob))
@@ -169,7 +171,7 @@ def disturbed() -> None:
             return np.array(times)
 
         requests(900)
-        for how in ("stopped", "flood", "rubbish"):
+        for how in ("busy", "stopped", "flood", "rubbish"):
             calm, rough = [], []
             for _ in range(4):
                 calm.append(requests(1000))

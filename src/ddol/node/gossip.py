@@ -165,7 +165,7 @@ class Gossip:
     def exchange_now(self) -> None:
         """Say what was learned since the last time, then average with what has come.
 
-        In this order every node hears of the examples whole: an average of n leaves 1/n of what was learned here.
+        In this order all hear of the examples whole: an average of n leaves 1/n of what was learned here.
         """
         node = self.node
         with self._lock:

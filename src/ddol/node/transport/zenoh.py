@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from ddol.node.transport.meeting import Hear, Meet
 from ddol.node.transport.seals import Seals
 
 _log = logging.getLogger("ddol.node")
+_RING, _PAUSE = 1000, 0.005
+"""Messages that wait to be handed on, and seconds between two times."""
 
 
 def mode_of(listen: Sequence[str], connect: Sequence[str]) -> str:
@@ -139,18 +142,14 @@ class ZenohTransport:
 
     def listen(self, key: str, hear: Callable[[str, bytes], None]) -> None:
         """Hear bytes as they are, with their keys."""
-        from zenoh import ext
-
-        def heard(sample: Any) -> None:
-            try:
-                hear(str(sample.key_expr), sample.payload.to_bytes())
-            except Exception:
-                _log.exception("a message could not be taken")
+        from zenoh import ext, handlers
 
         def declare() -> None:
             history = ext.HistoryConfig(detect_late_publishers=True, max_samples=1)
-            subscriber = ext.declare_advanced_subscriber(self.session, key, heard, history=history)
-            self._kept.append(subscriber)
+            ring = handlers.RingChannel(_RING)
+            found = ext.declare_advanced_subscriber(self.session, key, ring, history=history)
+            self._kept.append(found)
+            threading.Thread(target=_hand_on, args=(found, hear), daemon=True).start()
 
         self._declare(declare)
 
@@ -192,6 +191,27 @@ class ZenohTransport:
         """Leave."""
         with self._lock:
             self.session.close()
+
+
+def _hand_on(subscriber: Any, hear: Callable[[str, bytes], None]) -> None:
+    """Hand on the newest message of every key, at a bounded rate: a flood delays no prediction."""
+    import zenoh
+
+    while True:
+        try:
+            sample = subscriber.recv()
+            newest = {}
+            while sample is not None and len(newest) < _RING:
+                newest[str(sample.key_expr)] = sample
+                sample = subscriber.try_recv()
+        except zenoh.ZError:  # the session is closed
+            return
+        for key, sample in newest.items():
+            try:
+                hear(key, sample.payload.to_bytes())
+            except Exception:
+                _log.exception("a message could not be taken")
+        time.sleep(_PAUSE)
 
 
 def _name_in(key: str, root: str) -> str:
