@@ -146,7 +146,7 @@ class ZenohTransport:
 
         def declare() -> None:
             history = ext.HistoryConfig(detect_late_publishers=True, max_samples=1)
-            ring = handlers.RingChannel(_RING)
+            ring: Any = handlers.RingChannel(_RING)
             found = ext.declare_advanced_subscriber(self.session, key, ring, history=history)
             self._kept.append(found)
             threading.Thread(target=_hand_on, args=(found, hear), daemon=True).start()
@@ -200,7 +200,7 @@ def _hand_on(subscriber: Any, hear: Callable[[str, bytes], None]) -> None:
     while True:
         try:
             sample = subscriber.recv()
-            newest = {}
+            newest: dict[str, Any] = {}
             while sample is not None and len(newest) < _RING:
                 newest[str(sample.key_expr)] = sample
                 sample = subscriber.try_recv()
