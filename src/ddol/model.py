@@ -38,7 +38,7 @@ SHARED = "shared"
 _MOST_BYTES = 1 << 30
 """Agents' states up to this size are kept one by one; beyond it, their mean."""
 _WIDE = 1 << 16
-"""Columns from which those that nobody has met are not written."""
+"""Number of columns from which columns without an example are not written."""
 _FIGURES = (
     "engine",
     "workers",
@@ -432,7 +432,7 @@ def model_of(trace: Trace, encoding: Encoding, settings: dict[str, Any] | None =
         # A stream may end before it has shown every column that it was said to have, or show more.
         encoding = replace(encoding, n_features=width - encoding.intercept)
     state, known, weights = trace.state, None, trace.weights.mean(axis=0)
-    # Names that were read ahead have a place already, though nobody has learned from them.
+    # Names that were read ahead have a place already, though no example was learned with them.
     ahead = max(width, encoding.width or 0) - width
     if state is not None and not state.sums.size:
         state = grow(trace.algorithm, state, width + ahead)
@@ -486,7 +486,7 @@ def _thinned(known: Knowledge) -> dict[str, np.ndarray]:
 
 
 def _widened(algorithm: Algorithm, theta: np.ndarray, places: np.ndarray, width: int) -> np.ndarray:
-    """What `_thinned` was given: columns that nobody has met are as they began."""
+    """What `_thinned` was given: columns without an example are as they began."""
     if not (np.all(np.diff(places, prepend=-1) > 0) and np.all(places < width)):
         raise ValueError(f"places that are not rising numbers below {width}")
     if len(theta) > 1 and 8 * math.prod(theta.shape[:-1]) * width > _MOST_BYTES:

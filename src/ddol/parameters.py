@@ -87,7 +87,7 @@ CountFromZero: TypeAlias = Annotated[int, Bounds(least=0)]
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a part of ddol can be told.
+    """One parameter of a part of ddol: a preset, a schedule, the reader of a format.
 
     Parameters
     ----------
@@ -166,8 +166,8 @@ class Parameter:
         if not self.kinds:
             return f"one of {', '.join(self._allowed())}"
         kinds = [kind for kind in self.kinds if not (kind is int and float in self.kinds)]
-        told = " or ".join(_CALLED[kind] for kind in kinds) or "another value"
-        bounded = f"{told} {self.bounds}" if self.bounds is not None else told
+        texts = " or ".join(_CALLED[kind] for kind in kinds) or "another value"
+        bounded = f"{texts} {self.bounds}" if self.bounds is not None else texts
         return " or ".join([bounded, *map(repr, self.words)])
 
     def parsed(self, text: str, called: str | None = None) -> Any:
@@ -291,13 +291,13 @@ def parameters_of(part: Callable[..., Any], group: str = "") -> dict[str, Parame
     """
     if dataclasses.is_dataclass(part):
         return _of_fields(part, group)
-    told = _documented(inspect.unwrap(part).__doc__) | _documented(part.__doc__)
+    texts = _documented(inspect.unwrap(part).__doc__) | _documented(part.__doc__)
     found = {}
     for each in _signature(part).parameters.values():
         if each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL):
             default = None if each.default is each.empty else each.default
             made = Parameter(each.name, **_typed(each.annotation, default), default=default)
-            found[each.name] = replace(made, help=told.get(each.name, made.help), group=group)
+            found[each.name] = replace(made, help=texts.get(each.name, made.help), group=group)
     return found
 
 
@@ -381,7 +381,7 @@ def _documented(text: str | None) -> dict[str, str]:
         elif line.strip():
             for name in names:
                 found.setdefault(name, []).append(line.strip())
-    return {name: " ".join(told) for name, told in found.items()}
+    return {name: " ".join(texts) for name, texts in found.items()}
 
 
 def documented(part: Callable[..., Any]) -> str:
@@ -422,9 +422,9 @@ class NotAParameterError(ValueError):
 
     def __init__(self, name: str, whose: str, known: Iterable[str]) -> None:
         self.name, self.whose, self.known = name, whose, tuple(known)
-        super().__init__(self.told(str))
+        super().__init__(self.message(str))
 
-    def told(self, spelled: Callable[[str], str]) -> str:
+    def message(self, spelled: Callable[[str], str]) -> str:
         """The message, with names as an interface spells them."""
         known = ", ".join(map(spelled, self.known)) or "none"
         return (

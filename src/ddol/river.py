@@ -282,7 +282,7 @@ class Classifier(DictModel, base.MiniBatchClassifier):
         try:
             self._agents.learn(examples, answers, agent, weight)
         except ValueError:
-            self.classes = before  # nobody has seen an example of it
+            self.classes = before  # no example of it was learned
             raise
 
     def _scores(self, examples: Sequence[Example], agent: Any = None) -> np.ndarray:

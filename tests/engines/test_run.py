@@ -254,7 +254,7 @@ TWO = ddol.complete(2)
         (lambda: (X, Y[:10]), r"`y` must have shape \(60,\) for 60 rows, it has \(10,\)"),
         (lambda: (X[:, 0], Y), "`X` must have 2 dimensions, it has 1"),
         (lambda: (X[:0], Y[:0]), "found no example; expected at least one"),
-        (lambda: (X, np.full(len(Y), None)), "`y` must be numbers"),
+        (lambda: (X, np.full(len(Y), {})), "`y` must be numbers"),
     ],
 )
 def test_bad_data(bad, message):

@@ -1,4 +1,4 @@
-"""The command line: its commands by name, each of which is imported when somebody asks for it."""
+"""The command line: its commands by name, each imported when it is run."""
 
 from __future__ import annotations
 

@@ -82,9 +82,9 @@ def bound(job: Job, question: Question, as_json: bool) -> None:
     found = answer(job, question)
     value = float(found.value)
     if as_json:
-        told = entry(found.theorem, value, float("nan"), True)
-        told = {k: v for k, v in told.items() if k not in ("observed", "holds")}
-        print(json.dumps(told, indent=2, ensure_ascii=False))
+        row = entry(found.theorem, value, float("nan"), True)
+        row = {k: v for k, v in row.items() if k not in ("observed", "holds")}
+        print(json.dumps(row, indent=2, ensure_ascii=False))
         return
     agents = f"{job.n_agents} agent{'s' if job.n_agents > 1 else ''}"
     each = f", {value / job.n_agents:,.1f} for the average agent" if job.n_agents > 1 else ""

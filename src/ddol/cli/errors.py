@@ -22,7 +22,7 @@ class Commands(click.Group):
     Parameters
     ----------
     homes : dict
-        The module of every command: that of one which nobody asks for is not imported.
+        The module of every command: only that of the chosen command is imported.
     servers : names
         Commands that run until a signal ends them: one before they have begun is an end in order.
     """
@@ -50,7 +50,7 @@ class Commands(click.Group):
         except (click.exceptions.Exit, click.Abort, click.ClickException):
             raise  # an end, or wrong usage, which click prints itself with the usage line
         except BrokenPipeError:
-            # Whoever read our output has enough of it; what is still buffered goes nowhere.
+            # The reader of our output has closed it: what is still buffered is dropped.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise click.exceptions.Exit(0) from None
         except (Exception, StoppedError) as error:
@@ -97,12 +97,12 @@ def spelled(name: str) -> str:
 
 
 _LONGEST = 4000
-"""Letters of a line; what a file calls its columns or labels may be longer than anybody reads."""
+"""Characters of a line; names of columns and labels in a file may be longer."""
 
 
 def _one_line(error: BaseException) -> str:
-    told = error.told(spelled) if isinstance(error, NotAParameterError) else str(error)
-    text = printable(" ".join(told.split()))
+    message = error.message(spelled) if isinstance(error, NotAParameterError) else str(error)
+    text = printable(" ".join(message.split()))
     text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     plain = isinstance(error, ValueError | OSError) or type(error).__module__.startswith("ddol")
     return text if text and plain else f"{type(error).__name__}: {text or 'no message'}"

@@ -87,21 +87,21 @@ def option_of(parameter: Parameter, **changes: Any) -> Option:
     >>> option_of(Parameter("on_lost", default="wait")).opts
     ['--on-lost']
     """
-    told = replace(parameter, **changes)
-    more: dict[str, Any] = {"show_default": told.shown or told.default is not None}
-    spellings = list(told.spellings or (told.flag,))
-    if told.is_flag:
+    changed = replace(parameter, **changes)
+    more: dict[str, Any] = {"show_default": changed.shown or changed.default is not None}
+    spellings = list(changed.spellings or (changed.flag,))
+    if changed.is_flag:
         spellings[-1] += f"/--no-{spellings[-1][2:]}"
     else:
-        more |= {"type": Value(told), "metavar": told.metavar, "multiple": told.many}
-    if told.bare is not None:
-        more |= {"is_flag": False, "flag_value": told.bare}
+        more |= {"type": Value(changed), "metavar": changed.metavar, "multiple": changed.many}
+    if changed.bare is not None:
+        more |= {"is_flag": False, "flag_value": changed.bare}
     return Option(
-        [*spellings, told.name],
-        panel=told.group or _OTHERS,
-        names=told.names,
-        help=told.help,
-        default=told.default,
+        [*spellings, changed.name],
+        panel=changed.group or _OTHERS,
+        names=changed.names,
+        help=changed.help,
+        default=changed.default,
         **more,
     )
 
@@ -156,9 +156,9 @@ def job_from(given: Mapping[str, Any], chosen: Collection[str]) -> Job:
         return Job.of(**given)
     if len(files) > 1:
         raise ValueError(f"found {len(files)} jobs ({', '.join(files)}), expected one")
-    told = {name: given[name] for name in chosen if name in given and name != "data"}
+    overrides = {name: given[name] for name in chosen if name in given and name != "data"}
     others = tuple(path for path in given["data"] if path not in files)
-    return Job.read(files[0]).but(**told, **({"data": others} if others else {}))
+    return Job.read(files[0]).but(**overrides, **({"data": others} if others else {}))
 
 
 _ALL = "ddol.help_all"

@@ -31,7 +31,7 @@ _MOST_ROWS, _MOST_COLUMNS = 12_000, 2_000
 def leaks(job: Job, as_json: bool) -> None:
     """Print what leaves a site, attack the messages, and print what was found."""
     algorithm, X, y = first_rows(job)
-    told, attacks, why = inventory(algorithm), [], ""
+    leaving, attacks, why = inventory(algorithm), [], ""
     try:
         check_attack(algorithm)
         attacks = list(_attacks(algorithm, X, y, job.run.seed))
@@ -39,13 +39,13 @@ def leaks(job: Job, as_json: bool) -> None:
         why = str(error)
     if as_json:
         found = [asdict(attack) for attack in attacks]
-        listed = [each._asdict() for each in told]
+        listed = [each._asdict() for each in leaving]
         click.echo(json.dumps({"leaves": listed, "attacks": found, "not_attacked": why}, indent=2))
         return
     click.echo("What leaves a site")
     if algorithm.has_mixture:
         click.echo("  (of what its shared learner knows: its own learner is in no message)")
-    for what, by, where in told:
+    for what, by, where in leaving:
         click.echo(f"  {what}\n    in: {by}; seen by: {where}")
     click.echo("\nAttack: rows reconstructed from messages")
     for attack in attacks:
@@ -136,11 +136,11 @@ def privacy(job: Job, budgets: tuple[str, ...], as_json: bool) -> None:
     found = []
     for budget in (*asked, replace(asked[-1], noise=0.0)):
         trace = run(replace(algorithm, privacy=budget), (X, y), seed=job.run.seed)
-        rows, told = trace.sites(), trace.privacy
-        assert told is not None
+        rows, ledger = trace.sites(), trace.privacy
+        assert ledger is not None
         figures: dict[str, Any] = {"epsilon": None, "noise": budget.noise}
         if budget.noise > 0.0:
-            figures |= {**vars(budget), "spent": max(told["spent"])}
+            figures |= {**vars(budget), "spent": max(ledger["spent"])}
         kinds = {"alone": "error_alone", "shared": "error_shared", "mixture": "error"}
         figures |= {
             name: float(np.mean([row[kind] for row in rows])) for name, kind in kinds.items()

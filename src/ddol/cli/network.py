@@ -275,13 +275,13 @@ def show(folder: str | None, json: bool) -> None:
     with _extra():
         from ddol.node.identity.member import CERTIFICATE, Identity
     if folder is not None and (Path(folder) / CERTIFICATE).exists():
-        title, told, rows = _as_member(Identity(folder))
+        title, facts, rows = _as_member(Identity(folder))
     else:
-        title, told, rows = _as_authority(_authority(folder))
+        title, facts, rows = _as_authority(_authority(folder))
     if json:
-        click.echo(json_.dumps(told | {"members": rows}, indent=2))
+        click.echo(json_.dumps(facts | {"members": rows}, indent=2))
         return
-    click.echo(f"{title}, fingerprint {told['fingerprint']}, roster {told['roster']}")
+    click.echo(f"{title}, fingerprint {facts['fingerprint']}, roster {facts['roster']}")
     width = max([4, *(len(row["name"]) for row in rows)])
     click.echo(f"{'name':{width}}  role    state    last seen         expires")
     for row in rows:
@@ -302,8 +302,8 @@ def _as_authority(authority: Authority) -> tuple[str, dict[str, Any], list[dict[
         state = "revoked" if entry.revoked else state
         expires = entry.expires or entry.invited_until
         rows.append(_row(name, entry.role, state, entry.seen, expires))
-    told = {"network": book.network, "fingerprint": authority.network.hex(), "roster": book.number}
-    return f"network {book.network}", told, rows
+    facts = {"network": book.network, "fingerprint": authority.network.hex(), "roster": book.number}
+    return f"network {book.network}", facts, rows
 
 
 def _as_member(identity: Identity) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
@@ -313,13 +313,13 @@ def _as_member(identity: Identity) -> tuple[str, dict[str, Any], list[dict[str, 
         expires = int(identity.expires.timestamp()) if own else 0
         rows.append(_row(name, role, "self" if own else "member", seen.get(name, 0), expires))
     state = "REVOKED" if identity.is_revoked else "in force"
-    told = {
+    facts = {
         "name": identity.name,
         "revoked": identity.is_revoked,
         "fingerprint": identity.network.hex(),
         "roster": identity.roster.number,
     }
-    return f"{identity.name} ({state})", told, rows
+    return f"{identity.name} ({state})", facts, rows
 
 
 def _row(name: str, role: str, state: str, seen: int, expires: int) -> dict[str, Any]:

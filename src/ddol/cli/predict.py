@@ -109,5 +109,5 @@ def limited(stream: Stream, limit: int | None) -> Stream:
 
 
 def read_ahead(encoder: Encoder, stream: Stream) -> Iterator[tuple[Rows, Position]]:
-    """Encoded rows of a stream, which all cores read while somebody makes use of them."""
+    """Encoded rows of a stream, read by all cores while they are used."""
     return ParallelStream(encoder.stream(stream), ParsingPool()).read()

@@ -283,15 +283,15 @@ def summary(trace: Trace, passes: int = 1, held: HeldOutFigures | None = None) -
         f"engine {trace.engine}: {_count(trace.examples, 'example')} in "
         f"{_count(trace.rounds, 'round')}, {trace.seconds:.2f} s ({speed:,.0f}/s)"
     ]
-    told = [f"mean loss {trace.mean_loss:.5g}"]
+    parts = [f"mean loss {trace.mean_loss:.5g}"]
     if trace.classification:
-        told.insert(
+        parts.insert(
             0, f"{_count(int(trace.mistakes.sum()), 'mistake')} ({100 * trace.error:.2f} %)"
         )
     if trace.agents > 1:
-        told.append(f"consensus distance {trace.consensus:.3g}")
-        told.append(f"{trace.bytes_sent / 1e6:,.2f} MB sent")
-    lines.append(", ".join(told))
+        parts.append(f"consensus distance {trace.consensus:.3g}")
+        parts.append(f"{trace.bytes_sent / 1e6:,.2f} MB sent")
+    lines.append(", ".join(parts))
     if passes > 1:
         lines[-1] += f" (while learning, over {passes} passes: what was seen before is known)"
     if held is not None:
@@ -314,20 +314,20 @@ def summary(trace: Trace, passes: int = 1, held: HeldOutFigures | None = None) -
     return lines
 
 
-def privacy_line(told: dict[str, Any]) -> str:
+def privacy_line(privacy: dict[str, Any]) -> str:
     """How much of a privacy budget a run has spent, in one line.
 
     Examples
     --------
-    >>> told = {"epsilon": 4.0, "delta": 1e-5, "spent": [2.84], "released": [58], "releases": 64}
-    >>> privacy_line(told)
+    >>> spent = {"epsilon": 4.0, "delta": 1e-5, "spent": [2.84], "released": [58], "releases": 64}
+    >>> privacy_line(spent)
     'privacy: ε 2.84 of 4 spent (δ 1e-05, 58 of 64 releases)'
     """
-    spent, released = max(told["spent"], default=0.0), max(told["released"], default=0)
-    ended = "; used up: sharing has ended" if released >= told["releases"] else ""
+    spent, released = max(privacy["spent"], default=0.0), max(privacy["released"], default=0)
+    ended = "; used up: sharing has ended" if released >= privacy["releases"] else ""
     return (
-        f"privacy: ε {spent:.2f} of {told['epsilon']:g} spent (δ {told['delta']:g}, {released:,} of "
-        f"{told['releases']:,} releases){ended}"
+        f"privacy: ε {spent:.2f} of {privacy['epsilon']:g} spent (δ {privacy['delta']:g}, {released:,} of "
+        f"{privacy['releases']:,} releases){ended}"
     )
 
 

@@ -195,7 +195,7 @@ class LearningAgents:
         return self.learner.trace() if self._at_rest is None else self._at_rest
 
     def rest(self) -> None:
-        """Give threads, actors and a cluster of one's own back; whoever learns on opens others."""
+        """Release threads, actors and a cluster of our own; learning on opens others."""
         if self.learner.setup.can.parallel:
             self._at_rest = self.learner.trace()
             self.learner.close()
@@ -242,8 +242,8 @@ class Doublings:
         if progress.examples < self.next:
             return
         self.next = 1 << progress.examples.bit_length()
-        told = [f"{progress.examples:>12,} examples"]
-        told.append(f"mean loss {progress.loss.sum() / progress.examples:.5g}")
+        parts = [f"{progress.examples:>12,} examples"]
+        parts.append(f"mean loss {progress.loss.sum() / progress.examples:.5g}")
         if progress.mistakes.any():
-            told.append(f"error {100 * progress.mistakes.sum() / progress.examples:.2f} %")
-        print(", ".join(told))
+            parts.append(f"error {100 * progress.mistakes.sum() / progress.examples:.2f} %")
+        print(", ".join(parts))

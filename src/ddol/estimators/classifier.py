@@ -75,8 +75,8 @@ class DDOLClassifier(TakesFrames, ClassifierMixin, LinearAgents):
     talk, compress : str, default=None
         When agents send, such as ``"drift"``, and how it is written, such as ``"8bit"``.
     talk_to, teach : int or str, default=None
-        To how many neighbours they send, and to how many they teach an example; as in `Algorithm`, to all and
-        to nobody by default. ``trace_.bytes_sent`` and ``trace_.traffic`` count what was sent.
+        To how many neighbours they send, and to how many they teach an example; as in `Algorithm`, to all
+        neighbours and to none by default. ``trace_.bytes_sent`` and ``trace_.traffic`` count what was sent.
     query : float or str, default=None
         Which answers are asked for, as in `Algorithm`: at most this share of them, ``"b:1"``, …; all by
         default. ``trace_.labels`` counts them.

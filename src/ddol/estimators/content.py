@@ -1,4 +1,4 @@
-"""Rows told apart by what they say, whatever their order."""
+"""Rows identified by their contents, whatever their order."""
 
 from __future__ import annotations
 

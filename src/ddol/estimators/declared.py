@@ -60,8 +60,8 @@ def takes_presets(experts: bool, but: Collection[str] = ()) -> Callable[[type], 
 def every_algorithm() -> list[str]:
     """Options that every algorithm has, beside its network."""
     fields_of_all = {field.name for field in dataclasses.fields(Algorithm)} - {"mixing"}
-    told = [*declared_in("algorithm"), *declared_in("network"), "delay"]
-    return [name for name in told if name in fields_of_all]
+    names = [*declared_in("algorithm"), *declared_in("network"), "delay"]
+    return [name for name in names if name in fields_of_all]
 
 
 def exchanges_of(model: Any) -> dict[str, Any]:

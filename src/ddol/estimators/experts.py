@@ -77,13 +77,13 @@ class LearningExpert(Expert):
     def learn(self, X: Any, y: np.ndarray, first: tuple[Any, np.ndarray] | None) -> None:
         """Go on learning, or begin anew with all rows so far while they are few."""
         if self.goes_on and self._fitted:
-            # Whoever was fitted at once knows the classes that it met then, and no others.
+            # A model that was fitted at once knows only the classes that it met then.
             kept = np.flatnonzero(np.isin(y, list(self._met)))
             if len(kept):
                 self.model.partial_fit(taken(X, kept), y[kept])
         elif self.goes_on:
-            told = {} if self._begun else {"classes": self.classes}
-            self.model.partial_fit(X, y, **told)
+            known = {} if self._begun else {"classes": self.classes}
+            self.model.partial_fit(X, y, **known)
             self._begun = True
             self._met.update(y.tolist())
         elif first is not None and len(np.unique(first[1])) > 1:

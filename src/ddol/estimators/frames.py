@@ -103,7 +103,7 @@ class FrameColumns:
 
 
 def without_label(X: Any, label: str | None) -> Any:
-    """A frame without the column of labels, which `fit` was told by name."""
+    """A frame without the column of labels, which was given to `fit` by name."""
     X = in_memory(X)
     if label is None or label not in getattr(X, "columns", ()):
         return X

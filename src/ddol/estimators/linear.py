@@ -143,13 +143,13 @@ class LinearAgents(AgentsEstimator):
     def _scores(self, X: Any, agents: Any = None) -> np.ndarray:
         """Scores (n, outputs), of all agents together or of the agent that each row names.
 
-        Where scores tell of values that are not finite, nobody looks at all of them before.
+        Where scores show values that are not finite, these are not searched for beforehand.
         """
         check_is_fitted(self, "coef_")
-        told = self._agents.tells_of_nan
-        X = self._features(X, finite=not told)
+        after = self._agents.tells_of_nan
+        X = self._features(X, finite=not after)
         found = self._scores_of(X) if agents is None else self._scores_by(X, agents)
-        if told and not np.isfinite(found).all():
+        if after and not np.isfinite(found).all():
             self._check_finite(X)
         return found
 

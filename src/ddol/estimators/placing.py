@@ -16,7 +16,7 @@ from ddol.update.losses import LOSSES, Loss, loss_named, zero_one
 
 
 class Registered(Set):
-    """Names as a registry has them when somebody looks.
+    """Names in a registry, looked up when they are asked for.
 
     Parameters
     ----------
@@ -170,4 +170,4 @@ def linear_algorithm(
         # The estimators call the weight of a penalty `alpha`, as scikit-learn does.
         shown = {"l1": "penalty='l1' with alpha", "l2": "alpha"}
         renamed = {name: shown[name] for name in penalty}
-        raise ValueError(error.told(lambda name: renamed.get(name, name))) from None
+        raise ValueError(error.message(lambda name: renamed.get(name, name))) from None

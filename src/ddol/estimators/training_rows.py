@@ -109,7 +109,9 @@ class TrainingRows:
         if self.agents is None:
             return Block(self.rows, table_of(order, n_agents, batch))
         table = table_by_agent(self.agents[order], n_agents, batch)
-        return Block(self.rows, np.append(order, -1)[table])  # -1 is nobody's, and the last
+        return Block(
+            self.rows, np.append(order, -1)[table]
+        )  # -1 stands for no row, and is the last
 
 
 def rows_of(X: Any, y: np.ndarray, weight: np.ndarray | None, intercept: bool) -> Rows:

@@ -59,8 +59,8 @@ def build(job: Job, n_classes: int = 2, named: int | None = None) -> Algorithm:
     3
     """
     algorithm = _made(job, n_classes)
-    told = {**vars(job.network), **vars(job.algorithm)}
-    changes = {name: told[name] for name, default in _EVERY.items() if told[name] != default}
+    options = {**vars(job.network), **vars(job.algorithm)}
+    changes = {name: options[name] for name, default in _EVERY.items() if options[name] != default}
     if job.schedule.delay is not None:
         changes["delay"] = job.schedule.whole_delay
     if "average" in changes:
@@ -130,16 +130,16 @@ def algorithm_of(given: Mapping[str, Any], n_classes: int = 2) -> Algorithm:
     Traceback (most recent call last):
     ddol.parameters.NotAParameterError: colour does not go with the algorithm dogd, which has ...
     """
-    told = dict(given)
-    if "name" in told:
-        told["algorithm"] = told.pop("name")
+    options = dict(given)
+    if "name" in options:
+        options["algorithm"] = options.pop("name")
     every = declared_in("algorithm") | declared_in("network")
-    own = PRESETS[preset_name(str(told.get("algorithm", "adaptive")))].parameters
-    for name in told:
+    own = PRESETS[preset_name(str(options.get("algorithm", "adaptive")))].parameters
+    for name in options:
         if name not in own and name not in every:
-            whose = f"the algorithm {told.get('algorithm', 'adaptive')}"
+            whose = f"the algorithm {options.get('algorithm', 'adaptive')}"
             raise NotAParameterError(name, whose, [*own, *every])
-    return build(Job.of(data=[], **told), n_classes)
+    return build(Job.of(data=[], **options), n_classes)
 
 
 def _made(job: Job, n_classes: int) -> Algorithm:

@@ -14,7 +14,7 @@ from ddol.model import model_of
 
 @dataclass(frozen=True)
 class HeldOutFigures:
-    """How well examples are predicted that nobody learns from.
+    """How well held-out examples are predicted.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class HeldOutFigures:
 
 @dataclass(frozen=True)
 class Holdout:
-    """Predicts the held-out examples whenever somebody looks.
+    """Predicts the held-out examples when a figure is shown.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What an interface shows and is told while a job runs."""
+"""What an interface shows while a job runs."""
 
 from __future__ import annotations
 

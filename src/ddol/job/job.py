@@ -84,8 +84,8 @@ class Job:
             else:
                 raise self._strange(name, given)
         if own:
-            told = {**self.algorithm.parameters, **own}
-            kept = {name: value for name, value in told.items() if value is not None}
+            merged = {**self.algorithm.parameters, **own}
+            kept = {name: value for name, value in merged.items() if value is not None}
             parts.setdefault("algorithm", {})["parameters"] = kept
         made = {name: replace(getattr(self, name), **more) for name, more in parts.items()}
         return replace(self, **made)
@@ -97,7 +97,7 @@ class Job:
         plain = str(chosen).replace("-", "_") if isinstance(chosen, str) else ""
         own = presets.PRESETS[plain].parameters if plain in presets.PRESETS else ()
         called = chosen if isinstance(chosen, str) else chosen.name
-        known = [known for known, (_, told) in places().items() if told is not None]
+        known = [known for known, (_, parameter) in places().items() if parameter is not None]
         return NotAParameterError(name, f"the algorithm {called}", [*own, *known])
 
     @classmethod
@@ -177,8 +177,8 @@ class Job:
         output = {
             name: getattr(self.output, name) for name in ("checkpoint", "every", "resume", "quiet")
         }
-        told = output | {"on_lost": self.run.on_lost}
-        return {f"--{name}": value for name, value in told.items()}
+        options = output | {"on_lost": self.run.on_lost}
+        return {f"--{name}": value for name, value in options.items()}
 
 
 def preset_parameters() -> dict[str, Parameter]:
@@ -201,7 +201,11 @@ def places() -> dict[str, tuple[str, Parameter | None]]:
 
 def declared_in(part: str) -> dict[str, Parameter]:
     """Options of one part of a job, by name."""
-    return {k: told for k, (where, told) in places().items() if where == part and told is not None}
+    return {
+        k: parameter
+        for k, (where, parameter) in places().items()
+        if where == part and parameter is not None
+    }
 
 
 def _plain(value: Any) -> Any:

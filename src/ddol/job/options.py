@@ -1,4 +1,4 @@
-"""What a run is told, as values; each option is declared here once, for all interfaces."""
+"""The options of a run as values; each is declared here once, for all interfaces."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def engine_names() -> list[str]:
 
 
 def agents_for(data: Sequence[str], alone: int = 4) -> int:
-    """Number of agents where nobody has said it: one for each file, and so many for a single one.
+    """Number of agents where it is not given: one for each file, `alone` for a single one.
 
     Examples
     --------

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _REMEDIES = "shuffle the rows before, or set shuffle=True", "shuffle the file, or use --shuffle"
 _MOST_DEFAULT_EXPERTS = 10_000
 MOST_DOUBTS = 5
-"""Columns in other units that are told."""
+"""Columns in other units that are reported."""
 _SHUFFLE_BYTES = 48 << 20
 _MOST_AHEAD = 4
 """Pieces of a stream that each worker parses before all of them learn."""
@@ -190,8 +190,8 @@ class Pipeline:
         filled = parts if _has_gaps(encoding) else []
         gaps = cast("list[over.FilledStream]", filled)
         remedy = _REMEDIES[self.options.in_files]
-        told = suspicions, remedy, summary, units, watch, unit_remedy
-        return Prepared(sources, streams, encoder, gaps, held, *told)
+        details = suspicions, remedy, summary, units, watch, unit_remedy
+        return Prepared(sources, streams, encoder, gaps, held, *details)
 
     def _sources(self, options: DataOptions, kinds: Mapping[str, str] | None) -> list[Stream]:
         if not options.in_files:
@@ -254,14 +254,14 @@ class Pipeline:
             parts = [parts[k] for k in self.own]
         hints = self._hints()
         peeks = self._peeks(parts, hints)
-        everybody = self.gather(peeks)
-        encoding = learn_encoding(parts, hints, everybody, self.gather)
-        for doubt in doubts(encoding, everybody[0].name):
+        of_all = self.gather(peeks)
+        encoding = learn_encoding(parts, hints, of_all, self.gather)
+        for doubt in doubts(encoding, of_all[0].name):
             self.warn(doubt)
         if self.algorithm.outputs > 1:
             encoding = replace(encoding, numbered=True)
         orders = [seen.order for seen in peeks]
-        return encoding, orders, everybody if encoding.sites else peeks
+        return encoding, orders, of_all if encoding.sites else peeks
 
     def _of_arrays(self, parts: Sequence[RowsStream]) -> tuple[Encoding, list[LabelOrder]]:
         """The encoding of arrays, all of whose labels are at hand, and in which order they come."""
@@ -411,7 +411,7 @@ class Pipeline:
     ) -> tuple[list[Stream], list[over.HoldoutStream]]:
         far = self.options.in_files and any(map(is_remote, self.options.data))
         readers = None if self.readers is None else self.readers(encoder.start.n_outputs)
-        # Whoever waits for a piece parses as well: one of those who learn.
+        # A learning thread that waits for a piece parses, too.
         parsers = readers + 1 if readers else self.parsers
         pool = ParsingPool(parsers, abroad=2 if far else 1)
         n, turns = len(parts), readers == 0

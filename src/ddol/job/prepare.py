@@ -143,7 +143,7 @@ def prepare(job: Job, stack: ExitStack, interface: Interface | None = None) -> P
 
 
 def _write_schema(job: Job, data: Prepared) -> None:
-    """Write what the columns and labels are called, if that is asked for and nobody has."""
+    """Write what the columns and labels are called, if that is asked for and the file does not exist."""
     path = job.data.schema
     if path is not None and not Path(path).exists():
         from ddol.job.schema import write_schema
@@ -175,7 +175,7 @@ def _pipeline(job: Job, algorithm: Algorithm, processes: RunProcesses) -> Pipeli
 
     # A pass over the memory takes half as long as learning: where the loss tells, at the end, of features
     # that are not finite, arrays are not looked through before. Processes must agree beforehand.
-    told = algorithm.update.loops(algorithm.average).propagates_nan and not can.replicated
+    checked_later = algorithm.update.loops(algorithm.average).propagates_nan and not can.replicated
     return Pipeline(
         replace(job.data, late=job.schedule.delay_column),
         algorithm,
@@ -187,7 +187,7 @@ def _pipeline(job: Job, algorithm: Algorithm, processes: RunProcesses) -> Pipeli
         _parsers(job),
         readers if _reads_beside(job) else None,
         not can.in_process and job.data.in_files,
-        not told,
+        not checked_later,
     )
 
 

@@ -96,8 +96,8 @@ class ScheduleOptions:
     @property
     def delay_column(self) -> str | None:
         """Column of the data that says how late each answer is."""
-        told = self.delay or ""
-        return told.removeprefix(_COLUMN) if told.startswith(_COLUMN) else None
+        given = self.delay or ""
+        return given.removeprefix(_COLUMN) if given.startswith(_COLUMN) else None
 
     def to_conditions(self, delays: RowDelays | None = None) -> Conditions:
         """Speeds, latencies, losses, delays and absences.
@@ -175,9 +175,9 @@ class ScheduleOptions:
             return
         from ddol.schedules.recording import recorded_data
 
-        told = recorded_data(self.replay)
-        found = mark() if told else ""
-        if found and found != told:
+        recorded = recorded_data(self.replay)
+        found = mark() if recorded else ""
+        if found and found != recorded:
             raise DataError(
                 f"--replay {self.replay}: the recording is of other data, or of another order of them; "
                 "give the files, --shuffle and --seed of that run"
@@ -192,7 +192,7 @@ class ScheduleOptions:
 
 
 def _unread(first: int, count: int) -> np.ndarray:
-    """Delays of rows that nobody has read yet."""
+    """Delays of rows that are not read yet."""
     raise RuntimeError("delays by row are known when the data are read")
 
 

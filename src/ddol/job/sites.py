@@ -71,7 +71,9 @@ def with_absent_sites(model: Model, initial: Model | None) -> Model:
     absent = tuple(name for name in before if name not in now)
     if initial is None or not now or not absent:
         return model
-    assert model.known is not None and initial.known is not None  # else nobody could go on from it
+    assert (
+        model.known is not None and initial.known is not None
+    )  # else the run could not go on from it
     theirs = [one_of(initial.known, before.index(name)) for name in absent]
     algorithm, width = model.known.algorithm, model.known.theta.shape[3]
     grown = [_as_wide(algorithm, theta, few, width) for theta, few in theirs]
@@ -102,7 +104,7 @@ def matches(initial: Model, now: tuple[str, ...]) -> str:
     before = initial.encoding.sites
     if not before or not now:
         return "all agents begin with the mean of the model's" if before else ""
-    told = [
+    groups = [
         ([name for name in now if name in before], "goes on", "go on"),
         (
             [name for name in now if name not in before],
@@ -117,7 +119,7 @@ def matches(initial: Model, now: tuple[str, ...]) -> str:
     ]
     return "; ".join(
         f"{listed(names, 5)} {one if len(names) == 1 else many}"
-        for names, one, many in told
+        for names, one, many in groups
         if names
     )
 

@@ -16,7 +16,7 @@ _PATIENCE = 0.8
 
 
 class StoppedError(BaseException):
-    """A signal ended the run; it may come anywhere, and nobody who makes up for errors may catch it."""
+    """A signal ended the run; it may come anywhere, and code that recovers from errors must not catch it."""
 
     def __init__(self, number: int, advice: str = "", again: bool = False) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name}{advice and '; '}{advice}")

@@ -74,7 +74,7 @@ def _watch(made: PreparedJob, learner: Learner, talk: Interface, stack: ExitStac
     job, feed = made.job, made.feed()
     writer = CheckpointWriter(job.output, made.identity, talk.advice)
     watch = RunWatch(made, learner, feed, writer, talk.say, talk.signals, talk.on_progress)
-    watch.told = len(learner.history.recent.rises)
+    watch.alarms_shown = len(learner.history.recent.rises)
     if job.output.progress_json is not None and made.processes.leads:
         from ddol.job.progress_lines import progress_lines
 
@@ -232,9 +232,9 @@ def _columns(encoding: Encoding) -> str:
     else:
         kinds = [column.kind for column in encoding.columns]
         counts = (("text", kinds.count(TEXT)), ("dates", kinds.count(DATE)))
-        told = ", ".join(f"{n} of {what}" for what, n in counts if n)
+        kinds_found = ", ".join(f"{n} of {what}" for what, n in counts if n)
         noun = "column" if len(encoding.columns) == 1 else "columns"
-        found = f"{len(encoding.columns)} {noun}{f' ({told})' if told else ''}"
+        found = f"{len(encoding.columns)} {noun}{f' ({kinds_found})' if kinds_found else ''}"
     return found if encoding.bits is None else f"{found} hashed to {1 << encoding.bits:,}"
 
 

@@ -46,10 +46,10 @@ class RunWatch:
     page: Page | None = None
     tally: Tally | None = None
     lines: ProgressLines | None = None
-    told: int = 0
-    """Alarms that were told."""
-    units_told: int = 0
-    """Columns in other units that were told."""
+    alarms_shown: int = 0
+    """Alarms that were reported."""
+    units_shown: int = 0
+    """Columns in other units that were reported."""
     units: list[UnitDoubt] = field(default_factory=list)
     """Columns that came to be in other units, of all processes; known when the run has ended."""
 
@@ -71,15 +71,15 @@ class RunWatch:
             self.lines(progress)
         if self.tell is not None:
             self.tell(progress)
-        for rise in progress.drift[self.told :]:
+        for rise in progress.drift[self.alarms_shown :]:
             self._tell_drift(rise)
-        self.told = len(progress.drift)
-        # A loss is noticed again, told and made up for by the learner.
+        self.alarms_shown = len(progress.drift)
+        # The learner notices the lost process again, reports it and recovers.
         with suppress(RankLostError):
             self._look(progress)
 
     def _with_units(self, progress: Progress) -> Progress:
-        """The progress with the columns that this process has found in other units, which are told once."""
+        """The progress with the columns that this process has found in other units, each reported once."""
         watch = self.made.data.watch
         if watch is None or not watch.doubts:
             return progress
@@ -87,10 +87,10 @@ class RunWatch:
         return replace(progress, units=tuple(watch.doubts))
 
     def tell_units(self) -> None:
-        """Tell of columns that have come to be in other units; the process that reads the site does."""
+        """Report columns whose units have changed; the process that reads the site does."""
         data = self.made.data
-        doubts = [] if data.watch is None else data.watch.doubts[self.units_told : MOST_DOUBTS]
-        self.units_told += len(doubts)
+        doubts = [] if data.watch is None else data.watch.doubts[self.units_shown : MOST_DOUBTS]
+        self.units_shown += len(doubts)
         for doubt in doubts:
             text = doubt.in_words(data.unit_remedy, "now ")
             if self.page is not None:
@@ -101,7 +101,7 @@ class RunWatch:
                 self.made.processes.warn_here(text)
 
     def _tell_drift(self, rise: Rise) -> None:
-        """Tell that the error has risen, above the table if there is one."""
+        """Report that the error has risen, above the table if there is one."""
         text = drift_in_words(rise, self.made.algorithm.classification)
         own = self.made.job.algorithm
         if own.name == "adaptive" and "memory" not in own.parameters:
@@ -144,7 +144,7 @@ class RunWatch:
 
 
 def drift_in_words(rise: Rise, classification: bool) -> str:
-    """An alarm, as it is told.
+    """An alarm in words.
 
     Examples
     --------

@@ -29,7 +29,7 @@ def inventory(algorithm: Algorithm) -> list[Leaving]:
     Examples
     --------
     >>> import ddol
-    >>> [told.where for told in inventory(ddol.adaptive().on(2))][0]
+    >>> [each.where for each in inventory(ddol.adaptive().on(2))][0]
     'other sites'
     >>> inventory(ddol.private(ddol.adaptive(), "epsilon:4").on(2))[0].what
     'of every feature: the sum of clipped gradients, with noise; it moves once in 50 examples'
@@ -41,47 +41,51 @@ def inventory(algorithm: Algorithm) -> list[Leaving]:
 def _numbers(algorithm: Algorithm) -> list[Leaving]:
     """Those of a message, which a safe agent sends of its shared learner only."""
     shared = algorithm.update.learners[0] if algorithm.has_mixture else algorithm.update  # type: ignore[attr-defined]
-    layout, told = shared.layout(algorithm.average, 1), []
+    layout, leaving = shared.layout(algorithm.average, 1), []
     if layout.statistics[0]:
         rounds = "; later 1 exchange in 32 has them" if layout.sampled else ""
-        told.append(_STATISTICS + rounds)
+        leaving.append(_STATISTICS + rounds)
     rows = len(layout.message_rows) - layout.statistics[0]
     experts = algorithm.update.experts
     kind = "logarithms of experts' weights" if experts else "weights and step sizes"
-    told.append(f"{rows} number{'s' * (rows > 1)} for every feature: {kind}")
+    leaving.append(f"{rows} number{'s' * (rows > 1)} for every feature: {kind}")
     sent = layout.scalar_fields[: layout.linear_scalars + layout.largest_scalars]
     names = [_NAMED.get(field.name, "") for field in sent]
     steps = names.count("")
     listed = [name for name in names if name] + [f"{steps} of the steps"] * (steps > 0)
     if listed:
-        told.append(f"scalars: {', '.join(listed)}")
-    return [Leaving(what, "message", _SITES) for what in told]
+        leaving.append(f"scalars: {', '.join(listed)}")
+    return [Leaving(what, "message", _SITES) for what in leaving]
 
 
 def _private(algorithm: Algorithm) -> list[Leaving]:
     """Those of a message with a privacy budget."""
     budget = algorithm.privacy
     every, public = getattr(budget, "every", 0), getattr(budget, "public", 0)
-    told = [
+    leaving = [
         f"of every feature: the sum of clipped gradients, with noise; it moves once in {every} examples"
     ]
     if public:
-        told.append(f"of the first {public} examples, which are public: sums of values and squares")
-    return [Leaving(what, "message", _SITES) for what in told]
+        leaving.append(
+            f"of the first {public} examples, which are public: sums of values and squares"
+        )
+    return [Leaving(what, "message", _SITES) for what in leaving]
 
 
 def _examples(algorithm: Algorithm) -> list[Leaving]:
     """Examples, labels and choices that some rules send."""
-    told = []
+    leaving = []
     if algorithm.teach is not None:
-        told.append(("whole examples with their labels, or gradients of single ones", "--teach"))
+        leaving.append(("whole examples with their labels, or gradients of single ones", "--teach"))
     if getattr(algorithm.query, "neighbours", False):
-        told.append(("whole examples without labels, to ask what they are", "--query"))
+        leaving.append(("whole examples without labels, to ask what they are", "--query"))
     if algorithm.talk is not None:
-        told.append(("whether the message has moved since the last one, and which part", "--talk"))
+        leaving.append(
+            ("whether the message has moved since the last one, and which part", "--talk")
+        )
     if algorithm.talk_to is not None:
-        told.append(("which neighbours are sent a message", "--talk-to"))
-    return [Leaving(what, option, _SITES) for what, option in told]
+        leaving.append(("which neighbours are sent a message", "--talk-to"))
+    return [Leaving(what, option, _SITES) for what, option in leaving]
 
 
 _ALWAYS = (

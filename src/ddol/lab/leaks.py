@@ -53,7 +53,7 @@ class Reconstruction:
         The same for single values.
     distance, blind : float
         Root mean square error of the best guess in standard deviations, and that of a guess from the
-        attacker's own rows alone: where they are the same, messages told nothing about single rows.
+        attacker's own rows alone: where they are the same, messages revealed nothing about single rows.
     """
 
     examples: int

@@ -97,10 +97,10 @@ def site_names(trace: Trace) -> list[str]:
 
 def _title(trace: Trace) -> str:
     if not trace.classification:
-        told = f"Mean loss {trace.mean_loss:.4g}"
+        text = f"Mean loss {trace.mean_loss:.4g}"
     else:
-        told = f"{100 * (1 - trace.error):.1f} % of predictions right"
-    return told if trace.agents == 1 else f"{told}: {trace.agents} {_kind(trace)} learning together"
+        text = f"{100 * (1 - trace.error):.1f} % of predictions right"
+    return text if trace.agents == 1 else f"{text}: {trace.agents} {_kind(trace)} learning together"
 
 
 def _kind(trace: Trace) -> str:
@@ -123,16 +123,16 @@ def _against_guessing(trace: Trace, tally: Tally | None) -> str:
     baseline = tally.baseline()
     if isinstance(tally.evaluation, ClassEvaluation):
         own, other = trace.error, baseline.constant
-        told = f"It was wrong on {100 * own:.1f} %"
+        text = f"It was wrong on {100 * own:.1f} %"
         guess = f"always guessing “{tally.most_frequent()}” would have been wrong on {100 * other:.1f} %"
     else:
         own, other = float(tally.evaluation.figures()["rmse"]), baseline.constant
-        told = f"Its root mean squared error was {own:.4g}"
+        text = f"Its root mean squared error was {own:.4g}"
         guess = f"always guessing the mean would have had {other:.4g}"
     return (
-        f"{told}; {guess}."
+        f"{text}; {guess}."
         if own < 0.98 * other
-        else f"{told}: no better than a guess, since {guess}."
+        else f"{text}: no better than a guess, since {guess}."
     )
 
 
@@ -191,11 +191,11 @@ def _sites(trace: Trace, tally: Tally | None) -> list[str]:
 
 def _privacy(trace: Trace) -> list[str]:
     """Of a private run: how much of the budget every agent has spent."""
-    told = trace.privacy
-    if told is None:
+    privacy = trace.privacy
+    if privacy is None:
         return []
     names = site_names(trace)[:_MOST_AGENTS]
-    rows = zip(names, told["spent"], told["released"], told["used_up"], strict=False)
+    rows = zip(names, privacy["spent"], privacy["released"], privacy["used_up"], strict=False)
     cells = [
         [
             Cell(name),
@@ -206,11 +206,12 @@ def _privacy(trace: Trace) -> list[str]:
         for name, spent, count, up in rows
     ]
     text = (
-        f"What was sent is differentially private for single examples: at most ε = {told['epsilon']:g} at "
-        f"δ = {told['delta']:g}, over {told['releases']:,} releases, one every {told['every']:,} examples."
+        f"What was sent is differentially private for single examples: at most "
+        f"ε = {privacy['epsilon']:g} at δ = {privacy['delta']:g}, over {privacy['releases']:,} releases, "
+        f"one every {privacy['every']:,} examples."
     )
-    if told["public"]:
-        text += f" The first {told['public']:,} examples of each site counted as public."
+    if privacy["public"]:
+        text += f" The first {privacy['public']:,} examples of each site counted as public."
     header = ("site", "ε spent", "releases", "used up")
     return [heading("Privacy"), paragraph(text), table(header, cells)]
 
@@ -229,14 +230,14 @@ def _whom_it_helped(trace: Trace) -> list[str]:
     cells = []
     for row in rows[:_MOST_AGENTS]:
         n = max(row["examples"], 1)
-        told = [f"{100 * row[k]:.2f}" if errors else f"{row[k] / n:.4g}" for k in kinds]
+        text = [f"{100 * row[k]:.2f}" if errors else f"{row[k] / n:.4g}" for k in kinds]
         heard = ", ".join(
             f"{name} {100 * share:.0f} %" for name, share in row["listens_to"].items()
         )
         cells.append(
             [
                 Cell(row["name"]),
-                *(Cell(each, "n") for each in told),
+                *(Cell(each, "n") for each in text),
                 Cell(f"{100 * row['weight_shared']:.0f} %", "n"),
                 Cell(row["helped"]),
                 Cell(heard or "no other site", "list"),

@@ -97,14 +97,14 @@ def _columns(trace: Trace) -> str:
 
 def _options(algorithm: Algorithm) -> dict[str, str]:
     """Parameters of the preset, and when agents ask and talk, where it is not always."""
-    told = {**(algorithm.recipe or {})}
+    facts = {**(algorithm.recipe or {})}
     for name in ("preset", "loss", "C", "rate", "average"):
-        told.pop(name, None)
+        facts.pop(name, None)
     for name in ("query", "talk", "compress", "talk_to", "teach"):
-        told[name] = getattr(algorithm, name)
+        facts[name] = getattr(algorithm, name)
     return {
         name.replace("_", " "): _in_words(value)
-        for name, value in told.items()
+        for name, value in facts.items()
         if value is not None
     }
 
@@ -144,12 +144,12 @@ def _bounds(trace: Trace, regret: Regret | None) -> list[str]:
     rows = [
         [
             Cell(name),
-            Cell(f"{told['quantity']}: {told['formula']}"),
-            Cell(f"{told['value']:,.1f} allowed", "n"),
-            Cell(f"{told['observed']:,.1f} observed", "n"),
-            Cell("kept", "good") if told["holds"] else Cell("EXCEEDED", "bad"),
+            Cell(f"{facts['quantity']}: {facts['formula']}"),
+            Cell(f"{facts['value']:,.1f} allowed", "n"),
+            Cell(f"{facts['observed']:,.1f} observed", "n"),
+            Cell("kept", "good") if facts["holds"] else Cell("EXCEEDED", "bad"),
         ]
-        for name, told in found.items()
+        for name, facts in found.items()
     ]
     needs = "; ".join(next(iter(found.values()))["assumptions"])
     return [
@@ -245,10 +245,10 @@ def _network(trace: Trace) -> list[str]:
     edges = graph.n_edges
     words = f"{trace.agents} agents, {edges:,} edges, {trace.mixing} mixing"
     gap = getattr(trace.algorithm.mixing, "is_uniform_complete", False)
-    told = "every agent hears every other in one round" if gap else "weights travel edge by edge"
+    facts = "every agent hears every other in one round" if gap else "weights travel edge by edge"
     drawing = draw_network(graph, words, AgentMarks(_errors(trace), edges=trace.edges))
     coloured = "green agents are the best, red ones the worst"
-    shown = f"{words}; {told}; {coloured}"
+    shown = f"{words}; {facts}; {coloured}"
     if trace.agents > MOST_DRAWN:
         shown += "; who talks to whom, with the agents on the diagonal"
     drawing = f"<figure>{drawing}<figcaption>{escape(shown)}.</figcaption></figure>"

@@ -7,7 +7,7 @@ feature is a clip of the feature itself, to centre_d ± r·scale_d, so
 
 with one part for all agents of a complete graph, and for other networks one for each agent, whose mean
 predicts. Every other linear model has one part and no limits. A number is clipped to the range of the labels
-that were seen, unless the model was told not to.
+that were seen, unless the model has `clip=False`.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def write_json(form: LinearForm, path: str | Path) -> None:
 
 
 def read_json(path: str | Path) -> LinearForm:
-    """Read a form, which may come from anybody: types, sizes and numbers are checked."""
+    """Read a form, which may be from an untrusted source: types, sizes and numbers are checked."""
     file = Path(path)
     if file.stat().st_size > _MOST_BYTES:
         raise DataError(

@@ -124,8 +124,8 @@ def check_bounds(trace: Trace) -> dict[str, Any]:
     >>> import ddol, numpy as np
     >>> answers = np.random.default_rng(0).choice([-1.0, 1.0], 200)
     >>> trace = ddol.run(ddol.dwm_i(), (answers[:, None] * [1.0, -1.0], answers), 4)
-    >>> told = check_bounds(trace)["DWM-I"]
-    >>> told["holds"], told["observed"] <= told["value"]
+    >>> bound = check_bounds(trace)["DWM-I"]
+    >>> bound["holds"], bound["observed"] <= bound["value"]
     (True, True)
     """
     if trace.moments:

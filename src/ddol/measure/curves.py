@@ -115,12 +115,12 @@ def bound_chart(trace: Trace) -> Chart:
     if not found:
         raise ValueError(f"no theorem on mistakes holds for {trace.name} on {trace.topology}")
     name, bound = next(iter(found.items()))
-    told = trace.bounds[name]
+    facts = trace.bounds[name]
     rounds = trace.curves.rounds
     return Chart(
         f"Mistakes against the {name} bound",
-        f"All agents together made {told['observed']:,.0f} mistakes; the theorem allows "
-        f"{told['value']:,.1f}.",
+        f"All agents together made {facts['observed']:,.0f} mistakes; the theorem allows "
+        f"{facts['value']:,.1f}.",
         "rounds",
         "mistakes of all agents",
         (
@@ -202,8 +202,8 @@ def weights_chart(trace: Trace) -> Chart:
     mean = history.weights.mean(axis=1)[:, 0]
     largest = np.argsort(-np.abs(mean[-1]), kind="stable")[:_MOST_WEIGHTS]
     lines = [Line(f"w{j}", history.rounds, mean[:, j], colour=k) for k, j in enumerate(largest)]
-    told = ", ".join(f"w{j} {mean[-1, j]:.3g}" for j in largest)
-    words = f"At the end: {told}."
+    facts = ", ".join(f"w{j} {mean[-1, j]:.3g}" for j in largest)
+    words = f"At the end: {facts}."
     return Chart("Weights over time", words, "rounds", "weight", tuple(lines), from_zero=False)
 
 

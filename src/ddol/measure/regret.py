@@ -252,6 +252,6 @@ def _with_bound(
     problem = bound.exceeded(social, np.arange(1, len(social) + 1))
     if problem:
         warnings.warn(problem, BoundExceededWarning, stacklevel=3)
-    told = entry(DOMD, float(bound.value[-1]), float(social[-1]), not problem)
+    facts = entry(DOMD, float(bound.value[-1]), float(social[-1]), not problem)
     curve = bound.value[found.rounds - 1]
-    return replace(found, bound_curve=curve, bounds={"DOMD": told})
+    return replace(found, bound_curve=curve, bounds={"DOMD": facts})

@@ -224,18 +224,18 @@ def in_words(rows: Sequence[dict[str, Any]]) -> str:
     helped = sum(row["helped"] == "yes" for row in rows)
     against = [row["name"] for row in rows if row["helped"] == "no"]
     open_ = len(rows) - helped - len(against)
-    told = f"Sharing helped {helped} of {len(rows)} sites"
+    text = f"Sharing helped {helped} of {len(rows)} sites"
     if against:
         some = ", ".join(against[:5]) + (
             f" and {len(against) - 5} others" if len(against) > 5 else ""
         )
-        told += f"; {some} {'does' if len(against) == 1 else 'do'} better alone, so "
-        told += (
+        text += f"; {some} {'does' if len(against) == 1 else 'do'} better alone, so "
+        text += (
             "it relies on its own model" if len(against) == 1 else "they rely on their own models"
         )
     if open_:
-        told += f"; for {open_} there are too few examples to tell"
-    return told + "."
+        text += f"; for {open_} there are too few examples to tell"
+    return text + "."
 
 
 def table(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -250,11 +250,11 @@ def table(rows: Sequence[dict[str, Any]]) -> list[str]:
     for row in rows:
         n = max(row["examples"], 1)
         if errors:
-            told = [f"{100 * row[k]:.2f}" for k in ("error_alone", "error_shared", "error")]
+            cells = [f"{100 * row[k]:.2f}" for k in ("error_alone", "error_shared", "error")]
         else:
-            told = [f"{row[k] / n:.4g}" for k in ("loss_alone", "loss_shared", "loss")]
+            cells = [f"{row[k] / n:.4g}" for k in ("loss_alone", "loss_shared", "loss")]
         lines.append(
-            f"{row['name']:>{width}} {row['examples']:>10,} {told[0]:>14} {told[1]:>8} {told[2]:>8} "
+            f"{row['name']:>{width}} {row['examples']:>10,} {cells[0]:>14} {cells[1]:>8} {cells[2]:>8} "
             f"{100 * row['weight_shared']:>10.0f} {row['helped']}"
         )
     return lines

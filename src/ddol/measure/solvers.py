@@ -268,7 +268,7 @@ def _at_the_edge(problem: Problem) -> tuple[np.ndarray, float]:
     place = high
     while excess(place) <= 0.0 and place > high - 60.0:
         place -= 2.0
-    # Where no ridge brings them out, as with data that can be told apart, the last is the best.
+    # Where no ridge brings them out, as with separable data, the last is the best.
     if place < high and excess(place) > 0.0:
         place = brentq(excess, place, place + 2.0, xtol=1e-9, rtol=1e-12)
     if place not in found:

@@ -34,7 +34,7 @@ class Team(Protocol):
     def fewest(self, ahead: Ahead) -> int:
         """Rounds that all processes deal before they ask again, from what each has ahead of it.
 
-        Nothing ahead counts only where it is everybody's.
+        Having nothing ahead counts only if it is so for all processes.
         """
 
     def knows_places(self, agreed: bool) -> bool:
@@ -486,7 +486,7 @@ def _one_each(
 
 
 def _wait_for_more(readers: Iterable[_Reader]) -> bool:
-    """Whether to read more than the next round: nobody knows when a pipe has more."""
+    """Whether to read more than the next round: a pipe may have no more for long."""
     return all(getattr(reader.stream, "restartable", True) for reader in readers)
 
 

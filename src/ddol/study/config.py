@@ -64,13 +64,13 @@ def read_sweep(path: str | Path) -> SweepFile:
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"{path}: {reason}; expected a job in TOML, with lists of values") from None
-    told: dict[str, Any] = {
+    settings: dict[str, Any] = {
         name: given.pop(name) for name in ("show", "against", "compare") if name in given
     }
     for name, choices in (("show", SHOWN), ("against", AGAINST)):
-        if told.get(name, choices[0]) not in choices:
+        if settings.get(name, choices[0]) not in choices:
             raise DataError(
-                f"{path}: found {name} = {told[name]!r}, expected one of {', '.join(choices)}"
+                f"{path}: found {name} = {settings[name]!r}, expected one of {', '.join(choices)}"
             )
     old = {name: given.pop(name) for name in _OLD_KEYS if name in given}
     given["reading"] = {"shuffle": True, **old, **given.get("reading", {})}
@@ -80,8 +80,8 @@ def read_sweep(path: str | Path) -> SweepFile:
             f"{path}: found no list of values, expected at least one, such as agents = [1, 4]; ddol train "
             "runs a job once"
         )
-    if told.get("compare", next(iter(axes))) not in axes:
+    if settings.get("compare", next(iter(axes))) not in axes:
         raise DataError(
-            f"{path}: found compare = {told['compare']!r}, expected one of {', '.join(axes)}"
+            f"{path}: found compare = {settings['compare']!r}, expected one of {', '.join(axes)}"
         )
-    return SweepFile(place, job, axes, **told)
+    return SweepFile(place, job, axes, **settings)

@@ -118,7 +118,7 @@ def _pieces_of_object(value: Any) -> Iterator[bytes]:
             yield digest(value).encode()
         except (UnknownError, TypeError, AttributeError) as error:
             raise ValueError(
-                f"what {value!r} computes cannot be told from its code ({error}), so that finished "
+                f"what {value!r} computes cannot be derived from its code ({error}), so that finished "
                 "runs cannot be recognised; give a function of plain values, or no folder"
             ) from None
     else:

@@ -98,7 +98,7 @@ def sweep(
 class _Runs:
     """What all processes know; each makes the data of a seed once for the runs that stand together.
 
-    Whoever has played a run keeps it, at once: a sweep that is killed has lost the runs it was in.
+    Every process saves a run as soon as it has ended: a sweep that is killed loses only the runs under way.
     """
 
     points: Sequence[Point]
@@ -163,7 +163,7 @@ class _Runs:
 
 def figures(trace: Trace) -> dict[str, Any]:
     """What the table says about a run."""
-    bound = next((told["value"] for told in trace.bounds.values()), None)
+    bound = next((entry["value"] for entry in trace.bounds.values()), None)
     return {
         "examples": trace.examples,
         "rounds": trace.rounds,
@@ -204,7 +204,7 @@ def _played(
 def _pool(job: _Runs, count: int) -> Executor:
     """Processes where they can be forked, which have the data and all functions already; else threads.
 
-    A fork leaves the threads behind in which polars works, and whoever asks it then waits for ever. A
+    A fork leaves the threads behind in which polars works, and a call into it then waits for ever. A
     process that is started anew runs the user's script again, and knows no function that was made in it.
     """
     waits = "polars" in sys.modules and not job.is_plain
@@ -245,7 +245,7 @@ def shown(wanted: bool | Tell | None) -> Iterator[Tell]:
     Parameters
     ----------
     wanted : bool or function
-        None draws it where a terminal is attached; a function is told instead.
+        None draws a bar where a terminal is attached; a function is called instead.
     """
     if callable(wanted):
         yield wanted

@@ -82,8 +82,8 @@ def which_scale(results: Results) -> str:
         if None in counts.values():
             continue
         best = max(counts, key=lambda variant: counts[variant] or 0)
-        told = ", ".join(f"{variant} in {count} of 2" for variant, count in counts.items())
-        parts.append(f"{NAMES[name]} matches the paper {best} ({told})")
+        shares = ", ".join(f"{variant} in {count} of 2" for variant, count in counts.items())
+        parts.append(f"{NAMES[name]} matches the paper {best} ({shares})")
     if not parts:
         return ""
     return (

@@ -85,8 +85,8 @@ def _trend(
         for variant, runs in _descent(results, name):
             samples, values = measure(runs)
             verdicts[name, variant] = falls(list(values.values()))
-            told = f"{NAMES[name]} {variant}, {sizes(values)}, after {samples:,} samples each"
-            parts.append(f"{told}: {listed(values, form)} ({verdicts[name, variant]})")
+            lead = f"{NAMES[name]} {variant}, {sizes(values)}, after {samples:,} samples each"
+            parts.append(f"{lead}: {listed(values, form)} ({verdicts[name, variant]})")
     return "; ".join(parts), verdicts
 
 

@@ -154,13 +154,13 @@ class Laboratory:
         if not keys:
             return
         data = self._data(keys[0])
-        seeds, told = range(self._seeds(keys[0])), 0
+        seeds, done_before = range(self._seeds(keys[0])), 0
 
         def progress(done: int, total: int) -> None:
-            nonlocal told
-            for _ in range(told, done):
+            nonlocal done_before
+            for _ in range(done_before, done):
                 self.after_run()
-            told = done
+            done_before = done
 
         found = sweep(axes_of(keys, seeds), data.of, observe=data.best_by_round, progress=progress)
         for key in keys:
@@ -189,8 +189,12 @@ class Laboratory:
 
         def against(trace: Trace, shown: RowsStream) -> Mapping[str, Any]:
             found = regret(trace, shown, weights=best.weights)
-            told = found.bounds.get("DOMD", {"value": np.nan, "holds": True})
-            return {"social": found.social, "allowed": told["value"], "holds": told["holds"]}
+            done_before = found.bounds.get("DOMD", {"value": np.nan, "holds": True})
+            return {
+                "social": found.social,
+                "allowed": done_before["value"],
+                "holds": done_before["holds"],
+            }
 
         rows = sweep(axes_of(keys, [0]), data.of, observe=against).rows
         for key, row in zip(keys, rows, strict=True):

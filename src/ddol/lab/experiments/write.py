@@ -121,7 +121,7 @@ class Reproduction:
 
     def _body(self, command: str | None) -> list[str]:
         counts = Counter(claim.verdict for claim in self.claims)
-        told = [(str(counts[v]), v) for v in (HOLDS, PART, NOT)]
+        verdicts = [(str(counts[v]), v) for v in (HOLDS, PART, NOT)]
         return [
             "<h1>The paper’s experiments again</h1>",
             paragraph(
@@ -130,7 +130,7 @@ class Reproduction:
                 "agent are shown).",
                 "lead",
             ),
-            facts([*told, (str(len(self.claims)), "claims tested")]),
+            facts([*verdicts, (str(len(self.claims)), "claims tested")]),
             heading("Claims"),
             _claims_table(self.claims),
             *([paragraph(self.scale)] if self.scale else []),

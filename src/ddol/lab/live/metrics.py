@@ -47,7 +47,7 @@ def metrics(watched: WatchedRun) -> str:
     ):
         each = [({"agent": str(i)}, value) for i, value in enumerate(values[:_MOST_AGENTS])]
         lines += _metric(name, "counter", words, each)
-    bounds = [({"theorem": name}, told["value"]) for name, told in trace.bounds.items()]
+    bounds = [({"theorem": name}, facts["value"]) for name, facts in trace.bounds.items()]
     lines += _metric("mistakes_bound", "gauge", "Mistakes that a theorem allows.", bounds)
     made = trace.binding_certificate
     if made is not None:
@@ -61,8 +61,8 @@ def _metric(name: str, kind: str, words: str, values: list) -> Iterator[str]:
         yield f"# HELP ddol_{name} {words}"
         yield f"# TYPE ddol_{name} {kind}"
     for labels, value in values:
-        told = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-        yield f"ddol_{name}{f'{{{told}}}' if told else ''} {_number(value)}"
+        facts = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+        yield f"ddol_{name}{f'{{{facts}}}' if facts else ''} {_number(value)}"
 
 
 def _number(value: float) -> str:

@@ -79,9 +79,9 @@ def parts(watched: WatchedRun) -> dict[str, str]:
 
 def _title(watched: WatchedRun, trace: Trace) -> str:
     if trace.classification:
-        told = f"{100 * trace.error:.1f} % wrong so far"
+        text = f"{100 * trace.error:.1f} % wrong so far"
     else:
-        told = f"Mean loss {trace.mean_loss:.4g} so far"
+        text = f"Mean loss {trace.mean_loss:.4g} so far"
     kind = "sites" if watched.sites else "agents"
     who = "One agent has" if trace.agents == 1 else f"{trace.agents} {kind} have"
     what = f" of {watched.data}" if watched.data else ""
@@ -90,7 +90,7 @@ def _title(watched: WatchedRun, trace: Trace) -> str:
         f"predicted before it is learned. Algorithm {trace.name.replace('_', '-')}, "
         f"{network_of(trace)}, engine {watched.engine}."
     )
-    return f"<h1>{escape(told)}</h1>{paragraph(words, 'lead')}"
+    return f"<h1>{escape(text)}</h1>{paragraph(words, 'lead')}"
 
 
 def _bar(watched: WatchedRun) -> str:
@@ -157,11 +157,11 @@ def _bound(trace: Trace) -> str:
     rows = [
         [
             Cell(name),
-            Cell(f"{told['value']:,.1f} allowed", "n"),
-            Cell(f"{told['observed']:,.0f} {told['quantity']}", "n"),
-            Cell("kept", "good") if told["holds"] else Cell("EXCEEDED", "bad"),
+            Cell(f"{text['value']:,.1f} allowed", "n"),
+            Cell(f"{text['observed']:,.0f} {text['quantity']}", "n"),
+            Cell("kept", "good") if text["holds"] else Cell("EXCEEDED", "bad"),
         ]
-        for name, told in trace.bounds.items()
+        for name, text in trace.bounds.items()
     ]
     header = ("theorem", "bound", "observed", "verdict")
     return heading("Bound") + table(header, rows, wide=True, label="Bound")

@@ -43,7 +43,7 @@ class WatchedRun:
     data, engine : str
         What is read, and where it runs.
     feed : Feed, optional
-        From which the share of the work that is done is told.
+        From which the share of the work that is done is known.
     in_process : bool
         Whether this process sees all examples.
     sites : tuple of str
@@ -120,11 +120,11 @@ class WatchedRun:
         if now is None:
             return
         changes = {"away": now & ~self._absent, "back": self._absent & ~now}
-        told = "; ".join(
+        text = "; ".join(
             f"{what}: {listed(who, self.sites)}" for what, who in changes.items() if who.any()
         )
-        if told:
-            self._absences.append((time.monotonic() - self._began, f"agents {told}"))
+        if text:
+            self._absences.append((time.monotonic() - self._began, f"agents {text}"))
         self._absent = now
 
     def end(self, text: str = "the run has ended") -> None:

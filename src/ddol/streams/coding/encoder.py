@@ -80,7 +80,7 @@ class Encoder:
             self.names  # noqa: B018, once, before several threads ask for it
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs: all but who is told here."""
+        """What another process needs: all but the callback for warnings."""
         return vars(self) | {"warn": None}
 
     @cached_property

@@ -20,8 +20,8 @@ Where: TypeAlias = Callable[[int], str]
 def matched(table: Table, encoding: Encoding, where: Where, tell: Callable[[str], None]) -> Table:
     """The table with its columns under the names of the encoding, or an error that names one.
 
-    Columns without names are all that were learned from, or the features alone: of others nobody can say
-    which they are.
+    Columns without names are all that were learned from, or the features alone: others cannot be
+    identified.
 
     Parameters
     ----------

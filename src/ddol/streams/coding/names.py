@@ -63,7 +63,7 @@ class Names:
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs: the names, not who is told about them here."""
+        """What another process needs: the names, without the callback."""
         return vars(self) | {"_lock": None, "warn": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -258,13 +258,13 @@ def check_labels(sites: Mapping[str, Sequence[Label]]) -> None:
     groups: dict[frozenset[str], list[str]] = {}
     for name, own in sets.items():
         groups.setdefault(frozenset(own), []).append(name)
-    told = [
+    found = [
         f"{listed(names, 3)} {'has' if len(names) == 1 else 'have'} {listed(sorted(own), 5)}"
         for own, names in list(groups.items())[:4]
     ]
     one, other = _example(sets)
     raise DataError(
-        f"sites have different labels: {'; '.join(told)}; if they mean the same, say so with --labels-map "
+        f"sites have different labels: {'; '.join(found)}; if they mean the same, say so with --labels-map "
         f"{one}={other} (or a file of such lines); if all of them are different classes, with --labels "
         f"{','.join(sorted(together))}"
     )

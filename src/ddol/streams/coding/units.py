@@ -146,13 +146,13 @@ class UnitWatch:
         self._lock = threading.Lock()
         self.doubts: list[UnitDoubt] = []
         self.known: set[tuple[str, str]] = set()
-        """Sites and columns that are not told again."""
+        """Sites and columns that were reported already."""
         if len(peeks):
             self.known = {(doubt.site, doubt.column) for doubt in unit_doubts(peeks, self.sites)}
 
     @staticmethod
     def useful(encoding: Encoding) -> bool:
-        """Whether there are several sites, and features that can be told apart."""
+        """Whether there are several sites, and features that have names or numbers."""
         kept = encoding.bits is None and encoding.stumps is None
         return (
             len(encoding.sites) > 1
@@ -161,7 +161,7 @@ class UnitWatch:
         )
 
     def watching(self, site: str) -> Callable[..., Rows]:
-        """A function that looks at rows of a site and gives them back."""
+        """A function that checks rows of a site and returns them."""
         return partial(self._look, self.sites.index(site))
 
     def _look(self, site: int, rows: Rows, where: Callable[[int], str] | None = None) -> Rows:
@@ -228,5 +228,5 @@ class UnitWatch:
             column = self.numbers[c] if self.named else f"column {c + 1}"
             if (self.sites[site], column) not in self.known:
                 self.known.add((self.sites[site], column))
-                told = mean[c], scale[c], now[0][c], now[1][c]
-                self.doubts.append(UnitDoubt(self.sites[site], column, *map(float, told)))
+                values = mean[c], scale[c], now[0][c], now[1][c]
+                self.doubts.append(UnitDoubt(self.sites[site], column, *map(float, values)))

@@ -201,7 +201,7 @@ class _Answers:
 
 
 def _cells(table: Any, name: str, where: str) -> list[Any]:
-    """Cells of a column, as what they are told apart by."""
+    """Cells of a column as comparable keys."""
     cells = table.columns.get(name) if isinstance(table, Table) else None
     if cells is None:
         there = ", ".join(list(table.columns)[:8]) if isinstance(table, Table) else "no names"

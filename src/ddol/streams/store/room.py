@@ -71,8 +71,8 @@ def bytes_available() -> int | None:
 
 def _left_on_the_machine() -> Iterator[int]:
     with contextlib.suppress(OSError, ValueError, IndexError):
-        told = Path("/proc/meminfo").read_text(encoding="ascii")
-        yield 1024 * int(told.split("MemAvailable:")[1].split()[0])
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+        yield 1024 * int(text.split("MemAvailable:")[1].split()[0])
 
 
 def _left_in_groups() -> Iterator[int]:
@@ -101,8 +101,8 @@ def _left_in_group(folder: Path, limit: str, used: str) -> Iterator[int]:
         most = int((folder / limit).read_text(encoding="ascii"))
         taken = int((folder / used).read_text(encoding="ascii"))
         # The page cache is released by the system when memory is needed.
-        told = (folder / "memory.stat").read_text(encoding="ascii").splitlines()
-        pages = dict(line.split(maxsplit=1) for line in told)
+        text = (folder / "memory.stat").read_text(encoding="ascii").splitlines()
+        pages = dict(line.split(maxsplit=1) for line in text)
         cached = (int(pages.get(name, 0)) for name in ("active_file", "inactive_file"))
         yield most - taken + sum(cached)
 

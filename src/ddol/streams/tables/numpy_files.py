@@ -59,7 +59,7 @@ def read_npz(path: str, checked: bool = True) -> RowsStream:
     path
         File name.
     checked
-        Whether numbers that are not finite are errors here; else whoever encodes the rows looks.
+        Whether numbers that are not finite are errors here; else the encoder checks them.
 
     Examples
     --------
