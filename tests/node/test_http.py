@@ -7,6 +7,7 @@ import re
 from importlib.resources import files
 
 import jsonschema
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
@@ -231,6 +232,51 @@ def test_only_the_outputs_asked_for_are_told():
     body = {"inputs": list(price()), "outputs": [{"name": "probability"}]}
     told = client().post("/v2/models/default/infer", json=body).json()["outputs"]
     assert [output["name"] for output in told] == ["probability"]
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_client_of_the_protocol_is_understood(binary):
+    triton = pytest.importorskip("tritonclient.http")
+    number, text = (
+        triton.InferInput("price", [2], "FP32"),
+        triton.InferInput("country", [2], "BYTES"),
+    )
+    number.set_data_from_numpy(np.array([1.5, 4.0], np.float32), binary_data=binary)
+    text.set_data_from_numpy(np.array(["fr", "dé"], object), binary_data=binary)
+    body, length = triton.InferenceServerClient.generate_request_body(
+        [number, text], request_id="r"
+    )
+    headers = {} if length is None else {"inference-header-content-length": str(length)}
+    node = make(classes=["no", "yes"])
+    with client(node) as web:
+        told = web.post("/v2/models/default/infer", content=body, headers=headers)
+    assert told.status_code == 200 and told.json()["outputs"][1]["shape"] == [2, 2]
+    rows = [node.read(lambda agent, n=name: agent.room.pending[n].row) for name in ("r/0", "r/1")]
+    assert [row.values.tolist() for row in rows] == [[1.0, 1.5, 1.0], [1.0, 4.0, 1.0]]
+    names = node.read(lambda agent: agent.features.names)
+    assert names == ["price", "country=fr", "country=dé"]
+
+
+@pytest.mark.parametrize(
+    ("size", "length", "tail", "sentence"),
+    [
+        (8, "999", b"12345678", "found a body of"),
+        (8, "x", b"12345678", "found a body of"),
+        (16, None, b"12345678", "found 16 for binary_data_size"),
+        (-1, None, b"12345678", "found -1 for binary_data_size"),
+        (8, None, b"12345678more", "found 4 bytes that belong to no input"),
+        (7, None, b"1234567", "found bytes that are no FP64 values"),
+        (8, None, np.array([np.nan]).tobytes(), "expected a finite number"),
+    ],
+)
+def test_bad_binary_tensors_are_one_sentence(size, length, tail, sentence):
+    parameters = {"binary_data_size": size}
+    tensors = [{"name": "x", "shape": [1], "datatype": "FP64", "parameters": parameters}]
+    text = json.dumps({"inputs": tensors}).encode()
+    headers = {"inference-header-content-length": length or str(len(text))}
+    with client() as web:
+        told = web.post("/v2/models/default/infer", content=text + tail, headers=headers)
+    assert told.status_code == 400 and sentence in told.json()["error"]
 
 
 def test_the_site_has_the_keys_of_train():

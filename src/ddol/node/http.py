@@ -30,6 +30,7 @@ from ddol.node.errors import NodeError
 from ddol.node.inference import (
     Feedback,
     chosen_outputs,
+    decode_binary,
     decode_feedback,
     decode_request,
     examples_of,
@@ -229,7 +230,13 @@ async def _ready(served: Served, asked: HttpRequest) -> HttpReply:
 
 
 async def _server(served: Served, asked: HttpRequest) -> HttpReply:
-    return _json({"name": served.name, "version": __version__, "extensions": ["feedback"]})
+    return _json(
+        {
+            "name": served.name,
+            "version": __version__,
+            "extensions": ["binary_tensor_data", "feedback"],
+        }
+    )
 
 
 async def _model_ready(served: Served, asked: HttpRequest) -> HttpReply:
@@ -255,9 +262,9 @@ async def _metadata(served: Served, asked: HttpRequest) -> HttpReply:
 
 async def _infer(served: Served, asked: HttpRequest) -> HttpReply:
     begun = time.perf_counter()
-    if asked.header(b"inference-header-content-length") is not None:
-        raise Rejected(400, "found binary tensors, expected JSON; use binary_data=False")
-    told = decode_request(await asked.body(served.config.most_body))
+    body = await asked.body(served.config.most_body)
+    header = asked.header(b"inference-header-content-length")
+    told = decode_request(body) if header is None else decode_binary(body, header)
     name = asked.name
     served.node(name)
     name = served.chosen(name, told.id)

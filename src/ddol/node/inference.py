@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from ddol.node.errors import NodeError
 from ddol.node.node import Prediction
@@ -19,6 +20,10 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "UINT8": _WHOLE, "UINT16": _WHOLE, "UINT32": _WHOLE, "UINT64": _WHOLE,
 }  # fmt: skip
 """Types of values, by datatype."""
+_BINARY = {
+    "BOOL": "?", "FP16": "<f2", "FP32": "<f4", "FP64": "<f8",
+    **{f"{sign.upper()}INT{8 * n}": f"<{sign or 'i'}{n}" for sign in ("u", "") for n in (1, 2, 4, 8)},
+}  # fmt: skip
 _ONE = [1]
 _MOST_EXAMPLES = 1 << 16
 
@@ -29,7 +34,8 @@ class InputTensor(msgspec.Struct, gc=False):
     name: str
     shape: list[int]
     datatype: str
-    data: list[Any]
+    data: list[Any] = []
+    parameters: dict[str, Any] | None = None
 
 
 class AskedOutput(msgspec.Struct):
@@ -55,6 +61,65 @@ class Feedback(msgspec.Struct):
 
 decode_request = msgspec.json.Decoder(InferRequest).decode
 decode_feedback = msgspec.json.Decoder(Feedback | list[Feedback]).decode
+
+
+def decode_binary(body: bytes, header: str) -> InferRequest:
+    """A request whose tensors follow its JSON as bytes: the protocol's binary extension.
+
+    Parameters
+    ----------
+    body : bytes
+    header : str
+        Bytes of the JSON, as the client's header says.
+
+    Examples
+    --------
+    >>> text = b'{"inputs":[{"name":"x","shape":[2],"datatype":"FP32","parameters":{"binary_data_size":8}}]}'
+    >>> decode_binary(text + np.array([1.5, 2.0], "<f4").tobytes(), str(len(text))).inputs[0].data
+    [1.5, 2.0]
+    """
+    place = int(header) if header.isdigit() else len(body) + 1
+    if place > len(body):
+        raise NodeError(
+            f"found a body of {len(body)} bytes, expected {header[:20]} of JSON and the tensors"
+        )
+    request = decode_request(body[:place])
+    for tensor in request.inputs:
+        size = (tensor.parameters or {}).get("binary_data_size")
+        if size is None:
+            continue
+        if type(size) is not int or not 0 <= size <= len(body) - place:
+            raise NodeError(
+                f"input {tensor.name!r}: found {size!r} for binary_data_size, expected its bytes"
+            )
+        tensor.data = _from_bytes(tensor, body[place : place + size])
+        place += size
+    if place != len(body):
+        raise NodeError(f"found {len(body) - place} bytes that belong to no input")
+    return request
+
+
+def _from_bytes(tensor: InputTensor, body: bytes) -> list[Any]:
+    """The values of a tensor that came as bytes: text has its length before it."""
+    wrong = NodeError(f"input {tensor.name!r}: found bytes that are no {tensor.datatype} values")
+    if tensor.datatype != "BYTES":
+        kind = _BINARY.get(tensor.datatype)
+        if kind is None or len(body) % np.dtype(kind).itemsize:
+            raise wrong
+        found: list[Any] = np.frombuffer(body, kind).tolist()
+        return found
+    texts, place = [], 0
+    while place < len(body):
+        length = int.from_bytes(body[place : place + 4], "little")
+        text = body[place + 4 : place + 4 + length]
+        place += 4 + length
+        try:
+            texts.append(text.decode())
+        except UnicodeDecodeError:
+            raise wrong from None
+    if place != len(body):
+        raise wrong
+    return texts
 
 
 def examples_of(request: InferRequest, arrays: bool) -> list[Any]:
