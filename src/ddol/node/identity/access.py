@@ -39,7 +39,7 @@ def member_key(network: bytes, name: str, topic: str) -> str:
 
 
 def roster_key(network: bytes) -> str:
-    """The key of rosters: whoever has a certificate may publish there, as a new member must."""
+    """The key of rosters: every certificate may publish there, as a new member must."""
     return f"{network_key(network)}/{TOPIC}"
 
 

@@ -30,7 +30,7 @@ ENDPOINT = "authority"
 """Name in the certificate of the authority's own endpoint; no member can have it."""
 
 DAMAGED = (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature, x509.InvalidVersion)
-"""What reading a certificate or a signing request that somebody else wrote may raise."""
+"""What reading a certificate or a signing request of another party may raise."""
 
 _SKEW = timedelta(hours=1)
 """A certificate is valid from so long before it was made: clocks differ."""

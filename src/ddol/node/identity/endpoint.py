@@ -101,7 +101,7 @@ class _Members:
 def serve(authority: Authority, listen: str, ready: Callable[[str], None]) -> None:
     """Serve until a signal comes; `ready` is called with the address once connections are taken.
 
-    The endpoint's key lives as long as the process, and its certificate names nobody but the endpoint.
+    The endpoint's key lives as long as the process, and its certificate names the endpoint only.
     """
     import uvicorn
 

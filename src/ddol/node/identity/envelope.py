@@ -37,7 +37,7 @@ REASONS = (
 """Why an envelope is refused. ``replayed`` covers whatever is not newer than what was taken before, ``role``
 what a relay says on its own account, ``unreadable`` what is not encrypted for this member."""
 STRANGER = "(stranger)"
-"""Who a refused envelope is counted for where nobody has proved who sent it."""
+"""The sender under which envelopes are counted whose sender is not proved."""
 _KEPT_EVERY = 1.0
 """Seconds: what a process that is killed may forget to refuse."""
 _LONGEST_TOPIC = 200

@@ -112,7 +112,7 @@ def voucher_key(secret: bytes) -> bytes:
 
 
 def vouch(key: bytes, name: str, request: bytes) -> bytes:
-    """Bind a request to an invitation, so that nobody on the way can put another key in its place."""
+    """Bind a request to an invitation, so that no machine in between can put another key in its place."""
     return hmac.digest(key, name.encode() + b"\0" + request, "sha256")
 
 

@@ -212,7 +212,7 @@ class Identity:
         return self._roster_bytes
 
     def hear_roster(self, data: bytes) -> bool:
-        """Take a roster from anybody if its signature is right and it is newer; whether it was taken."""
+        """Take a roster, from any source, if its signature is right and it is newer; whether it was taken."""
         found = read_roster(self.authority_key, self.network.hex(), data)
         with self._lock:
             if found is None or found.number <= self.roster.number:
@@ -265,7 +265,7 @@ class Identity:
     def renew_if_due(self) -> str | None:
         """Renew where it is time to; one line about it for the log. To be called daily.
 
-        A failure is told, and the next call tries again: there is a month left for it.
+        A failure is returned as a line, and the next call tries again: 30 days are left for it.
         """
         if not self.is_due():
             return None

@@ -1,6 +1,6 @@
 """The roster: members and revoked keys of a network, numbered and signed by its authority.
 
-Members pass it on to each other, and take a newer one from anybody: the signature is what they trust.
+Members pass it on to each other, and take a newer one from any source: they trust the signature.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Every message is encrypted with a key of its own (ChaCha20-Poly1305), and that key is encrypted for each
 recipient by HPKE (RFC 9180: X25519, HKDF-SHA256, ChaCha20-Poly1305). Both are bound to the network, the
-sender and the topic. The result is the payload of a signed envelope, so nobody else can have written it.
+sender and the topic. The result is the payload of an envelope that the sender signs.
 """
 
 from __future__ import annotations

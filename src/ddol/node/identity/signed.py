@@ -7,7 +7,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
-"""What decoding bytes that somebody else wrote may raise; text that is not UTF-8 is a ValueError."""
+"""What decoding bytes of another party may raise; text that is not UTF-8 is a ValueError."""
 
 _MARK = b"ddol 1 "
 
