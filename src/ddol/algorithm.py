@@ -22,6 +22,7 @@ from ddol.update.losses import REGRESSION, Loss, hinge, one_against_all
 from ddol.update.rates import PerAgent, Rate, inverse_sqrt
 
 if TYPE_CHECKING:
+    from ddol.communicate.robust import Robust
     from ddol.communicate.talking import Compression, Partners, Talking, Teaching
 
 _TALKING = ("talk", "compress", "talk_to", "teach")
@@ -41,8 +42,9 @@ class Algorithm:
     rate : callable of the round t = 1, 2, …
     C : float
         Weight of the loss in the objective C·loss + λ‖w‖²/2.
-    average : "dual" or "primal"
-        The space in which neighbours average.
+    average : "dual" or "primal", a rule such as "clip:1" or "trim:1", or a function
+        The space in which neighbours average; or, in the dual, how, so that some false messages do no harm:
+        see `ddol.communicate.robust`. A rule is kept as `robust`.
     mixing : Mixing or Changing
         The matrix A: set by `on`.
     batch, period, delay : int
@@ -87,7 +89,7 @@ class Algorithm:
     loss: Loss = hinge
     rate: Rate = field(default_factory=inverse_sqrt)
     C: float = 1.0
-    average: str = DUAL
+    average: str | Any = DUAL
     mixing: Mixing | Changing = field(default_factory=lambda: uniform(complete(1)))
     batch: int = 1
     period: int = 1
@@ -104,13 +106,14 @@ class Algorithm:
     trust: str | None = None
     memories: tuple[float, ...] = ()
     privacy: Budget | str | None = None
+    robust: Robust | None = None
     recipe: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not 0.0 < self.C < math.inf:
             raise ValueError(f"`C` must be a positive number, it is {self.C}")
         if self.average not in (DUAL, PRIMAL):
-            raise ValueError(f"`average` must be 'dual' or 'primal', it is {self.average!r}")
+            self._read_rule()
         for name, least in (("batch", 1), ("period", 1), ("delay", 0), ("outputs", 1)):
             value = getattr(self, name)
             if not isinstance(value, int | np.integer) or value < least:
@@ -219,6 +222,24 @@ class Algorithm:
             raise ValueError("`privacy` goes with one memory of all examples; leave memory out")
         object.__setattr__(self, "safe", True)
         object.__setattr__(self, "trust", "all")
+
+    def _read_rule(self) -> None:
+        """Make a value of a rule of averages, and refuse what has none."""
+        from ddol.communicate.robust import AVERAGES, robust_of
+
+        robust = robust_of(self.average)
+        if robust is None:
+            names = ", ".join(f"{name}:1" for name in AVERAGES)
+            raise ValueError(
+                f"`average` must be 'dual', 'primal', a rule ({names}) or a function, it is {self.average!r}"
+            )
+        if self.update.experts:
+            raise ValueError(
+                f"`average` {robust.name} does not go with weighted majority, whose averages are of votes' "
+                "weights; leave it out"
+            )
+        object.__setattr__(self, "robust", robust)
+        object.__setattr__(self, "average", DUAL)
 
     def _read_rules(self) -> None:
         """Make values of the rules of talking that are given as text; few algorithms have any."""

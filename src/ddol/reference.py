@@ -14,6 +14,7 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.communicate import average
 from ddol.communicate.mixing import Mixing, uniform
+from ddol.communicate.robust import Robust
 from ddol.communicate.topologies import complete
 from ddol.update.asking import (
     HEARD,
@@ -322,7 +323,7 @@ def _average(algorithm: Algorithm, loops: Interpreted, states: list[list[Vector]
     for k in range(len(states[0])):
         sent = [loops.to_message(own[k]) for own in states]
         matrix = algorithm.mixing.at(t)
-        rows, scalars = averaged_messages(matrix, loops.layout.modes, sent)
+        rows, scalars = averaged_messages(matrix, loops.layout.modes, sent, algorithm.robust)
         for i, own in enumerate(states):
             heard = rows[i], scalars[i]
             if loops.layout.boxes.wires:
@@ -355,17 +356,22 @@ def _tested(
             vector.rows[first : first + boxes.rows] = told[: boxes.rows]
             box[SCALARS:] = sent[j][1]
             box[THERE] = 1.0
-    rows, scalars = averaged_messages(matrix, loops.layout.modes, heard)
+    rows, scalars = averaged_messages(matrix, loops.layout.modes, heard, algorithm.robust)
     return rows[i], scalars[i]
 
 
 def averaged_messages(
-    mixing: Mixing, modes: Sequence[int], sent: list[tuple[np.ndarray, np.ndarray]]
+    mixing: Mixing,
+    modes: Sequence[int],
+    sent: list[tuple[np.ndarray, np.ndarray]],
+    robust: Robust | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """What every agent hears, of what all have sent: rows and scalars, by agent."""
     rows, scalars = (np.array(part) for part in zip(*sent, strict=True))
     for place, mode in enumerate(modes):
         kind = {LINEAR: average.linear, LOG: average.log_mean_exp}.get(mode, average.largest)
+        if robust is not None and mode == LINEAR:
+            kind = robust.average
         if place < rows.shape[1]:
             rows[:, place] = kind(mixing, rows[:, place])
         else:

@@ -1,5 +1,7 @@
 """Random lists of events: the compiled kernel against the reference."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,8 @@ ALGORITHMS = {
     "p-norm": ddol.p_norm(),
     "three classes": ddol.dogd(outputs=3),
     "three classes together": ddol.adaptive(outputs=3),
+    "clipped": ddol.dogd(average="clip:1"),
+    "safe, three classes": replace(ddol.safe(ddol.dogd("logistic", outputs=3)), trust="all"),
     "adaptive": ddol.adaptive(),
     "coin": ddol.coin(),
     "rates of their own": ddol.dogd(rate=[1.0]),

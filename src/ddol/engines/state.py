@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ddol.algorithm import Algorithm
+from ddol.communicate.mixing import Changing
 from ddol.engines.kernels import COPIES, LOG, SHARED_ADD, SHARED_COLLECT
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, no_rows
@@ -158,6 +159,7 @@ def sharing(algorithm: Algorithm) -> int:
     """
     together = algorithm.mixing.is_uniform_complete and algorithm.period == 1
     own = algorithm.asking is not None or isinstance(algorithm.rate, PerAgent)
+    own = own or algorithm.robust is not None
     if algorithm.n_agents == 1 or not together or own:
         return COPIES
     loops = loops_of(algorithm)
@@ -185,9 +187,17 @@ def loops_of(algorithm: Algorithm) -> Loops:
 def averages_together(algorithm: Algorithm) -> bool:
     """Whether copies are averaged by one sum, and one maximum, over all agents."""
     layout = layout_of(algorithm, 1)
-    return (
-        algorithm.mixing.is_uniform_complete and LOG not in layout.modes and not layout.boxes.wires
-    )
+    alike = algorithm.mixing.is_uniform_complete and not layout.boxes.wires
+    return alike and LOG not in layout.modes and algorithm.robust is None
+
+
+def most_heard(algorithm: Algorithm) -> int:
+    """Neighbours of an agent at most, where averages are robust; else 0."""
+    if algorithm.robust is None:
+        return 0
+    if isinstance(algorithm.mixing, Changing):
+        return algorithm.n_agents
+    return int(np.diff(algorithm.mixing.csr()[0]).max())
 
 
 def n_states(algorithm: Algorithm) -> int:

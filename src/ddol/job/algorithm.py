@@ -14,6 +14,7 @@ from ddol.parameters import NotAParameterError, Parameter, check_given
 from ddol.presets import PRESETS, preset_name
 from ddol.streams.coding.labels import Label, listed
 from ddol.streams.errors import DataError
+from ddol.update.contract import DUAL, PRIMAL
 from ddol.update.losses import REGRESSION, Loss, loss_named
 
 
@@ -236,9 +237,10 @@ def _loss(name: str | Loss, task: str | None) -> Any:
     return loss
 
 
-def _average(job: Job, algorithm: Algorithm) -> str:
-    asked, preset = str(job.network.average), PRESETS.get(algorithm.name)
-    if preset is not None and preset.own_average and asked != algorithm.average:
+def _average(job: Job, algorithm: Algorithm) -> Any:
+    asked, preset = job.network.average, PRESETS.get(algorithm.name)
+    spaces = asked in (DUAL, PRIMAL)
+    if preset is not None and preset.own_average and spaces and asked != algorithm.average:
         raise DataError(
             f"--average {asked} does not go with --algorithm {job.algorithm.name}, which averages in "
             f"the {algorithm.average}; use dwm-i for dual and dwm-a for primal"

@@ -199,8 +199,12 @@ class NetworkOptions:
         shown="uniform if complete, else metropolis",
         metavar="NAME",
     )
-    average: Literal["dual", "primal"] | None = declared(
-        None, "Average in the dual or in the primal space.", shown="the algorithm's"
+    average: str | Any = declared(
+        None,
+        "Average in the dual or in the primal space; or robustly, where up to b neighbours of an agent send "
+        "false messages: clip:b or trim:b.",
+        metavar="WHERE",
+        shown="the algorithm's",
     )
     batch: Count | None = declared(None, "Examples per agent and round.", metavar="n", shown="1")
     period: Count | None = declared(None, "Rounds between two exchanges.", metavar="n", shown="1")

@@ -47,7 +47,7 @@ def train(job: Job, interface: Interface | None = None) -> Trace:
         if made.processes.leads and not job.output.quiet:
             _say_what_was_taken(made, talk)
         units = [doubt.in_words(made.data.unit_remedy) for doubt in made.data.units[:MOST_DOUBTS]]
-        for suspicion in (*made.data.suspicions, *units):
+        for suspicion in (*made.data.suspicions, *units, *_graph_doubts(made)):
             made.processes.warn(suspicion)
         learner = made.learner()
         stack.callback(learner.close, keep=False)
@@ -55,6 +55,16 @@ def train(job: Job, interface: Interface | None = None) -> Trace:
         with talk.in_mid_run():
             watch = _watch(made, learner, talk, stack)
             return _carry_out(watch, watch.feed, talk)
+
+
+def _graph_doubts(made: PreparedJob) -> list[str]:
+    """What there is to say of a graph on which averages are to be robust."""
+    if made.algorithm.robust is None:
+        return []
+    from ddol.communicate.robust import too_sparse
+
+    told = too_sparse(made.algorithm.robust, made.algorithm.mixing.at(1))
+    return [told] if told else []
 
 
 def _say_what_was_taken(made: PreparedJob, talk: Interface) -> None:

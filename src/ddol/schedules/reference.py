@@ -186,7 +186,8 @@ class EventReference:
             mine = [self._loops.to_message(vector) for vector in own]
             heard, weights = self._neighbours(i, peer)
             messages = [mine if j == i else self._newest(i, j, mine) for j in heard]
-            averaged = [self._averaged(messages, k, weights) for k in range(len(own))]
+            places = [j for j, agent in enumerate(heard) if agent != i]
+            averaged = [self._averaged(messages, k, weights, mine, places) for k in range(len(own))]
             exchange = int(self.turns[i]) // self.algorithm.period
             self._take(own, averaged, not self._loops.layout.sampled or samples(exchange))
         self._project(i, own)
@@ -203,13 +204,22 @@ class EventReference:
         return mine if place == NONE or self._absent[j] else self._sent[place]
 
     def _averaged(
-        self, messages: list[Message], k: int, weights: np.ndarray
+        self,
+        messages: list[Message],
+        k: int,
+        weights: np.ndarray,
+        mine: Message,
+        others: list[int],
     ) -> tuple[np.ndarray, np.ndarray]:
         rows, scalars = (np.array(part) for part in zip(*(m[k] for m in messages), strict=True))
         n_rows = rows.shape[1]
         for place, mode in enumerate(self._loops.layout.modes):
             numbers = rows[:, place] if place < n_rows else scalars[:, place - n_rows, None]
-            mixed = _average(numbers, weights, mode)
+            if self.algorithm.robust is not None and mode == LINEAR:
+                own = mine[k][0][place] if place < n_rows else mine[k][1][place - n_rows, None]
+                mixed = self.algorithm.robust.of(own, numbers[others], weights[others])
+            else:
+                mixed = _average(numbers, weights, mode)
             if place < n_rows:
                 rows[0, place] = mixed
             else:

@@ -19,6 +19,7 @@ from ddol.engines.kernels.layout import (
     FROM_STATISTICS_ALL,
     LINEAR,
     LOG,
+    ROBUST,
     TO_MESSAGE,
     TO_MESSAGE_ALL,
     TO_STATISTICS,
@@ -164,7 +165,7 @@ def alike(worker, i, n, scalar):
     """
     modes, rows, size = integers(worker.links.modes), worker.shape.message_rows, 0
     mode, kinds = modes[i], rows + _sent_scalars(worker)
-    while i < kinds and modes[i] == mode:
+    while i < kinds and modes[i] == mode and (size == 0 or part(worker, ROBUST) == 0):
         size += n if i < rows else 1
         i += 1
         if i == rows:
@@ -225,6 +226,8 @@ def writes_early(worker):
     """Whether an agent's message is written as soon as it has learned, while all that it says is near."""
     shape, links, rules = worker.shape, worker.links, worker.rules
     if links.workers > 1 or rules.n_agents == 1 or rules.period > 1 or shape.wires > 0:
+        return False
+    if part(worker, ROBUST) != 0:
         return False
     return shape.states == 1 and links.block == shape.D and worker.scratch.touched == 0
 
@@ -428,6 +431,45 @@ def deliver(worker, w, s, wire, message, row, scalar):
     box[THERE] = 1.0
 
 
+@inner(inlined=True)
+def gather(worker, message, weight, count, n):
+    """Put a neighbour's numbers behind those of `count` others, for a robust average; how many there are."""
+    _copy_numbers(message, worker.scratch.gathered + 8 * count * n, n)
+    floats(worker.scratch.gathered + 8 * worker.shape.most_heard * worker.shape.D)[count] = weight
+    return count + 1
+
+
+@inner
+def average_robustly(worker, own, count, n, out):
+    """An agent's own n numbers and those that were gathered, averaged by a rule."""
+    heard = worker.scratch.gathered
+    weights = heard + 8 * worker.shape.most_heard * worker.shape.D
+    room = weights + 8 * worker.shape.most_heard
+    call_void(part(worker, ROBUST), (own, heard, weights, count, n, room, out))
+
+
+@inner
+def _mix_robustly(worker, first, stride, heard, columns, weights, count, own, row, scalar):
+    """What `mix_message` does, where an agent has a rule of its own for sums."""
+    i, place, D, mixed = row, 0, worker.shape.D, worker.scratch.mixed
+    while i < worker.shape.message_rows + _sent_scalars(worker):
+        mode = integers(worker.links.modes)[i]
+        size, i = alike(worker, i, D, scalar)
+        if mode != LINEAR:
+            out = mixed + 8 * place
+            mix_numbers(first + 8 * place, stride, heard, weights, count, mode, size, out)
+        else:
+            gathered = 0
+            for j in range(count):
+                if integers(columns)[j] != own:
+                    message = first + integers(heard)[j] * stride + 8 * place
+                    weight = floats(weights)[j]
+                    gathered = gather(worker, message, weight, gathered, size)
+            mine = first + own * stride + 8 * place
+            average_robustly(worker, mine, gathered, size, mixed + 8 * place)
+        place += size
+
+
 @inner
 def mix_copy(worker, copy, packed, columns, weights, count, row, scalar):
     """One copy becomes the average of messages from some row and scalar on, which are rows of `packed`."""
@@ -438,7 +480,11 @@ def mix_copy(worker, copy, packed, columns, weights, count, row, scalar):
         first, heard = packed + 8 * k * unit, columns
         if shape.wires > 0:
             heard = _passed(worker, s, columns, count, worker.links.own + copy)
-        mix_message(worker, first, stride, heard, weights, count, shape.D, row, scalar)
+        if part(worker, ROBUST) == 0:
+            mix_message(worker, first, stride, heard, weights, count, shape.D, row, scalar)
+        else:
+            own = worker.links.own + copy
+            _mix_robustly(worker, first, stride, heard, columns, weights, count, own, row, scalar)
         for j in range(count if shape.wires > 0 else 0):
             if integers(columns)[j] != worker.links.own + copy:
                 deliver(worker, w, s, j, first + integers(columns)[j] * stride, row, scalar)
@@ -476,7 +522,7 @@ def average_copies(worker, examples, r, eta):
         return 0
     if period > 1:
         finish(worker, t, eta)
-    if worker.links.workers > 1 or worker.shape.wires > 0:
+    if worker.links.workers > 1 or worker.shape.wires > 0 or part(worker, ROBUST) != 0:
         return _exchange_across(worker, t // period, r)
     _exchange_here(worker, t // period, r)
     return 0

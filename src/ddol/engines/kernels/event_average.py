@@ -11,13 +11,15 @@ from ddol.compiled import floats, inner, integers
 from ddol.engines.kernels.average import (
     adopt_message,
     alike,
+    average_robustly,
     box_of,
     deliver,
+    gather,
     left_out,
     unit_of,
     write_message,
 )
-from ddol.engines.kernels.layout import LINEAR, LOG, vector_at
+from ddol.engines.kernels.layout import LINEAR, LOG, ROBUST, part, vector_at
 from ddol.engines.kernels.messages import heard_at, own_at
 from ddol.update.trust import passes
 
@@ -32,9 +34,23 @@ def _heard(worker, memory, a, k, wire, lo, own):
 
 
 @inner
+def _mix_robustly(worker, memory, place, size, lo, hi, a, k):
+    """Some numbers, averaged over the wires of an agent by a rule."""
+    weights, own, count = floats(memory.weight), own_at(memory), 0
+    for wire in range(lo, hi):
+        if integers(memory.sender)[wire] != memory.first_agent + a and weights[wire] > 0.0:
+            message = _heard(worker, memory, a, k, wire, lo, own) + 8 * place
+            count = gather(worker, message, weights[wire], count, size)
+    average_robustly(worker, own + 8 * place, count, size, worker.scratch.mixed + 8 * place)
+
+
+@inner
 def _mix_numbers(worker, memory, mode, place, size, lo, hi, a, k):
     """Some numbers, averaged over the wires of an agent in one way, in `mixed`."""
     weights, own = floats(memory.weight), own_at(memory)
+    if mode == LINEAR and part(worker, ROBUST) != 0:
+        _mix_robustly(worker, memory, place, size, lo, hi, a, k)
+        return
     out = floats(worker.scratch.mixed + 8 * place)
     for d in range(size):
         out[d] = 0.0 if mode == LINEAR else -math.inf
@@ -70,6 +86,12 @@ def _average_two(worker, memory, mode, place, size, wire, a, k):
         there = message
     sent = floats(there + 8 * place)
     out = floats(worker.scratch.mixed + 8 * place)
+    if mode == LINEAR and part(worker, ROBUST) != 0:
+        count = gather(worker, there + 8 * place, 0.5, 0, size)
+        average_robustly(
+            worker, own_at(memory) + 8 * place, count, size, worker.scratch.mixed + 8 * place
+        )
+        return
     for d in range(size):
         if mode == LINEAR:
             out[d] = 0.5 * own[d] + 0.5 * sent[d]

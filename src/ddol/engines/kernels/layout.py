@@ -20,7 +20,7 @@ SCORE, STEP, BEGIN, FINISH, OBSERVE, SCORE_UNSEEN, HEAR, ABSORB, NOTICE, COMMIT 
 TO_MESSAGE, FROM_MESSAGE, TO_STATISTICS, FROM_STATISTICS, WEIGHTS, SQUARES = range(10, 16)
 BLEND, JUDGE = 16, 17
 COMMIT_ALL, TO_MESSAGE_ALL, FROM_MESSAGE_ALL, TO_STATISTICS_ALL, FROM_STATISTICS_ALL = range(18, 23)
-WEIGHTS_ALL, VALUE, DERIVATIVE, TURN, TOGETHER = range(23, 28)
+WEIGHTS_ALL, VALUE, DERIVATIVE, TURN, TOGETHER, ROBUST = range(23, 29)
 
 BINARY, CLASSES, REGRESSION = 0, 1, 2
 SHARED_ADD, SHARED_COLLECT, COPIES = 0, 1, 2
@@ -103,6 +103,8 @@ class Shape(NamedTuple):
     box_scalar: int
     box_scalars: int
     """Where messages are kept that are tested: see `ddol.update.layout.Boxes`."""
+    most_heard: int
+    """Neighbours of an agent at most, where averages are robust; else 0."""
     rows_bytes: int
     """Bytes of one weight vector's rows, scalars, collected sums and collected maxima."""
     scalars_bytes: int
@@ -167,6 +169,8 @@ class Scratch(NamedTuple):
     passed: int
     """int64 (wires,): whose messages an agent averages: its own in the place of those that failed its
     tests."""
+    gathered: int
+    """float64 (neighbours, D + 2): what a robust average reads: messages, their weights, and room"""
     begun: int
     """float64 (SLOTS, begun_size): rows that begin with a 1 which is not stored, as they are read."""
     begun_index: int

@@ -13,7 +13,15 @@ from ddol.compiled import Entry, packed
 from ddol.engines import kernels
 from ddol.engines.kernels import COPIES, Examples, Links, Memory, Rules, Shape, Worker
 from ddol.engines.kernels import layout as places
-from ddol.engines.state import State, averages_together, layout_of, loops_of, sharing, zeros
+from ddol.engines.state import (
+    State,
+    averages_together,
+    layout_of,
+    loops_of,
+    most_heard,
+    sharing,
+    zeros,
+)
 from ddol.engines.workers.inputs import (
     RowsPlace,
     factors_of,
@@ -138,7 +146,9 @@ class KernelWorker:
             parts[places.SCORE], parts[places.OBSERVE] = parts[places.SCORE_UNSEEN], 0
         loss = self.algorithm.loss
         together = loss.address_together(self.algorithm.outputs)
-        self._parts[dense] = np.append(parts, (*loss.addresses(), 0, together))
+        robust = self.algorithm.robust
+        averages = 0 if robust is None else robust.address()
+        self._parts[dense] = np.append(parts, (*loss.addresses(), 0, together, averages))
         return self._parts[dense]
 
     @cached_property
@@ -233,6 +243,7 @@ class KernelWorker:
             box_rows=layout.boxes.rows,
             box_scalar=layout.boxes.scalar,
             box_scalars=layout.boxes.scalars,
+            most_heard=most_heard(self.algorithm),
             rows_bytes=8 * rows * D,
             scalars_bytes=8 * scalars,
             delta_bytes=8 * (layout.sums * D + layout.linear_scalars),
@@ -272,7 +283,7 @@ class KernelWorker:
             columns=matrices.columns.ctypes.data,
             weights=matrices.weights.ctypes.data,
             modes=self.modes.ctypes.data,
-            linear=not self.modes.any(),
+            linear=not self.modes.any() and self.algorithm.robust is None,
             reduce=partition.reduce,
             reduce_max=partition.reduce_max,
             exchange=partition.exchange,

@@ -14,6 +14,7 @@ from ddol.engines.state import (
     averages_together,
     layout_of,
     loops_of,
+    most_heard,
     n_states,
     numbers_sent,
     sharing,
@@ -93,7 +94,8 @@ class Workspace:
     ) -> None:
         D, outputs, self.algorithm = n_features, n_states(algorithm), algorithm
         layout, copied = layout_of(algorithm, D), separate or sharing(algorithm) == COPIES
-        whole = workers > 1 or separate or layout.boxes.wires > 0
+        robust = algorithm.robust is not None
+        whole = workers > 1 or separate or layout.boxes.wires > 0 or robust
         exchanges = copied and algorithm.n_agents > 1
         merges = not loops_of(algorithm).additive and algorithm.batch > 1
         collected = layout.sums * D + layout.linear_scalars
@@ -117,10 +119,11 @@ class Workspace:
         maxima = across and averages_together(algorithm) and LARGEST in layout.modes
         self.largest = apart(np.empty(across if maxima else 0))
         here_too = exchanges and not whole
-        tested = exchanges and workers == 1 and not separate and layout.boxes.wires > 0
+        all_of_it = exchanges and workers == 1 and not separate and whole
         room = agents * in_lines(rows * self.block + scalars) if here_too else 0
-        self.packed = apart(np.empty(agents * across if tested else room))
+        self.packed = apart(np.empty(agents * across if all_of_it else room))
         self.passed = apart(np.empty(layout.boxes.wires, np.int64))
+        self.gathered = apart(np.empty(most_heard(algorithm) * (max(D, 1) + 2)))
         self.lists = here_too and D >= _LISTED and algorithm.update.grows and not layout.whole
         self.met: Met | None = None
         self.begun = BegunRows.of(0)
@@ -163,6 +166,7 @@ class Workspace:
             n_touched=0 if met is None else met.n.ctypes.data,
             is_touched=0 if met is None else met.known.ctypes.data,
             passed=self.passed.ctypes.data,
+            gathered=self.gathered.ctypes.data,
             begun=self.begun.data.ctypes.data,
             begun_index=self.begun.indices.ctypes.data,
             begun_rows=self.begun.numbers.ctypes.data,
