@@ -55,5 +55,5 @@ def test_half_a_turn_reverses_the_labels():
 def test_wrong_parameters():
     with pytest.raises(DataError, match=r"`noise` must be from 0 to 0\.5"):
         linear(10, 2, noise=0.7)
-    with pytest.raises(DataError, match="at least 2 to turn in"):
+    with pytest.raises(DataError, match="at least 2"):
         drifting(10, 1)

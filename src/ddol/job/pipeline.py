@@ -14,12 +14,19 @@ from ddol.job.sources import given_streams, open_sources, own_seed, site_names, 
 from ddol.storage import Warn
 from ddol.streams import over
 from ddol.streams.arrays import RowsStream
-from ddol.streams.coding.discovery import SchemaHints, SchemaSample, doubts, learn_encoding, peek
+from ddol.streams.coding.discovery import (
+    SchemaHints,
+    SchemaSample,
+    doubts,
+    learn_encoding,
+    peek,
+    refuse_quantities,
+)
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.encoding import Encoding
 from ddol.streams.coding.labels import distinct
 from ddol.streams.coding.order import LabelOrder, first_block, order_of_beginning
-from ddol.streams.coding.sites import site_lines
+from ddol.streams.coding.sites import check_labels, site_lines
 from ddol.streams.coding.summary import scan
 from ddol.streams.coding.units import UnitDoubt, UnitWatch, unit_doubts
 from ddol.streams.errors import DataError
@@ -268,7 +275,12 @@ class Pipeline:
         options, hints = self.options, self._hints()
         labels, classes = [part.rows.y for part in parts], hints.reading.labels
         if hints.classification and classes is None:
-            classes = tuple(sorted(set().union(*(distinct(y).tolist() for y in labels))))
+            sites = [("X", tuple(distinct(y).tolist())) for y in labels]
+            classes = tuple(sorted({label for _, own in sites for label in own}))
+            if self.algorithm.outputs == 1:  # else their number was said, and they may be anything
+                refuse_quantities(classes, "X")
+                if len(classes) > 2:
+                    check_labels(sites)
         encoding = Encoding(
             n_features=options.features,
             classes=all_classes(self.algorithm, classes) if classes is not None else None,

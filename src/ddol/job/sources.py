@@ -145,7 +145,7 @@ def in_columns(options: DataOptions) -> DataOptions:
     """Options of arrays in which something must be encoded, as text must, with the arrays as tables."""
     from ddol.streams.sources import in_tables
 
-    found = in_tables(options.data, options.missing)
+    found = in_tables(options.data, options.missing != "error" or bool(options.labels_map))
     if found is None:
         return options
     streams, label, weight = found

@@ -56,15 +56,15 @@ def is_pair(given: Any) -> bool:
     return isinstance(given, tuple) and len(given) in (2, 3) and not _is_stream(given[0])
 
 
-def in_tables(given: Any, missing: str) -> tuple[list[Stream], str, str | None] | None:
+def in_tables(given: Any, needed: bool) -> tuple[list[Stream], str, str | None] | None:
     """Pairs (X, y) with text, with labels that are text, or with values that may be missing, as tables.
 
     Parameters
     ----------
     given
         What a user gave.
-    missing : str
-        What is done about missing values; where they are no error, rows of numbers may have some.
+    needed : bool
+        Rows of numbers become tables as well: values may be missing, or labels have other spellings.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def in_tables(given: Any, missing: str) -> tuple[list[Stream], str, str | None] 
     Examples
     --------
     >>> import numpy as np
-    >>> [stream], label, weight = in_tables((np.eye(2), ["no", "yes"]), "error")
+    >>> [stream], label, weight = in_tables((np.eye(2), ["no", "yes"]), False)
     >>> [list(table.columns) for table, _ in stream.read()], label, weight
     ([['y', 'column 1', 'column 2']], 'y', None)
     """
@@ -83,7 +83,7 @@ def in_tables(given: Any, missing: str) -> tuple[list[Stream], str, str | None] 
     found = [(*with_answers(pair[0], pair[1]), *pair[2:]) for pair in pairs]
     if any(map(is_sparse, (pair[0] for pair in found))):
         return None
-    if missing == "error" and not any(has_text(X) or _is_text(y) for X, y, *_ in found):
+    if not needed and not any(has_text(X) or _is_text(y) for X, y, *_ in found):
         return None
     tables = [(table_of_frame if hasattr(X, "columns") else table_of_array)(X) for X, *_ in found]
     taken = {name for table in tables for name in table.columns}

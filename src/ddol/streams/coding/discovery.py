@@ -405,20 +405,13 @@ def _classes(
     where = peeks[0].name
     if not found:
         raise DataError(f"{where}: found examples without labels, expected one for each")
-    numbers = [label for label in found if not isinstance(label, str)]
-    if len(numbers) > 2 and any(label != round(label) for label in numbers):
-        raise DataError(
-            f"{where}: found labels such as {numbers[0]:g} and {numbers[1]:g}, expected classes as "
-            "whole numbers or text; for quantities use a regression loss, such as --loss squared; if "
-            "another column is the label, name it with --label"
-        )
+    refuse_quantities(found, where)
     aliases = dict(hints.reading.aliases)
-    sites = {seen.name: seen.labels for seen in peeks}
+    sites = [(seen.name, seen.labels) for seen in peeks]
     if len(found) > 2 and not (hints.two_classes and not hints.sites):
-        scanned = gather([_all_labels(stream, peeks[0].label, aliases) for stream in streams])
-        sites = dict(scanned)
-        found = _ordered({label for labels in sites.values() for label in labels})
-    if hints.sites:
+        sites = gather([_all_labels(stream, peeks[0].label, aliases) for stream in streams])
+        found = _ordered({label for _, labels in sites for label in labels})
+    if hints.sites or (len(sites) > 1 and len(found) > 2):
         check_labels(sites)
     check_spellings(found, where)
     if len(found) > 2 and hints.two_classes:
@@ -427,6 +420,26 @@ def _classes(
             "use a multi-class algorithm, or a regression loss if they are quantities"
         )
     return checked_classes(found, where)
+
+
+def refuse_quantities(labels: Sequence[Label], where: str) -> None:
+    """Refuse more than two labels that are not whole numbers: they are measurements.
+
+    Examples
+    --------
+    >>> refuse_quantities((0.5, 1.5), "a.csv")
+    >>> refuse_quantities((0.5, 1.0, 2.25), "a.csv")
+    Traceback (most recent call last):
+    ...
+    ddol.streams.errors.DataError: a.csv: found labels such as 0.5 and 1, expected classes as whole ...
+    """
+    numbers = [label for label in labels if not isinstance(label, str)]
+    if len(numbers) > 2 and any(label != round(label) for label in numbers):
+        raise DataError(
+            f"{where}: found labels such as {numbers[0]:g} and {numbers[1]:g}, expected classes as "
+            "whole numbers or text; for quantities use a regression loss, such as --loss squared; if "
+            "another column is the label, name it with --label"
+        )
 
 
 def _all_labels(

@@ -235,23 +235,28 @@ def check_spellings(labels: Sequence[Label], where: str) -> None:
             )
 
 
-def check_labels(sites: Mapping[str, Sequence[Label]]) -> None:
+def check_labels(sites: Sequence[tuple[str, Sequence[Label]]]) -> None:
     """Refuse sites whose labels are not all among those of one of them.
 
     Parameters
     ----------
     sites
-        Labels of every site that has some, by its name; other spellings are replaced already.
+        Name and labels of every site; other spellings are replaced already.
 
     Examples
     --------
-    >>> check_labels({"a": ("no", "yes"), "b": ("no",)})
-    >>> check_labels({"a": ("no", "yes"), "b": (0.0, 1.0)})
+    >>> check_labels([("a", ("no", "yes")), ("b", ("no",))])
+    >>> check_labels([("a", ("no", "yes")), ("b", (0.0, 1.0))])
     Traceback (most recent call last):
     ...
     ddol.streams.errors.DataError: sites have different labels: a has no, yes; b has 0, 1; if ...
     """
-    sets = {name: {listed([each]) for each in labels} for name, labels in sites.items() if labels}
+    names = [name for name, _ in sites]
+    sets = {
+        name if names.count(name) == 1 else f"{name} of agent {k}": {listed([e]) for e in labels}
+        for k, (name, labels) in enumerate(sites)
+        if labels
+    }
     together = set().union(*sets.values()) if sets else set()
     if not sets or any(own == together for own in sets.values()):
         return
