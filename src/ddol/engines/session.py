@@ -130,8 +130,8 @@ class Session:
             return
         if self.plan.separate:
             raise ValueError(
-                f"found class {outputs} where messages of {self.algorithm.outputs} are under way; leave out "
-                "the rules of talking where classes are not known beforehand"
+                f"found class {outputs} after messages of {self.algorithm.outputs} classes were sent; name "
+                "all classes beforehand (--labels), or leave out talk, compress and talk_to"
             )
         self.close()
         self.plan.grow(outputs)

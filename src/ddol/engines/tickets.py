@@ -77,7 +77,7 @@ class TicketEngine:
             raise ValueError(f"`most` must be at least 1, it is {most}")
         if algorithm.update.randomized:
             raise ValueError(
-                f"{algorithm.name} draws its predictions; tickets are for those that do not"
+                f"{algorithm.name} draws its predictions at random, tickets cannot; use adaptive or dwm-a"
             )
         check_start(algorithm, state, events=True)
         self.algorithm, self.most = algorithm, most
@@ -209,7 +209,9 @@ class TicketEngine:
     def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
         """Look; blocks do not go with tickets."""
         if block.n_rounds:
-            raise ValueError("this learner gives tickets; feed blocks and streams to another one")
+            raise ValueError(
+                "this learner learns by predict and answer; use another learner for blocks and streams"
+            )
         return self.player.look()
 
     def end(self) -> Snapshots:
@@ -335,5 +337,5 @@ def _one_row(x: Any) -> Rows:
         dense = np.atleast_2d(np.asarray(x, float))
         row = Rows.from_dense(dense, np.ones(len(dense)))
     if len(row) != 1:
-        raise ValueError(f"a ticket is for one example, found {len(row)} rows")
+        raise ValueError(f"found {len(row)} rows, expected one; call predict once for each example")
     return row.check_finite("x")

@@ -95,7 +95,9 @@ def edges_chart(trace: Trace) -> Chart:
     """Messages of every edge, the busiest first."""
     sent = np.sort([messages for messages, _ in trace.traffic.values()])[::-1]
     if not len(sent):
-        raise ValueError("no message was sent; edges have traffic where agents talk")
+        raise ValueError(
+            "no message was sent, so there is no traffic to show; run with at least 2 agents"
+        )
     (busiest, (most, _)) = max(trace.traffic.items(), key=lambda edge: edge[1])
     places = np.arange(1, len(sent) + 1)
     words = f"{len(sent):,} edges carried {sent[-1]:,} to {most:,} messages"
@@ -176,7 +178,9 @@ def drift_chart(trace: Trace) -> Chart:
     """The drift of every agent over time, of the few with the most and the least."""
     found = certificate_curve(trace.moments)
     if not len(found["examples"]):
-        raise ValueError(f"no certificate was kept of this run of {trace.name}")
+        raise ValueError(
+            f"no certificate was kept of this run of {trace.name}; run with certificate=True or a schedule"
+        )
     drift = found["agent_drift"]
     order = np.argsort(-drift[-1], kind="stable")
     shown = order if len(order) <= 4 else np.concatenate([order[:2], order[-2:]])

@@ -72,7 +72,9 @@ def read_account(folder: Path) -> Account | None:
     try:
         return msgspec.json.decode(read_private(path), type=Account)
     except msgspec.MsgspecError:
-        raise DataError(f"{path}: damaged, expected an account of privacy") from None
+        raise DataError(
+            f"{path}: damaged, expected the privacy budget spent so far; restore it from a backup"
+        ) from None
 
 
 def check_restored(account: Account, folder: Path, released: int) -> None:

@@ -67,7 +67,7 @@ class Schedule:
             raise ValueError(f"unknown schedule {self.name!r}; use one of {', '.join(SCHEDULES)}")
         if self.own is not None and self.replay is not None:
             raise ValueError(
-                "a schedule of one's own and a recording to replay are two lists; give one"
+                "found a schedule of your own and a recording to replay; leave one of them out"
             )
         if self.staleness is not None and self.staleness < 0:
             raise ValueError(f"`staleness` must be at least 0, it is {self.staleness}")
@@ -83,7 +83,7 @@ class Schedule:
     def described(self) -> str:
         """What is beyond rounds, in a few words."""
         if self.is_given:
-            return "a recording or a schedule of one's own"
+            return "a recording or a schedule of your own"
         if self.patient:
             return "a patient pool"
         if self.name == ROUNDS and not self.conditions.is_calm:

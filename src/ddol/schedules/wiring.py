@@ -47,7 +47,7 @@ class Wiring:
         everyone_connected = isinstance(mixing, Changing) or mixing.is_uniform_complete
         if everyone_connected and n * n > MOST_WIRES:
             raise ValueError(
-                f"{n} agents that all hear each other need {n * n} mailboxes; take a sparser topology "
+                f"{n} agents on a complete graph need {n * n} mailboxes; take a sparser topology "
                 "for schedules, or at most 8192 agents"
             )
         if isinstance(mixing, Changing):
@@ -79,7 +79,7 @@ def walk_chances(mixing: Mixing | Changing, wires: Wiring) -> NDArray[np.float64
     """
     if isinstance(mixing, Changing):
         raise ValueError(
-            "the schedule walk needs a graph that stays; this mixing changes by the round"
+            "the schedule walk needs a fixed mixing matrix, this one changes by the round; use async"
         )
     parts = mixing.topology.components()
     if len(parts) > 1:
@@ -91,7 +91,7 @@ def walk_chances(mixing: Mixing | Changing, wires: Wiring) -> NDArray[np.float64
     _, indices, weights = chain.csr()
     if len(weights) != len(wires.sender) or not np.array_equal(indices, wires.sender):
         raise ValueError(
-            "the schedule walk needs neighbours that hear each other; this mixing has one-way edges"
+            "the schedule walk needs links in both directions, this mixing has one-way edges; use async"
         )
     sums = np.cumsum(weights)
     before = np.concatenate([[0.0], sums])[wires.starts[:-1]]

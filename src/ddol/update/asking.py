@@ -93,7 +93,9 @@ class Asking:
         if not self.sure >= 0.0:
             raise ValueError(f"`sure` must be at least 0, it is {self.sure}")
         if self.kind == "budget" and self.unbiased:
-            raise ValueError("a budget is kept by force, which no probability describes")
+            raise ValueError(
+                "a rule with a budget has no probability of asking; leave the budget out"
+            )
 
     @property
     def always(self) -> bool:

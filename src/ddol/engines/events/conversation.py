@@ -123,13 +123,13 @@ def check_talking(algorithm: Algorithm, schedule: Schedule) -> None:
         return
     if algorithm.talk_to is not None:
         raise ValueError(
-            f"`compress`: {compress.kind} sends differences to what all neighbours have heard, and `talk_to` "
-            "tells them different things; use float32"
+            f"`compress`: {compress.kind} sends differences from the last message, and with `talk_to` not "
+            "every neighbour has had that one; use float32"
         )
     if not named:
         raise ValueError(
-            f"`compress`: {compress.kind} sends differences to what all neighbours have heard; in "
-            f"{schedule.name} they hear different things; use float32"
+            f"`compress`: {compress.kind} sends differences from the last message; in {schedule.name} "
+            "not every neighbour has had that one; use float32"
         )
     if schedule.conditions.loses:
         raise ValueError(

@@ -80,9 +80,7 @@ class EventPlayer:
         liars = schedule.conditions.liars
         self.lying = Lying(algorithm, liars, state.seed)
         if self.lying.about_messages and self.push_sum:
-            raise ValueError(
-                "push-sum adds up what agents send, and knows no liars; use async or rounds"
-            )
+            raise ValueError("the schedule push-sum cannot simulate liars; use async or rounds")
         self._adopt_size()
 
     def _adopt_size(self) -> None:

@@ -40,7 +40,7 @@ from ddol.streams.errors import DataError
 from ddol.streams.rows import Block
 
 _NOT_KEPT = (
-    "a recording or a schedule of one's own is played when all examples are read: there is nothing to keep "
+    "a recording or a schedule of your own is played when all examples are read: there is nothing to keep "
     "before its end; leave the checkpoint out"
 )
 

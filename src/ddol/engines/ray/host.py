@@ -423,4 +423,4 @@ def _naming_the_node() -> Iterator[None]:
     except DataError as error:
         if not isinstance(error.__context__, ImportError):
             raise
-        raise DataError(f"{error} on every node: {socket.gethostname()} has it not") from None
+        raise DataError(f"{error} on every node; {socket.gethostname()} does not have it") from None

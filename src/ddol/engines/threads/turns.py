@@ -369,7 +369,7 @@ def _check(algorithm: Algorithm, state: State, schedule: Schedule) -> None:
         raise ValueError("the patient pool is played by the engine local; leave the engine out")
     if schedule.is_given:
         raise ValueError(
-            "a recording, or a schedule of one's own, is played by the engine local; leave the engine out"
+            "a recording, or a schedule of your own, needs the engine local; leave out --engine threads"
         )
     if schedule.name not in (ROUNDS, ASYNC):
         raise ValueError(
@@ -381,7 +381,9 @@ def _check(algorithm: Algorithm, state: State, schedule: Schedule) -> None:
             "virtual clock of the engine local"
         )
     if isinstance(algorithm.mixing, Changing):
-        raise ValueError("threads without a barrier need a matrix that stays; use the engine local")
+        raise ValueError(
+            "threads without a barrier need a fixed mixing matrix; use the engine local"
+        )
 
 
 def _at(array: np.ndarray) -> int:

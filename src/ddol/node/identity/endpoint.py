@@ -88,7 +88,9 @@ class _Members:
         assert isinstance(key, Ed25519PublicKey)
         found = read_roster(key, self.network.hex(), self._authority.roster)
         if found is None:
-            raise DataError(f"{self._authority.folder}: the roster is damaged")
+            raise DataError(
+                f"{self._authority.folder}: the list of members is damaged; restore the folder from a backup"
+            )
         return found
 
     def roster_for(self, envelope: bytes) -> bytes:
