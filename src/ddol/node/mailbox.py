@@ -80,7 +80,8 @@ class PeerMailbox:
         if message.number < peer.number:
             raise RefusedMessageError(
                 "not newer",
-                f"found message {message.number} of {message.sender} after {peer.number}",
+                f"found message {message.number} of {message.sender} after {peer.number}: it was sent "
+                "before, or by a machine whose clock is behind",
                 message.sender,
             )
         peer.number, peer.newest, peer.heard = message.number, (message, blob), time.time()
