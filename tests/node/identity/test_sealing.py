@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from ddol.node.identity.envelope import Sealer
+from ddol.node.identity.envelope import STRANGER, Sealer
 from ddol.node.identity.letters import JoinRequest
 from ddol.node.identity.member import ask_to_join
 from ddol.node.identity.signed import sign, unpacked
@@ -82,6 +82,13 @@ def test_a_member_that_floods_is_limited_and_the_others_are_heard(seals, monkeyp
     now[0] += 1.0  # it is heard again, twenty times a second
     later = [seals["us"].seal("m/weights", b"%d" % k) for k in range(50)]
     assert sum(seals["ap"].open("m/weights", "us", each) is not None for each in later) == 20
+
+
+def test_names_that_a_relay_makes_up_take_no_memory(seals, monkeypatch):
+    monkeypatch.setattr(module.time, "monotonic", lambda: 100.0)
+    for k in range(500):
+        assert seals["ap"].open("m/weights", f"made-up-{k}", b"rubbish") is None
+    assert set(seals["ap"].refused) == {(STRANGER, "malformed"), (STRANGER, "too many")}
 
 
 def test_large_messages_count_as_many(seals, monkeypatch):
