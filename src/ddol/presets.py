@@ -83,6 +83,7 @@ def adaptive(
     l2: L2 = 0.0,
     memory: Annotated[float, Bounds(above=1)] | Literal["auto"] = math.inf,
     statistics: Statistics = "shared",
+    own_intercept: bool = False,
     clip: Clip = True,
     **places: Any,
 ) -> Algorithm:
@@ -109,7 +110,7 @@ def adaptive(
 
         places, memory = {"memories": MEMORIES, **places}, math.inf
     own = Adaptive(regression=chosen.task == REGRESSION, statistics=statistics, clip=clip)
-    update = replace(own, memory=memory, l1=l1, shrink=l2)
+    update = replace(own, memory=memory, l1=l1, shrink=l2, own_intercept=own_intercept)
     return Algorithm("adaptive", update, chosen, _constant(rate), C, **places)
 
 

@@ -112,3 +112,28 @@ def test_a_model_predicts_as_the_agent_or_by_the_mean_of_scores(tmp_path):
 def test_other_words_are_refused():
     with pytest.raises(ValueError, match="'shared' or 'own', it is 'mine'"):
         ddol.adaptive(statistics="mine")
+
+
+def other_shares(n=8_000, seed=3):
+    """Two classes a deviation apart, of which agent a has the share (a + ½)/N."""
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(n) < (np.arange(n) % N + 0.5) / N, 1.0, -1.0)
+    return rng.standard_normal((n, 4)) + 0.5 * y[:, None], y
+
+
+@pytest.mark.parametrize("network", [ddol.complete(N), ddol.ring(N)])
+@pytest.mark.parametrize("where", [{}, {"period": 8}, {"schedule": "async"}])
+def test_an_own_intercept_follows_the_shares_of_classes(network, where):
+    X, y = other_shares()
+    own, shared = (
+        ddol.run(ddol.adaptive(own_intercept=kept), (X, y), network, **where).error
+        for kept in (True, False)
+    )
+    assert own < 0.13 and own < shared - (0.0 if where else 0.02)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_own_statistics_come_with_an_own_intercept(name):
+    """A centre that is learned from rows of one class has taken that class into the intercept."""
+    X, y = other_shares()
+    assert ddol.run(MAKERS[name](statistics="own"), (X, y), NETWORKS[name]).error < 0.16

@@ -513,6 +513,7 @@ class Adaptive(Standardising):
     chosen: bool = False
 
     family = "adaptive"
+    intercept_sums = (DUAL0, ROOT0)
     larger: ClassVar[float] = 1.3
 
     def __post_init__(self) -> None:

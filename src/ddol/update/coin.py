@@ -225,6 +225,7 @@ class Coin(Standardising):
     delay: int = 0
 
     family = "coin"
+    intercept_sums = (THETA0, SIZES0, REWARD0)
 
     def with_delay(self, rounds: int) -> Self:
         """The same update, told how late answers come."""

@@ -440,6 +440,7 @@ class SketchedNewton(Standardising):
     rank: int = 10
 
     family = "newton"
+    intercept_sums = (MATRIX0, DUAL0)
 
     def __post_init__(self) -> None:
         super().__post_init__()

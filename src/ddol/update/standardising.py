@@ -14,7 +14,7 @@ import numpy as np
 from ddol.update import answers, statistics
 from ddol.update import coordinates as at
 from ddol.update.contract import ARRIVAL, COLLECT, LARGEST, Field, Layout, Loops, Update
-from ddol.update.own_statistics import SENT, loops_of_own, scalars_of_own
+from ddol.update.own_statistics import Sent, loops_of_own, scalars_of_own
 
 _layout = functools.lru_cache(maxsize=16)(Layout)
 """A run asks for its layout some twenty times, and making one takes as long as a hundred examples."""
@@ -57,6 +57,8 @@ class Standardising(Update):
     statistics : "shared" or "own"
         Whether neighbours average what they know of features, and answers, or each agent standardises by
         what it has seen itself; see `ddol.update.own_statistics`.
+    own_intercept : bool
+        Each agent keeps its own intercept; so it does where statistics are its own.
     clip : bool
         Numbers are predicted within the range of the answers that were heard.
     """
@@ -66,8 +68,11 @@ class Standardising(Update):
     at_once: float = 1.0
     fresh: bool = False
     statistics: str = SHARED
+    own_intercept: bool = False
     clip: bool = True
 
+    intercept_sums: ClassVar[tuple[int, ...]] = ()
+    """Places of the scalars that the intercept is made of."""
     gradient: ClassVar[str] = ARRIVAL
     centres: ClassVar[float] = 0.5
     """Share of values other than 0 from which on a feature is centred: rows cost O(non-zeros) then."""
@@ -88,9 +93,21 @@ class Standardising(Update):
         return self.statistics == OWN
 
     @property
+    def sent(self) -> Sent | None:
+        """What is sent where an agent keeps something of its own."""
+        if not (self.keeps_own or self.own_intercept):
+            return None
+        return Sent.of(self.keeps_own, self.intercept_sums, 2 if self.regression else 0)
+
+    @property
+    def _behind(self) -> int:
+        """Scalars in front of those of the coordinates."""
+        return 0 if self.sent is None else self.sent.size
+
+    @property
     def coordinates(self) -> tuple[int, int, int]:  # type: ignore[override]
         """Centre, 1/scale and how far x̃ may be from 0."""
-        return at.CENTRE, at.INVERSE, at.REACH + (SENT if self.keeps_own else 0)
+        return at.CENTRE, at.INVERSE, at.REACH + self._behind
 
     def with_network(self, n_agents: int, at_once: float | None = None) -> Self:
         """The same update, told how many agents there are, and how many an exchange averages."""
@@ -102,7 +119,7 @@ class Standardising(Update):
 
     def range_of(self, scalars: np.ndarray) -> tuple[float, float]:
         """Of the answers that were heard, where predictions are clipped to it."""
-        own = scalars[SENT if self.keeps_own else 0 :]
+        own = scalars[self._behind :]
         if not (self.regression and self.clip and own[answers.HIGHEST] > -math.inf):
             return -math.inf, math.inf
         return -float(own[answers.LOWEST]), float(own[answers.HIGHEST])
@@ -141,7 +158,7 @@ class Standardising(Update):
     def loops(self, space: str) -> Loops:
         """The update's own loops, which hear answers if these are numbers."""
         loops = replace(self.own_loops, hear=answers.hear) if self.regression else self.own_loops
-        return loops_of_own(loops) if self.keeps_own else loops
+        return loops if self.sent is None else loops_of_own(loops, self.sent)
 
     def parameters(self) -> list[float]:
         """How fast to forget, the task, how many agents there are, and how many of them pool statistics;
@@ -174,7 +191,8 @@ class Standardising(Update):
         if self.regression:
             scalars = _SHARED_RANGE + notes
         rows, counted, sampled = at.ROWS + own, at.COUNTED, math.isinf(self.memory)
+        if self.sent is not None:
+            scalars, collected = scalars_of_own(scalars, self.sent), 0
         if self.keeps_own:
-            scalars = scalars_of_own(scalars)
             return _layout(rows, scalars, message, 0, 0, whole, lists=at.LISTS)
         return _layout(rows, scalars, sent, collected, 0, whole, counted, sampled, at.LISTS)
