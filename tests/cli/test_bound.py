@@ -1,6 +1,7 @@
 """``ddol bound``: numbers before a run, or the reason why there are none."""
 
 import json
+import math
 
 import pytest
 from click.testing import CliRunner
@@ -17,6 +18,18 @@ def test_how_many_mistakes_can_eight_agents_make():
     assert result.exit_code == 0
     assert "at most 349.7 mistakes of all agents together" in result.stdout
     assert "complete graph with uniform mixing" in result.stdout
+
+
+def test_what_a_safe_agent_loses_at_most():
+    result = call("--algorithm", "adaptive", "--safe", "--rounds", 10_000)
+    assert result.exit_code == 0, result.output
+    nats = math.log(3) + math.log(10_000)
+    assert f"at most {nats:.1f} nats more over 10,000 labels" in result.stdout
+    options = ("--algorithm", "adaptive", "--safe", "--rounds", 10_000, "--loss", "squared")
+    assert "--spread is needed" in call(*options).stderr
+    figures = json.loads(call(*options, "--spread", 2, "--json").stdout)
+    gap = 2.0 * (2.0 * math.log(3) + 1.0)
+    assert figures["value"] == pytest.approx(gap * (1 + nats / math.log(3)))
 
 
 def test_as_json():

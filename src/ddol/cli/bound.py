@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from ddol.algorithm import Algorithm
 from ddol.cli.table import show, warn
 from ddol.job.algorithm import build
 from ddol.job.interface import Interface
@@ -14,8 +15,11 @@ from ddol.job.job import Job
 from ddol.job.prepare import prepare
 from ddol.lab.plan import MEASURED, plan, shown
 from ddol.measure.applicable import applicable_bound, entry, regret_before
+from ddol.measure.sites import largest_gap, mixture_bound
 from ddol.measure.theorems import Bound, find_theorem
 from ddol.streams.errors import DataError
+from ddol.update.losses import squared
+from ddol.update.mixtures import LOG, SWITCHES, rule_for
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class Question:
         G, at least ‖g‖_* of every subgradient.
     divergence : float or None
         D, at least ψ(w*, w^t) in every round.
+    spread : float or None
+        S, at least the difference of the losses of two learners on one answer.
     """
 
     experts: int | None = None
@@ -41,6 +47,7 @@ class Question:
     rounds: int | None = None
     gradient: float | None = None
     divergence: float | None = None
+    spread: float | None = None
 
 
 class DataSize(NamedTuple):
@@ -79,6 +86,12 @@ def bound(job: Job, question: Question, as_json: bool) -> None:
             experts=facts.features if question.experts is None else question.experts,
             rounds=rounds * job.run.passes if question.rounds is None else question.rounds,
         )
+    algorithm = build(job)
+    if algorithm.safe or algorithm.memories:
+        bound_of_mixture(algorithm, job, question, as_json)
+        return
+    if question.spread is not None:
+        raise DataError("--spread is for --safe; leave it out")
     found = answer(job, question)
     value = float(found.value)
     if as_json:
@@ -91,6 +104,42 @@ def bound(job: Job, question: Question, as_json: bool) -> None:
     print(f"{job.algorithm.name}, {agents}: at most {value:,.1f} {found.theorem.quantity}{each}")
     print(f"theorem {found.theorem.name}: {found.theorem.formula}")
     print("needs: " + "; ".join(found.theorem.assumptions))
+
+
+def bound_of_mixture(algorithm: Algorithm, job: Job, question: Question, as_json: bool) -> None:
+    """Print what a mixture of learners loses at most: see docs/safe.md."""
+    update: Any = algorithm.update
+    K, rule, labels = len(update.opinions), rule_for(algorithm.loss), 0
+    labels = int(_needed(job, question, "rounds")["rounds"]) * algorithm.batch
+    gap = 1.0
+    if rule != LOG:
+        spread = _needed(job, question, "spread")["spread"]
+        gap = largest_gap(K, labels, spread, algorithm.loss.name == squared.name)
+    late = 1 + algorithm.delay if rule == LOG else 1
+    found = [late * mixture_bound(rule, K, labels, m, gap) for m in range(SWITCHES + 1)]
+    unit = "nats" if rule == LOG else f"of the {algorithm.loss.name} loss"
+    if as_json:
+        row = {"experts": K, "labels": labels, "unit": unit, "value": found[0]}
+        print(json.dumps(row | {"with_switches": found}, indent=2, ensure_ascii=False))
+        return
+    others = (
+        "its own learner alone, and than the shared one"
+        if algorithm.safe
+        else "any of its memories"
+    )
+    print(
+        f"each agent loses at most {found[0]:,.1f} {unit} more over {labels:,} labels than {others}"
+    )
+    for m, value in enumerate(found[1:], 1):
+        print(
+            f"at most {value:,.1f} more than the best sequence of them with {m} change{'s' * (m > 1)}"
+        )
+    formula = "ln K + m·ln(K−1) + (m+1)·ln T"
+    formula = formula if rule == LOG else f"Δ·(1 + ({formula})/ln K), Δ ≤ {gap:,.4g}"
+    print(
+        f"formula: {formula}, K = {K} experts"
+        + (f", times {late} for the delay" if late > 1 else "")
+    )
 
 
 def answer(job: Job, question: Question) -> Bound:

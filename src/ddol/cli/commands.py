@@ -279,8 +279,8 @@ def privacy(ctx: click.Context, privacy: tuple[str, ...], json: bool, **given: A
 
 @click.command(cls=Command, algorithms=True)
 @click.argument("data", metavar="[JOB.toml]", nargs=-1)
-@options_of(AlgorithmOptions, "algorithm", algorithm={"default": "dwm-i"})
-@options_of(NetworkOptions, "agents", "topology", "period", "query", agents={"default": 4})
+@options_of(AlgorithmOptions, "algorithm", "safe", algorithm={"default": "dwm-i"})
+@options_of(NetworkOptions, "agents", "topology", "batch", "period", "query", agents={"default": 4})
 @flag("--experts P", "Number of experts.", type=COUNT)
 @flag("--mistakes m", "Mistakes of the best expert, at all agents together.", type=NOT_NEGATIVE)
 @flag("--rounds T", "Number of rounds.", type=COUNT)
@@ -288,6 +288,11 @@ def privacy(ctx: click.Context, privacy: tuple[str, ...], json: bool, **given: A
 @flag(
     "--divergence D",
     "Upper bound of the divergence ψ(w*, w); by default the domain's, if known.",
+    type=NOT_NEGATIVE,
+)
+@flag(
+    "--spread S",
+    "With --safe, of a loss that is not logistic: how much the losses of two learners differ at most.",
     type=NOT_NEGATIVE,
 )
 @as_json
