@@ -84,6 +84,7 @@ CONTENTS = {
         "stability",
         "inside",
         "background/recordings",
+        "background/safe-measured",
         "background/schedules-measured",
         "background/scaling-measured",
     ],
