@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ import pytest
 
 import ddol
 from ddol.node.errors import NodeError, RefusedMessageError
-from ddol.node.messages import read_message
+from ddol.node.messages import algorithm_digest, read_message
 
 
 def examples(n=300, seed=0):
@@ -336,6 +337,14 @@ def test_a_message_without_a_schema_is_refused():
     for schema in ([], 1, "x", None):
         with pytest.raises(RefusedMessageError, match="without a schema"):
             taught("two").receive(sent._replace(schema=schema).write())
+
+
+def test_a_later_version_with_another_parameter_is_the_same_algorithm():
+    now = ddol.safe(ddol.adaptive("logistic"))
+    before = {name: value for name, value in now.recipe.items() if name != "l1"}
+    assert algorithm_digest(replace(now, recipe=before)) == algorithm_digest(now)
+    other = ddol.safe(ddol.adaptive("logistic", l1=0.1))
+    assert algorithm_digest(other) != algorithm_digest(now)
 
 
 def test_messages_of_half_the_size_are_nearly_the_same():

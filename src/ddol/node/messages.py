@@ -16,6 +16,7 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.node.errors import RefusedMessageError
+from ddol.presets import PRESETS
 
 _MAGIC, _HEAD = b"ddolmsg1", struct.Struct("<8sII")
 MOST_BYTES, _MOST_HEADER, _MOST_NAMES = 1 << 28, 1 << 24, 1 << 20
@@ -185,9 +186,13 @@ def algorithm_digest(algorithm: Algorithm) -> str:
         parameters = np.asarray(algorithm.update.parameters(), float).tolist()
         made: Any = [type(algorithm.update).__qualname__, algorithm.name, parameters, loss]
     else:
-        made = dict(algorithm.recipe) | {
-            "loss": loss
-        }  # a recipe may name it, or have it as a value
+        # Parameters at their defaults are left out: a later version may have more of them.
+        known = PRESETS[algorithm.recipe["preset"]].parameters
+        made = {
+            name: value
+            for name, value in algorithm.recipe.items()
+            if name not in known or value != known[name].default
+        } | {"loss": loss}  # a recipe may name it, or have it as a value
     kind = "private" if algorithm.privacy is not None else algorithm.safe
     return _digest([made, algorithm.average, algorithm.C, kind])
 
