@@ -169,6 +169,18 @@ def test_a_token_is_asked_for(tmp_path):
     assert web.get("/", auth=("me", TOKEN)).status_code == 200
 
 
+def test_a_file_of_tokens_that_breaks_lets_no_client_in(tmp_path, caplog):
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    file.chmod(0o600)
+    web = client(token_file=str(file))
+    file.write_text("")
+    for token in (TOKEN, "other"):
+        answer = web.get("/metrics", headers={"Authorization": f"Bearer {token}"})
+        assert answer.status_code == 401
+    assert sum("no client is let in" in line for line in caplog.messages) in (1, 2)
+
+
 def test_without_a_token_other_pages_and_hosts_are_refused():
     web = client()
     assert web.get("/v2", headers={"Host": "evil.example"}).status_code == 403

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import functools
+import logging
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
@@ -41,7 +42,10 @@ from ddol.node.metrics import Latency, exposition
 from ddol.node.node import Node
 from ddol.node.page import PAGE
 from ddol.node.waiting import UNKNOWN, WAITING
+from ddol.streams.errors import DataError
 from ddol.version import __version__
+
+_log = logging.getLogger("ddol.node")
 
 _SAFE = (
     (
@@ -195,9 +199,19 @@ def _client(file: str, token: str) -> str | None:
 
 @functools.lru_cache(maxsize=1024)
 def _remembered(check: Callable, file: str, token: str, now: int) -> str | None:
-    """A token is looked for in its file every five seconds."""
-    found: str | None = check(file, token)
+    """Look a token up in its file every five seconds; a file that cannot be read lets no client in."""
+    try:
+        found: str | None = check(file, token)
+    except DataError as error:
+        _tell_of_tokens(str(error), now)
+        return None
     return found
+
+
+@functools.lru_cache(maxsize=1)
+def _tell_of_tokens(line: str, now: int) -> None:
+    """Log what is wrong with a file of tokens, once in five seconds."""
+    _log.error("%s; no client is let in", line)
 
 
 def _check_rate(served: Served, asked: HttpRequest) -> None:
