@@ -165,6 +165,16 @@ def test_a_full_disk_leaves_nothing(ddol, tmp_path, examples):
     assert "cannot write the model" in errors and len(errors.splitlines()) == 1
     assert list(out.iterdir()) == []
 
+    def no_room():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    process = start(
+        "train", examples, "-q", "--checkpoint", out / "c", "--every", 100, preexec_fn=no_room
+    )
+    _, errors = process.communicate(timeout=LONG)
+    assert process.returncode == 1 and f"{out}/c/checkpoint" in errors, errors
+    assert "cannot write the checkpoint" in errors and len(errors.splitlines()) == 1
+
 
 def test_predictions_to_a_full_device(ddol, tmp_path, examples):
     if not Path("/dev/full").exists():

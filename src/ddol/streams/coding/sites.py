@@ -125,7 +125,8 @@ def _moments_of(cells: Any) -> tuple[int, float, float]:
     numbers = numbers[np.isfinite(numbers)]
     if not len(numbers):
         return 0, 0.0, 0.0
-    return len(numbers), float(numbers.mean()), float(numbers.std())
+    with np.errstate(over="ignore", invalid="ignore"):  # squares of 1e300 are infinite
+        return len(numbers), float(numbers.mean()), float(numbers.std())
 
 
 # --- columns ---------------------------------------------------------------------------------------

@@ -205,6 +205,7 @@ class UnitWatch:
             squares += np.bincount(columns, values * values, self.width)
         self._rows[site] += n
 
+    @np.errstate(over="ignore", invalid="ignore")  # squares of 1e300 are infinite, and far away
     def _judge(self, site: int) -> None:
         """Compare a full sample with the other sites, and begin another one."""
         counts, sums, squares = self._sums[:, site]
