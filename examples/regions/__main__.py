@@ -41,7 +41,7 @@ exchange = "500ms"
 
 
 def free_ports(n: int) -> list[int]:
-    """Ports that nobody uses."""
+    """Free ports."""
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
     ports = [each.getsockname()[1] for each in held]
     for each in held:

@@ -1,4 +1,4 @@
-"""The agent of a node without its locks: what every record of a journal does, live and in a replay."""
+"""The agent of a node, without locks: it carries out records of a journal, live and in a replay."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class LiveAgent:
         return Told(numbers[: len(places)], columns, places, weight)
 
     def play(self, record: r.Record) -> None:
-        """Do what a record says."""
+        """Carry out a record."""
         kind, body = record
         if kind == r.PREDICT:
             name, row, said, time = r.read_predicted(body)
@@ -176,7 +176,7 @@ class LiveAgent:
     # --- messages -----------------------------------------------------------------------------------
 
     def message(self, agents: int) -> Message:
-        """What others average."""
+        """The message that peers average with."""
         columns, numbers = self.learning.message()
         features, labels = self.features, self.labels
         classes = labels.classes

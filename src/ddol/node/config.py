@@ -1,4 +1,4 @@
-"""node.toml: what `ddol serve` is told."""
+"""Read and check node.toml, the settings of `ddol serve`."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class HttpConfig:
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """Who the node talks to, and when.
+    """Peers of the node, and when it sends to them.
 
     Parameters
     ----------
@@ -94,8 +94,8 @@ class NetworkConfig:
     peers : list of names, or "all", "ring", "exponential"
         Whose messages are averaged.
     least : int, optional
-        Answers that are learned between two messages, at least; by default 100 with an identity, where others
-        than the own organisation hear them, and 1 without.
+        Least number of answers learned between two messages: by default 100 with an identity, where other
+        organisations receive them, and 1 without.
     transport : str
         ``zenoh``, or ``mqtt://host:port``.
     compress : str, optional
@@ -122,7 +122,7 @@ class NetworkConfig:
 
 @dataclass(frozen=True)
 class NodeConfig:
-    """All that node.toml says.
+    """All settings in node.toml.
 
     Examples
     --------
@@ -139,7 +139,7 @@ class NodeConfig:
 
 
 def load_config(path: str | Path) -> NodeConfig:
-    """Read a node.toml; whatever is wrong is one line that names the place."""
+    """Read a node.toml; an error is one line that names the place."""
     place = Path(path)
     try:
         told = tomllib.loads(place.read_text(encoding="utf-8"))
@@ -155,14 +155,14 @@ def load_config(path: str | Path) -> NodeConfig:
 
 
 def with_initial(config: NodeConfig, path: str) -> NodeConfig:
-    """The same, but that the first model begins with a file."""
+    """The settings with a model file that the first model starts from."""
     first = next(iter(config.models))
     models = {**config.models, first: replace(config.models[first], initial=path)}
     return replace(config, models=models)
 
 
 def read_config(told: Mapping[str, Any], folder: Path | None = None) -> NodeConfig:
-    """What a table says; files are looked for from `folder` on."""
+    """Settings from a table; paths are relative to `folder`."""
     here = folder or Path()
     _check_keys(told, _TOP, "")
     if not isinstance(told.get("name"), str):
@@ -250,7 +250,7 @@ def _model(
 
 
 def _check_shares(models: Mapping[str, ModelConfig]) -> None:
-    """The first model answers what the others leave."""
+    """Check the shares of models: the first one answers the remaining requests."""
     shares = [model.share for model in models.values()]
     given = [share for share in shares if share is not None]
     if given and (shares[0] is not None or min(given) < 0.0 or not sum(given) <= 1.0):

@@ -1,14 +1,14 @@
-"""What a node refuses, and why it cannot acknowledge."""
+"""Errors of nodes: wrong input, refused messages, a journal that cannot be written."""
 
 from __future__ import annotations
 
 
 class NodeError(ValueError):
-    """Something given to a node that it cannot use, in one sentence."""
+    """Wrong input to a node, in one sentence."""
 
 
 class RefusedMessageError(NodeError):
-    """A message that is not taken: `reason` in one word, for counting."""
+    """A message that is refused; `reason` is a word or two, for counting."""
 
     def __init__(self, reason: str, sentence: str, sender: str = "") -> None:
         super().__init__(sentence)

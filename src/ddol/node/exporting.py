@@ -1,4 +1,4 @@
-"""From serving to files and back: the model of now, and a node that begins with a model."""
+"""Export the current model of a node to a file, and start a node from a model file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ddol.version import __version__
 
 
 def model_bytes(node: Node) -> bytes:
-    """The model of now as the bytes of a file, for `ddol predict`."""
+    """The current model as the bytes of a model file, for `ddol predict`."""
     model = node.read(model_of)
     with tempfile.TemporaryDirectory(prefix="ddol-") as folder:
         path = Path(folder, "model.ddol")
@@ -35,7 +35,7 @@ def model_bytes(node: Node) -> bytes:
 
 
 def model_of(agent: LiveAgent) -> Model:
-    """What an agent knows, as a model; columns of numbers come before features that have names."""
+    """An agent as a model; numeric columns come before named features."""
     player, labels, features = agent.learning.player, agent.labels, agent.features
     if player is None or (not labels.regression and len(labels.classes) < 2):
         raise NodeError("this node has not seen two labels yet; there is no model to give")
@@ -129,7 +129,7 @@ def _order(
 
 
 def begin_with(node: Node, path: str) -> None:
-    """Let a node that has learned nothing begin with the weights of a model."""
+    """Start a node that has learned nothing from the weights of a model."""
     model = load(path)
     if model.known is None:
         raise NodeError(f"{path}: the model has weights only, expected all that its agents knew")

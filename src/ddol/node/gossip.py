@@ -1,4 +1,4 @@
-"""Saying and hearing: a thread of its own sends, averages, and watches who is there."""
+"""Exchange of messages: a thread sends, averages, and watches which peers are alive."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOOK = 0.05
 
 @dataclass(frozen=True)
 class Exchange:
-    """When a node says what it has learned.
+    """When a node sends what it has learned.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Exchange:
 
     @classmethod
     def of(cls, text: str) -> Exchange:
-        """What a text says."""
+        """Parse ``1s``, ``100 answers`` or ``drift:0.1``."""
         found = re.fullmatch(r"\s*(\d+)\s*answers?\s*", str(text))
         if found and int(found[1]) > 0:
             return cls(answers=int(found[1]))
@@ -59,7 +59,7 @@ class Exchange:
 
 
 def neighbours(own: str, names: Sequence[str], graph: str | Sequence[str]) -> list[str]:
-    """With whom a node averages, of those that are there; all agree on it by their sorted names.
+    """Peers that a node averages with; all nodes derive the same graph from the sorted names of the living.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def neighbours(own: str, names: Sequence[str], graph: str | Sequence[str]) -> li
 
 
 class Gossip:
-    """The exchange of one node: it never holds up a prediction longer than an average takes.
+    """Exchange of one node with its peers; a prediction waits at most for one average.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Gossip:
         ``1s``, ``100 answers`` or ``drift:0.1``.
     peers : "all", "ring", "exponential", or names
     least : int
-        Answers that are learned between two messages, at least.
+        Least number of answers learned between two messages.
     topic : str
         The name of the model.
 
@@ -150,7 +150,7 @@ class Gossip:
                 _log.warning("refused a message (%s, %s so far): %s", error.reason, count, error)
 
     def _came(self, name: str, there: bool) -> None:
-        """A node has come, or gone."""
+        """A peer has joined or left."""
         if name == self.node.name:
             return
         with self._lock:
@@ -163,9 +163,9 @@ class Gossip:
     # --- saying -------------------------------------------------------------------------------------
 
     def exchange_now(self) -> None:
-        """Say what was learned since the last time, then average with what has come.
+        """Send what was learned since the last message, then average with the messages received.
 
-        In this order all hear of the examples whole: an average of n leaves 1/n of what was learned here.
+        The order matters: averaging first would leave 1/n of what this node has learned for its message.
         """
         node = self.node
         with self._lock:
@@ -213,7 +213,7 @@ class Gossip:
                 _quietly(self.exchange_now)
 
     def close(self) -> None:
-        """Say the last, and leave."""
+        """Send a last message, and leave."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
@@ -222,7 +222,7 @@ class Gossip:
 
 
 def _quietly(call: Callable[[], None]) -> None:
-    """A transport that fails must not end the exchange."""
+    """Log an error of the transport; the exchange goes on."""
     try:
         call()
     except Exception:

@@ -1,4 +1,4 @@
-"""What a node must not forget: a log that is appended to, and snapshots, in a folder.
+"""Durable state of a node: an append-only journal and snapshots, in a folder.
 
 A record is written to the log by one call of the system before anything follows from it, so that it
 survives the end of the process. It survives a loss of power when the log is flushed; one flush does so for
@@ -66,7 +66,7 @@ class Journal:
         Made if it is missing; one process at a time has it.
     durability : str
         ``sync``: an answer is acknowledged when it is flushed. ``batch:5ms``: the log is flushed so often.
-        ``none``: whenever the system likes.
+        ``none``: the operating system decides.
     keep_all : bool
         Keep the whole log, for `ddol replay`; by default what two snapshots make superfluous is removed.
 
@@ -129,7 +129,7 @@ class Journal:
         return sorted(int(match[1]) for match in found if match)
 
     def _open(self) -> None:
-        """Go on with the newest log, whose torn tail is cut."""
+        """Open the newest log for appending, and cut an incomplete last record."""
         path = self.folder / _LOG.format(self.number)
         if path.exists():
             text = path.read_bytes()
@@ -140,7 +140,7 @@ class Journal:
         self.size = os.fstat(self._file).st_size
 
     def _cut(self, path: Path, text: bytes, whole: int) -> None:
-        """Cut a torn tail; where whole records follow, the log is damaged, and they are kept beside it."""
+        """Cut an incomplete last record; whole records behind it mean damage, and are kept in a file."""
         self.cut = f"a torn tail of {len(text) - whole} bytes was cut"
         lost = records_behind(text, whole)
         if lost:
@@ -205,7 +205,7 @@ class Journal:
         return self.written
 
     def _fail(self, why: str) -> None:
-        """Say once that nothing can be acknowledged."""
+        """Log once that the journal cannot be written."""
         if not self.failed:
             _log.error(
                 "%s: cannot write the journal (%s); labels are refused, predictions go on",
@@ -215,7 +215,7 @@ class Journal:
         self.failed = why
 
     def wait(self, place: int) -> None:
-        """Return when all records up to a place are flushed, by this thread or by another."""
+        """Wait until all records up to a place are flushed, by this thread or another."""
         while self.flushed < place and not self.lost:
             with self._flushing:
                 if self.flushed < place:
@@ -223,7 +223,7 @@ class Journal:
         self.check_flushed(place)
 
     def check_flushed(self, place: int) -> None:
-        """Refuse to acknowledge what did not reach the disk."""
+        """Raise an error if records up to a place did not reach the disk."""
         if self.flushed < place and self.every is not None:
             raise NotDurableError(
                 f"{self.folder}: the disk has lost what was written ({self.lost}); nothing is acknowledged "
@@ -293,7 +293,7 @@ class Journal:
                 (self.folder / _LOG.format(number)).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Flush, and let another process have the folder."""
+        """Flush, and release the folder for other processes."""
         if self._closed:
             return
         self._waking.set()

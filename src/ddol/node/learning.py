@@ -1,4 +1,4 @@
-"""What a node learns with: one agent, its columns and its labels; a sequence of calls decides its state."""
+"""The learner of a node: one agent, its columns and its labels. The order of calls determines its state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ddol.update.losses import REGRESSION
 
 
 class Told(NamedTuple):
-    """What an agent says: numbers (outputs, rows · columns + scalars) of some columns, or all."""
+    """A decoded message: numbers (outputs, rows · columns + scalars) of some columns, or all."""
 
     numbers: np.ndarray
     columns: np.ndarray | None
@@ -83,7 +83,7 @@ class Learning:
         return player.score(row.values, row.columns)
 
     def said(self, scores: Sequence[float] | None) -> float:
-        """The number of the label that scores predict; NaN where there is none."""
+        """The number of the predicted label; NaN without scores."""
         if scores is None:
             return float("nan")
         if len(scores) == 1:
@@ -126,26 +126,26 @@ class Learning:
     # --- others -------------------------------------------------------------------------------------
 
     def tell_network(self, agents: int) -> None:
-        """Learn as one of so many agents."""
+        """Set the number of agents in the network, which the learning rate depends on."""
         self.agents = agents
         if self.player is not None:
             parameters = self.algorithm.update.with_network(agents).parameters()
             self.player.parameters[: len(parameters)] = parameters
 
     def message_rows(self, n_columns: int = 1) -> int:
-        """Numbers that are said of each column."""
+        """Numbers sent for each column."""
         layout = self.algorithm.update.layout(self.algorithm.average, n_columns)
         return len(layout.message_rows)
 
     @property
     def listed(self) -> np.ndarray | None:
-        """Columns that differ from their start; None where all are sent."""
+        """Columns that differ from their initial values; None if all are sent."""
         if self.player is None:
             return None
         layout = self.player.layout
         if self.player.dense or layout.whole:
             return None
-        if self.features.fixed:  # which of them the node has met is nobody's business
+        if self.features.fixed:  # do not reveal which of them the node has seen
             return np.arange(1 + len(self.features.names), dtype=np.uint32)
         return np.flatnonzero(self.player.touched).astype(np.uint32)
 

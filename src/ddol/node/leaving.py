@@ -1,4 +1,4 @@
-"""How many examples a node learns from between two messages: what a message tells of a single one."""
+"""Least number of examples between two messages, which limits what a message reveals about one of them."""
 
 from __future__ import annotations
 

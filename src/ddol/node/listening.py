@@ -1,4 +1,4 @@
-"""To whom a node listens: what peers say is tried on its own examples before it is averaged.
+"""Which peers a safe node averages with: their messages are tested on its own examples first.
 
 For every peer j with its newest message θ_j, on every answered example (theory.md §9)
 
@@ -29,7 +29,7 @@ _AT_ONCE = 4
 
 @dataclass
 class Trial:
-    """What a peer's newest message predicts here."""
+    """Test of the newest message of a peer."""
 
     player: SinglePlayer | None = None
     waiting: Message | None = None
@@ -39,7 +39,7 @@ class Trial:
 
     @property
     def passed(self) -> bool:
-        """Whether the node listens."""
+        """Whether the node averages with the peer."""
         return self.tests >= _TESTS and self.difference <= _MOST_LOSS
 
 
@@ -80,7 +80,7 @@ class Listening:
         return algorithm.safe and algorithm.trust != "all"
 
     def hear(self, message: Message) -> None:
-        """Try a message from now on; what was found of its sender so far is kept."""
+        """Test a message from now on; results of earlier messages of its sender are kept."""
         known = self.agent.labels.classes
         if not self.tests or self.agent.learning.player is None:
             return
@@ -89,7 +89,7 @@ class Listening:
         self.trials.setdefault(message.sender, Trial()).waiting = message
 
     def _ready(self, trial: Trial) -> SinglePlayer | None:
-        """An agent that knows what the peer said last; made when it is needed, as many messages are not."""
+        """An agent with the weights of the newest message; made when first needed."""
         if trial.waiting is not None:
             message, trial.waiting = trial.waiting, None
             try:
@@ -99,7 +99,7 @@ class Listening:
         return trial.player
 
     def _player(self, message: Message) -> SinglePlayer:
-        """An agent that knows what the message says."""
+        """An agent with the weights of a message."""
         agent, learning = self.agent, self.agent.learning
         told = agent.told(message, 1.0)
         plain: Algorithm = replace(learning.algorithm, safe=False, trust=None)
@@ -114,7 +114,7 @@ class Listening:
         return player
 
     def test(self, row: LiveRow, y: float) -> None:
-        """Compare all peers with the own learner on an example that was just learned."""
+        """Compare peers with the node's own learner on an example that was just learned."""
         if not self.trials:
             return
         self._count += 1

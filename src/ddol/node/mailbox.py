@@ -1,4 +1,4 @@
-"""The newest message of every peer, and how often each was heard or refused."""
+"""The newest message of every peer, and counts of messages accepted and refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ddol.node.messages import Message
 
 @dataclass
 class PeerState:
-    """What a node knows of another one."""
+    """State of a peer, as this node knows it."""
 
     alive: bool = True
     number: int = -1
@@ -47,7 +47,7 @@ class PeerMailbox:
         """What the transport refused before it was read, by (sender, reason); it counts on."""
 
     def peer(self, name: str) -> PeerState:
-        """What is known of a peer; names beyond the most are counted together."""
+        """State of a peer; names beyond the limit share one."""
         if name not in self.peers and len(self.peers) >= self.most:
             name = "(others)"
         return self.peers.setdefault(name, PeerState())
@@ -100,7 +100,7 @@ class PeerMailbox:
             self.peers[name].newest = None
 
     def living(self) -> list[str]:
-        """Names of the peers that are there."""
+        """Names of the peers that are alive."""
         return sorted(name for name, peer in self.peers.items() if peer.alive and peer.number >= 0)
 
     def shown(self) -> list[dict[str, Any]]:

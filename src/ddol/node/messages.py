@@ -1,4 +1,4 @@
-"""What nodes send each other: numbers to average, with the digests of what they mean.
+"""Messages between nodes: numbers to average, with digests of algorithm and encoding.
 
 A message is a header of plain values and an array. Nothing in it is executed; its sizes are checked before
 memory is taken. Who has sent it is not proved here: envelopes are signed around it (`ddol.node.identity`).
@@ -25,13 +25,13 @@ _FORMATS = {"float64": np.float64, "float32": np.float32}
 
 
 class Message(NamedTuple):
-    """What a node says.
+    """A message of a node.
 
     Parameters
     ----------
     sender : str
     number : int
-        It rises, also when the node is started again.
+        Increases with every message, across restarts.
     algorithm, encoding : str
         Digests of the algorithm, and of how examples become columns.
     agents : int
@@ -55,7 +55,7 @@ class Message(NamedTuple):
     columns: np.ndarray | None
 
     def write(self, kind: str = "float64") -> bytes:
-        """The message as bytes; `kind` is how numbers are written."""
+        """The message as bytes, with numbers of type `kind`."""
         header = self._asdict() | {
             "shape": list(self.numbers.shape),
             "columns": None if self.columns is None else len(self.columns),

@@ -1,4 +1,4 @@
-"""Figures of nodes for Prometheus."""
+"""Metrics of nodes in the format of Prometheus."""
 
 from __future__ import annotations
 

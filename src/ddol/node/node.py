@@ -1,4 +1,4 @@
-"""The live node: predicts now, learns when labels come, and says and hears what is averaged."""
+"""The live node: it predicts at once, learns when labels arrive, and exchanges messages with peers."""
 
 from __future__ import annotations
 
@@ -44,14 +44,15 @@ _BECAME = {ANSWERED: DUPLICATE, EXPIRED: EXPIRED, UNKNOWN: UNKNOWN}
 
 
 class Node:
-    """An agent of a live network, in one's own process; threads may call it at once.
+    """An agent of a live network in your own process; it is thread-safe.
 
     Parameters
     ----------
     name : str
-        By which peers know it.
+        Name that peers know the node by.
     algorithm : Algorithm, optional
-        Without a network: the network is who is there. By default ``ddol.safe(ddol.adaptive("logistic"))``.
+        Of one agent: the network is the nodes that are alive.
+        By default ``ddol.safe(ddol.adaptive("logistic"))``.
     **options
         Those of `NodeOptions`: `hash_bits`, `classes`, `store`, `durability`, `waiting`, `expire`, ….
 
@@ -66,7 +67,7 @@ class Node:
     >>> node.predict({"price": 3.4, "country": "fr"}).label
     True
 
-    What a node says can travel by any means:
+    Messages can be sent by any means:
 
     >>> other = ddol.Node("us")
     >>> other.receive(node.message())
@@ -89,7 +90,7 @@ class Node:
         """Predictions, and answers by what became of them."""
         self.messages_sent = self.bytes_sent = 0
         self.news: list[str] = []
-        """What happened at the start, in one line each."""
+        """What was restored at the start, one line each."""
         self.changed = threading.Event()
         """Set when an example was learned."""
         self._account = private.account_of(algorithm, self.options)
@@ -336,7 +337,7 @@ class Node:
         return self._agent.learning.agents
 
     def tell_network(self, agents: int) -> None:
-        """Say how many nodes average with this one, itself included, where that has changed."""
+        """Set how many nodes average with this one, including itself."""
         with self._lock:
             if agents != self._agent.learning.agents:
                 if self._journal is not None:
@@ -344,7 +345,7 @@ class Node:
                 self._agent.learning.tell_network(agents)
 
     def message(self) -> bytes:
-        """What others average: numbers, and what they mean."""
+        """The message that peers average with."""
         with self._lock:
             number = max(self._agent.number + 1, time.time_ns() // 1_000_000)
             before, self._agent.number = self._agent.number, number
@@ -445,7 +446,7 @@ class Node:
         return not self._agent.features.named
 
     def state(self) -> dict[str, Any]:
-        """Figures of now, as plain values."""
+        """Current metrics, as plain values."""
         with self._lock:
             told = figures(self._agent)
             told["predictions"] = self.counts["predictions"]
@@ -465,7 +466,7 @@ class Node:
             return np.empty((0, 0)) if player is None else player.weights()[0]
 
     def read(self, look: Callable[[LiveAgent], Any]) -> Any:
-        """What a function finds in the agent, while nothing else happens."""
+        """The result of a function of the agent, called under the lock."""
         with self._lock:
             return look(self._agent)
 
@@ -499,7 +500,7 @@ class Node:
             self._journal.wait(self._journal.written)
 
     def snapshot(self) -> None:
-        """Write all that the node knows to its store, and begin a new journal."""
+        """Write a snapshot to the store, and begin a new journal."""
         if self._journal is None:
             raise NodeError("this node has no `store` to write a snapshot to")
         with self._lock:
@@ -532,7 +533,7 @@ class Node:
         self._snapshots.start()
 
     def close(self) -> list[str]:
-        """Write a snapshot and let another process have the store; what was not written, in a line each."""
+        """Write a snapshot and release the store; returns what could not be written, one line each."""
         if self._journal is None:
             return []
         if self._snapshots is not None:

@@ -1,4 +1,4 @@
-"""What a node may be told, beside its name and its algorithm."""
+"""Options of a node, beside its name and its algorithm."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class NodeOptions:
     classes : sequence, optional
         Labels, where they are known beforehand; nodes that average must agree.
     labels : mapping, optional
-        Labels of this site, and what all sites call them: ``{"ja": "yes"}``.
+        Labels of this site and their common names: ``{"ja": "yes"}``.
     store : path, optional
-        A folder for the journal and snapshots; without it a node forgets when it ends.
+        Folder of the journal and snapshots; without it nothing is kept when the node ends.
     durability : str
         ``sync``, ``batch:5ms`` or ``none``: when answers are flushed to the disk.
     waiting : int
-        Predictions that may wait for their labels; the oldest make room.
+        Most predictions that wait for labels; beyond it the oldest expire.
     expire : str or float
         How long a prediction waits: ``30m``, or seconds.
     window : int
-        Answers that the error of the window is taken over.
+        Number of answers in `error_window`.
     log_bytes : int
         Size of the log after which a snapshot is written.
     keep_all : bool

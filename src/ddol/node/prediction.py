@@ -1,4 +1,4 @@
-"""What a node predicts, and what it can be asked by."""
+"""Predictions of a node, and checks of their identifiers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_LETTERS = 1000
 
 
 class Prediction:
-    """What a node predicts.
+    """A prediction.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Prediction:
 
     @property
     def proba(self) -> list[float]:
-        """The chance of every class, in the order of the node's `classes`; empty where there is none."""
+        """The probability of every class, in the order of the node's `classes`; empty where there is none."""
         found: list[float] = self._chances(self.scores)
         return found
 
@@ -43,7 +43,7 @@ class Prediction:
 
 
 def no_chances(scores: list[float]) -> list[float]:
-    """Of what has no probabilities."""
+    """Probabilities of a loss that has none."""
     return []
 
 

@@ -1,4 +1,4 @@
-"""What a node with a privacy budget must have fixed beforehand, and what its store knows of it."""
+"""Requirements of a node with a privacy budget, and what its store keeps about the budget."""
 
 from __future__ import annotations
 

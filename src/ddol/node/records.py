@@ -1,4 +1,4 @@
-"""Records of a journal: what happens to a node, as bytes with a checksum."""
+"""Records of a journal: events of a node as bytes with a checksum."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def framed(kind: int, *parts: bytes) -> bytes:
 
 
 def records(text: bytes) -> Iterator[Record]:
-    """All whole records from the beginning; a torn or damaged one ends them."""
+    """All valid records from the beginning up to an incomplete or damaged one."""
     place = 0
     while (found := _record_at(text, place)) is not None:
         yield found

@@ -1,4 +1,4 @@
-"""`ddol replay`: what nodes did, again, from their journals, to the bit."""
+"""`ddol replay`: repeat what nodes did from their journals, to the bit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _KEPT = (
 
 
 def describe(folder: Path, name: str, algorithm: Algorithm, options: NodeOptions) -> None:
-    """Write down what a replay must know beside the journal."""
+    """Write the settings that a replay needs beside the journal."""
     recipe = None if algorithm.recipe is None else dict(algorithm.recipe)
     told = {
         "name": name,
@@ -52,7 +52,7 @@ def describe(folder: Path, name: str, algorithm: Algorithm, options: NodeOptions
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a replay of one node has found.
+    """Result of a replay of one node.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def _play(found: Replayed, record: r.Record) -> None:
 
 
 def compared(replays: Sequence[Replayed]) -> Iterator[str]:
-    """What is not as it was, one line each: nothing, where all is."""
+    """Differences between replays and what was sent, one line each."""
     sent = {each.agent.name: each.sent for each in replays}
     for each in replays:
         for number in each.wrong:

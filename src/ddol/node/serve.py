@@ -1,4 +1,4 @@
-"""`ddol serve`: nodes, their exchange and their HTTP server in one process, until a signal ends it."""
+"""`ddol serve`: nodes, their exchange and an HTTP server in one process, until a signal ends it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class JsonLines(logging.Formatter):
 
 
 def begin_logs(kind: str) -> None:
-    """Let records go to standard error, as text or as JSON lines."""
+    """Log to standard error, as text or as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
     plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
     handler.setFormatter(JsonLines() if kind == "json" else plain)
@@ -57,7 +57,7 @@ def begin_logs(kind: str) -> None:
 
 
 def nodes_of(config: NodeConfig) -> dict[str, Node]:
-    """The nodes of all models, as they were when they ended."""
+    """The nodes of all models, restored from their stores."""
     found: dict[str, Node] = {}
     for name, model in config.models.items():
         warm_up(model.algorithm, model.options)
@@ -109,7 +109,7 @@ def talks_of(network: NetworkConfig | None, name: str, nodes: dict[str, Node]) -
 
 
 def transport_of(network: NetworkConfig, name: str) -> Any:
-    """What carries the messages of a node."""
+    """The transport of a node's messages."""
     from ddol.node.transport.seals import NoSeals
     from ddol.node.transport.zenoh import ZenohTransport, plain_settings
 
@@ -197,7 +197,7 @@ def serve(
     if config.http.token_file is not None:
         from ddol.node.identity.tokens import check_token
 
-        check_token(config.http.token_file, "")  # a file that cannot be read is told now
+        check_token(config.http.token_file, "")  # an unreadable file is an error at the start
     nodes = nodes_of(config)
     talks: list[Gossip] = []
     sources: list[Callable[[], None]] = []
@@ -232,7 +232,7 @@ def _loop_factory() -> Any:
 
 
 def _stopping() -> threading.Event:
-    """Set by a signal that comes before requests are taken: what is read back is written down then, too."""
+    """Set by a signal during the start: the node then ends in order, too."""
     found = threading.Event()
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,4 +1,4 @@
-"""What sharing does for the site of a node: how its own learner, the shared one and their mixture do."""
+"""Whether sharing helps the site of a node: errors of its own learner, the shared one and their mixture."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _error(agent: LiveAgent) -> float:
 
 
 def figures(agent: LiveAgent) -> dict[str, Any]:
-    """How an agent does, as plain values."""
+    """Metrics of an agent, as plain values."""
     labels, features = agent.labels, agent.features
     columns = features.n_values if features.dense else None
     if features.bits is not None:

@@ -1,4 +1,4 @@
-"""The whole of an agent as one file: a snapshot, behind which its journal goes on."""
+"""Snapshots: the whole state of an agent in one file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STATE = ("theta", "scalars", "mistakes", "loss", "expected", "examples")
 
 
 def snapshot_of(agent: LiveAgent) -> Callable[[Path], None]:
-    """A copy of all that an agent knows, as a function that writes it to a file later."""
+    """A copy of the state of an agent, as a function that writes it to a file later."""
     arrays, features, labels = _waiting(agent), agent.features, agent.labels
     header: dict[str, Any] = {
         "name": agent.name,
@@ -77,7 +77,7 @@ def _names(array: np.ndarray) -> list[str]:
 
 
 def restore(agent: LiveAgent, path: Path) -> None:
-    """Make a new agent what a snapshot says."""
+    """Restore a new agent from a snapshot."""
     arrays, header = read_arrays(path, KIND)
     _check_same(agent, path, header)
     with damaged(path, KIND):
@@ -95,7 +95,7 @@ def restore(agent: LiveAgent, path: Path) -> None:
 
 
 def _check_same(agent: LiveAgent, path: Path, header: Mapping[str, Any]) -> None:
-    """Refuse to go on with another algorithm or another encoding than before."""
+    """Refuse a snapshot of another algorithm or encoding."""
     if header.get("digest") != agent.digest:
         raise NodeError(
             f"{path}: found a snapshot of another algorithm, expected {agent.learning.algorithm.name} with "

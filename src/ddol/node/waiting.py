@@ -1,4 +1,4 @@
-"""Predictions that wait for their labels, by identifier, and what became of the others."""
+"""Predictions that wait for labels, by identifier, and the identifiers answered or expired."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class WaitingRoom:
     Parameters
     ----------
     most : int
-        Predictions that may wait; as many answered and expired identifiers are remembered.
+        Most predictions that wait, and most answered or expired identifiers that are remembered.
     expire : float
-        Seconds after which a prediction waits no more.
+        Seconds after which a prediction expires.
 
     Examples
     --------

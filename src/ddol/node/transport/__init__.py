@@ -1,1 +1,1 @@
-"""How messages travel between nodes: an interface of four calls, and what carries it out."""
+"""Transports of messages between nodes: an interface of four calls, and its implementations."""

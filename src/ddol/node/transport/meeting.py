@@ -1,4 +1,4 @@
-"""The four calls that a transport is, and what it may be built of."""
+"""The interface of transports: four calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Meet = Callable[[str, bool], None]
 
 
 class Transport(Protocol):
-    """What carries messages between nodes, by topic.
+    """Carries messages between nodes, by topic.
 
     A late joiner gets the newest message of every sender at once. `put` may wait where the others are slow:
     it is called by a thread of its own.

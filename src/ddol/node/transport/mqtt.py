@@ -1,4 +1,4 @@
-"""Messages over a broker of MQTT: the second transport, for who has one already."""
+"""Messages over an MQTT broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages over Zenoh: from peer to peer, or through relays for those who can only connect outwards."""
+"""Messages over Zenoh: peer to peer, or through relays for nodes that can only connect outwards."""
 
 from __future__ import annotations
 
