@@ -397,13 +397,13 @@ def _known(
         found["theta"], found["scalars"] = in_place(
             layout, names, found["theta"], found["scalars"], path
         )
-    if "places" in found:
-        places = found["places"]
+    places = found.get("places")
+    if places is not None:
         expected["places"] = Expected("int64", (None,))
         expected["theta"] = Expected("float64", expected["theta"].shape[:-1] + places.shape)
     check_arrays(path, found, expected)
     theta = found["theta"]
-    if "places" in found:
+    if places is not None:
         theta = _widened(algorithm, theta, places, width)
     check_vectors(layout, theta, found["scalars"], path)
     return Knowledge(algorithm, theta, found["scalars"])

@@ -10,7 +10,7 @@ from ddol.cli.predict import limited, read_ahead
 from ddol.cli.table import say, show, warn
 from ddol.job.evaluation import ClassEvaluation, NumberEvaluation, evaluation_of
 from ddol.job.options import DataOptions
-from ddol.job.outputs import STDOUT, check_outputs, tell_skipped, write_json
+from ddol.job.outputs import STDOUT, check_outputs, warn_of_skipped, write_json
 from ddol.model import SHARED, Model, load
 from ddol.streams.coding.labels import listed
 from ddol.streams.open import expand, open_stream, partition_name
@@ -108,7 +108,7 @@ def _count(
         chances = model.chances_of(scores) if model.has_chances else None
         for each in counts:
             each.add(rows.y, scores, chances)
-    return tell_skipped([stream], encoder, warn)
+    return warn_of_skipped([stream], encoder, warn)
 
 
 def lines_of(found: dict[str, Any]) -> list[str]:

@@ -14,7 +14,7 @@ from ddol.job.job import Job
 from ddol.job.options import OutputOptions
 from ddol.job.outputs import check_outputs, write_json
 from ddol.job.prepare import prepare
-from ddol.job.train import taken_for
+from ddol.job.train import data_summary
 from ddol.lab.frontier import Frontier
 from ddol.lab.frontier import frontier as run_frontier
 from ddol.lab.page import figure, figures, heading, origin, paragraph, write_page
@@ -45,7 +45,7 @@ def _prepared(job: Job) -> tuple[Algorithm, list[Stream]]:
         made = prepare(job, stack, Interface(say, warn))
         streams: list[Stream] = [_in_memory(stream) for stream in made.data.streams]
         if not job.output.quiet:
-            say(taken_for(made.data.encoding, made.algorithm.n_agents))
+            say(data_summary(made.data.encoding, made.algorithm.n_agents))
     return made.algorithm, streams
 
 

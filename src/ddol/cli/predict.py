@@ -11,7 +11,7 @@ import numpy as np
 from ddol.cli.prediction_files import Identified, identifying, opened, without_column
 from ddol.cli.table import say, warn
 from ddol.job.options import DataOptions
-from ddol.job.outputs import check_outputs, tell_skipped
+from ddol.job.outputs import check_outputs, warn_of_skipped
 from ddol.model import Model, load
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.labels import listed
@@ -85,7 +85,7 @@ def predict(
         for block in _encoded(encoder, stream, id_):
             rows, ids = (block.rows, block.ids) if isinstance(block, Identified) else (block, None)
             sink.add(wanted.of(model, model.scores(rows, agent)), ids)
-    tell_skipped([stream], encoder, warn)
+    warn_of_skipped([stream], encoder, warn)
 
 
 def sites_meant(model: Model, files: Sequence[str]) -> list[str]:

@@ -50,51 +50,55 @@ def write_outputs(
     made: PreparedJob,
     trace: Trace,
     held: HeldOutFigures | None,
-    talk: Interface,
+    interface: Interface,
     watch: RunWatch,
 ) -> None:
     """Write the model, the figures, the report and the recording."""
-    job, data, names = made.job, made.data, made.data.encoding.sites
+    job, data = made.job, made.data
     output = job.output
-    skipped = tell_skipped(data.sources, data.encoder, talk.warn)
-    unanswered = _tell_unanswered(data.sources, talk.warn)
+    counts = {
+        "skipped_lines": warn_of_skipped(data.sources, data.encoder, interface.warn),
+        "unanswered": _warn_of_unanswered(data.sources, interface.warn),
+    }
     again = _looked_back(made, trace)
     if output.model is not None:
         write_model(made, trace)
     if output.json is not None:
-        own: dict[str, Any] = {
-            "algorithm": job.algorithm.name.replace("_", "-"),
-            "skipped_lines": skipped,
-            "unanswered": unanswered,
-            "sites": trace.sites(names) if trace.algorithm.safe else list(names),
-            "holdout": None if held is None else vars(held),
-            "units": [
-                doubt._asdict() | {"when": when}
-                for when, doubts in (
-                    ("before learning", data.units),
-                    ("while learning", watch.units),
-                )
-                for doubt in doubts
-            ],
-            "drift": [vars(rise) for rise in watch.learner.history.recent.rises],
-        }
-        own["final_error"] = None if again is None else again.error
-        write_json(output.json, {**trace.to_dict(), **own})
+        figures = _figures(made, trace, held, watch) | counts
+        figures["final_error"] = None if again is None else again.error
+        write_json(output.json, figures)
     if output.report is not None:
-        _write_report(made, trace, talk.command, watch.tally)
+        _write_report(made, trace, interface.command, watch.tally)
     job.schedule.write_recording(trace, lambda: recording_mark(job.data, job.run.seed))
-    if talk.finished is not None:
-        talk.finished(made, trace, held)
+    if interface.finished is not None:
+        interface.finished(made, trace, held)
     if watch.units:
         named = ", ".join(f"{doubt.site} ({doubt.column})" for doubt in watch.units[:MOST_DOUBTS])
         more = ", …" if len(watch.units) > MOST_DOUBTS else ""
-        talk.warn(
+        interface.warn(
             f"units changed while learning: {named}{more}; what was learned since is of little use"
         )
     if job.data.in_files:
         doubt = verdict(trace, again, bool(data.suspicions), data.remedy, len(data.streams))
         if doubt is not None:
-            talk.warn(doubt)
+            interface.warn(doubt)
+
+
+def _figures(
+    made: PreparedJob, trace: Trace, held: HeldOutFigures | None, watch: RunWatch
+) -> dict[str, Any]:
+    """The figures of a trace, and those that only the run knows."""
+    names = made.data.encoding.sites
+    units = {"before learning": made.data.units, "while learning": watch.units}
+    return trace.to_dict() | {
+        "algorithm": made.job.algorithm.name.replace("_", "-"),
+        "sites": trace.sites(names) if trace.algorithm.safe else list(names),
+        "holdout": None if held is None else vars(held),
+        "units": [
+            doubt._asdict() | {"when": when} for when, doubts in units.items() for doubt in doubts
+        ],
+        "drift": [vars(rise) for rise in watch.learner.history.recent.rises],
+    }
 
 
 def _looked_back(made: PreparedJob, trace: Trace) -> Hindsight | None:
@@ -125,8 +129,8 @@ def write_model(made: PreparedJob, trace: Trace) -> None:
     model.save(job.output.model)
 
 
-def tell_skipped(sources: Sequence[Stream], encoder: Encoder, warn: Warn) -> int:
-    """Lines that were skipped, after telling about the first of them."""
+def warn_of_skipped(sources: Sequence[Stream], encoder: Encoder, warn: Warn) -> int:
+    """The number of lines that were skipped; a warning says what was wrong with the first."""
     count = 0
     for source in sources:
         bad = getattr(source, "bad_lines", None)
@@ -142,8 +146,8 @@ def tell_skipped(sources: Sequence[Stream], encoder: Encoder, warn: Warn) -> int
     return count + encoder.n_skipped
 
 
-def _tell_unanswered(sources: Sequence[Stream], warn: Warn) -> int:
-    """Examples that were never answered, after telling about them."""
+def _warn_of_unanswered(sources: Sequence[Stream], warn: Warn) -> int:
+    """The number of examples whose label never came; a warning names it."""
     for source in sources:
         left = getattr(source, "unmatched", None)
         if left is not None:

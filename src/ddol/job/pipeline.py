@@ -19,8 +19,8 @@ from ddol.streams.coding.discovery import (
     SchemaSample,
     doubts,
     learn_encoding,
-    peek,
     refuse_quantities,
+    sample_schema,
 )
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.encoding import Encoding
@@ -165,23 +165,23 @@ class Pipeline:
         parts = [part if part.restartable else over.ReadAhead(part) for part in parts]
         summary: tuple[str, ...] = ()
         units: tuple[UnitDoubt, ...] = ()
-        peeks: list[SchemaSample] = []
+        samples: list[SchemaSample] = []
         if known is None:
-            encoding, orders, peeks = self._learned(parts)
+            encoding, orders, samples = self._learned(parts)
             if encoding.classes == ():
                 raise DataError("found no example; expected at least one")
-            summary = tuple(site_lines(peeks, encoding.sites, encoding.optional))
+            summary = tuple(site_lines(samples, encoding.sites, encoding.optional))
         else:
             self._check_agreement(parts, known)
             numbers = not self.algorithm.classification
             encoding = _with_lacking(known, parts)
             orders = [order_of_beginning(part, known.label, not numbers) for part in parts]
         suspicions = self._suspicions(parts, orders)
-        watch, unit_remedy = None, self._unit_remedy
+        watch = None
         if self._pools_units:
-            units = tuple(unit_doubts(peeks, encoding.sites))
+            units = tuple(unit_doubts(samples, encoding.sites))
             if not self.apart and UnitWatch.useful(encoding) and len(parts) == len(encoding.sites):
-                watch = UnitWatch(encoding, peeks)
+                watch = UnitWatch(encoding, samples)
         parts = self._completed(parts, encoding)
         if known is None:
             encoding = self._finished(encoding, parts)
@@ -194,11 +194,10 @@ class Pipeline:
         )
         weights = self._class_weights(sources, encoding)
         streams, held = self._assembled(parts, encoder, weights, watch)
-        filled = parts if _has_gaps(encoding) else []
-        gaps = cast("list[over.FilledStream]", filled)
+        filled = cast("list[over.FilledStream]", parts if _has_gaps(encoding) else [])
         remedy = _REMEDIES[self.options.in_files]
-        details = suspicions, remedy, summary, units, watch, unit_remedy
-        return Prepared(sources, streams, encoder, gaps, held, *details)
+        details = suspicions, remedy, summary, units, watch, self._unit_remedy
+        return Prepared(sources, streams, encoder, filled, held, *details)
 
     def _sources(self, options: DataOptions, kinds: Mapping[str, str] | None) -> list[Stream]:
         if not options.in_files:
@@ -260,15 +259,15 @@ class Pipeline:
         if self.own is not None and len(parts) > 1 and not self._experts:
             parts = [parts[k] for k in self.own]
         hints = self._hints()
-        peeks = self._peeks(parts, hints)
-        of_all = self.gather(peeks)
+        samples = self._samples(parts, hints)
+        of_all = self.gather(samples)
         encoding = learn_encoding(parts, hints, of_all, self.gather)
         for doubt in doubts(encoding, of_all[0].name):
             self.warn(doubt)
         if self.algorithm.outputs > 1:
             encoding = replace(encoding, numbered=True)
-        orders = [seen.order for seen in peeks]
-        return encoding, orders, of_all if encoding.sites else peeks
+        orders = [seen.order for seen in samples]
+        return encoding, orders, of_all if encoding.sites else samples
 
     def _of_arrays(self, parts: Sequence[RowsStream]) -> tuple[Encoding, list[LabelOrder]]:
         """The encoding of arrays, all of whose labels are at hand, and in which order they come."""
@@ -296,7 +295,7 @@ class Pipeline:
         given = {"label": self.options.label, "weight": self.options.weight}
         if not known.columns or given == {"label": None, "weight": None}:
             return
-        seen = peek(parts[0], replace(self._hints(), classification=False))
+        seen = sample_schema(parts[0], replace(self._hints(), classification=False))
         for role, wish in given.items():
             found, has = getattr(seen, role), getattr(known, role)
             if wish is not None and found != has:
@@ -342,10 +341,10 @@ class Pipeline:
                 )
         return self._with_width(encoding, parts)
 
-    def _peeks(self, parts: Sequence[Stream], hints: SchemaHints) -> list[SchemaSample]:
+    def _samples(self, parts: Sequence[Stream], hints: SchemaHints) -> list[SchemaSample]:
         n_agents = self.algorithm.n_agents
         least = n_agents if len(parts) == 1 else 1
-        found = [peek(part, hints, least) for part in parts]
+        found = [sample_schema(part, hints, least) for part in parts]
         if found[0].rows < least:
             noun = "example" if found[0].rows == 1 else "examples"
             raise DataError(

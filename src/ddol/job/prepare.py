@@ -110,8 +110,8 @@ def prepare(job: Job, stack: ExitStack, interface: Interface | None = None) -> P
     ...     made.algorithm.n_agents, made.data.encoding.classes
     (2, (0.0, 1.0))
     """
-    talk = interface or Interface()
-    processes = RunProcesses(job, talk.warn)
+    interface = interface or Interface()
+    processes = RunProcesses(job, interface.warn)
     if job.data.schema is not None:
         from ddol.job.schema import with_schema
 
@@ -119,7 +119,7 @@ def prepare(job: Job, stack: ExitStack, interface: Interface | None = None) -> P
     if not job.data.in_files:
         job = replace(job, data=in_columns(job.data))
     processes.check_same(job.identity() | job.progress())
-    job = _in_the_order_before(job, processes, talk)
+    job = _in_the_order_before(job, processes, interface)
     algorithm = build(job)
     check(job, algorithm, processes.leads)
     check_data(job, algorithm)
@@ -127,7 +127,7 @@ def prepare(job: Job, stack: ExitStack, interface: Interface | None = None) -> P
     _check_engine(job, processes)
     if job.output.checkpoint is not None and processes.leads:
         stack.enter_context(_folder(job.output.checkpoint).locked())
-    saved = _saved(job, identity, processes, talk)
+    saved = _saved(job, identity, processes, interface)
     initial = _initial(job, algorithm.loss.name)
     pipeline = _pipeline(job, algorithm, processes)
     data = pipeline.prepare(stack, _known(job, saved, initial))
@@ -274,7 +274,7 @@ def _readers(job: Job, algorithm: Algorithm) -> int:
     return readers_beside(algorithm, job.run.workers)
 
 
-def _in_the_order_before(job: Job, processes: RunProcesses, talk: Interface) -> Job:
+def _in_the_order_before(job: Job, processes: RunProcesses, interface: Interface) -> Job:
     """The job with its files in the order of the run that is resumed, whose agents have the same ones."""
     folder = job.output.checkpoint
     if folder is None or not job.output.resume or not job.data.in_files or not job.data.data:
@@ -287,7 +287,9 @@ def _in_the_order_before(job: Job, processes: RunProcesses, talk: Interface) -> 
         return job
     paths = [paths[now.index(each)] for each in before]
     if processes.leads and not job.output.quiet:
-        talk.say(f"files are taken in the order of the run that is resumed: {listed(paths, 5)}")
+        interface.say(
+            f"files are taken in the order of the run that is resumed: {listed(paths, 5)}"
+        )
     return replace(job, data=replace(job.data, data=tuple(paths)))
 
 
@@ -299,7 +301,7 @@ def _data_before(folder: str) -> list[str]:
 
 
 def _saved(
-    job: Job, identity: dict[str, Any], processes: RunProcesses, talk: Interface
+    job: Job, identity: dict[str, Any], processes: RunProcesses, interface: Interface
 ) -> Checkpoint | None:
     """The checkpoint to go on from, if there is one and it is wanted."""
     folder = job.output.checkpoint
@@ -308,12 +310,12 @@ def _saved(
     from ddol.checkpoint import load_checkpoint
 
     found = processes.from_leader(
-        lambda: load_checkpoint(folder, identity, talk.warn, Job().identity())
+        lambda: load_checkpoint(folder, identity, interface.warn, Job().identity())
     )
     if processes.leads and not job.output.quiet:
         examples = "the beginning" if found is None else f"{found.state.examples.sum():,}"
         unit = "; no checkpoint was found" if found is None else " examples"
-        talk.say(f"resuming {folder} from {examples}{unit}")
+        interface.say(f"resuming {folder} from {examples}{unit}")
     return found
 
 

@@ -41,20 +41,20 @@ def train(job: Job, interface: Interface | None = None) -> Trace:
     >>> trace.examples, trace.agents
     (569, 2)
     """
-    talk = interface or Interface()
+    interface = interface or Interface()
     with ExitStack() as stack:
-        made = prepare(job, stack, talk)
+        made = prepare(job, stack, interface)
         if made.processes.leads and not job.output.quiet:
-            _say_what_was_taken(made, talk)
+            _say_what_was_read(made, interface)
         units = [doubt.in_words(made.data.unit_remedy) for doubt in made.data.units[:MOST_DOUBTS]]
         for suspicion in (*made.data.suspicions, *units, *_graph_doubts(made)):
             made.processes.warn(suspicion)
         learner = made.learner()
         stack.callback(learner.close, keep=False)
         _make_room(made)
-        with talk.in_mid_run():
-            watch = _watch(made, learner, talk, stack)
-            return _carry_out(watch, watch.feed, talk)
+        with interface.in_mid_run():
+            watch = _watch(made, learner, interface, stack)
+            return _carry_out(watch, watch.feed, interface)
 
 
 def _graph_doubts(made: PreparedJob) -> list[str]:
@@ -63,35 +63,37 @@ def _graph_doubts(made: PreparedJob) -> list[str]:
         return []
     from ddol.communicate.robust import too_sparse
 
-    told = too_sparse(made.algorithm.robust, made.algorithm.mixing.at(1))
-    return [told] if told else []
+    text = too_sparse(made.algorithm.robust, made.algorithm.mixing.at(1))
+    return [text] if text else []
 
 
-def _say_what_was_taken(made: PreparedJob, talk: Interface) -> None:
+def _say_what_was_read(made: PreparedJob, interface: Interface) -> None:
     """The first line of a run, and how its sites match those of a model that it goes on from."""
-    talk.say(taken_for(made.data.encoding, made.algorithm.n_agents))
+    interface.say(data_summary(made.data.encoding, made.algorithm.n_agents))
     for line in made.data.summary:
-        talk.say(line)
+        interface.say(line)
     if made.initial is not None:
         from ddol.job.sites import matches
 
         if line := matches(made.initial, made.data.encoding.sites):
-            talk.say(line)
+            interface.say(line)
 
 
-def _watch(made: PreparedJob, learner: Learner, talk: Interface, stack: ExitStack) -> RunWatch:
+def _watch(made: PreparedJob, learner: Learner, interface: Interface, stack: ExitStack) -> RunWatch:
     """What is done while the run goes on."""
     job, feed = made.job, made.feed()
-    writer = CheckpointWriter(job.output, made.identity, talk.advice)
-    watch = RunWatch(made, learner, feed, writer, talk.say, talk.signals, talk.on_progress)
+    writer = CheckpointWriter(job.output, made.identity, interface.advice)
+    watch = RunWatch(
+        made, learner, feed, writer, interface.say, interface.signals, interface.on_progress
+    )
     watch.alarms_shown = len(learner.history.recent.rises)
     if job.output.progress_json is not None and made.processes.leads:
         from ddol.job.progress_lines import progress_lines
 
         lines = progress_lines(job.output.progress_json, made.algorithm)
         watch.lines = stack.enter_context(lines)
-    if talk.display is not None and not job.output.quiet:
-        watch.display = talk.display(made, learner)
+    if interface.display is not None and not job.output.quiet:
+        watch.display = interface.display(made, learner)
     if made.data.held:
         from ddol.job.holdout import Holdout
 
@@ -153,7 +155,7 @@ def _make_room(made: PreparedJob) -> None:
         )
 
 
-def _carry_out(watch: RunWatch, feed: Feed, talk: Interface) -> Trace:
+def _carry_out(watch: RunWatch, feed: Feed, interface: Interface) -> Trace:
     learner, made = watch.learner, watch.made
     with ExitStack() as stack:
         if watch.display is not None:
@@ -166,7 +168,7 @@ def _carry_out(watch: RunWatch, feed: Feed, talk: Interface) -> Trace:
             if stop.again:
                 raise
             raise StoppedError(stop.number, _left_by(watch)) from None
-        watch.tell_units()
+        watch.report_units()
         trace = learner.trace(last=True)
         made.data.join_means(made.processes.gather)
         trace = replace(trace, encoding=made.data.encoding)
@@ -178,7 +180,7 @@ def _carry_out(watch: RunWatch, feed: Feed, talk: Interface) -> Trace:
     if watch.lines is not None:
         watch.lines.end(trace)
     if made.processes.leads:
-        write_outputs(made, trace, held, talk, watch)
+        write_outputs(made, trace, held, interface, watch)
     return trace
 
 
@@ -206,16 +208,16 @@ def _model_so_far(watch: RunWatch) -> str:
     return f"model of the {trace.examples:,} examples so far: {path}"
 
 
-def taken_for(encoding: Encoding, n_agents: int) -> str:
+def data_summary(encoding: Encoding, n_agents: int) -> str:
     """Label, columns and agents of a run in one line.
 
     Examples
     --------
     >>> from ddol.streams.coding.encoding import Column
     >>> columns = (Column("age"), Column("town", "text"))
-    >>> taken_for(Encoding(columns, label="ill", classes=("no", "yes"), sites=("bern", "rome")), 2)
+    >>> data_summary(Encoding(columns, label="ill", classes=("no", "yes"), sites=("bern", "rome")), 2)
     'label: ill (2 classes: no, yes), 2 columns (1 of text), 2 agents: bern, rome'
-    >>> taken_for(Encoding(classes=(-1.0, 1.0)), 4)
+    >>> data_summary(Encoding(classes=(-1.0, 1.0)), 4)
     'label: the number in front (2 classes: -1, 1), columns by number, 4 agents in turn'
     """
     parts = [f"label: {_label(encoding)}", _columns(encoding)]

@@ -40,7 +40,7 @@ class RunWatch:
     writer: CheckpointWriter
     say: Callable[[str], None]
     signals: Signals | None = None
-    tell: Callable[[Progress], None] | None = None
+    on_progress: Callable[[Progress], None] | None = None
     display: Display | None = None
     holdout: Holdout | None = None
     page: Page | None = None
@@ -56,7 +56,14 @@ class RunWatch:
     @property
     def listens(self) -> bool:
         """Whether there is anything to do while the run goes on."""
-        tasks = (self.signals, self.tell, self.display, self.page, self.lines, self.writer.folder)
+        tasks = (
+            self.signals,
+            self.on_progress,
+            self.display,
+            self.page,
+            self.lines,
+            self.writer.folder,
+        )
         return any(task is not None for task in tasks)
 
     def __call__(self, progress: Progress) -> None:
@@ -69,10 +76,10 @@ class RunWatch:
             self.page(progress)
         if self.lines is not None:
             self.lines(progress)
-        if self.tell is not None:
-            self.tell(progress)
+        if self.on_progress is not None:
+            self.on_progress(progress)
         for rise in progress.drift[self.alarms_shown :]:
-            self._tell_drift(rise)
+            self._report_drift(rise)
         self.alarms_shown = len(progress.drift)
         # The learner notices the lost process again, reports it and recovers.
         with suppress(RankLostError):
@@ -83,10 +90,10 @@ class RunWatch:
         watch = self.made.data.watch
         if watch is None or not watch.doubts:
             return progress
-        self.tell_units()
+        self.report_units()
         return replace(progress, units=tuple(watch.doubts))
 
-    def tell_units(self) -> None:
+    def report_units(self) -> None:
         """Report columns whose units have changed; the process that reads the site does."""
         data = self.made.data
         doubts = [] if data.watch is None else data.watch.doubts[self.units_shown : MOST_DOUBTS]
@@ -100,7 +107,7 @@ class RunWatch:
             else:
                 self.made.processes.warn_here(text)
 
-    def _tell_drift(self, rise: Rise) -> None:
+    def _report_drift(self, rise: Rise) -> None:
         """Report that the error has risen, above the table if there is one."""
         text = drift_in_words(rise, self.made.algorithm.classification)
         own = self.made.job.algorithm

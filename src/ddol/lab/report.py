@@ -244,15 +244,8 @@ def _whom_it_helped(trace: Trace) -> list[str]:
             ]
         )
     unit = "error %" if errors else "loss"
-    header = (
-        "site",
-        f"{unit} alone",
-        "sharing",
-        "both combined",
-        "trust in sharing",
-        "sharing helped",
-        "averages with",
-    )
+    last = ("trust in sharing", "sharing helped", "averages with")
+    header = ("site", f"{unit} alone", "sharing", "both combined", *last)
     words = (
         "Each site learned alone and together with the others, and predicted with a mixture of both; "
         "“trust in sharing” is the weight of the shared model in it at the end."

@@ -107,7 +107,7 @@ class SchemaSample:
     dropped: tuple[str, ...] = ()
 
 
-def peek(stream: Stream, hints: SchemaHints, least_rows: int = 1) -> SchemaSample:
+def sample_schema(stream: Stream, hints: SchemaHints, least_rows: int = 1) -> SchemaSample:
     """Read until there are two labels and enough rows; what can be read once only is kept.
 
     Parameters
@@ -122,7 +122,7 @@ def peek(stream: Stream, hints: SchemaHints, least_rows: int = 1) -> SchemaSampl
     Examples
     --------
     >>> from ddol.streams.arrays import array_stream
-    >>> seen = peek(array_stream(np.eye(3), [1, 1, 2]), SchemaHints())
+    >>> seen = sample_schema(array_stream(np.eye(3), [1, 1, 2]), SchemaHints())
     >>> seen.labels, seen.rows, seen.order.run
     ((1.0, 2.0), 3, 2)
     """
@@ -167,7 +167,7 @@ def peek(stream: Stream, hints: SchemaHints, least_rows: int = 1) -> SchemaSampl
 def learn_encoding(
     streams: Sequence[Stream],
     hints: SchemaHints,
-    peeks: Sequence[SchemaSample],
+    samples: Sequence[SchemaSample],
     gather: Callable[[list[Any]], list[Any]] = list,
 ) -> Encoding:
     """The encoding that the data show, stumps aside.
@@ -178,7 +178,7 @@ def learn_encoding(
         Those of this process.
     hints
         What is wanted of it.
-    peeks
+    samples
         What the beginning of every stream of all processes shows.
     gather
         Joins the lists of all processes, where there are several.
@@ -187,18 +187,21 @@ def learn_encoding(
     --------
     >>> from ddol.streams.arrays import array_stream
     >>> streams = [array_stream([[1.0], [2.0]], [7, 9])]
-    >>> learn_encoding(streams, SchemaHints(), [peek(streams[0], SchemaHints())]).classes
+    >>> learn_encoding(streams, SchemaHints(), [sample_schema(streams[0], SchemaHints())]).classes
     (7.0, 9.0)
     """
-    leader, reading = peeks[0], hints.reading
+    leader, reading = samples[0], hints.reading
     for pair in reading.interactions:
         _check_pair(pair, reading.bits, leader)
-    _check_columns(peeks, reading)
+    _check_columns(samples, reading)
     if reading.columns is None:
-        columns, optional = joined_columns(peeks, reading.missing, streams)
+        columns, optional = joined_columns(samples, reading.missing, streams)
     else:
-        columns, optional = tuple(Column(*said) for said in reading.columns), _lacking(peeks, hints)
-    classes = _classes(streams, hints, peeks, gather) if hints.classification else None
+        columns, optional = (
+            tuple(Column(*said) for said in reading.columns),
+            _lacking(samples, hints),
+        )
+    classes = _classes(streams, hints, samples, gather) if hints.classification else None
     return Encoding(
         columns=columns,
         n_features=reading.features if columns is None else None,
@@ -212,24 +215,29 @@ def learn_encoding(
         missing=reading.missing,
         interactions=reading.interactions,
         optional=optional,
-        fills=_fills(peeks, columns) if optional and reading.missing == "mean" else (),
+        fills=_fills(samples, columns) if optional and reading.missing == "mean" else (),
         aliases=reading.aliases if classes is not None else (),
     )
 
 
-def _lacking(peeks: Sequence[SchemaSample], hints: SchemaHints) -> tuple[str, ...]:
+def _lacking(samples: Sequence[SchemaSample], hints: SchemaHints) -> tuple[str, ...]:
     """Columns of a given schema that may be absent: those that it says, and those that a site lacks."""
     names = [name for name, _ in hints.reading.columns or ()]
     absent = {
-        name for seen in peeks for name in names if name not in {c.name for c in seen.columns or ()}
+        name
+        for seen in samples
+        for name in names
+        if name not in {c.name for c in seen.columns or ()}
     }
     lacks = absent if hints.reading.missing != "error" else set()
     return tuple(name for name in names if name in hints.reading.optional or name in lacks)
 
 
-def _fills(peeks: Sequence[SchemaSample], columns: tuple[Column, ...] | None) -> tuple[float, ...]:
+def _fills(
+    samples: Sequence[SchemaSample], columns: tuple[Column, ...] | None
+) -> tuple[float, ...]:
     """Mean of each column of numbers at the sites that have it, as their beginnings show it."""
-    sites = [seen.site.moments for seen in peeks if seen.site is not None]
+    sites = [seen.site.moments for seen in samples if seen.site is not None]
     found = []
     for column in columns or ():
         if column.kind == NUMBER:
@@ -239,32 +247,32 @@ def _fills(peeks: Sequence[SchemaSample], columns: tuple[Column, ...] | None) ->
     return tuple(found)
 
 
-def _check_columns(peeks: Sequence[SchemaSample], reading: ReadOptions) -> None:
+def _check_columns(samples: Sequence[SchemaSample], reading: ReadOptions) -> None:
     """Refuse columns that options name and no site has, or that they name as two kinds."""
     twice = sorted(set(reading.text) & set(reading.number))
     if twice:
         raise DataError(
             f"--text {twice[0]} and --number {twice[0]} contradict each other; leave one out"
         )
-    dropped = {name for seen in peeks for name in seen.dropped}
-    columns = [column for seen in peeks for column in seen.columns or ()]
+    dropped = {name for seen in samples for name in seen.dropped}
+    columns = [column for seen in samples for column in seen.columns or ()]
     dates = {column.name for column in columns if column.kind == DATE}
     names = {column.name for column in columns} | {name for name, _ in reading.columns or ()}
-    there = names | dropped | {str(n) for seen in peeks for n in (seen.label, seen.weight)}
-    _check_there(peeks, reading.drop, dropped, "to drop")
-    _check_there(peeks, reading.dates, dates, "of dates")
-    _check_there(peeks, (*reading.text, *reading.number), there, "for --text or --number")
+    there = names | dropped | {str(n) for seen in samples for n in (seen.label, seen.weight)}
+    _check_there(samples, reading.drop, dropped, "to drop")
+    _check_there(samples, reading.dates, dates, "of dates")
+    _check_there(samples, (*reading.text, *reading.number), there, "for --text or --number")
 
 
 def _check_there(
-    peeks: Sequence[SchemaSample], asked: Sequence[str], there: Collection[str], purpose: str
+    samples: Sequence[SchemaSample], asked: Sequence[str], there: Collection[str], purpose: str
 ) -> None:
     """Refuse names that are options of the user, and no column of any site."""
     strange = [name for name in asked if name not in there]
-    names = [column.name for seen in peeks for column in seen.columns or ()]
+    names = [column.name for seen in samples for column in seen.columns or ()]
     if strange and names:
         raise DataError(
-            f"{peeks[0].name}: found no column {strange[0]!r} {purpose}, expected "
+            f"{samples[0].name}: found no column {strange[0]!r} {purpose}, expected "
             f"{one_of(dict.fromkeys(names), strange[0])}; correct the name"
         )
 
@@ -396,20 +404,20 @@ def _ordered(labels: set[Label]) -> tuple[Label, ...]:
 def _classes(
     streams: Sequence[Stream],
     hints: SchemaHints,
-    peeks: Sequence[SchemaSample],
+    samples: Sequence[SchemaSample],
     gather: Callable[[list[Any]], list[Any]],
 ) -> tuple[Label, ...]:
     if hints.reading.labels is not None:
         return checked_classes(hints.reading.labels, "--labels")
-    found = _ordered({label for each in peeks for label in each.labels})
-    where = peeks[0].name
+    found = _ordered({label for each in samples for label in each.labels})
+    where = samples[0].name
     if not found:
         raise DataError(f"{where}: found examples without labels, expected one for each")
     refuse_quantities(found, where)
     aliases = dict(hints.reading.aliases)
-    sites = [(seen.name, seen.labels) for seen in peeks]
+    sites = [(seen.name, seen.labels) for seen in samples]
     if len(found) > 2 and not (hints.two_classes and not hints.sites):
-        sites = gather([_all_labels(stream, peeks[0].label, aliases) for stream in streams])
+        sites = gather([_all_labels(stream, samples[0].label, aliases) for stream in streams])
         found = _ordered({label for _, labels in sites for label in labels})
     if hints.sites or (len(sites) > 1 and len(found) > 2):
         check_labels(sites)

@@ -133,22 +133,22 @@ def _moments_of(cells: Any) -> tuple[int, float, float]:
 
 
 def joined_columns(
-    peeks: Sequence[SchemaSample], missing: str, streams: Sequence[Stream] = ()
+    samples: Sequence[SchemaSample], missing: str, streams: Sequence[Stream] = ()
 ) -> tuple[tuple[Column, ...] | None, tuple[str, ...]]:
     """The union of the sites' columns, and those that some of them lack.
 
     Parameters
     ----------
-    peeks
+    samples
         What the beginning of every site shows.
     missing
         What is done about missing values.
     streams
         Of the sites, where they are at hand, for messages.
     """
-    tables = [seen for seen in peeks if seen.columns]
-    first = peeks[0].columns
-    if len(tables) < len(peeks) or first is None:
+    tables = [seen for seen in samples if seen.columns]
+    first = samples[0].columns
+    if len(tables) < len(samples) or first is None:
         return first, ()
     _check_roles(tables)
     kinds: dict[str, str] = {}
@@ -292,11 +292,11 @@ def _example(sets: Mapping[str, set[str]]) -> tuple[str, str]:
 
 
 def site_lines(
-    peeks: Sequence[SchemaSample], sites: Sequence[str], optional: Sequence[str]
+    samples: Sequence[SchemaSample], sites: Sequence[str], optional: Sequence[str]
 ) -> list[str]:
     """A line about each site: rows that were looked at, labels, and columns that are not there."""
     lines = []
-    for name, seen in list(zip(sites, peeks, strict=False))[:_MOST_SHOWN]:
+    for name, seen in list(zip(sites, samples, strict=False))[:_MOST_SHOWN]:
         if seen.site is None:
             continue
         parts = [f"{seen.rows:,} rows looked at", *_shares(seen.site.labels)]

@@ -56,12 +56,12 @@ class UnitDoubt(NamedTuple):
         )
 
 
-def unit_doubts(peeks: Sequence[SchemaSample], sites: Sequence[str]) -> list[UnitDoubt]:
+def unit_doubts(samples: Sequence[SchemaSample], sites: Sequence[str]) -> list[UnitDoubt]:
     """Features whose mean or scale in the first rows of a site is far from that of the others.
 
     The site of median deviation stands for all: a mean alone says nothing about units.
     """
-    columns, means, scales = _first_moments(peeks, sites)
+    columns, means, scales = _first_moments(samples, sites)
     middle, usual = _of_median_deviation(means, scales)
     return [
         UnitDoubt(sites[k], columns[c], means[k, c], scales[k, c], middle[c], usual[c])
@@ -70,10 +70,10 @@ def unit_doubts(peeks: Sequence[SchemaSample], sites: Sequence[str]) -> list[Uni
 
 
 def _first_moments(
-    peeks: Sequence[SchemaSample], sites: Sequence[str]
+    samples: Sequence[SchemaSample], sites: Sequence[str]
 ) -> tuple[list[str], np.ndarray, np.ndarray]:
     """Columns of numbers, and their means and deviations at each site; NaN where they are not known."""
-    moments = [{} if p.site is None else p.site.moments for p in peeks[: len(sites)]]
+    moments = [{} if p.site is None else p.site.moments for p in samples[: len(sites)]]
     columns = list(dict.fromkeys(c for site in moments for c in site))
     known = np.full((2, len(sites), len(columns)), np.nan)
     for k, site in enumerate(moments):
@@ -111,7 +111,7 @@ class UnitWatch:
     ----------
     encoding : Encoding
         Its sites, and its columns of numbers, are looked at.
-    peeks : sequence of SchemaSample
+    samples : sequence of SchemaSample
         First rows of the sites, where they were looked at.
 
     Examples
@@ -124,7 +124,7 @@ class UnitWatch:
     [('b', 'column 1')]
     """
 
-    def __init__(self, encoding: Encoding, peeks: Sequence[SchemaSample] = ()) -> None:
+    def __init__(self, encoding: Encoding, samples: Sequence[SchemaSample] = ()) -> None:
         self.sites, self.numbers = encoding.sites, encoding.numbers
         self.named = encoding.columns is not None
         n = len(self.numbers) if self.named else encoding.n_features or _MOST_COLUMNS
@@ -133,8 +133,8 @@ class UnitWatch:
         shape = len(self.sites), self.width
         self.first = np.full((2, *shape), np.nan)
         """Means and deviations of each site in the beginning."""
-        if self.named and peeks:
-            columns, *known = _first_moments(peeks, self.sites)
+        if self.named and samples:
+            columns, *known = _first_moments(samples, self.sites)
             for c, name in enumerate(self.numbers[: self.width]):
                 if name in columns:
                     self.first[:, :, c] = [each[:, columns.index(name)] for each in known]
@@ -147,8 +147,8 @@ class UnitWatch:
         self.doubts: list[UnitDoubt] = []
         self.known: set[tuple[str, str]] = set()
         """Sites and columns that were reported already."""
-        if len(peeks):
-            self.known = {(doubt.site, doubt.column) for doubt in unit_doubts(peeks, self.sites)}
+        if len(samples):
+            self.known = {(doubt.site, doubt.column) for doubt in unit_doubts(samples, self.sites)}
 
     @staticmethod
     def useful(encoding: Encoding) -> bool:

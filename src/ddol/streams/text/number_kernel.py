@@ -26,7 +26,6 @@ _SEVEN_BITS, _TOP_BITS = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(0x808080808080
 _TO_TOP_BIT = np.uint64(0x7676767676767676)  # what brings a byte above 9 there
 _TENS = np.array([10**k for k in range(8)], dtype=np.uint64)
 _LOW_HALF, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
-_ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 _EXACT = np.uint64(1 << 53)
 _HIDDEN = np.uint64(1 << 52)
 _FRACTION = np.uint64(52)
