@@ -85,6 +85,7 @@ CONTENTS = {
         "inside",
         "background/recordings",
         "background/safe-measured",
+        "background/safe-proofs",
         "background/schedules-measured",
         "background/scaling-measured",
     ],
