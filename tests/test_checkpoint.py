@@ -207,7 +207,9 @@ def test_positions_that_no_stream_has_are_refused(position):
 def test_positions_of_other_streams_are_refused(position):
     algorithm, saved = _delayed()
     learner = Learner(algorithm)
-    with pytest.raises(DataError, match=r"expected one (that|from a checkpoint)|not that of a checkpoint"):
+    with pytest.raises(
+        DataError, match=r"expected one (that|from a checkpoint)|not that of a checkpoint"
+    ):
         resume(learner, replace(saved, position=position))
         learner.follow(Feed([LibsvmStream(("no-such-file",))]), learner.position)
 
