@@ -165,6 +165,8 @@ def _taken(data: bytes, letter: Any, where: Any) -> str | None:
         return None
     if isinstance(found, JoinRequest):
         where.answer(found)
+        if not found.voucher and msgspec.structs.replace(found, voucher=letter.voucher) == letter:
+            return None  # without a voucher it asks for a renewal of the key that is a member's already
         return "signed"
     if isinstance(found, JoinAnswer):
         take_answer(where, found)

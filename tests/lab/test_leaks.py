@@ -142,6 +142,7 @@ def test_what_a_budget_costs():
     for wrong, said in (
         (("--privacy", "sites:1"), "expected epsilon"),
         (("--agents", "1"), "how many"),
+        (("--missing", "mean"), "does not go with --privacy"),
     ):
         done = CliRunner().invoke(app, [*words, *wrong])
         assert done.exit_code == 2 and said in done.stderr

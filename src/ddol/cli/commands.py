@@ -270,7 +270,7 @@ def leaks(ctx: click.Context, json: bool, **given: Any) -> None:
 def privacy(ctx: click.Context, privacy: tuple[str, ...], json: bool, **given: Any) -> None:
     """Measure what differential privacy costs: errors of sites alone, of sharing, and of both mixed.
 
-    DATA: files as for ddol train, with two classes, or JOB.toml; options beside it override.
+    DATA: files as for ddol train, with classes, or JOB.toml; options beside it override.
     """
     from ddol.cli.leaks import privacy as run_privacy
 

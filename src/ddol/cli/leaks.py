@@ -14,6 +14,7 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.cli.table import say, warn
+from ddol.job.checks import check_private
 from ddol.job.interface import Interface
 from ddol.job.job import Job
 from ddol.job.prepare import prepare
@@ -128,11 +129,12 @@ def first_rows(job: Job, most: int | None = _MOST_ROWS) -> tuple[Algorithm, np.n
 
 def privacy(job: Job, budgets: tuple[str, ...], as_json: bool) -> None:
     """Run private sites with every budget, and without noise, and print what it costs."""
+    asked = [budget for text in budgets if (budget := budget_of(text)) is not None]
+    check_private(job, asked[0])
     algorithm, X, y = first_rows(job, most=None)
     algorithm = replace(algorithm, safe=False, privacy=None)
     if algorithm.n_agents < 2:
         raise DataError("one site sends nothing; say how many there are (--agents)")
-    asked = [budget for text in budgets if (budget := budget_of(text)) is not None]
     found = []
     for budget in (*asked, replace(asked[-1], noise=0.0)):
         trace = run(replace(algorithm, privacy=budget), (X, y), seed=job.run.seed)

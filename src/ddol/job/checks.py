@@ -35,7 +35,7 @@ def check(job: Job, algorithm: Algorithm, leads: bool = True) -> None:
             "--checkpoint: a pipe is read once, so that a run could not go on from its middle; save it to a "
             "file first, or use --model, which a stopped run leaves, and --initial"
         )
-    _check_private(job, budget_of(algorithm.privacy))
+    check_private(job, budget_of(algorithm.privacy))
     _check_predictions(job, algorithm)
     _check_lateness(job)
     if not leads:
@@ -50,7 +50,7 @@ def check(job: Job, algorithm: Algorithm, leads: bool = True) -> None:
         )
 
 
-def _check_private(job: Job, budget: Budget | None) -> None:
+def check_private(job: Job, budget: Budget | None) -> None:
     """Refuse what would make an example count beyond its own gradient."""
     if budget is None:
         return
