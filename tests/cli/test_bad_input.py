@@ -63,6 +63,11 @@ CASES = {
     "one class": ("one.libsvm", "1 1:1\n" * 20, "one.libsvm: found one class only (label 1)"),
     "few examples": ("few.libsvm", GOOD, "found 2 examples for 4 agents"),
     "a day": ("t.csv", "label,x\n1,2024-01-02\n0,2024-01-03\n", "column 'x': found dates such as"),
+    "large numbers": (
+        "v.csv",
+        "label,x\n1,2\n0,1e200\n0,1\n1,2\n",
+        "v.csv:3:1: column 'x': found a number beyond 8e+149",
+    ),
     "missing label": ("m.csv", "label,x\n1,2\n,3\n0,1\n1,2\n", "m.csv:3:1: found a missing label"),
     "ragged table": (
         "g.csv",

@@ -22,7 +22,7 @@ def note(bad: dict[int, str], rows: NDArray[np.bool_], message: str) -> None:
 
 
 def side_by_side(columns: Sequence[Floats], out: Floats) -> bool:
-    """Write columns next to each other, and tell whether all numbers are finite.
+    """Write columns next to each other, and tell whether all numbers are below `LARGEST` in size.
 
     Parameters
     ----------
@@ -49,12 +49,18 @@ _ABREAST = 8
 """Columns that are read at the same time: their numbers fill a cache line of a row."""
 
 _FRACTION, _EXPONENT = 52, 0x7FF
-"""Bits of a number's fraction, and all of those before it but the sign, which no finite number has."""
+"""Bits of a number's fraction, and those of its exponent."""
+
+_BITS = 498
+LARGEST = 2.0**_BITS
+"""Features are smaller, so that their squares are numbers: learners would leave others out in silence."""
+_ABOVE = _EXPONENT + 1 - (1023 + _BITS)
+"""Added to the exponent of a larger number, or of one that is not finite, it gives one bit more."""
 
 
 @entry("int64(int64, int64, int64, int64, int64)")
 def _lay(n, m, columns, steps, out):  # type: ignore[no-untyped-def]
-    """Write columns into rows of `m` numbers, as bits; 1 if all are finite."""
+    """Write columns into rows of `m` numbers, as bits; 1 if all are below `LARGEST`."""
     columns, steps, out = integers(columns), integers(steps), integers(out)
     strange = 0
     for first in range(0, m, _ABREAST):
@@ -63,7 +69,7 @@ def _lay(n, m, columns, steps, out):  # type: ignore[no-untyped-def]
             for k in range(first, last):
                 bits = integers(columns[k])[row * steps[k]]
                 out[row * m + k] = bits
-                strange |= ((bits >> _FRACTION) & _EXPONENT) + 1
+                strange |= ((bits >> _FRACTION) & _EXPONENT) + _ABOVE
     return 1 if strange <= _EXPONENT else 0
 
 

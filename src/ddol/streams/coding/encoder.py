@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ddol.streams.coding.cells import FILL, checked_weights, note, numbers_of, side_by_side, text_of
+from ddol.streams.coding.cells import (
+    FILL,
+    LARGEST,
+    checked_weights,
+    note,
+    numbers_of,
+    side_by_side,
+    text_of,
+)
 from ddol.streams.coding.encoding import DATE, NUMBER, Encoding
 from ddol.streams.coding.labels import listed
 from ddol.streams.errors import DataError
@@ -316,14 +324,21 @@ class Encoder:
         elif cells.dtype != np.float64:
             return np.asarray(cells, np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
-            if np.isfinite(cells.sum()):
+            if abs(cells.sum()) < LARGEST:
                 return cells
         infinite = np.isinf(cells)
         if infinite.any():
+            told = "found an infinite number, expected a finite one; drop the row"
+            note(bad, infinite, f"column {name!r}: {told}")
+        large = np.abs(cells) >= LARGEST
+        if large.any():
+            told = (
+                f"found a number beyond {LARGEST:.1g}, expected one whose square is a number, too"
+            )
             note(
                 bad,
-                infinite,
-                f"column {name!r}: found an infinite number, expected a finite one; drop the row",
+                large,
+                f"column {name!r}: {told}; drop the row, or give the column another unit",
             )
         missing = np.isnan(cells)
         if not missing.any():
