@@ -59,18 +59,23 @@ def nodes(n: int, algorithm: ddol.Algorithm, width: int) -> Iterator[list[ddol.N
 def live(
     found: list[ddol.Node], X: np.ndarray, y: np.ndarray, rate: float, name: str = ""
 ) -> list[float]:
-    """Rows dealt in turn, predicted at a rate and answered later; the times of predictions."""
+    """Rows dealt in turn, predicted at a rate and answered later; the times of predictions.
+
+    Nodes begin one after the other within the time between two messages, so that these do not cross.
+    """
     n, times, begun = len(found), [], time.perf_counter()
-    for t in range(len(y) // n + LABEL_DELAY):
+    each = len(y) // n
+    for t in range(each + LABEL_DELAY + EXCHANGE):
         time.sleep(max(begun + t / rate - time.perf_counter(), 0.0))
         for k, node in enumerate(found):
-            row, late = n * t + k, n * (t - LABEL_DELAY) + k
-            if row < len(y) // n * n:
+            now = t - k * EXCHANGE // n
+            late = now - LABEL_DELAY
+            if 0 <= now < each:
                 at = time.perf_counter()
-                node.predict(X[row], id=f"{name}{row}")
+                node.predict(X[n * now + k], id=f"{name}{n * now + k}")
                 times.append(time.perf_counter() - at)
-            if late >= 0:
-                node.answer(f"{name}{late}", y[late])
+            if 0 <= late < each:
+                node.answer(f"{name}{n * late + k}", y[n * late + k])
     return times
 
 
