@@ -9,11 +9,14 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ddol.compiled import store
 from ddol.compiled.digest import UnknownError, digest
 from ddol.compiled.intrinsics import flat, floats, indices, integers, layout_of
+
+if TYPE_CHECKING:
+    import numpy as np
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 """Nothing is compiled: for debugging, and for reading coverage."""
@@ -163,6 +166,11 @@ def entry(signature: str) -> Callable[[Callable], Entry]:
 def packed(values: tuple) -> bytes:
     """The fields of a NamedTuple one after the other, for `intrinsics.unpacked`."""
     return layout_of(type(values)).pack(*flat(values))
+
+
+def address(array: np.ndarray) -> int:
+    """Where the memory of an array is; 0 of an empty one."""
+    return int(array.ctypes.data) if array.size else 0
 
 
 def loaded_names() -> set[str]:

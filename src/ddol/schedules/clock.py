@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddol.communicate.mixing import Changing, Mixing
-from ddol.compiled import packed
+from ddol.compiled import address, packed
 from ddol.schedules import clock_memory as words
 from ddol.schedules.clock_kernel import run_clock
 from ddol.schedules.clock_memory import ClockMemory
@@ -106,12 +106,9 @@ class Clock:
         self.latency = self.conditions.on_wires("latency", self.wires)
         self.drops = self.conditions.on_wires("drop", self.wires)
         self.cut_times, self.cut_groups = self.conditions.groups(n)
-        walks = self.schedule == words.WALK
-        if walks and np.isinf(self.cut_times).any():
-            raise ValueError(
-                "the schedule walk needs `partitions` that end: the token would wait for ever"
-            )
-        self.walk = walk_chances(mixing, self.wires) if walks else np.empty(0)
+        self.walk = np.empty(0)
+        if self.schedule == words.WALK:
+            self.walk = self._walk(mixing)
         self.words, self.now = np.zeros(words.N_WORDS, np.int64), np.zeros(1)
         self.words[words.GOING_ON] = n
         self.turns, self.answers, self.late, self.absent, self.parked, self.ended = (
@@ -163,6 +160,14 @@ class Clock:
         self.words[words.DUE] = self.words[words.ORDER] = len(due)
 
     # --- examples ------------------------------------------------------------------------------------
+
+    def _walk(self, mixing: Mixing | Changing) -> np.ndarray:
+        """Chances with which the token goes along each wire."""
+        if np.isinf(self.cut_times).any():
+            raise ValueError(
+                "the schedule walk needs `partitions` that end: the token would wait for ever"
+            )
+        return walk_chances(mixing, self.wires)
 
     def feed(
         self,
@@ -318,33 +323,28 @@ class Clock:
         return ClockMemory(
             schedule=self.schedule, n_agents=self.n_agents, period=self.period,
             degree=int(np.diff(wires.spoken_starts).max(initial=0)),
-            starts=_at(wires.starts), sender=_at(wires.sender), listener=_at(wires.listener),
-            spoken_starts=_at(wires.spoken_starts), spoken=_at(wires.spoken), walk=_at(self.walk),
-            interval=_at(self.interval),
+            starts=address(wires.starts), sender=address(wires.sender), listener=address(wires.listener),
+            spoken_starts=address(wires.spoken_starts), spoken=address(wires.spoken), walk=address(self.walk),
+            interval=address(self.interval),
             latency_kind=latency.kind, latency_low=latency.low, latency_high=latency.high,
-            latency=_at(self.latency),
-            drop=0.0 if len(self.drops) else float(conditions.drop), drops=_at(self.drops),
+            latency=address(self.latency),
+            drop=0.0 if len(self.drops) else float(conditions.drop), drops=address(self.drops),
             delay_kind=delay.kind, delay_low=delay.low, delay_high=delay.high,
-            delays=_at(self.delays), up=up, down=down,
-            n_cuts=len(self.cut_times), cut_times=_at(self.cut_times),
-            cut_groups=_at(self.cut_groups),
-            words=_at(self.words), now=_at(self.now), turns=_at(self.turns),
-            answers=_at(self.answers), late=_at(self.late), absent=_at(self.absent),
-            parked=_at(self.parked), ended=_at(self.ended), queue=_at(self.queue),
-            queue_at=_at(self.queue_at), queue_end=_at(self.queue_end),
-            wheel=self.wheel, first=_at(self.first), last=_at(self.last),
-            next_answer=_at(self.next_answer), due_turn=_at(self.due_turn),
-            row_of=_at(self.row_of), free_answers=_at(self.free_answers),
-            copies=_at(self.copies), place_of=_at(self.place_of),
-            free_messages=_at(self.free_messages),
-            due_time=_at(self.due_time), due_order=_at(self.due_order),
-            due_what=_at(self.due_what), due_room=len(self.due_time),
-            numbers=_at(self.numbers), n_numbers=len(self.numbers),
-            kind=_at(self.kind), agent=_at(self.agent), wire=_at(self.wire),
-            slot=_at(self.slot), row=_at(self.row), time=_at(self.times), room=self.room,
+            delays=address(self.delays), up=up, down=down,
+            n_cuts=len(self.cut_times), cut_times=address(self.cut_times),
+            cut_groups=address(self.cut_groups),
+            words=address(self.words), now=address(self.now), turns=address(self.turns),
+            answers=address(self.answers), late=address(self.late), absent=address(self.absent),
+            parked=address(self.parked), ended=address(self.ended), queue=address(self.queue),
+            queue_at=address(self.queue_at), queue_end=address(self.queue_end),
+            wheel=self.wheel, first=address(self.first), last=address(self.last),
+            next_answer=address(self.next_answer), due_turn=address(self.due_turn),
+            row_of=address(self.row_of), free_answers=address(self.free_answers),
+            copies=address(self.copies), place_of=address(self.place_of),
+            free_messages=address(self.free_messages),
+            due_time=address(self.due_time), due_order=address(self.due_order),
+            due_what=address(self.due_what), due_room=len(self.due_time),
+            numbers=address(self.numbers), n_numbers=len(self.numbers),
+            kind=address(self.kind), agent=address(self.agent), wire=address(self.wire),
+            slot=address(self.slot), row=address(self.row), time=address(self.times), room=self.room,
         )  # fmt: skip
-
-
-def _at(array: np.ndarray) -> int:
-    """Address of an array; 0 of an empty one."""
-    return array.ctypes.data if array.size else 0

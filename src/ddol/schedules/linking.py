@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ddol.compiled import bytes_at, entry, inner, integers, ints
+from ddol.compiled import address, bytes_at, entry, inner, integers, ints
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import (
     ADOPT,
@@ -56,8 +56,8 @@ def linked(events: Events, wires: Wiring, n_rows: int, name: str = "the schedule
     slot = np.full(len(events), NONE, np.int32)
     sizes = np.zeros(2, np.int64)
     status = _assign(
-        len(events), wires.n_agents, *(_at(a) for a in (events.kind, events.agent, partner, slot)),
-        _at(scratch := np.zeros(wires.n_agents + 2 * len(events) + 2, np.int64)), _at(sizes),
+        len(events), wires.n_agents, *(address(a) for a in (events.kind, events.agent, partner, slot)),
+        address(scratch := np.zeros(wires.n_agents + 2 * len(events) + 2, np.int64)), address(sizes),
     )  # fmt: skip
     del scratch
     if status >= 0:
@@ -165,10 +165,6 @@ class _Check:
             )
         partner[received] = place
         partner[place] = received  # the last one stays
-
-
-def _at(array: NDArray) -> int:
-    return int(array.ctypes.data)
 
 
 @inner

@@ -10,6 +10,7 @@ from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import uniform
 from ddol.communicate.talking import LOSS, partners_of, teaching_of
 from ddol.communicate.topologies import complete
+from ddol.compiled import address
 from ddol.engines.kernels.neighbours import Acquaintances
 from ddol.engines.state import start_state
 from ddol.engines.workers.partition import Partition
@@ -90,14 +91,14 @@ class Acquaintance:
             self.taught = np.empty((pupils * answers, 2), np.int64)
         self.lessons[0] = 0
         return Acquaintances(
-            views=self.views is not None, back=_at(self.back), known=_at(self.known),
+            views=self.views is not None, back=address(self.back), known=address(self.known),
             partners=0 if self.partners is None else self.partners.k,
             by_loss=self.partners is not None and self.partners.by == LOSS,
-            use=_at(self.use), quiet=_at(self.quiet), place=_at(self.place), degree=self.degree,
-            addressed=_at(self.addressed), pupils=pupils,
+            use=address(self.use), quiet=address(self.quiet), place=address(self.place), degree=self.degree,
+            addressed=address(self.addressed), pupils=pupils,
             gradients=self.teaching is not None and self.teaching.gradients,
-            pace=_at(self.pace), slopes=_at(self.slopes), gains=_at(self.gains),
-            taught=_at(self.taught), lessons=_at(self.lessons),
+            pace=address(self.pace), slopes=address(self.slopes), gains=address(self.gains),
+            taught=address(self.taught), lessons=address(self.lessons),
         )  # fmt: skip
 
     def record(self, chunk: EventChunk, before: int) -> None:
@@ -124,8 +125,3 @@ class Acquaintance:
 def nobody() -> Acquaintances:
     """Where nobody has views of anybody."""
     return Acquaintances._make(0 for _ in Acquaintances._fields)
-
-
-def _at(array: np.ndarray) -> int:
-    """Address of an array; 0 of an empty one."""
-    return int(array.ctypes.data) if array.size else 0

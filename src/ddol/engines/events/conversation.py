@@ -13,6 +13,7 @@ from ddol.communicate.talking import (
     talking_of,
     teaching_of,
 )
+from ddol.compiled import address
 from ddol.engines.kernels.talking import Talk
 from ddol.engines.state import layout_of, loops_of, n_states, numbers_sent
 from ddol.schedules.conditions import Conditions
@@ -84,10 +85,10 @@ class Conversation:
             code=self.code, most=self.most,
             threshold=float("inf") if talk is None else talk.threshold,
             statistics=layout.statistics[0], counts=layout.statistics[1], projects=self.projects,
-            origin=_at(self.origin), last=_at(self.last), news=_at(self.news) + 8 * first,
-            sizes=_at(self.sizes), spoken_starts=_at(wires.spoken_starts), spoken=_at(wires.spoken),
-            pairs=self.pairs, coded=0 if coded is None else _at(coded),
-            messages=_at(self.messages), bytes=_at(self.bytes), arrived=_at(self.arrived),
+            origin=address(self.origin), last=address(self.last), news=address(self.news) + 8 * first,
+            sizes=address(self.sizes), spoken_starts=address(wires.spoken_starts),
+            spoken=address(wires.spoken), pairs=self.pairs, coded=0 if coded is None else address(coded),
+            messages=address(self.messages), bytes=address(self.bytes), arrived=address(self.arrived),
         )  # fmt: skip
 
     def sent(self) -> tuple[int, int, int]:
@@ -174,8 +175,3 @@ def _first_message(algorithm: Algorithm, n_features: int) -> np.ndarray:
     found = np.tile(whole, n_states(algorithm))
     assert len(found) == numbers_sent(algorithm, n_features)
     return found
-
-
-def _at(array: np.ndarray) -> int:
-    """Address of an array; 0 of an empty one."""
-    return int(array.ctypes.data) if array.size else 0

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ddol.compiled import bytes_at, entry, integers, ints, packed, unpacked
+from ddol.compiled import bytes_at, entry, inner, integers, ints, packed, unpacked
 from ddol.schedules.clock import EventChunk
 from ddol.schedules.events import ANSWER, MIX, NONE, PREDICT, PROJECT, RECEIVE, SEND, Events
 from ddol.schedules.wiring import Wiring
@@ -190,6 +190,15 @@ class MergeJob(NamedTuple):
     to_row: int
 
 
+@inner
+def _all_sent(logs, at, senders, count, lo, hi):
+    """Whether the senders of some wires have sent the versions that an agent has read next."""
+    sent = True
+    for wire in range(lo, hi):
+        sent = sent and logs[at + wire - lo] <= count[senders[wire]]
+    return sent
+
+
 @entry("int64(struct*)")
 def _merge(job):
     job = unpacked(MergeJob, job)
@@ -212,10 +221,7 @@ def _merge(job):
             i, what = agents[e], kinds[e]
             if what == MIX:
                 lo, hi = first_wire[i], first_wire[i + 1]
-                ready = True
-                for wire in range(lo, hi):
-                    ready = ready and logs[read[w] + wire - lo] <= count[senders[wire]]
-                if not ready:
+                if not _all_sent(logs, read[w], senders, count, lo, hi):
                     break
                 for wire in range(lo, hi):
                     j, version = senders[wire], logs[read[w] + wire - lo]

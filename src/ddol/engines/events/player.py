@@ -9,6 +9,7 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
+from ddol.compiled import address
 from ddol.engines.events.acquaintance import Acquaintance
 from ddol.engines.events.conversation import Conversation
 from ddol.engines.events.lying import Lying
@@ -17,7 +18,7 @@ from ddol.engines.kernels.event_memory import EventMemory
 from ddol.engines.kernels.events import Playing
 from ddol.engines.kernels.shadow import Shadow
 from ddol.engines.state import State, grow, numbers_kept, numbers_sent
-from ddol.engines.workers.inputs import rates_of
+from ddol.engines.workers.inputs import drawn_in_turns, rates_of
 from ddol.engines.workers.partition import Partition, Snapshots
 from ddol.engines.workers.shadow import ShadowLearner
 from ddol.engines.workers.shares import each_its_own, part_of
@@ -149,7 +150,7 @@ class EventPlayer:
             at = Playing(worker, views, examples, now, shadow, talk, near).play(at)
             status = self.words[words.STATUS]
             if status == words.STOPPED:
-                seen.append((left.pop(0), self.look()))
+                seen.append(self.look()._replace(rounds=np.array([left.pop(0)])))
                 if self.shadow is not None:
                     self.shadows.append(self.shadow.seen())
             elif status == words.CROWDED:
@@ -161,7 +162,7 @@ class EventPlayer:
         del kept
         self.lying.check()
         self.worker.state = replace(self.worker.state, t=self.rounds + 1)
-        return _joined(seen, n)
+        return Snapshots.joined(seen, n)
 
     def read(self, events: Events, pairs: bool) -> None:
         """Look what a given list says about its messages, before it is played."""
@@ -220,21 +221,15 @@ class EventPlayer:
         rates = np.empty(0)
         if rates_of(algorithm.rate, 1, 0)[1] == 0.0:
             rates = evaluate(algorithm.rate, 1, max(last, 1))
-        if not algorithm.draws:
-            return rates, np.empty(0), np.empty(0, np.int64)
-        draws, starts = [], np.cumsum(counts) - counts - self.turns - 1
-        for a in range(n):
-            bits = np.random.PCG64(np.random.SeedSequence([self.worker.state.seed, a]))
-            bits.advance(int(self.turns[a]))
-            draws.append(np.random.Generator(bits).random(counts[a]))
-        return rates, np.concatenate(draws), starts.astype(np.int64)
+        seed = self.worker.state.seed
+        return rates, *drawn_in_turns(algorithm, seed, 0, self.turns, counts)
 
     def _messages_at(self) -> dict[str, Any]:
         """Memory of messages, which moves when it grows."""
         return {
-            "messages": _at(self.messages) + 8 * self.size,  # the agent's own lies before them
-            "references": _at(self.references),
-            "free": _at(self.free),
+            "messages": address(self.messages) + 8 * self.size,  # the agent's own lies before them
+            "references": address(self.references),
+            "free": address(self.free),
         }
 
     def _memory(
@@ -246,19 +241,19 @@ class EventPlayer:
         _, scale, exponent = rates_of(rate, 1, 0)
         changing = isinstance(self.algorithm.mixing, Changing)
         memory = EventMemory(
-            n=len(chunk.kind), kind=_at(chunk.kind), agent=_at(chunk.agent), wire=_at(chunk.wire),
-            slot=_at(chunk.slot), row=_at(chunk.row), first_row=first_row, where=_at(where),
-            turns=_at(self.turns), stop_at=NEVER, rates=_at(rates), scale=float(scale),
-            exponent=float(exponent), chances=_at(draws), chance_starts=_at(draw_starts),
-            starts=_at(wires.starts), sender=_at(wires.sender), weight=_at(wires.weight),
-            own=_at(wires.own),
-            matrix_of=_at(self.matrix_of) if changing else 0, spoken=_at(self.spoken),
-            absent=_at(self.absent), size=self.size, box=_at(self.box), version=_at(self.version),
-            messages=0, references=0, free=0, under_way=_at(self.under_way),
-            slopes=_at(self.slopes), n_slots=len(self.slopes) - 1,
-            push=self.push_sum, mass=_at(self.mass), sums=_at(self.sums), heard=_at(self.heard),
-            lies=self.lying.address, liars=_at(self.lying.lies), room=_at(self.lying.room),
-            refused=_at(self.lying.refused), words=_at(self.words), live=False, published=0,
+            n=len(chunk.kind), kind=address(chunk.kind), agent=address(chunk.agent), wire=address(chunk.wire),
+            slot=address(chunk.slot), row=address(chunk.row), first_row=first_row, where=address(where),
+            turns=address(self.turns), stop_at=NEVER, rates=address(rates), scale=float(scale),
+            exponent=float(exponent), chances=address(draws), chance_starts=address(draw_starts),
+            starts=address(wires.starts), sender=address(wires.sender), weight=address(wires.weight),
+            own=address(wires.own),
+            matrix_of=address(self.matrix_of) if changing else 0, spoken=address(self.spoken),
+            absent=address(self.absent), size=self.size, box=address(self.box), version=address(self.version),
+            messages=0, references=0, free=0, under_way=address(self.under_way),
+            slopes=address(self.slopes), n_slots=len(self.slopes) - 1,
+            push=self.push_sum, mass=address(self.mass), sums=address(self.sums), heard=address(self.heard),
+            lies=self.lying.address, liars=address(self.lying.lies), room=address(self.lying.room),
+            refused=address(self.lying.refused), words=address(self.words), live=False, published=0,
             versions=0, progress=0,
             rounds_missed=0, period=1, staleness=-1, control=0, first_agent=0, log=0,
         )  # fmt: skip
@@ -282,18 +277,3 @@ def check_playable(algorithm: Algorithm, n_features: int, push_sum: bool) -> Non
             f"push-sum adds numbers up, {algorithm.name} with the {algorithm.average} average does not; "
             "use --average dual, or the schedule async"
         )
-
-
-def _joined(seen: list[tuple[int, Snapshots]], n_agents: int) -> Snapshots:
-    if not seen:
-        return Snapshots(np.empty(0, np.int64), np.empty((0, n_agents, 4)), np.empty((0, 2)))
-    return Snapshots(
-        np.array([point for point, _ in seen], np.int64),
-        np.concatenate([s.counters for _, s in seen]),
-        np.concatenate([s.metrics for _, s in seen]),
-    )
-
-
-def _at(array: np.ndarray) -> int:
-    """Address of an array; 0 of an empty one."""
-    return int(array.ctypes.data) if array.size else 0

@@ -384,13 +384,8 @@ class Scheduled:
 
 def _together(pieces: list[Snapshots], before: int) -> Snapshots:
     """Snapshots with rounds counted from those before."""
-    if not pieces:
-        return Snapshots(np.empty(0, np.int64), np.empty((0, 0, 4)), np.empty((0, 2)))
-    return Snapshots(
-        np.concatenate([p.rounds for p in pieces]) - before,
-        np.concatenate([p.counters for p in pieces]),
-        np.concatenate([p.metrics for p in pieces]),
-    )
+    found = Snapshots.joined(pieces)
+    return found._replace(rounds=found.rounds - before)
 
 
 def in_pairs(events: Events) -> bool:

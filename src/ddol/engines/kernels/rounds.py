@@ -177,6 +177,22 @@ def _alone_direct(worker, examples, lo, hi):
     return 0
 
 
+@inner(inlined=True)
+def _begin_early(worker, examples, r, hi, begun):
+    """Copy the rows of this round and the next one behind their 1s; the last round whose row is copied.
+
+    A row is copied one round before it is read: what is written last is slow to read.
+    """
+    if examples.ones == 0:
+        return begun
+    if begun != r:
+        _begin_at(worker, examples, r, hi)
+    if r + 1 < examples.rounds and integers(examples.predicted)[r + 1] >= 0:
+        begun = r + 1
+        _begin_at(worker, examples, begun, examples.rounds)
+    return begun
+
+
 @entry(PLAY)
 def _alone(worker, examples, lo, hi):
     """Rounds where nothing is collected, kept or exchanged.
@@ -197,13 +213,7 @@ def _alone(worker, examples, lo, hi):
             continue
         eta, y = rate_of(examples, r), floats(examples.y)[i]
         x, index, n = row_in(worker, examples, i, r & 3)
-        if examples.ones != 0:
-            # A row is copied one round before it is read: what is written last is slow to read.
-            if begun != r:
-                _begin_at(worker, examples, r, hi)
-            if r + 1 < examples.rounds and integers(examples.predicted)[r + 1] >= 0:
-                begun = r + 1
-                _begin_at(worker, examples, begun, examples.rounds)
+        begun = _begin_early(worker, examples, r, hi, begun)
         _fetch_later(worker, examples, r, i)
         if rules.l2 > 0.0:
             loss += 0.5 * rules.l2 * squares_at(worker, w, s)

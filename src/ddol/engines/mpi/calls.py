@@ -169,37 +169,42 @@ def open_context(
     copy.Set_errhandler(MPI.ERRORS_RETURN)
     exchanges = rows_to is not None and rows_from is not None
     rows_to, rows_from = rows_to or {}, rows_from or {}
-    everybody = range(copy.size) if exchanges and tolerant else ()
-    rows_to = {rank: rows_to.get(rank, ()) for rank in sorted({*rows_to, *everybody})}
-    rows_from = {rank: rows_from.get(rank, 0) for rank in sorted({*rows_from, *everybody})}
+    named = range(copy.size) if exchanges and tolerant else ()
+    rows_to = {rank: rows_to.get(rank, ()) for rank in sorted({*rows_to, *named})}
+    rows_from = {rank: rows_from.get(rank, 0) for rank in sorted({*rows_from, *named})}
     if exchanges and not tolerant:
         graph = copy.Create_dist_graph_adjacent(list(rows_from), list(rows_to), reorder=False)
         graph.Set_errhandler(MPI.ERRORS_RETURN)
-
-    library = _library(MPI)
-
-    def address(name: str) -> int:
-        return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
-
     sent = np.array([row for rows in rows_to.values() for row in rows], dtype=np.int64)
     outbox = np.empty(len(sent) * row_length)
-    words = np.zeros(_TABLES + 3 * (len(rows_to) + len(rows_from)), dtype=np.int64)
-    words[ALLREDUCE] = address("MPI_Allreduce")
-    # Both take the same arguments.
-    words[ALLTOALLV] = address("MPI_Alltoallv" if tolerant else "MPI_Neighbor_alltoallv")
-    words[IN_PLACE] = int(MPI.IN_PLACE)
-    handles = {DOUBLE: MPI.DOUBLE, SUM: MPI.SUM, MAX: MPI.MAX, COMM: copy}
-    if exchanges:
-        handles[NEIGHBOURS] = graph or copy
-    for word, thing in handles.items():
-        words[word] = MPI._handleof(thing)
+    counts = [*map(len, rows_to.values()), *rows_from.values()]
+    words = np.zeros(_TABLES + 3 * len(counts), dtype=np.int64)
+    _fill_in_mpi(words, copy, (graph or copy) if exchanges else None, tolerant)
     words[N_DESTINATIONS], words[N_SOURCES] = len(rows_to), len(rows_from)
     words[N_RANKS] = copy.size
     words[SENT_ROWS], words[N_SENT_ROWS] = sent.ctypes.data, len(sent)
     words[OUTBOX], words[ROOM], words[GHOSTS] = outbox.ctypes.data, row_length, ghosts
-    counts = [*map(len, rows_to.values()), *rows_from.values()]
     words[_TABLES : _TABLES + len(counts)] = counts
     return MpiContext(words, copy, graph, (sent, outbox))
+
+
+def _fill_in_mpi(words: NDArray[np.int64], comm: Any, neighbours: Any, tolerant: bool) -> None:
+    """Write the addresses of MPI's functions and its handles to the words of a context."""
+    MPI = load()
+    library = _library(MPI)
+
+    def place(name: str) -> int:
+        return ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0
+
+    words[ALLREDUCE] = place("MPI_Allreduce")
+    # Both take the same arguments.
+    words[ALLTOALLV] = place("MPI_Alltoallv" if tolerant else "MPI_Neighbor_alltoallv")
+    words[IN_PLACE] = int(MPI.IN_PLACE)
+    handles = {DOUBLE: MPI.DOUBLE, SUM: MPI.SUM, MAX: MPI.MAX, COMM: comm}
+    if neighbours is not None:
+        handles[NEIGHBOURS] = neighbours
+    for word, thing in handles.items():
+        words[word] = MPI._handleof(thing)
 
 
 @inner

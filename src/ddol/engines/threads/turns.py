@@ -10,6 +10,7 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
+from ddol.compiled import address
 from ddol.engines.events.acquaintance import nobody
 from ddol.engines.events.conversation import Conversation
 from ddol.engines.events.live_turns import Merger, PlayedTurns, TurnPlan
@@ -25,7 +26,7 @@ from ddol.engines.registry import ScheduledEngine
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, grow, numbers_kept, numbers_sent, zeros
 from ddol.engines.threads.rounds import OthersFailedError, WorkerThreads, checked_workers
-from ddol.engines.workers.inputs import rates_of
+from ddol.engines.workers.inputs import drawn_in_turns, rates_of
 from ddol.engines.workers.partition import Partition, Snapshots, split
 from ddol.engines.workers.shadow import ShadowLearner, moment_of
 from ddol.engines.workers.shares import each_its_own, joined, joined_counters, part_of
@@ -216,7 +217,7 @@ class AsyncThreads:
         self.progress[first:last, 0] = self.rounds_begun
 
         def work(w: int) -> None:
-            self.seats[w].play(chunks[w], rows, _at(self._scores))
+            self.seats[w].play(chunks[w], rows, address(self._scores))
 
         def stop() -> None:
             self.control[0] = 1
@@ -324,40 +325,28 @@ class Seat:
         counts = np.bincount(chunk.agent[chunk.kind == PREDICT], minlength=self.agents)
         rate, last = algorithm.rate, int((self.turns + counts).max(initial=1))
         rates, scale, exponent = rates_of(rate, 1, max(last, 1))
-        draws, starts = self._draws(counts)
+        seed = self.worker.state.seed
+        draws, starts = drawn_in_turns(algorithm, seed, self.first, self.turns, counts)
         missed, staleness = engine.rounds_begun - self.turns, engine.schedule.staleness
         memory = EventMemory(
-            n=len(chunk.kind), kind=_at(chunk.kind), agent=_at(chunk.agent), wire=_at(chunk.wire),
-            slot=_at(chunk.slot), row=_at(chunk.row), first_row=engine.pool.first,
-            where=_at(engine.pool.where), turns=_at(self.turns), stop_at=1 << 62, rates=_at(rates),
-            scale=float(scale), exponent=float(exponent), chances=_at(draws), chance_starts=_at(starts),
-            starts=_at(wires.starts) + 8 * self.first, sender=_at(wires.sender),
-            weight=_at(wires.weight), own=_at(wires.own) + 8 * self.first,
-            matrix_of=0, spoken=0, absent=_at(self.absent),
-            size=engine.published.shape[1], box=_at(self.box), version=_at(self.version),
-            messages=_at(self.messages[0]) + 8 * engine.published.shape[1], references=0, free=0, under_way=0,
-            slopes=_at(self.slopes), n_slots=len(self.slopes) - 1, lies=0, liars=0, room=0,
-            refused=0, push=False, mass=0, sums=0,
-            heard=0, words=_at(self.words), live=True, published=_at(engine.published),
-            versions=_at(engine.versions), progress=_at(engine.progress),
-            rounds_missed=_at(missed), period=algorithm.period,
-            staleness=-1 if staleness is None else staleness, control=_at(engine.control),
-            first_agent=self.first, log=_at(self.log),
+            n=len(chunk.kind), kind=address(chunk.kind), agent=address(chunk.agent), wire=address(chunk.wire),
+            slot=address(chunk.slot), row=address(chunk.row), first_row=engine.pool.first,
+            where=address(engine.pool.where), turns=address(self.turns), stop_at=1 << 62,
+            rates=address(rates), scale=float(scale), exponent=float(exponent), chances=address(draws),
+            chance_starts=address(starts), starts=address(wires.starts) + 8 * self.first,
+            sender=address(wires.sender), weight=address(wires.weight),
+            own=address(wires.own) + 8 * self.first, matrix_of=0, spoken=0, absent=address(self.absent),
+            size=engine.published.shape[1], box=address(self.box), version=address(self.version),
+            messages=address(self.messages[0]) + 8 * engine.published.shape[1],
+            references=0, free=0, under_way=0, slopes=address(self.slopes),
+            n_slots=len(self.slopes) - 1, lies=0, liars=0, room=0, refused=0, push=False, mass=0, sums=0,
+            heard=0, words=address(self.words), live=True, published=address(engine.published),
+            versions=address(engine.versions), progress=address(engine.progress),
+            rounds_missed=address(missed), period=algorithm.period,
+            staleness=-1 if staleness is None else staleness, control=address(engine.control),
+            first_agent=self.first, log=address(self.log),
         )  # fmt: skip
         return memory, (rates, draws, starts, missed)
-
-    def _draws(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers with which randomised algorithms follow experts: a function of seed, agent and turn."""
-        if not self.engine.algorithm.draws:
-            return np.empty(0), np.empty(0, np.int64)
-        drawn = []
-        for a in range(self.agents):
-            seeds = [self.worker.state.seed, self.first + a]
-            bits = np.random.PCG64(np.random.SeedSequence(seeds))
-            bits.advance(int(self.turns[a]))
-            drawn.append(np.random.Generator(bits).random(counts[a]))
-        starts = np.cumsum(counts) - counts - self.turns - 1
-        return np.concatenate(drawn), starts.astype(np.int64)
 
 
 def _check(algorithm: Algorithm, state: State, schedule: Schedule) -> None:
@@ -384,8 +373,3 @@ def _check(algorithm: Algorithm, state: State, schedule: Schedule) -> None:
         raise ValueError(
             "threads without a barrier need a fixed mixing matrix; use the engine local"
         )
-
-
-def _at(array: np.ndarray) -> int:
-    """Address of an array; 0 of an empty one."""
-    return int(array.ctypes.data) if array.size else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,41 @@ def rates_of(rate: Rate, t: int, rounds: int) -> tuple[np.ndarray, float, float]
     if isinstance(rate, Power) and rate.exponent in (0.0, 0.5, 1.0):
         return np.empty(0), float(rate.scale), float(rate.exponent)
     return evaluate(rate, t, rounds), 0.0, 0.0
+
+
+def drawn(seed: int, agent: int, start: int, shape: Any) -> np.ndarray:
+    """Uniform numbers that an agent draws: a function of the seed, the agent and the place of the first."""
+    bits = np.random.PCG64(np.random.SeedSequence([seed, agent]))
+    bits.advance(start)
+    return np.random.Generator(bits).random(shape)
+
+
+def drawn_in_turns(
+    algorithm: Algorithm, seed: int, first: int, turns: np.ndarray, counts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers with which randomised algorithms follow experts in events.
+
+    Parameters
+    ----------
+    algorithm : Algorithm
+    seed : int
+    first : int
+        First agent of the worker.
+    turns : (agents,) of int
+        Turns of every agent so far.
+    counts : (agents,) of int
+        Its turns among the events.
+
+    Returns
+    -------
+    tuple
+        All numbers, and for every agent the place of its first number less the turns before it.
+    """
+    if not algorithm.draws:
+        return np.empty(0), np.empty(0, np.int64)
+    own = [drawn(seed, first + a, int(turns[a]), counts[a]) for a in range(len(counts))]
+    starts = np.cumsum(counts) - counts - turns - 1
+    return np.concatenate(own), starts.astype(np.int64)
 
 
 def addresses(rows: Rows) -> dict[str, int]:

@@ -57,11 +57,13 @@ class Snapshots(NamedTuple):
     """(rounds, outputs, D): weights of one among several workers, summed over its agents."""
 
     @classmethod
-    def joined(cls, pieces: Sequence[Snapshots]) -> Snapshots:
+    def joined(cls, pieces: Sequence[Snapshots], n_agents: int = 0) -> Snapshots:
         """Those of pieces that follow one another, whose rounds are counted from one beginning."""
-        return (
-            pieces[0] if len(pieces) == 1 else cls(*map(np.concatenate, zip(*pieces, strict=True)))
-        )
+        if not pieces:
+            return cls(np.empty(0, np.int64), np.empty((0, n_agents, 4)), np.empty((0, 2)))
+        if len(pieces) == 1:
+            return pieces[0]
+        return cls(*map(np.concatenate, zip(*pieces, strict=True)))
 
     @property
     def agents(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
-from ddol.compiled import Entry, packed
+from ddol.compiled import Entry, address, packed
 from ddol.engines import kernels
 from ddol.engines.kernels import COPIES, Examples, Links, Memory, Rules, Shape, Worker
 from ddol.engines.kernels import layout as places
@@ -24,6 +24,7 @@ from ddol.engines.state import (
 )
 from ddol.engines.workers.inputs import (
     RowsPlace,
+    drawn,
     factors_of,
     neighbours_asked,
     rates_of,
@@ -373,44 +374,52 @@ class KernelWorker:
         before: int,
         scores: int,
     ) -> int:
-        """Play one piece, and look at it where somebody wants to; ``before`` rounds came before it."""
+        """Play one piece, and take the snapshots in it; ``before`` rounds came before it."""
         # Names keep the memory alive until the kernel is done with the addresses.
-        tables = np.ascontiguousarray(predicted), np.ascontiguousarray(learned)
-        chances = self._chances(t, len(predicted))
-        rates, scale, exponent = rates_of(self.algorithm.rate, t, len(predicted))
-        place = self._place_of(rows)
-        same = predicted is learned and not (scores or chances.size or len(rates))
-        if same and place.table is predicted:
-            examples = place.at(t)
-        else:
-            first = tables[0].ctypes.data
-            examples = packed(
-                Examples(
-                    **place.numbers,
-                    predicted=first,
-                    learned=first if predicted is learned else tables[1].ctypes.data,
-                    columns=predicted.shape[1],
-                    first=self.partition.column,
-                    chances=chances.ctypes.data if chances.size else 0,
-                    rates=rates.ctypes.data if len(rates) else 0,
-                    scale=scale,
-                    exponent=exponent,
-                    rounds=len(predicted),
-                    t=t,
-                    scores=scores,
-                )
-            )
-            if same and tables[0] is predicted:
-                place.table, place.examples = predicted, examples
+        seen = np.ascontiguousarray(predicted)
+        told = seen if learned is predicted else np.ascontiguousarray(learned)
+        examples, kept = self._examples(rows, seen, told, t, scores)
         if self.workspace.meet(self.state, rows.dense):
             self._workers.clear()
         if rows.dense not in self._workers or matrices is not self.fixed_matrices:
             self._workers[rows.dense] = self._worker(rows.dense, matrices)
         self._prepare(rows)
         kernel, worker = self._workers[rows.dense]
-        return kernels.play(
-            kernel, worker, examples, self._snapshot_places(), before, len(predicted)
+        places_seen = self._snapshot_places()
+        status = kernels.play(kernel, worker, examples, places_seen, before, len(predicted))
+        del kept
+        return status
+
+    def _examples(
+        self, rows: Rows, predicted: np.ndarray, learned: np.ndarray, t: int, scores: int
+    ) -> tuple[bytes, tuple[np.ndarray, ...]]:
+        """Rows and tables as the kernel takes them, and arrays that must stay in memory meanwhile."""
+        chances = self._chances(t, len(predicted))
+        rates, scale, exponent = rates_of(self.algorithm.rate, t, len(predicted))
+        place = self._place_of(rows)
+        usual = predicted is learned and not (scores or chances.size or len(rates))
+        if usual and place.table is predicted:
+            return place.at(t), ()
+        first = predicted.ctypes.data
+        examples = packed(
+            Examples(
+                **place.numbers,
+                predicted=first,
+                learned=first if predicted is learned else learned.ctypes.data,
+                columns=predicted.shape[1],
+                first=self.partition.column,
+                chances=address(chances),
+                rates=address(rates),
+                scale=scale,
+                exponent=exponent,
+                rounds=len(predicted),
+                t=t,
+                scores=scores,
+            )
         )
+        if usual:
+            place.table, place.examples = predicted, examples
+        return examples, (chances, rates)
 
     def _snapshot_places(self) -> bytes:
         """Where what is seen is to be written."""
@@ -438,14 +447,11 @@ class KernelWorker:
         batch = self.algorithm.batch
         if not self.algorithm.draws:
             return _NO_CHANCES
-        drawn = np.empty((rounds, self.partition.agents, batch))
+        chances = np.empty((rounds, self.partition.agents, batch))
         for a in range(self.partition.agents):
-            bits = np.random.PCG64(
-                np.random.SeedSequence([self.state.seed, self.partition.first + a])
-            )
-            bits.advance((t - 1) * batch)
-            drawn[:, a] = np.random.Generator(bits).random((rounds, batch))
-        return drawn
+            place = self.partition.first + a, (t - 1) * batch
+            chances[:, a] = drawn(self.state.seed, *place, (rounds, batch))
+        return chances
 
     def weights(self) -> np.ndarray:
         """Primal weights of this worker's copies: (copies, outputs, D)."""
