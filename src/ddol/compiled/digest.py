@@ -1,4 +1,4 @@
-"""What a function says, as a number: its byte code and everything that it names.
+"""Digest of a function: of its byte code and everything that it names.
 
 Two functions with the same digest compile to the same code, wherever they stand; an edit of a function,
 of a constant or of another function that it calls gives another digest.
@@ -132,7 +132,7 @@ def _overloads(value: Any) -> Iterator[types.FunctionType]:
     Numba's own need no place in a digest, and neither do those of this room.
     """
     known = sys.modules.get("numba.core.typing.templates")
-    if known is None:  # nobody can have used them
+    if known is None:  # so none was registered
         return
     try:
         for named, kind in known.builtin_registry.globals:
@@ -147,7 +147,7 @@ def _overloads(value: Any) -> Iterator[types.FunctionType]:
 
 def _is_ours(function: types.FunctionType) -> bool:
     module = function.__module__ or ""
-    # What register_jitable makes is Numba's, around a function of somebody else.
+    # What register_jitable makes is Numba's, around another function.
     return module.startswith("ddol.compiled.") or (
         module.startswith("numba.") and function.__closure__ is None
     )

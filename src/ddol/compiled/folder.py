@@ -1,4 +1,4 @@
-"""A folder that only its owner can have written to: whoever can swap code can run it.
+"""A folder that only its owner can have written to: code from elsewhere must never run.
 
 It is held by a descriptor. It, every folder above it and every file in it are looked at through
 descriptors, so that nothing can be exchanged between the look and the use.
@@ -18,14 +18,14 @@ _NOT_THROUGH_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0)  # a pipe in the place of a file would never open
 _UNFINISHED = ".part"
 _ABANDONED = 3600.0
-"""Seconds after which whoever wrote an unfinished file is not coming back."""
+"""Seconds after which an unfinished file counts as abandoned."""
 
 _LONGEST_WAIT = 120.0
-"""Seconds after which nobody compiles any more who said so: he was stopped."""
+"""Seconds after which a process that locked a name counts as stopped."""
 
 
 class UnsafeFolderError(Exception):
-    """Somebody else could have written there."""
+    """Another user could have written there."""
 
 
 class Folder:
@@ -80,7 +80,7 @@ class Folder:
         return True
 
     def read(self, name: str) -> bytes | None:
-        """What is in a file; None if there is none, or if it is somebody else's."""
+        """What is in a file; None if there is none, or if it is another user's."""
         try:
             flags = os.O_RDONLY | _NOT_THROUGH_LINKS | _NO_WAITING
             handle = os.open(self._place(name), flags, dir_fd=self._handle)
@@ -171,7 +171,7 @@ def _entered(above: int, name: str) -> int:
 def _check(handle: int, path: Path) -> None:
     """Refuse a folder in which another user could rename things."""
     facts = os.fstat(handle)
-    # In a sticky folder, such as /tmp, nobody can rename what belongs to others.
+    # In a sticky folder, such as /tmp, no user can rename what belongs to others.
     if _others_write(facts) and not (facts.st_mode & stat.S_ISVTX and _trusted(facts)):
         raise UnsafeFolderError(
             f"other users can write to {path} or to a folder above it; make them your own "

@@ -1,7 +1,7 @@
 """What compiled code can say beyond plain Python: pointers, calls by address, atomics.
 
-Here is what each means to the interpreter, which runs it where NUMBA_DISABLE_JIT=1 is set and in
-nobody's hot loop; `ddol.compiled.compiler` has the machine code of the same names.
+Here is what each means to the interpreter, which runs it where NUMBA_DISABLE_JIT=1 is set and
+outside of hot loops; `ddol.compiled.compiler` has the machine code of the same names.
 
 Loops over a row are written once for dense and sparse rows: the row's values are ``x[0..n)`` and
 ``column(index, j)`` says which feature the j-th value belongs to. The dense variant is compiled with

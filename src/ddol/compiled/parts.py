@@ -1,4 +1,4 @@
-"""What is compiled, and when: the first time that somebody asks for a function's address."""
+"""What is compiled, and when: the first time that a function's address is needed."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def scalar(function: Callable | None, expected: str) -> int:
 
 
 class Entry:
-    """A compiled function that Python calls, with numbers and addresses; others run meanwhile."""
+    """A compiled function that Python calls, with numbers and addresses. Releases the GIL."""
 
     def __init__(self, function: Callable, signature: Signature) -> None:
         functools.update_wrapper(self, function)
@@ -179,12 +179,12 @@ def loaded_names() -> set[str]:
 
 
 def on_compiling(say: Callable[[str], object]) -> None:
-    """Tell somebody else than standard error when ddol's own code has to be compiled first."""
+    """Call a function, instead of writing on standard error, when ddol's own code has to be compiled."""
     _Waiting.say = say
 
 
 class _Waiting:
-    """What users are told while they wait, once in a process."""
+    """The message to users while code is compiled, once in a process."""
 
     told = False
     say: Callable[[str], object] = staticmethod(lambda text: print(text, file=sys.stderr))
@@ -200,7 +200,7 @@ class _Waiting:
 
     @classmethod
     def regret(cls, reason: str) -> None:
-        """Take the promise back."""
+        """Warn that compiled code could not be kept; the next run recompiles."""
         if cls.told and reason and not store.cache().reason:
             cls.say(f"ddol: compiled code cannot be kept ({reason}); the next run compiles again")
             cls.told = False

@@ -64,7 +64,7 @@ def _opened(given: str | None, usual: str) -> Cache:
 
 
 def _places(usual: str) -> Iterator[str]:
-    """The user's cache, and another for whoever has no home that can be written to."""
+    """The user's cache, and another one where there is no home that can be written to."""
     yield f"{usual}/ddol"
     import tempfile  # it takes a while
 
@@ -157,7 +157,7 @@ def put(name: str, symbol: str, code: bytes) -> str:
 
 
 def _forget_oldest(folder: Folder) -> None:
-    """Bound the folder: edits and new versions leave files behind that nobody asks for."""
+    """Bound the folder: edits and new versions leave files behind that are never used again."""
     names = folder.names()
     if len(names) > _MOST_FILES:
         for name in names[: _MOST_FILES // 2]:

@@ -23,7 +23,7 @@ _LEVELS = {
 
 
 class Target(NamedTuple):
-    """What LLVM is told about the processor."""
+    """The processor, as LLVM names it."""
 
     triple: str
     cpu: str
@@ -56,7 +56,7 @@ _LINUX_NAMES = {
 
 
 def _told_by_linux() -> set[str] | None:
-    """What Linux says of the first core's features, by LLVM's names; None where nobody says it."""
+    """What Linux says of the first core's features, by LLVM's names; None where it is not known."""
     if sys.platform != "linux" or os.uname().machine != "x86_64":
         return None
     try:

@@ -94,7 +94,7 @@ class Recent:
     classification : bool
         Whether mistakes are counted; the mean loss is the error of regression.
     size : int
-        Examples of the window; between two points nobody looks, so that it may have more.
+        Examples of the window; it may have more, since the run is looked at from point to point.
 
     Examples
     --------

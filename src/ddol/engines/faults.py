@@ -117,7 +117,7 @@ def out_of_range(algorithm: Algorithm, where: str = "") -> str:
 
 
 def check_advice(algorithm: Algorithm, streams: Sequence[Stream]) -> None:
-    """Refuse advice that is no class; called when an expert's was none, so that somebody is at fault.
+    """Refuse advice that is no class; called when an expert's advice was found to be none.
 
     Examples
     --------

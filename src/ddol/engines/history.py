@@ -50,7 +50,7 @@ class History:
         return seen._replace(rounds=rounds)
 
     def keep_now(self, seen: Snapshots) -> None:
-        """The same for a single snapshot of a run whose points nobody could name beforehand."""
+        """The same for a single snapshot of now, where the curves' points are not known beforehand."""
         rounds = int(seen.rounds[0])
         if self.curves.between(self.curves.last, rounds):
             self.curves.record([rounds], seen.counters, *seen.metrics.T)

@@ -22,7 +22,7 @@ class Local:
     ----------
     algorithm : Algorithm
     state : State
-        Copied; `state` gives the present one back at any time.
+        Copied; `state()` returns the present one at any time.
     """
 
     name = "local"
@@ -36,7 +36,7 @@ class Local:
 
     @classmethod
     def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> Local:
-        """One worker, whatever is wished for."""
+        """One worker, whatever the setup asks for."""
         return cls(algorithm, state)
 
     def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
@@ -71,7 +71,7 @@ class Local:
         return self.worker.weights()
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to close."""
 
 
 def advance(algorithm: Algorithm, state: State, block: Block) -> State:

@@ -1,6 +1,6 @@
-"""What happens to a run besides its rounds: a process is lost, another one has come, somebody is waited for.
+"""News of a run besides its rounds: a process was lost or replaced, or others wait for it.
 
-News are lines on standard error, wherever they come from, and reach those who listen, such as the live page.
+News are lines on standard error, and reach listeners such as the live page.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _listeners: list[Callable[[str], None]] = []
 
 
 def tell(text: str) -> None:
-    """Write one line on standard error, and tell those who listen."""
+    """Write one line on standard error, and call the listeners with it."""
     log(text, start="ddol: ")
     for listen in tuple(_listeners):
         listen(text)
@@ -22,7 +22,7 @@ def tell(text: str) -> None:
 
 @contextmanager
 def heard_by(listen: Callable[[str], None]) -> Iterator[None]:
-    """Let a function hear all news for a while.
+    """Call a function with all news while this is entered.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Where a run stands, for whoever looks at it while it goes on."""
+"""The progress of a run, as `on_progress` is called with it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Progress:
     window_error : float or None
         Mistakes by example among the last ``window`` examples; their mean loss for regression.
     window : int
-        Examples of the window: those of ``--window`` or more, as far back as somebody has looked.
+        Examples of the window: those of ``--window`` or more, since the window begins at a report.
     drift : tuple of Rise
         Alarms so far: the error of the last examples had risen.
     units : tuple of UnitDoubt

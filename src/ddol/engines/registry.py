@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 class Engine(Protocol):
     """Where rounds run. Engines differ in nothing that the result shows.
 
-    Its class has the method ``open(algorithm, state, setup)``: where all agents sit, what they know, which
-    is copied, and what is wished for.
+    Its class has the method ``open(algorithm, state, setup)``. The state is copied.
     """
 
     name: str
@@ -46,7 +45,7 @@ class Engine(Protocol):
         """Primal weights of the copies: (copies, outputs, D)."""
 
     def close(self) -> None:
-        """Give threads and communicators back."""
+        """Free threads and communicators."""
 
 
 class ScheduledEngine(Engine, Protocol):
@@ -60,7 +59,7 @@ class ScheduledEngine(Engine, Protocol):
         """Say how often the streams are read, and how many there are."""
 
     def end(self) -> Snapshots:
-        """The streams are over: play whatever is left to happen; the last snapshot is of the end."""
+        """The streams are over: play what is left to happen; the last snapshot is of the end."""
 
     def sent(self) -> tuple[int, int, int]:
         """Messages sent, their bytes, and how many of them were lost."""

@@ -104,11 +104,11 @@ _LARGE = 1 << 24
 """Numbers of a page of memory, pages that are looked at together, and bytes from which it pays."""
 
 _LENT = 1 << 22
-"""Bytes from which memory is the system's own, and goes back to it as soon as nobody needs it."""
+"""Bytes from which memory is the system's own, and is returned to it as soon as it is freed."""
 
 
 def zeros(shape: tuple[int, ...], kind: Any = np.float64) -> np.ndarray:
-    """Zeros for a state: what nobody has written to takes no memory, and what was freed is free.
+    """Zeros for a state: what was never written to takes no memory, and what was freed is free.
 
     The C library is asked to keep what a block leaves behind (`ddol.engines.memory`), and would keep
     states as well, each as large as many blocks.
@@ -128,7 +128,7 @@ def zeros(shape: tuple[int, ...], kind: Any = np.float64) -> np.ndarray:
 def copied(array: np.ndarray, room: np.ndarray | None = None) -> np.ndarray:
     """Copy an array, into `room` for it if that is given, which must be zeros.
 
-    Zeros that nobody has written to take no memory, and most of a wide state is such zeros: a copy
+    Zeros that were never written to take no memory, and most of a wide state is such zeros: a copy
     writes only where there is something.
 
     Examples
@@ -281,7 +281,7 @@ def _tiled(theta: np.ndarray, copies: int, outputs: int) -> np.ndarray:
 
 
 def is_beginning(algorithm: Algorithm, state: State) -> bool:
-    """Whether this is what `start_state` gives, which everybody can make again.
+    """Whether this is what `start_state` gives, which every process can make again.
 
     Examples
     --------

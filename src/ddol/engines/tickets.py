@@ -104,7 +104,7 @@ class TicketEngine:
         penalty = self._penalty(agent)
         before = [a[agent] for a in (state.mistakes, state.loss, state.expected, state.examples)]
         self._play([(PREDICT, agent, NONE, slot, 0)], row)
-        # Nobody knows yet whether it was right: what it costs is counted with its answer.
+        # Whether it was right is not known yet: its loss is counted with its label.
         counters = (state.mistakes, state.loss, state.expected, state.examples)
         for array, value in zip(counters, before, strict=True):
             array[agent] = value
@@ -244,7 +244,7 @@ class TicketEngine:
         return None
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to close."""
 
 
 class TicketLearner:

@@ -147,7 +147,7 @@ class Events:
     def of(cls, events: Iterable[Event]) -> Events:
         """Make a list of single events.
 
-        A generator is told the place of each event that it yields, so that it can name messages:
+        A generator is sent the place of each event that it yields, so that it can name messages:
         ``message = yield send(0)``.
         """
         return cls.from_columns(list(_told_places(iter(events))))

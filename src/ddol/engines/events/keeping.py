@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ddol.engines.events.acquaintance import Acquaintance
 from ddol.engines.events.kept_checks import check_clock, check_player
 from ddol.engines.events.player import EventPlayer
 from ddol.engines.events.row_pool import RowPool
+from ddol.engines.events.views import NeighbourViews
 from ddol.engines.state_checks import check_rows
 from ddol.engines.workers.shadow import ShadowLearner
 from ddol.recording import Moment
@@ -60,7 +60,7 @@ def load_player(player: EventPlayer, kept: Mapping[str, np.ndarray], where: str)
     check_player(player, where)
 
 
-def _near_state(near: Acquaintance) -> Kept:
+def _near_state(near: NeighbourViews) -> Kept:
     """What agents think of each other, and the lessons so far."""
     if near.views is None:
         return {}
@@ -70,7 +70,7 @@ def _near_state(near: Acquaintance) -> Kept:
     return kept_of(near, (*_NEAR, "addressed")) | under("views", views) | under("lessons", lessons)
 
 
-def _load_near(near: Acquaintance, kept: Mapping[str, np.ndarray], where: str) -> None:
+def _load_near(near: NeighbourViews, kept: Mapping[str, np.ndarray], where: str) -> None:
     if near.views is None:
         return
     _load_as_long(near, _NEAR, kept, where)
@@ -90,7 +90,7 @@ def _load_near(near: Acquaintance, kept: Mapping[str, np.ndarray], where: str) -
 def _load_as_long(
     owner: Any, names: Sequence[str], kept: Mapping[str, np.ndarray], where: str
 ) -> None:
-    """Give back arrays that must be as long as they are."""
+    """Restore arrays, which must have the length they have."""
     sizes = {name: len(getattr(owner, name)) for name in names}
     load_arrays(owner, names, kept, where)
     for name, size in sizes.items():

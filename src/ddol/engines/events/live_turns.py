@@ -17,7 +17,7 @@ from ddol.schedules.wiring import Wiring
 
 
 class TurnPlan:
-    """What an agent does without waiting for anybody: predict, answer, project, send, mix.
+    """What an agent does without waiting for others: predict, answer, project, send, mix.
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ class TurnPlan:
         columns = [np.concatenate([piece[k] for piece in pieces]) for k in range(5)]
         order = np.argsort(columns[0], kind="stable")
         kind, agent, slot, row = (column[order] for column in columns[1:])
-        nobody = np.full(len(order), NONE, np.int32)
+        no_peer = np.full(len(order), NONE, np.int32)
         return EventChunk(
-            kind.astype(np.int8), agent.astype(np.int32), nobody, slot.astype(np.int32),
+            kind.astype(np.int8), agent.astype(np.int32), no_peer, slot.astype(np.int32),
             row.astype(np.int64), np.zeros(len(order)), len(rows) * (self.delay + 1), 0,
         )  # fmt: skip
 

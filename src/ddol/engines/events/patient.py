@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.engines.events.conversation import check_talking
+from ddol.engines.events.messaging import check_talking
 from ddol.engines.events.player import EventPlayer
 from ddol.engines.events.row_pool import RowPool
 from ddol.engines.events.scheduled import check_same_data, conditions_of, messages_of
@@ -171,7 +171,7 @@ class PatientEngine:
         return self._list.renumbered(self.pool.numbers.in_the_data(self.passes, self.n_streams))
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to close."""
 
     def _look(self) -> Snapshots:
         state, weights = self.counters(), self.weights()

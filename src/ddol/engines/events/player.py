@@ -10,9 +10,9 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
 from ddol.compiled import address
-from ddol.engines.events.acquaintance import Acquaintance
-from ddol.engines.events.conversation import Conversation
 from ddol.engines.events.lying import Lying
+from ddol.engines.events.messaging import Messaging
+from ddol.engines.events.views import NeighbourViews
 from ddol.engines.kernels import event_memory as words
 from ddol.engines.kernels.event_memory import EventMemory
 from ddol.engines.kernels.events import Playing
@@ -62,8 +62,8 @@ class EventPlayer:
         self.push_sum = schedule.name == PUSH_SUM
         check_playable(algorithm, state.n_features, self.push_sum)
         self.algorithm, self.wires, self.shadow = algorithm, wires, shadow
-        self.talk = Conversation(algorithm, wires, schedule)
-        self.near = Acquaintance(algorithm, wires, schedule.replay is None)
+        self.talk = Messaging(algorithm, wires, schedule)
+        self.near = NeighbourViews(algorithm, wires, schedule.replay is None)
         n = algorithm.n_agents
         own = replace(part_of(each_its_own(state, n), 0, n), pending=None)
         self.worker = KernelWorker(algorithm, own, Partition(0, n), separate=True)

@@ -35,7 +35,7 @@ class RoundLog:
         self.tables.append(self.numbers.add(block.table[:, :, 0])[0])
 
     def fill(self, examples: np.ndarray, passes: int) -> None:
-        """All rounds of a run that nobody has seen whole, in place of those that were added.
+        """Put all rounds of a run in place of those that were added, where no process has seen all.
 
         Every agent sees its examples one after the other.
 

@@ -188,7 +188,7 @@ class Scheduled:
         return whole.renumbered(self.pool.numbers.in_the_data(self.passes, self.n_streams))
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to close."""
 
     # --- checkpoints ---------------------------------------------------------------------------------
 
@@ -286,7 +286,7 @@ class Scheduled:
         turns = int(np.count_nonzero(chunk.kind == PREDICT))
         played, N = int(self.player.turns.sum()), self.algorithm.n_agents
         points, point = [], next_point(self._moments[-1].rounds if self._moments else self._first)
-        # At the very end of a chunk nobody knows yet whether the round goes on.
+        # At the very end of a chunk it is not known yet whether the round goes on.
         while point * N < played + turns:
             points.append(point)
             point = next_point(point)

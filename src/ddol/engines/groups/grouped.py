@@ -33,7 +33,7 @@ REDUCE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes
 
 
 class Connection(Protocol):
-    """How a kernel meets those of other processes; kept while it plays."""
+    """How a kernel exchanges numbers with those of other processes; kept while it plays."""
 
     @property
     def addresses(self) -> Addresses:
@@ -45,13 +45,13 @@ class Connection(Protocol):
 
     @property
     def sent(self) -> int:
-        """Numbers that this process has given away so far."""
+        """Numbers that this process has sent so far."""
 
     def free(self) -> None:
-        """Give back what it holds; all processes must call it."""
+        """Free what it holds; all processes must call it."""
 
     def revoke(self) -> None:
-        """Wake everybody who waits in it."""
+        """Wake every process that waits in it."""
 
 
 class Group(Protocol):
@@ -79,10 +79,10 @@ class Group(Protocol):
         """Every worker's rows of numbers, one after the other; `rows` says how many each has."""
 
     def reduce(self, numbers: list[int]) -> list[int]:
-        """The largest of every worker's numbers, place by place."""
+        """The largest of every worker's numbers, element by element."""
 
     def snapshot(self, own: Copy) -> Copy:
-        """Give a copy of the own agents to the next worker in a circle; return that of the one before."""
+        """Send a copy of the own agents to the next worker in a circle; return that of the one before."""
 
     def restore(self, copy: Copy | None, holder: int, takers: Sequence[int]) -> Copy | None:
         """Send a copy from the worker that has it to those that need it, which get it returned."""
@@ -97,12 +97,12 @@ class Group(Protocol):
         """What a status of the kernel means."""
 
     def connect(self, near: Neighbours | None, agents: int, numbers: int) -> Connection:
-        """Make what a kernel calls to meet the others.
+        """Make the functions that a kernel calls to exchange numbers with the others.
 
         Parameters
         ----------
         near : Neighbours or None
-            Whose rows are exchanged; None where all workers only sum.
+            Rows to exchange; None where all workers only sum.
         agents : own agents
         numbers : numbers in a row
         """
@@ -110,7 +110,7 @@ class Group(Protocol):
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Whose numbers a process needs, and who needs its own.
+    """The agents whose numbers a process needs, and the processes that need its own.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class Neighbours:
 
 
 def neighbours_of(algorithm: Algorithm, shares: list[tuple[int, int]], rank: int) -> Neighbours:
-    """Find out what must cross from process to process.
+    """Find the rows that must cross from process to process.
 
     Examples
     --------
@@ -328,11 +328,11 @@ class Grouped:
 
     @property
     def bytes_sent(self) -> int:
-        """Bytes that this process has given away for others so far."""
+        """Bytes that this process has sent so far."""
         return 8 * self.connection.sent
 
     def abandon(self) -> None:
-        """Wake everybody who waits for a process that is lost."""
+        """Wake every process that waits for one that is lost."""
         self.connection.revoke()
 
     def close(self) -> None:

@@ -117,7 +117,7 @@ class Recovery:
         self._snapshot(group, own)
         return own
 
-    # Workers that wait for nobody.
+    # Workers that do not wait for each other.
 
     def hold(self, copy: Copy) -> None:
         """Keep a copy for the worker before this one."""

@@ -379,7 +379,7 @@ def _gather_all(worker, packed, size):
 
 @inner
 def _average_all(worker, packed, row, scalar):
-    """Complete graph, equal weights: one mean, or maximum, for everybody."""
+    """Complete graph, equal weights: one mean, or maximum, for all agents."""
     shape, sent = worker.shape, _sent_scalars(worker)
     status = _gather_all(worker, packed, shape.states * _unit_from(worker, row, scalar))
     if status != 0:

@@ -98,7 +98,7 @@ class EventMemory(NamedTuple):
     versions: int
     """int64 (N, STRIDE): how often, twice."""
     progress: int
-    """int64 (N, STRIDE): rounds so far, as far as anybody need wait for it."""
+    """int64 (N, STRIDE): rounds so far, for agents that wait for this one."""
     rounds_missed: int
     """int64 by agent: rounds in which it had no turn, because its stream was over."""
     period: int
@@ -108,7 +108,7 @@ class EventMemory(NamedTuple):
     """int64: not 0 when another thread has failed."""
     first_agent: int
     log: int
-    """int64: versions that were heard, wire by wire, at every exchange; 0 where nobody wants them."""
+    """int64: versions that were mixed, wire by wire, at every exchange; 0 where they are not recorded."""
 
 
 @inner(inlined=True)

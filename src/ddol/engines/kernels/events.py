@@ -53,7 +53,7 @@ from ddol.engines.kernels.messages import (
     write_down,
 )
 from ddol.engines.kernels.neighbours import (
-    Acquaintances,
+    ViewMemory,
     be_taught,
     is_for,
     learn_at_pace,
@@ -188,7 +188,7 @@ def _send(worker, memory, talk, near, a, slot, e):
     """An agent sends, if it has something to say."""
     pieces = EVERYTHING
     if worker.rules.n_agents == 1:
-        return  # nobody hears it
+        return  # it has no receiver
     if memory.live:
         pieces = show(worker, memory, talk, a)
     elif talk.plain:
@@ -253,7 +253,7 @@ def _obstacle(memory, kind, a, slot):
 
 @inner(inlined=True)
 def _fetch_ahead(worker, examples, memory, e):
-    """Ask for a row that is predicted some events later: nobody could guess which one it is."""
+    """Prefetch a row that is predicted some events later: the processor cannot guess which."""
     if e < memory.n and bytes_at(memory.kind)[e] == PREDICT and integers(memory.row)[e] >= 0:
         place = integers(memory.where)[integers(memory.row)[e] - memory.first_row]
         fetch(worker, examples, place, False)
@@ -310,7 +310,7 @@ def _events(worker, views, examples, memory, shadow, talk, near, first):
         unpacked(EventMemory, memory),
         unpacked(Shadow, shadow),
         unpacked(Talk, talk),
-        unpacked(Acquaintances, near),
+        unpacked(ViewMemory, near),
         first,
     )
 
@@ -320,12 +320,12 @@ class Playing(NamedTuple):
 
     worker: bytes
     views: bytes
-    """Of neighbours; the worker itself where nobody has any."""
+    """Of neighbours; the worker itself where there are none."""
     examples: bytes
     memory: EventMemory
     shadow: Shadow
     talk: Talk
-    near: Acquaintances
+    near: ViewMemory
 
     def play(self, first: int) -> int:
         """Play events from the first on; the place at which playing ended (see `STATUS`)."""

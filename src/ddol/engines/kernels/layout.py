@@ -255,7 +255,7 @@ class Examples(NamedTuple):
     t: int
     """The first round."""
     scores: int
-    """float64 (rows, outputs): scores with which rows are predicted; 0 where nobody wants them."""
+    """float64 (rows, outputs): scores with which rows are predicted; 0 where they are not asked for."""
 
 
 class SnapshotPlaces(NamedTuple):

@@ -1,6 +1,6 @@
 """Messages of events: written down once, however many hear them, or published for other threads.
 
-Mailboxes and messages under way refer to a message, and its memory is free when nobody does any more.
+Mailboxes and messages under way refer to a message, and its memory is free when none of them does any more.
 """
 
 # Signatures say the types of compiled functions.
@@ -97,7 +97,10 @@ def _is_refused(memory, wire, message):
 
 @inner
 def receive(memory, a, wire, slot, place):
-    """A message comes into the mailbox, unless a newer one is there or nobody is; whether there was one."""
+    """Put a message into the mailbox, unless a newer one is there or the agent is absent.
+
+    Returns whether there was a message.
+    """
     message, box = integers(memory.under_way)[slot], integers(memory.box)
     if message < 0:
         return False
@@ -147,7 +150,7 @@ def wait_for_others(memory, a):
 
 @inner
 def let_others_catch_up(memory, a):
-    """Where nobody waits: whoever is far ahead of a neighbour offers its core to others a few times."""
+    """Without a bound on staleness: an agent far ahead of a neighbour yields its core a few times."""
     progress = integers(memory.progress)
     mine = atomic_load(progress, STRIDE * (memory.first_agent + a))
     if (mine // memory.period) % _FAR != 0:

@@ -1,8 +1,8 @@
-"""What agents think of each other: whom to talk to, and whom to teach.
+"""How agents choose neighbours: which to send to, and which to teach.
 
-Beside what it has heard, an agent may keep a *view* of each neighbour: a copy of its learner, made of its
-newest message, that scores the agent's own examples as the neighbour would. Views are copies of a worker of
-their own, numbered by the wires that messages come by.
+Beside the messages it has received, an agent may keep a *view* of each neighbour: a copy of its learner, made
+of its newest message, that scores the agent's own examples as the neighbour would. Views are copies of a
+worker of their own, numbered by the wires that messages come by.
 """
 
 # Signatures say the types of compiled functions.
@@ -32,7 +32,7 @@ _PATIENCE = 4
 """Times as many exchanges as taking turns would need, after which a neighbour is talked to in any case."""
 
 
-class Acquaintances(NamedTuple):
+class ViewMemory(NamedTuple):
     """Views of neighbours, and what is made of them. Arrays are given by address."""
 
     views: bool

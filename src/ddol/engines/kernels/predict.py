@@ -327,7 +327,7 @@ def predict_agent(worker, examples, r, a, copy, penalty, fetches):
 
 @inner
 def renew_batch(worker, examples, r, a, copy):
-    """Take the slopes of the answers that arrive in a round, with which nobody has learned yet."""
+    """Take the slopes of the labels that arrive in a round, which are not learned from yet."""
     rows = rows_of(worker, examples, examples.learned, r, a)
     turn = turn_of(worker, examples.t + r + 1)
     for b in range(worker.shape.batch):

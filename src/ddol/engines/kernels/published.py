@@ -34,7 +34,7 @@ def publish(versions, i, source, target, size):
 
 @inner
 def read_newest(versions, i, source, target, size, known):
-    """Copy a row that somebody else may be writing, whole; how often it was written, 0 for never.
+    """Copy a row that another thread may be writing, whole; how often it was written, 0 for never.
 
     Nothing is copied where that is `known` already.
     """
@@ -63,7 +63,7 @@ def publish_row(versions, i, source, target, size):
 
 @entry("void(int64, int64, int64, int64, int64, int64)")
 def publish_as(versions, i, source, target, size, times):
-    """Write a row that somebody else has published `times` times, unless a newer one is there."""
+    """Write a row that its agent has published `times` times elsewhere, unless a newer one is there."""
     words = integers(versions)
     if atomic_load(words, STRIDE * i) >= 2 * times:
         return

@@ -90,7 +90,7 @@ def is_usual(worker):
 
 @inner(inlined=True)
 def is_alone(worker):
-    """One usual agent, of whose weights nobody keeps the sum."""
+    """One usual agent, whose weights are not averaged over rounds."""
     one = worker.rules.n_agents == 1 and worker.rules.factors == 0
     return one and is_usual(worker) and worker.memory.sums == 0
 
@@ -115,7 +115,7 @@ def _fetch_later(worker, examples, r, i):
 
 @inner(inlined=True)
 def _begin_at(worker, examples, r, hi):
-    """Copy the row of a round behind its 1, if there is such a round, and somebody needs it there."""
+    """Copy the row of a round behind its 1, if there is such a round, and it is needed there."""
     if examples.ones != 0 and not worker.rules.adds_ones and r < hi:
         begin_row(worker, examples, integers(examples.predicted)[r], r & 3)
 
@@ -247,7 +247,7 @@ def _alone(worker, examples, lo, hi):
 
 @inner(inlined=True)
 def _play_agents(worker, examples, r, eta, copies):
-    """Every agent predicts, and learns where that changes nobody else's weights.
+    """Every agent predicts, and learns where that changes no other agent's weights.
 
     Returns the number of agents that have an answer. A row is near when it is needed again if its
     agent learns soon; one agent alone would keep the processor waiting for each score.

@@ -1,8 +1,8 @@
-"""What an agent says, and when: pieces of its message that have moved, coded as wished.
+"""What an agent sends, and when: pieces of its message that have moved, compressed if asked for.
 
 A message consists, for each weight vector, of rows of D numbers and of scalars. Its first rows and first
 scalars may be statistics of the features, which change slowly: they are a piece of their own. What an agent
-leaves out of a message stays as it was in the one before, for the sender and for whoever hears it.
+leaves out of a message stays as it was in the one before, for the sender and for its receivers.
 """
 
 # Signatures say the types of compiled functions.
@@ -33,19 +33,19 @@ WEIGHTS, STATISTICS, EVERYTHING = 1, 2, 3
 """Pieces of a message, and all of them."""
 _LEAST32, _MOST32 = 1.1754943508222875e-38, 3.4028234663852886e38
 _THREE_BITS, _SEVEN_BITS = -(1 << 49), -(1 << 45)
-"""What is left of a number with so many bits behind its leading one."""
+"""Masks that keep so many bits behind the leading one."""
 _MANTISSA = 52
 _EXPONENTS = 15
 """Powers of two in a row of 8 bits: a sign, 4 bits for the exponent (one of them for 0), and 3 more."""
 
 
 class Talk(NamedTuple):
-    """What agents have said, and the rules by which they speak. Arrays are given by address."""
+    """What agents have sent, and the rules by which they send. Arrays are given by address."""
 
     plain: bool
-    """Everybody sends everything, as it is."""
+    """All agents send everything, uncompressed."""
     chooses: bool
-    """Agents may be silent; then nobody mixes who has neither heard nor said anything new."""
+    """Agents may be silent; an agent that has neither sent nor received anything new does not mix."""
     together: bool
     """All agents exchange at the same time: statistics are sent when they are averaged, and else left out."""
     threshold: float
@@ -331,7 +331,7 @@ def count_spoken(talk, a, size):
 
 @inner
 def hear(memory, talk, a, wire):
-    """A message arrives; in meetings nobody knew before whom it would go to."""
+    """A message arrives; in meetings its receiver was not known before."""
     integers(talk.news)[a] = 1
     integers(talk.arrived)[wire] += 1
     if talk.pairs:
@@ -355,7 +355,7 @@ def say(worker, memory, talk, near, a, slot, told):
         if told <= 0:
             pieces = pieces_to_say(worker, talk, own, before, turn, first)
             if pieces != 0 and chooses_partners(talk, near, a):
-                pieces = EVERYTHING  # whoever hears it may not have heard the last one
+                pieces = EVERYTHING  # the receiver may not have got the last one
     if slot >= 0:
         release(memory, under_way[slot])
         under_way[slot] = -1

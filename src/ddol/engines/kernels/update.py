@@ -330,7 +330,7 @@ def _commit_scalars(worker):
 def _unite(worker, examples, r):
     """List the features of all rows of a round, each once; how many there are.
 
-    No branch asks whether a feature is new: rows have many in common, and nobody can guess which.
+    There is no branch on whether a feature is new: rows have many in common, and it could not be predicted.
     """
     listed, known = indices(worker.scratch.union), bytes_at(worker.scratch.in_union)
     count = 0

@@ -127,7 +127,7 @@ class MpiContext:
                 communicator.Revoke()
 
     def free(self) -> None:
-        """Give both communicators back to MPI; all ranks must call it."""
+        """Free both communicators; all ranks must call it."""
         for communicator in (self.graph, self.comm):
             if communicator is not None:
                 communicator.Free()

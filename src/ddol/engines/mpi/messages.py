@@ -1,7 +1,7 @@
-"""Messages between ranks that show by themselves whether they have come whole.
+"""Messages between ranks with a checksum.
 
-Where a rank is lost in the middle of a call, Open MPI now and then reports success and leaves numbers that
-nobody has sent. So every message carries a seal, and no length that was received is trusted without one.
+Where a rank is lost in the middle of a call, Open MPI now and then reports success and leaves numbers that no
+rank has sent. So every message carries a checksum, and no received length is trusted without one.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Words = NDArray[np.int64]
 
 
 class DamagedMessageError(Exception):
-    """What has come is not what was sent."""
+    """What was received is not what was sent."""
 
 
 def sealed(words: Words) -> Words:
-    """Numbers, and one more that belongs to no others.
+    """Numbers with their checksum.
 
     Examples
     --------
@@ -30,16 +30,16 @@ def sealed(words: Words) -> Words:
     [0, 1, 2]
     >>> opened(np.zeros(4, np.int64))
     Traceback (most recent call last):
-    ddol.engines.mpi.messages.DamagedMessageError: found 3 numbers that nobody has sent
+    ddol.engines.mpi.messages.DamagedMessageError: found 3 numbers that no rank has sent
     """
     return np.append(words, _seal(words))
 
 
 def opened(words: Words) -> Words:
-    """What was sealed; `DamagedMessageError` where it has changed."""
+    """Numbers without their checksum; `DamagedMessageError` where it does not fit."""
     inside = words[:-1]
     if not len(words) or words[-1] != _seal(inside):
-        raise DamagedMessageError(f"found {len(inside)} numbers that nobody has sent")
+        raise DamagedMessageError(f"found {len(inside)} numbers that no rank has sent")
     return inside
 
 
@@ -82,7 +82,7 @@ def broadcast(comm: Any, value: Any, root: int = 0) -> Any:
 
 
 def pass_on(comm: Any, value: Any, after: int, before: int) -> Any:
-    """Give a value to one rank, and get that of another."""
+    """Send a value to one rank, and receive that of another."""
     given, length = _packed(value), np.zeros(2, np.int64)
     # Not mpi4py's sendrecv: where it fails, it leaves its message under way.
     comm.Sendrecv(sealed(np.array([len(given)])), after, recvbuf=length, source=before)

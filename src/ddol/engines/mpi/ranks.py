@@ -1,4 +1,4 @@
-"""The processes of an MPI job: who they are, how they agree, and how they end together."""
+"""The processes of an MPI job: their ranks, how they agree, and how they end together."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Ranks:
         self.heartbeat: Heartbeat | None = None
 
     def listen(self, on_lost: str) -> None:
-        """Hear of the others beside MPI from now on; all processes must call it."""
+        """Exchange heartbeats with the others from now on; all processes must call it."""
         heartbeat = Heartbeat(self.rank, on_lost, _give_up)
         addresses, token = self.gather(heartbeat.address), self.from_leader(new_token)
         self.hosts = [address.host for address in addresses]
@@ -95,16 +95,16 @@ class Ranks:
         return tolerant() and self.size > 1
 
     def all_well(self, here: bool) -> bool:
-        """Whether all processes are alive and well; every process gets the same answer.
+        """Whether all processes are alive and well; collective, with the same result everywhere.
 
-        It is asked wherever a trace is made by those who come so far, and before anything else by those
-        who have lost somebody: all meet in it. After a no nobody may ask again, or wait for ever.
+        Processes call it when they have made a trace, and before anything else when they find one lost. After
+        a no it must not be called again: it would wait for ever.
         """
         MPI = self._mpi
         try:
             with self._waiting():
                 well = bool(self.comm.Agree(int(here)))
-        except MPI.Exception:  # somebody is lost
+        except MPI.Exception:  # a process was lost
             well = False
         self._unwell = not well
         return well
@@ -208,7 +208,7 @@ class Ranks:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Turn MPI's report of a dead process into `RankLostError`, and say who is waited for."""
+        """Turn MPI's report of a dead process into `RankLostError`, and report ranks that are waited for."""
         MPI = self._mpi
         try:
             with self._waiting():
@@ -220,7 +220,7 @@ class Ranks:
             raise kind(f"MPI failed: {error}") from error
 
     def _waiting(self) -> AbstractContextManager[None]:
-        """Say who is waited for."""
+        """Report the ranks that are waited for."""
         return nullcontext() if self.heartbeat is None else self.heartbeat.waiting()
 
     def error(self, code: int) -> Exception:
@@ -238,7 +238,7 @@ class Ranks:
     def abort(self, code: int) -> None:
         """End every process of the job at once, with an exit code."""
         say_last(code)
-        # Where nobody answers any more, it would wait for ever.
+        # Where no process answers any more, it would wait for ever.
         end = threading.Timer(_LONGEST_ABORT, os._exit, (code,))
         end.daemon = True
         end.start()
@@ -292,7 +292,7 @@ _ranks: Ranks | None = None
 def open_ranks(on_lost: str = "wait") -> Ranks:
     """Return the processes of this job; start MPI where that has not been done yet.
 
-    From then on an exception that nobody catches ends the whole job, not this process alone.
+    From then on an exception that is not caught ends the whole job, not this process alone.
 
     Parameters
     ----------
@@ -345,12 +345,12 @@ def _give_up(reason: str) -> None:
         text = f"ddol: {reason}; the job ends, go on with --resume if there is a checkpoint"
         print(text, file=sys.stderr)
         say_last(1)
-        time.sleep(1.0)  # mpiexec passes on what was said before, as long as somebody says it
+        time.sleep(1.0)  # mpiexec passes on what was said before, as long as this process lives
     os._exit(1)
 
 
 def say_last(code: int) -> None:
-    """Tell `ddol launch` with which exit code the job ends: mpiexec may wait for a host that is gone."""
+    """Send `ddol launch` the exit code of the job: mpiexec may wait for a host that is gone."""
     sys.stdout.flush()
     if LAST_WORD in os.environ:
         print(f"{os.environ[LAST_WORD]} {code}", file=sys.stderr)
@@ -358,7 +358,7 @@ def say_last(code: int) -> None:
 
 
 def _tune(on_lost: str) -> None:
-    """Set what Open MPI reads when it starts, unless somebody has."""
+    """Set what Open MPI reads when it starts, unless it is set already."""
     if on_lost == "without":
         for name, value in _DETECTOR.items():
             os.environ.setdefault(f"OMPI_MCA_mpi_ft_detector{name}", value)
@@ -418,7 +418,7 @@ def _end_job(kind: type[BaseException], error: BaseException, where: TracebackTy
 
 
 def leave(code: int) -> None:
-    """End this process's part in the job, if it has one: with an error, everybody's.
+    """End this process's part in the job, if it has one: with an error, the whole job.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ class Mpi(Grouped):
 
     @classmethod
     def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> Mpi:
-        """As many workers as the job has ranks, whatever is wished for."""
+        """As many workers as the job has ranks, whatever the setup asks for."""
         return cls(algorithm, state, open_ranks())
 
 

@@ -169,7 +169,7 @@ class ActorTurns:
         self.engine.played = []
         self.engine.end_unseen()
         self._played += self.engine.played
-        self.engine.seats[0].wait_for_nobody()
+        self.engine.seats[0].release_others()
         return True
 
     def stop(self) -> None:

@@ -311,7 +311,7 @@ class Ray:
                         failure = _graver(failure, error)
                 if failure is None and pending:
                     self._look(look)
-            except BaseException as error:  # Ctrl-C, or whoever looks has had enough
+            except BaseException as error:  # Ctrl-C, or an error of on_progress
                 failure = _graver(failure, error)
             if failure is not None:
                 for rank in pending.values():

@@ -25,7 +25,7 @@ from ddol.engines.ray.scaling import Scaler
 from ddol.engines.ray.turn_state import PublishedRows, TurnsCopy, TurnsResult, TurnsStart
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, is_beginning
-from ddol.engines.threads.turns import NOBODY_WAITS
+from ddol.engines.threads.turns import RELEASED
 from ddol.engines.workers.partition import Partition, Snapshots
 from ddol.engines.workers.shares import each_its_own, joined, part_of
 from ddol.engines.workers.worker import KernelWorker
@@ -174,7 +174,7 @@ class AsyncRay:
         counters = np.column_stack([part.mistakes, part.loss, part.expected, part.examples])
         self._counters[first : first + agents] = counters
         whose, silent = np.arange(first, first + agents), np.zeros(agents, np.int64)
-        said = PublishedRows(whose, silent, silent + NOBODY_WAITS, np.zeros((agents, 0)))
+        said = PublishedRows(whose, silent, silent + RELEASED, np.zeros((agents, 0)))
         return TurnsResult(counters, 0, 0, said, part=part)
 
     def _moved(self, pending: dict[Any, int], feed: Any, workers: int) -> dict[Any, int]:

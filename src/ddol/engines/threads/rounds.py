@@ -42,7 +42,7 @@ class Threads:
     ----------
     algorithm : Algorithm
     state : State
-        Copied; `state` gives the present one back at any time.
+        Copied; `state()` returns the present one at any time.
     workers : int, optional
         Threads, at most one per agent. By default one per core, or fewer where meeting in every exchange
         would take longer than they save.
@@ -82,7 +82,7 @@ class Threads:
 
     @classmethod
     def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> Threads:
-        """As many threads as are wished for."""
+        """As many threads as the setup asks for."""
         return cls(algorithm, state, setup.workers, setup.readers)
 
     def _seat(self, parts: list[State]) -> None:

@@ -11,12 +11,12 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
 from ddol.compiled import address
-from ddol.engines.events.acquaintance import nobody
-from ddol.engines.events.conversation import Conversation
 from ddol.engines.events.live_turns import Merger, PlayedTurns, TurnPlan
+from ddol.engines.events.messaging import Messaging
 from ddol.engines.events.player import check_playable
 from ddol.engines.events.row_pool import RowPool
 from ddol.engines.events.scheduled import Scheduled
+from ddol.engines.events.views import no_views
 from ddol.engines.kernels import event_memory as words
 from ddol.engines.kernels.event_memory import EventMemory
 from ddol.engines.kernels.events import Playing
@@ -38,7 +38,7 @@ from ddol.schedules.schedule import ASYNC, ROUNDS, Schedule
 from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block, Rows
 
-NOBODY_WAITS = 1 << 62
+RELEASED = 1 << 62
 
 
 class AsyncThreads:
@@ -56,7 +56,7 @@ class AsyncThreads:
     schedule : Schedule
         ``async``, under no other conditions than a delay.
     own : (first, agents), optional
-        Agents that are played here; rows of the others are published by whoever hears of them. All if it is
+        Agents that are played here; rows of the others are published by their receiver. All if it is
         not given.
     """
 
@@ -78,7 +78,7 @@ class AsyncThreads:
         self.workers = min(checked_workers(workers), agents)
         self._shares = [(first + lo, n) for lo, n in split(agents, self.workers)]
         self.wires = Wiring.of(algorithm.mixing)
-        self.talk = Conversation(algorithm, self.wires, schedule)
+        self.talk = Messaging(algorithm, self.wires, schedule)
         self.plan = TurnPlan(algorithm.n_agents, algorithm.period, algorithm.delay)
         self.pool = RowPool(algorithm.n_agents, keep_numbers=schedule.record)
         self.merger = Merger(self.wires) if schedule.record and own is None else None
@@ -131,7 +131,7 @@ class AsyncThreads:
         return self._look(before)
 
     def play_unseen(self, block: Block) -> None:
-        """Play the turns of a block, at which nobody looks."""
+        """Play the turns of a block without a snapshot."""
         self._widen(block.rows.n_features)
         _, serials = self.pool.add(block, self.plan.under_way())
         table = serials.reshape(-1, self.algorithm.n_agents)
@@ -146,7 +146,7 @@ class AsyncThreads:
         return self._look(before)
 
     def end_unseen(self) -> None:
-        """Let the last answers arrive, where nobody looks."""
+        """Let the last labels arrive, without a snapshot."""
         if self.algorithm.delay:
             self._play([self.plan.last(seat.first, seat.agents) for seat in self.seats])
         for seat in self.seats:
@@ -276,7 +276,7 @@ class Seat:
         self.coded = np.zeros(engine.published.shape[1])
 
     def play(self, chunk: EventChunk, rows: Rows, scores: int = 0) -> None:
-        """Play events; nobody waits for agents of this process when they are through with a block."""
+        """Play events; after a block no agent waits for those of this process."""
         wires = self.engine.wires
         if self.engine.schedule.record:
             heard = np.diff(wires.starts)[self.first + chunk.agent[chunk.kind == MIX]]
@@ -287,15 +287,15 @@ class Seat:
         talk, first = self.engine.talk.memory(self.coded, self.first), 0
         for last, through in [*self._ending_early(chunk), (len(chunk.kind), NONE)]:
             piece = memory._replace(n=last)
-            Playing(worker, worker, examples, piece, Shadow.none(), talk, nobody()).play(first)
+            Playing(worker, worker, examples, piece, Shadow.none(), talk, no_views()).play(first)
             if self.words[words.STATUS] == words.ABORTED:
                 break
             first = last
             if through != NONE:
-                self.engine.progress[self.first + through, 0] = NOBODY_WAITS
+                self.engine.progress[self.first + through, 0] = RELEASED
         del kept
         if self.engine.together:
-            self.wait_for_nobody()
+            self.release_others()
         if self.words[words.STATUS] == words.ABORTED:
             raise OthersFailedError
 
@@ -310,9 +310,9 @@ class Seat:
         early = np.flatnonzero(turns < turns.max())
         return sorted(zip(ends[early].tolist(), early.tolist(), strict=True))
 
-    def wait_for_nobody(self) -> None:
-        """Nobody waits for these agents any more."""
-        self.engine.progress[self.first : self.first + self.agents, 0] = NOBODY_WAITS
+    def release_others(self) -> None:
+        """Let no other agent wait for these any more."""
+        self.engine.progress[self.first : self.first + self.agents, 0] = RELEASED
 
     def end(self) -> None:
         """Count the last weights among the averaged iterates."""

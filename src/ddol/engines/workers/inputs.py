@@ -1,4 +1,4 @@
-"""What a kernel reads, as arrays and addresses: rows, rates, late answers, whom agents ask."""
+"""What a kernel reads, as arrays and addresses: rows, rates, late labels, neighbours to ask."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ddol.update.rates import PerAgent, Power, Rate, evaluate
 
 
 def neighbours_asked(algorithm: Algorithm) -> np.ndarray:
-    """Whom agents ask for answers: n + 1 places in the array, and the neighbours at these places."""
+    """Neighbours that agents ask for labels: n + 1 places in the array, and what stands at them."""
     if algorithm.asking is None or not algorithm.asking.neighbours:
         return np.empty(0, np.int64)
     lists = [algorithm.graph.neighbours(i).tolist() for i in range(algorithm.n_agents)]
@@ -26,7 +26,7 @@ def neighbours_asked(algorithm: Algorithm) -> np.ndarray:
 
 
 def factors_of(algorithm: Algorithm, partition: Partition) -> np.ndarray:
-    """By what the rates of a worker's agents are multiplied; none where all have the same."""
+    """Factors of the rates of a worker's agents; none where all have the same."""
     rate = algorithm.rate
     if not isinstance(rate, PerAgent):
         return np.empty(0)
@@ -97,7 +97,7 @@ _ROUND_AT = 8 * Examples._fields.index("t")
 
 
 class RowsPlace:
-    """Where rows are, and what a kernel was told of them: mostly the same the next time, but for the round.
+    """Addresses of rows, packed for a kernel: mostly the same the next time, but for the round.
 
     Parameters
     ----------
@@ -113,13 +113,13 @@ class RowsPlace:
         self.examples = b""
 
     def at(self, t: int) -> bytes:
-        """What the kernel was told with the same table, in round t."""
+        """The packed examples of the same table, in round t."""
         before, after = self.examples[:_ROUND_AT], self.examples[_ROUND_AT + 8 :]
         return before + t.to_bytes(8, sys.byteorder) + after
 
 
 def scores_at(block: Block, rows: Rows) -> int:
-    """Address of the scores of rows, of which the last are the block's; 0 where nobody wants them."""
+    """Address of the scores of rows, of which the last are the block's; 0 where they are not asked for."""
     if block.scores is None:
         return 0
     outputs = block.scores.shape[1]

@@ -178,7 +178,7 @@ def products(rows: Rows, weights: np.ndarray) -> np.ndarray:
     """
     if rows.dense:
         X, first = rows.data.reshape(len(rows), rows.n_stored), int(rows.intercept)
-        with np.errstate(invalid="ignore"):  # whoever asks looks at scores that are none
+        with np.errstate(invalid="ignore"):  # the caller checks scores that are not finite
             found = X @ weights[:, first:].T
         return found + weights[:, 0] if rows.intercept else found
     out, given = np.empty((len(rows), len(weights))), np.ascontiguousarray(weights, float)

@@ -266,7 +266,7 @@ class KernelWorker:
         )
 
     def _links(self, matrices: Matrices) -> Links:
-        # Whoever hosts all agents writes their messages to memory of its own, which is cut otherwise.
+        # A worker that hosts all agents writes messages to memory of its own; else they share a buffer.
         partition = self.partition
         there = partition.packed if partition.workers > 1 else None
         sent = self.workspace.packed if there is None else there
@@ -327,7 +327,7 @@ class KernelWorker:
         `scores`, if there is one, the scores of the rows are written.
         """
         self.snapshots = self._room(after) if len(after) else self.nothing_seen
-        if not len(predicted):  # somebody looks, whatever kind of rows there were
+        if not len(predicted):  # a snapshot only, whatever kind of rows there were
             kernels.snapshot_now(self._any_worker(), self._snapshot_places())
             return 0
         for lo, hi in self._pieces(len(predicted)):

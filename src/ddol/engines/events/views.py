@@ -1,4 +1,4 @@
-"""What agents know of their neighbours: views of them, whom a message is for, and what was taught."""
+"""Views that agents keep of their neighbours: to choose receivers, and to teach."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ddol.communicate.mixing import uniform
 from ddol.communicate.talking import LOSS, partners_of, teaching_of
 from ddol.communicate.topologies import complete
 from ddol.compiled import address
-from ddol.engines.kernels.neighbours import Acquaintances
+from ddol.engines.kernels.neighbours import ViewMemory
 from ddol.engines.state import start_state
 from ddol.engines.workers.partition import Partition
 from ddol.engines.workers.shares import each_its_own
@@ -23,7 +23,7 @@ from ddol.streams.rows import Rows
 from ddol.update.rates import constant
 
 
-class Acquaintance:
+class NeighbourViews:
     """Views of neighbours, numbered by the wires that messages come by.
 
     Parameters
@@ -32,7 +32,7 @@ class Acquaintance:
         On its network.
     wires : Wiring
     decides : bool
-        Agents choose whom to talk to and what to teach; else a recording says it.
+        Whether agents choose receivers and lessons; else a recording names them.
     """
 
     def __init__(self, algorithm: Algorithm, wires: Wiring, decides: bool) -> None:
@@ -62,11 +62,11 @@ class Acquaintance:
 
     @property
     def has_views(self) -> bool:
-        """Whether anybody needs to know what a neighbour would say."""
+        """Whether agents need the predictions of their neighbours."""
         return self.follows or self.partners is not None or self.teaching is not None
 
     def prepare(self, n_features: int) -> None:
-        """Begin with neighbours that know nothing of so many features."""
+        """Begin with fresh views of so many features."""
         if not self.has_views:
             return
         count = len(self.wires.sender)
@@ -80,8 +80,8 @@ class Acquaintance:
         """The views as a worker, for these rows."""
         return otherwise if self.views is None else self.views.at_hand(rows)[0]
 
-    def memory(self, chunk: EventChunk) -> Acquaintances:
-        """All of it by address, with room for what comes of some events."""
+    def memory(self, chunk: EventChunk) -> ViewMemory:
+        """The addresses that kernels need, with room for the results of some events."""
         if self.partners is not None and chunk.messages > len(self.addressed):
             more = np.zeros((chunk.messages - len(self.addressed), self.degree), np.int64)
             self.addressed = np.concatenate([self.addressed, more])
@@ -90,7 +90,7 @@ class Acquaintance:
             answers = int(np.count_nonzero(chunk.kind == ANSWER))
             self.taught = np.empty((pupils * answers, 2), np.int64)
         self.lessons[0] = 0
-        return Acquaintances(
+        return ViewMemory(
             views=self.views is not None, back=address(self.back), known=address(self.known),
             partners=0 if self.partners is None else self.partners.k,
             by_loss=self.partners is not None and self.partners.by == LOSS,
@@ -117,11 +117,11 @@ class Acquaintance:
         )
 
     def amended(self, events: Events) -> Events:
-        """What happened, with the lessons in their places and without what did not."""
+        """The events with the lessons in their places, and without those that did not happen."""
         after = np.concatenate([np.empty(0, np.int64), *self.after])
         return events.amended(after, Events.joined(self.given))
 
 
-def nobody() -> Acquaintances:
-    """Where nobody has views of anybody."""
-    return Acquaintances._make(0 for _ in Acquaintances._fields)
+def no_views() -> ViewMemory:
+    """The memory of agents without views."""
+    return ViewMemory._make(0 for _ in ViewMemory._fields)

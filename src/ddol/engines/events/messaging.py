@@ -1,4 +1,4 @@
-"""What agents have said to each other in a run of events: last messages, and counts of every edge."""
+"""What agents have sent in a run of events: last messages, and counts of every edge."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ IN_PAIRS = ("gossip", "walk")
 """Schedules in which a message goes to one neighbour."""
 
 
-class Conversation:
-    """Who has said what, and how often.
+class Messaging:
+    """The rules by which agents send, their last messages, and counts of every edge.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Conversation:
 
     @property
     def plain(self) -> bool:
-        """Whether everybody sends everything, as it is."""
+        """Whether all agents send everything, uncompressed."""
         coded, addressed = self.algorithm.compress, self.algorithm.talk_to
         counted = addressed is not None or self.algorithm.teach is not None
         return not (self.chooses or self.pieces_named or coded is not None or counted)
@@ -72,13 +72,13 @@ class Conversation:
         self.origin = _first_message(algorithm, n_features)
 
     def read(self, events: Events, pairs: bool) -> None:
-        """Look what a given list says about its messages, which may all go to one neighbour each."""
+        """Read what a given list names of its messages, which may all go to one neighbour each."""
         self.pairs = pairs
         sends = events.kind == SEND
         self.pieces_named = bool((events.row[sends] >= 0).any())
 
     def memory(self, coded: np.ndarray | None = None, first: int = 0) -> Talk:
-        """All of it by address; ``first`` is the first agent of a thread, ``coded`` its room."""
+        """The addresses that kernels need; ``first`` is a thread's first agent, ``coded`` its buffer."""
         talk, wires, layout = talking_of(self.algorithm.talk), self.wires, self.layout
         return Talk(
             plain=self.plain, chooses=self.chooses, together=self.together,
@@ -155,7 +155,7 @@ def _check_teaching(algorithm: Algorithm, conditions: Conditions) -> None:
 
 
 def _check_borrowed(algorithm: Algorithm) -> None:
-    """What a neighbour has answered is no label that could be passed on, or that shows who does best."""
+    """Refuse rules that need labels where neighbours' answers take their place."""
     partners = partners_of(algorithm.talk_to)
     by_loss = partners is not None and partners.by == LOSS
     if algorithm.asking is None or not algorithm.asking.neighbours:
@@ -168,7 +168,7 @@ def _check_borrowed(algorithm: Algorithm) -> None:
 
 
 def _first_message(algorithm: Algorithm, n_features: int) -> np.ndarray:
-    """What an agent would send that has seen nothing."""
+    """The message of an agent that has learned nothing."""
     loops = Interpreted(algorithm.update, algorithm.average, n_features)
     rows, scalars = loops.to_message(algorithm.update.start(n_features))
     whole = np.concatenate([rows.ravel(), scalars])
