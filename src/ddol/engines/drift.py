@@ -31,7 +31,7 @@ class Rise:
 
 
 class PageHinkley:
-    """Sums what blocks exceed the mean of all since the last alarm by, and tells when it is much.
+    """Page–Hinkley test: sums by how much blocks exceed the mean since the last alarm, up to a limit.
 
     The deviation of one example is that of a mistake, or for regression the mean loss, and at least the
     median that the differences between successive blocks show, as a rise moves a mean and no median.

@@ -1,4 +1,4 @@
-"""How many rounds are played at a time, so that signals are heard soon, and for how long a run goes on."""
+"""How many rounds are played at a time, so that signals are handled soon; and the time of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIRST = 1 << 26
 class Pace:
     """Rounds of the next piece, from the time that the last ones took.
 
-    Python hears a signal between two pieces only, so rounds that take long are played a few at a time;
+    Python handles a signal between two pieces only, so rounds that take long are played a few at a time;
     short ones are eight times as many in the next piece, until one takes its time or ends with its block.
 
     Examples
@@ -61,7 +61,7 @@ _ROWS_DEALT = 1 << 20
 
 
 class Pieces:
-    """Where rounds are cut into pieces: so that signals are heard, and where progress is reported.
+    """Cuts rounds into pieces, so that signals are handled and progress is reported between them.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ class ClockMemory(NamedTuple):
     n_agents: int
     period: int
     degree: int
-    """Most wires on which an agent speaks."""
+    """Most wires on which an agent sends."""
     # the network; see `Wiring`
     starts: int
     sender: int

@@ -95,7 +95,7 @@ def arrive(c, wire, slot):
 
 @inner
 def send_to_all(c, i):
-    """An agent sends to all who hear it; what arrives at once arrives before anything else."""
+    """An agent sends to all its receivers; what arrives at once arrives before anything else."""
     slot = new_message(c)
     write(c, SEND, i, -1, slot, -1)
     words, now = integers(c.words), floats(c.now)[0]
@@ -239,7 +239,7 @@ def meet(c, wire):
 
 @inner
 def wire_between(c, listener, sender):
-    """The wire by which one agent hears another."""
+    """The wire from one agent to another."""
     wire = integers(c.starts)[listener]
     while integers(c.sender)[wire] != sender:
         wire += 1

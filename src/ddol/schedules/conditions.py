@@ -59,12 +59,12 @@ class Draw(NamedTuple):
 
     @property
     def is_zero(self) -> bool:
-        """Whether nothing but 0 comes of it."""
+        """Whether it is always 0."""
         return self.low == 0.0 and (self.kind != UNIFORM or self.high == 0.0)
 
     @property
     def mean(self) -> float:
-        """What comes of it on average."""
+        """Its mean."""
         return (self.low + self.high) / 2 if self.kind == UNIFORM else self.low
 
     def take(self, u: np.ndarray, whole: bool = False) -> np.ndarray:

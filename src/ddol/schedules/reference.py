@@ -285,7 +285,7 @@ def coded(
     pieces: int,
     how: Compression | None,
 ) -> Message:
-    """The message as those who hear it will know it; before the first one, ``before`` is the start itself."""
+    """The message as its receivers will know it; before the first one, ``before`` is the start itself."""
     first = before is start
     rounded = how if how is not None and how.kind != "top" else None
     if first and rounded is not None and rounded.has_memory:

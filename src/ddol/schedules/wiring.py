@@ -1,4 +1,4 @@
-"""Who hears whom: the mixing matrix as numbered wires, by which messages travel."""
+"""The mixing matrix as numbered wires, by which messages travel from agent to agent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_WIRES = 1 << 26
 class Wiring:
     """Places in the rows of a mixing matrix: wire e brings messages of ``sender[e]`` to an agent.
 
-    Agent j hears the wires ``starts[j]:starts[j + 1]``, with rising senders, itself among them
+    Agent j receives on the wires ``starts[j]:starts[j + 1]``, with rising senders, itself among them
     (``own[j]``). Agent i speaks on the wires ``spoken[spoken_starts[i]:spoken_starts[i + 1]]``, which lead
     to ``listener[e]``.
     """
@@ -33,7 +33,7 @@ class Wiring:
 
     @classmethod
     def of(cls, mixing: Mixing | Changing) -> Wiring:
-        """The wires of a mixing; where the matrix changes, every agent can hear every other.
+        """The wires of a mixing; where the matrix changes, there is a wire between any two agents.
 
         Examples
         --------

@@ -256,7 +256,7 @@ class Scheduled:
         first : int
             Serial number from which on the clock knows them.
         count : int
-            Rows of which it has not heard.
+            Rows that are new to it.
         """
         assert self.clock is not None
         source, total = self.clock.conditions.delay, self.pool.numbers.count

@@ -40,7 +40,7 @@ class NeighbourViews:
         self.partners = partners_of(algorithm.talk_to) if decides else None
         self.teaching = teaching_of(algorithm.teach) if decides else None
         self.follows = False
-        """Whether a recording tells of gradients, which views made."""
+        """Whether a recording has gradients, which were taken at views."""
         n, count = algorithm.n_agents, len(wires.sender)
         self.back = wires.between(wires.sender, wires.listener)
         self.known, self.quiet, self.place = np.full((3, count), -1, np.int64)

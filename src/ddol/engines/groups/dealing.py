@@ -32,12 +32,12 @@ class _Own:
         self.n_features = 0
         self._one = len(dealt.streams) == 1
         self._pace = Pace()
-        self._agreed, self._since = 0, 0.0
+        self._agreed, self._began = 0, 0.0
 
     def fewest(self, ahead: Ahead) -> int:
         now = time.perf_counter()
         if self._agreed:
-            self._pace.took(self._agreed, now - self._since)
+            self._pace.took(self._agreed, now - self._began)
         sure = max(ahead.rounds, ahead.left or 0)
         own = min(sure, self._pace.rounds, self._to_stop())
         most, least, none, self.n_features = self.group.reduce(
@@ -48,7 +48,7 @@ class _Own:
                 f"the ranks read different data: one has {most} rounds where another has 0; "
                 "give all of them the same file"
             )
-        self._agreed, self._since = (-least if most else 0), now
+        self._agreed, self._began = (-least if most else 0), now
         return self._agreed
 
     def knows_places(self, agreed: bool) -> bool:

@@ -116,7 +116,7 @@ class Neighbours:
     ----------
     places : int64 (N,)
         Row in which an agent's numbers stand here: own agents first, then the ghosts, which
-        are agents of others that this process hears; -1 for the rest.
+        are agents of others that send to agents here; -1 for the rest.
     rows : int
         Own agents and ghosts.
     rows_to : dict of rank to rows
@@ -265,7 +265,7 @@ class Grouped:
 
     @property
     def _n_untold(self) -> int:
-        """Snapshots that other processes have not heard of."""
+        """Snapshots that other processes do not have yet."""
         return sum(len(seen.rounds) for seen in self._untold)
 
     def _tell(self) -> None:

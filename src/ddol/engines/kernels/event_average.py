@@ -105,7 +105,7 @@ def _average_two(worker, memory, mode, place, size, wire, a, k):
 
 @inner
 def _average(worker, memory, a, wire):
-    """What an agent adopts, in `mixed`: with one neighbour (`wire`), or with all that it hears."""
+    """Write the average to `mixed`: with one neighbour (`wire`), or with all that send to the agent."""
     modes, rows = integers(worker.links.modes), worker.shape.message_rows
     kinds = rows + worker.shape.linear_scalars + worker.shape.largest_scalars
     lo, hi = integers(memory.starts)[a], integers(memory.starts)[a + 1]
@@ -158,7 +158,7 @@ def _test_later(worker, memory, a):
 
 @inner
 def mix(worker, memory, a, wire):
-    """An agent averages with what it has heard."""
+    """An agent averages with the messages that it has received."""
     write_message(worker, a, own_at(memory))
     row, scalar = 0, 0
     if worker.shape.wires > 0:

@@ -57,7 +57,7 @@ class EventMemory(NamedTuple):
     matrix_of: int
     """int64 (N,): the turn whose weights an agent's wires have; 0 where the matrix stays."""
     spoken: int
-    """int64 (N,): wires on which an agent speaks."""
+    """int64 (N,): wires on which an agent sends."""
     absent: int
     # messages
     size: int

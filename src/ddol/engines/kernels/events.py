@@ -168,7 +168,7 @@ def _learn(worker, views, examples, memory, talk, near, a, slot, e):
 
 @inner
 def _be_taught(worker, views, examples, memory, talk, near, a, wire, e):
-    """A lesson that a list tells of."""
+    """A lesson that a list names."""
     i = integers(memory.where)[integers(memory.row)[e] - memory.first_row]
     gradient = bytes_at(memory.kind)[e] == GRADIENT
     be_taught(worker, views, examples, memory, talk, near, a, wire, i, gradient)

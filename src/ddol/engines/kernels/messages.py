@@ -1,4 +1,4 @@
-"""Messages of events: written down once, however many hear them, or published for other threads.
+"""Messages of events: written once for all receivers, or published for other threads.
 
 Mailboxes and messages under way refer to a message, and its memory is free when none of them does any more.
 """
@@ -166,7 +166,7 @@ def let_others_catch_up(memory, a):
 def heard_at(memory, wire, first, own):
     """Address of what comes by a wire: the newest message, or the agent's own where there is none.
 
-    Wires of the agent that hears begin with `first`.
+    Wires to the receiving agent begin with `first`.
     """
     if memory.live:
         if integers(memory.box)[wire - integers(memory.starts)[0]] < 0:

@@ -29,7 +29,7 @@ from ddol.engines.kernels.update import answer_example, finish_copy
 _RECENT = 0.1
 """What the last example counts in a recent mean."""
 _PATIENCE = 4
-"""Times as many exchanges as taking turns would need, after which a neighbour is talked to in any case."""
+"""Times as many exchanges as taking turns would need, after which a neighbour is sent to in any case."""
 
 
 class ViewMemory(NamedTuple):
@@ -49,7 +49,7 @@ class ViewMemory(NamedTuple):
     quiet: int
     """int64 by wire: exchanges in which it was not spoken on."""
     place: int
-    """int64 by wire: its place among those on which its sender speaks, of which at most `degree` are."""
+    """int64 by wire: its place among the wires of its sender, of which there are at most `degree`."""
     degree: int
     addressed: int
     """int64 (slots, degree): whom a message is for."""
@@ -131,14 +131,14 @@ def _is_better(near, wire, other):
 
 @inner
 def chooses_partners(talk, near, a):
-    """Whether an agent sends to some of those who hear it only."""
+    """Whether an agent sends to some of its receivers only."""
     starts = integers(talk.spoken_starts)
     return 0 < near.partners < starts[a + 1] - starts[a]
 
 
 @inner
 def choose_partners(talk, near, a, slot, size):
-    """Address a message of so many bytes to k of those who hear an agent."""
+    """Address a message of so many bytes to k of the receivers of an agent."""
     lo, hi = integers(talk.spoken_starts)[a], integers(talk.spoken_starts)[a + 1]
     addressed, quiet = integers(near.addressed + 8 * slot * near.degree), integers(near.quiet)
     longest = _PATIENCE * -((lo - hi) // near.partners)

@@ -306,7 +306,7 @@ def pieces_to_say(worker, talk, own, before, turn, first):
 
 @inner
 def code_message(worker, memory, talk, own, before, out, pieces, first):
-    """Write what those who hear an agent will know of it, at an address; the bytes that are sent.
+    """Write what the receivers will know of an agent, at an address; returns the bytes that are sent.
 
     The first message is whole: there is nothing that it could be a difference to, but the start.
     """
@@ -320,7 +320,7 @@ def code_message(worker, memory, talk, own, before, out, pieces, first):
 
 @inner
 def count_spoken(talk, a, size):
-    """A message of so many bytes goes to all who hear an agent, where it is not for one alone."""
+    """Send a message of so many bytes to all receivers of an agent, where it is not for one alone."""
     if talk.pairs:
         return
     for k in range(integers(talk.spoken_starts)[a], integers(talk.spoken_starts)[a + 1]):

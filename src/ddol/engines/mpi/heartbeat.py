@@ -43,7 +43,7 @@ _SIOCGIFADDR = 0x8915  # of Linux's sockios.h
 
 
 class Address(NamedTuple):
-    """Where a process hears others: its host's name, its host's numbers, and a port."""
+    """Where a process receives heartbeats: its host's name and addresses, and a port."""
 
     host: str
     numbers: tuple[str, ...]
@@ -65,7 +65,7 @@ class Peer:
 
 
 class Heartbeat(threading.Thread):
-    """Listens and speaks while the main thread works, and says for whom it waits.
+    """Sends and receives heartbeats while the main thread works, and reports ranks that it waits for.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Heartbeat(threading.Thread):
         self.rank, self.on_lost, self.give_up = rank, on_lost, give_up
         self.peers: dict[int, Peer] = {}
         self.longest = 0.0
-        self._begun, self._since = 0, 0.0
+        self._calls, self._entered = 0, 0.0
         self._kernel = np.zeros(1, np.int64)
         self._token = b""
         self._told = 0.0
@@ -90,11 +90,11 @@ class Heartbeat(threading.Thread):
 
     @property
     def address(self) -> Address:
-        """Where this process is to be told."""
+        """Where this process receives heartbeats."""
         return Address(socket.gethostname(), _numbers(), self._socket.getsockname()[1])
 
     def begin(self, addresses: Sequence[Address], token: bytes) -> None:
-        """Talk to the others; ``token`` is a word that only this job knows."""
+        """Exchange heartbeats from now on; ``token`` is known to this job only."""
         self._token = token
         found = {rank: Peer(rank, address) for rank, address in enumerate(addresses)}
         del found[self.rank]
@@ -103,32 +103,32 @@ class Heartbeat(threading.Thread):
         self.start()
 
     def keep(self, ranks: set[int]) -> None:
-        """Forget those who are lost."""
+        """Forget ranks that are lost."""
         self.peers = {rank: peer for rank, peer in self.peers.items() if rank in ranks}
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
         """A call that all processes make together; it may be a part of another one."""
-        whole, self._since = self._since, time.monotonic()
-        self._begun += 1
+        whole, self._entered = self._entered, time.monotonic()
+        self._calls += 1
         try:
             yield
         finally:
-            self._ended(self._since)
-            self._since = whole
+            self._ended(self._entered)
+            self._entered = whole
 
     def follow(self, calls: NDArray[np.int64]) -> None:
         """Look at the calls of a kernel: a number that is odd in a call, and even else."""
-        self._begun += self._kernel_begun
+        self._calls += self._kernel_calls
         self._kernel = calls
 
     @property
-    def _kernel_begun(self) -> int:
+    def _kernel_calls(self) -> int:
         return (int(self._kernel[0]) + 1) // 2
 
-    def _ended(self, since: float) -> None:
-        if not self._told:  # a time that was told about is not a usual one
-            self.longest = max(self.longest, time.monotonic() - since)
+    def _ended(self, began: float) -> None:
+        if not self._told:  # a wait that was reported is not a usual one
+            self.longest = max(self.longest, time.monotonic() - began)
         self._told = 0.0
 
     @property
@@ -137,37 +137,37 @@ class Heartbeat(threading.Thread):
         return min(max(_FIRST, 8.0 * self.longest), _LONGEST)
 
     def run(self) -> None:
-        """Speak, listen and watch until the process ends."""
-        spoken, call, began = 0.0, 0, 0.0
+        """Send, receive and watch until the process ends."""
+        sent, call, began = 0.0, 0, 0.0
         while True:
             now = time.monotonic()
-            if now - spoken >= PERIOD:
-                self._speak()
-                spoken = now
+            if now - sent >= PERIOD:
+                self._send()
+                sent = now
             if int(self._kernel[0]) != call:
                 self._ended(began or now)
                 call = int(self._kernel[0])
                 began = now if call % 2 else 0.0
-            since = self._since or began
-            spins = bool(since) and now - since > _FIRST
-            self._listen(1.1 * _NAP if spins else PERIOD)
+            waits = self._entered or began
+            spins = bool(waits) and now - waits > _FIRST
+            self._receive(1.1 * _NAP if spins else PERIOD)
             if spins:
                 # The main thread looks for messages again and again, which takes a core.
                 with contextlib.suppress(ProcessLookupError):
                     signal.pthread_kill(self._waiting, _SIGNAL)
-            since = self._since or began  # it may have ended meanwhile
-            if since:
-                self._watch(time.monotonic(), since)
+            waits = self._entered or began  # it may have ended meanwhile
+            if waits:
+                self._watch(time.monotonic(), waits)
 
-    def _speak(self) -> None:
-        begun = self._begun + self._kernel_begun
+    def _send(self) -> None:
+        begun = self._calls + self._kernel_calls
         word = self._token + _WORD.pack(self.rank, begun)
         for peer in list(self.peers.values()):
             for number in peer.address.numbers:
                 with contextlib.suppress(OSError):  # no way there, for now
                     self._socket.sendto(word, (number, peer.address.port))
 
-    def _listen(self, seconds: float) -> None:
+    def _receive(self, seconds: float) -> None:
         self._socket.settimeout(seconds)
         try:
             while True:
@@ -187,7 +187,7 @@ class Heartbeat(threading.Thread):
         if waited < max(self.deadline, 2.0 * self._told):
             return
         silent = [p for p in self.peers.values() if p.silent_for(now) > SILENT]
-        begun = self._begun + self._kernel_begun
+        begun = self._calls + self._kernel_calls
         behind = silent or [p for p in self.peers.values() if p.begun < begun]
         alive = [p.rank for p in self.peers.values() if p not in behind]
         first = not any(rank < self.rank for rank in alive)

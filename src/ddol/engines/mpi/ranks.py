@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl.h
 
-# Open MPI calls a process dead of which it has heard nothing for ten seconds.
+# Open MPI declares a process dead after ten seconds without a sign of it.
 _DETECTOR = {"": "1", "_thread": "1", "_period": "1.0", "_timeout": "10.0"}
 
 _LONGEST_START = 120.0
@@ -297,7 +297,7 @@ def open_ranks(on_lost: str = "wait") -> Ranks:
     Parameters
     ----------
     on_lost : "end", "wait" or "without"
-        What to do about a process of which nothing is heard; the first call decides.
+        What to do about a process without heartbeats; the first call decides.
     """
     global _ranks
     if _ranks is None:

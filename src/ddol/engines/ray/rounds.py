@@ -130,7 +130,7 @@ class Ray:
         began : Past
             What belongs to the run now.
         look : function of Past or None, and of Progress or None
-            Told a few times a second what is new.
+            Called a few times a second with what is new.
         """
         shared = self.ray.put(feed)
         before = time.perf_counter() - self._ready
@@ -221,7 +221,7 @@ class Ray:
         return found
 
     def progress(self) -> Progress | None:
-        """Where the run stands, as the first actor has told it last."""
+        """The progress that the first actor reported last."""
         status: Status = self._asked("status", ranks=[0])[0]
         return status.progress
 

@@ -259,7 +259,7 @@ class AsyncThreads:
 
 
 class Seat:
-    """One worker: its agents, what they have heard, and what is logged of it."""
+    """One worker: its agents, their mailboxes, and the log of the versions that they mixed."""
 
     def __init__(self, engine: AsyncThreads, state: State, first: int, agents: int) -> None:
         self.engine, self.first, self.agents = engine, first, agents

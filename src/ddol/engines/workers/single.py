@@ -27,7 +27,7 @@ _NONE_SEEN = packed(kernels.SnapshotPlaces(0, 0, 0, 0, 0))
 
 
 class _Room(NamedTuple):
-    """Memory of one row, and what kernels are told of it."""
+    """Memory of one row, packed for kernels."""
 
     rows: Rows
     weight: np.ndarray
@@ -190,7 +190,7 @@ class SinglePlayer(KernelWorker):
         return found
 
     def as_own(self, told: np.ndarray, columns: np.ndarray | None) -> np.ndarray:
-        """What such an agent has told, of these columns, as a message like the own one; in place."""
+        """The message of such an agent, of these columns, in the form of the own one; in place."""
         for k, body in enumerate(self._bodies(told)):
             rows = self._rows_of(k, columns)
             body[:] = self.algorithm.update.from_strangers(body, rows)
