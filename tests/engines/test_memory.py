@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import ddol
-from ddol.engines import memory
+from ddol.engines import state_checks
 from ddol.engines.learner import Learner
 from ddol.engines.setup import Setup
 from ddol.streams import DataError, Rows
@@ -28,14 +28,14 @@ def test_a_run_that_does_not_fit_says_how_much_it_needs_and_what_to_do(monkeypat
 
 
 def test_one_shared_copy_needs_as_much_as_one_agent():
-    alone, many = (memory.bytes_needed(ddol.dogd().on(n), 10**6) for n in (2, 64))
+    alone, many = (state_checks.bytes_needed(ddol.dogd().on(n), 10**6) for n in (2, 64))
     assert many < 1.01 * alone
-    assert memory.bytes_needed(ddol.dogd().on(ddol.ring(64)), 10**6) > 30 * many
+    assert state_checks.bytes_needed(ddol.dogd().on(ddol.ring(64)), 10**6) > 30 * many
 
 
 def test_where_the_system_says_nothing_nothing_is_refused(monkeypatch):
     monkeypatch.setattr(room, "bytes_available", lambda: None)
-    memory.check_memory(ddol.dogd().on(ddol.ring(64)), 10**12)
+    state_checks.check_memory(ddol.dogd().on(ddol.ring(64)), 10**12)
 
 
 def test_features_that_come_later_are_counted_before_memory_is_taken(monkeypatch):
@@ -49,7 +49,7 @@ def test_features_that_come_later_are_counted_before_memory_is_taken(monkeypatch
 
 def test_on_a_schedule_nobody_shares_a_copy():
     complete = ddol.dogd().on(64)
-    together, apart = (memory.bytes_needed(complete, 10**6, each) for each in (False, True))
+    together, apart = (state_checks.bytes_needed(complete, 10**6, each) for each in (False, True))
     assert apart > 30 * together
 
 

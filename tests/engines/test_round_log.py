@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ddol
-from ddol.engines.events.round_log import RoundLog
+from ddol.engines.events.round_record import RoundLog
 from ddol.streams.dealing import table_round_robin
 from ddol.streams.rows import Block, Rows
 

@@ -1,4 +1,4 @@
-"""For which processor code is compiled: a level that many share, rather than this very one.
+"""The processor that code is compiled for: a level that many share, rather than this very one.
 
 Code for a level runs on every machine that has it. So it can be made where the package is built, and two
 machines of one level play a run to the same bit.

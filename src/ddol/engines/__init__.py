@@ -1,1 +1,1 @@
-"""Where rounds run: the compiled kernel, the engines that host it, and the learner that feeds them."""
+"""Runs: the compiled kernels, the engines that host agents, and the learner that feeds them."""

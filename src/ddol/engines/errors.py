@@ -1,10 +1,10 @@
-"""What can go wrong with an engine."""
+"""Errors of engines."""
 
 from __future__ import annotations
 
 
 class RankLostError(RuntimeError):
-    """Another process of the job has died."""
+    """Another process of the job was lost."""
 
     def __init__(self, reason: str = "noticed at the end") -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""What a run reads, and where it stands."""
+"""The streams that a run reads, and the moments that it can go back to."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ class Feed:
 
 
 class Past(NamedTuple):
-    """What a learner remembers besides its state."""
+    """A moment of a run, without its state."""
 
     position: Position | None
     curves: Mapping[str, np.ndarray]
     open_round: OpenRound | None = None
     kept: Mapping[str, np.ndarray] = {}
-    """What a schedule, or the shadow of rounds, has under way."""
+    """The plan's part of the state; see `ddol.engines.plans`."""

@@ -12,7 +12,6 @@ import numpy as np
 from ddol.engines.errors import EngineError, RankLostError
 from ddol.engines.faults import LargestValue
 from ddol.engines.feed import Feed, Past
-from ddol.engines.memory import check_memory
 from ddol.engines.pace import Pace
 from ddol.engines.plans import seen_now
 from ddol.engines.processes import Dealt
@@ -21,6 +20,7 @@ from ddol.engines.registry import Engine
 from ddol.engines.results import ended, scores_of, trace_of, weights_of
 from ddol.engines.session import Session
 from ddol.engines.state import State, numbers_in_round
+from ddol.engines.state_checks import check_memory
 from ddol.engines.workers.partition import Snapshots
 from ddol.streams.rows import Block, Rows
 from ddol.streams.stream import Position

@@ -31,8 +31,7 @@ from ddol.update.contract import ARRIVAL, KEPT
 from ddol.update.sampling import count_sampled, samples
 
 if TYPE_CHECKING:
-    from ddol.engines.events.round_log import RoundLog
-    from ddol.engines.events.round_shadow import RoundShadow
+    from ddol.engines.events.round_record import RoundLog, RoundShadow
     from ddol.schedules.events import Events
 
 
@@ -136,13 +135,13 @@ class RunPlan(ABC):
     def sent(self, engine: Any, rounds: int) -> tuple[int, int, int]:
         """Messages sent, their bytes, and how many were lost."""
 
-    @abstractmethod
     def edges(self, engine: Any) -> np.ndarray | None:
         """Sender, receiver, messages and bytes of every edge that was used, where they are counted."""
+        return _if_known(engine, "edges")
 
-    @abstractmethod
     def refused(self, engine: Any) -> np.ndarray | None:
-        """Messages that were refused because they are not finite, by sender."""
+        """Messages that were refused because they are not finite, by sender, where that is checked."""
+        return _if_known(engine, "refused")
 
     @abstractmethod
     def moments(self, engine: Any) -> tuple[Moment, ...]:
@@ -244,12 +243,6 @@ class RoundTable(RunPlan):
             self._message = size, numbers, numbers_seldom_sent(self.algorithm, n_features)
         return self._message[1:]
 
-    def edges(self, engine: Any) -> None:
-        """Not counted: every edge is used in every exchange."""
-
-    def refused(self, engine: Any) -> None:
-        """None is refused."""
-
     def moments(self, engine: Any) -> tuple[Moment, ...]:
         """The run by its rounds, where a certificate is kept."""
         found = () if self._shadow is None else self._shadow.moments()
@@ -321,14 +314,6 @@ class EventList(RunPlan):
         questions, shown = engine.counters().questions
         messages, sent, lost = engine.sent()
         return messages + questions, sent + shown, lost
-
-    def edges(self, engine: Any) -> np.ndarray | None:
-        """Sender, receiver, messages and bytes of every edge that was used, where they are counted."""
-        return _if_known(engine, "edges")
-
-    def refused(self, engine: Any) -> np.ndarray | None:
-        """Messages that were refused because they are not finite, by sender."""
-        return _if_known(engine, "refused")
 
     def moments(self, engine: Any) -> tuple[Moment, ...]:
         """The run by its time; the last is now."""
@@ -402,14 +387,14 @@ def seen_now(engine: Engine) -> Snapshots:
 
 def _log_of(algorithm: Algorithm) -> RoundLog:
     """The events that rounds are; few runs are recorded."""
-    from ddol.engines.events.round_log import RoundLog
+    from ddol.engines.events.round_record import RoundLog
 
     return RoundLog(algorithm)
 
 
 def _shadow_of(algorithm: Algorithm) -> RoundShadow | None:
     """The shadow of a run in rounds, where there is a certificate; few runs ask for it."""
-    from ddol.engines.events.round_shadow import RoundShadow
+    from ddol.engines.events.round_record import RoundShadow
     from ddol.engines.workers.shadow import ShadowLearner
 
     return RoundShadow(algorithm) if ShadowLearner.covers(algorithm) else None

@@ -1,4 +1,4 @@
-"""What an engine is."""
+"""The interface of engines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Engine(Protocol):
-    """Where rounds run. Engines differ in nothing that the result shows.
+    """Plays rounds. The result does not depend on the engine.
 
     Its class has the method ``open(algorithm, state, setup)``. The state is copied.
     """

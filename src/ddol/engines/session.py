@@ -16,7 +16,6 @@ from ddol.engines.feed import Feed, Past
 from ddol.engines.history import History
 from ddol.engines.kinds import engine_named, imported
 from ddol.engines.local import Local
-from ddol.engines.memory import check_memory
 from ddol.engines.open_round import OpenRound
 from ddol.engines.pace import Pace, Pieces, Stopwatch
 from ddol.engines.plans import plan_of
@@ -25,7 +24,7 @@ from ddol.engines.progress import Progress
 from ddol.engines.registry import Engine
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, numbers_in_round, start_state, with_outputs
-from ddol.engines.state_checks import check_start
+from ddol.engines.state_checks import check_memory, check_start
 from ddol.storage import damaged
 from ddol.streams.rows import Block
 from ddol.streams.stream import Position

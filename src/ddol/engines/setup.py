@@ -1,4 +1,4 @@
-"""How a run is carried out."""
+"""How a run is carried out: engine, workers, seed, schedule."""
 
 from __future__ import annotations
 

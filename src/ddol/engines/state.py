@@ -110,7 +110,7 @@ _LENT = 1 << 22
 def zeros(shape: tuple[int, ...], kind: Any = np.float64) -> np.ndarray:
     """Zeros for a state: what was never written to takes no memory, and what was freed is free.
 
-    The C library is asked to keep what a block leaves behind (`ddol.engines.memory`), and would keep
+    The C library is asked to keep what a block leaves behind (`ddol.streams.store.room`), and would keep
     states as well, each as large as many blocks.
 
     Examples

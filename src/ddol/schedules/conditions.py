@@ -1,4 +1,4 @@
-"""The conditions under which agents work: how fast, how late, how often lost, how often away."""
+"""Conditions of a simulation: speeds, latencies, delays, lost messages, absences, partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays by name, for checkpoints: taken from an object, and given back to another one like it."""
+"""State dicts for checkpoints: arrays by name, taken from an object and restored to one like it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents that lie, as a condition of a simulation: what they send, or what they learn from, is not true."""
+"""Simulated liars: agents that send false messages, or learn from false labels."""
 
 from __future__ import annotations
 

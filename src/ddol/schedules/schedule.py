@@ -1,4 +1,4 @@
-"""What a run is to do beyond rounds: a schedule, its conditions, and what is kept of it."""
+"""The schedule of a run: where its events come from, under which conditions, and what is recorded."""
 
 from __future__ import annotations
 

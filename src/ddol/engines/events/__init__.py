@@ -1,1 +1,1 @@
-"""Runs that are lists of events: who plays them, and what agents know and say meanwhile."""
+"""Runs that are lists of events: their players, mailboxes, messages and checkpoints."""

@@ -1,4 +1,4 @@
-"""A scheduled run for checkpoints: clock, mailboxes, answers under way, waiting rows, moments, and back."""
+"""Checkpoints of a run of events: clock, mailboxes, labels and messages under way, rows, moments."""
 
 from __future__ import annotations
 

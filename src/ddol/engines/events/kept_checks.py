@@ -1,4 +1,4 @@
-"""A clock and a player that came from a file, before compiled code believes them.
+"""Checks of a clock and a player from a checkpoint, before compiled code trusts them.
 
 Lists of free slots, chains of answers and counts of references are kept by the kernels themselves, who
 look at none of them twice: what is free must be free once, what is under way must be counted, and no chain

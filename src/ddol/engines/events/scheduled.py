@@ -1,4 +1,4 @@
-"""The engine of schedules: a virtual clock, a recording or a schedule of one's own says what happens."""
+"""The engine of schedules: it plays the events of a virtual clock, a recording, or a function of the user."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What MPI and Ray share: agents spread over processes, and rows dealt to them."""
+"""Runs in groups of processes, as MPI and Ray have them: dealing, rounds and recovery."""

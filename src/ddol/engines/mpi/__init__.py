@@ -1,1 +1,1 @@
-"""The ranks of an MPI job: calls from compiled code, who is alive, and going on without who is not."""
+"""The ranks of an MPI job: calls from compiled code, heartbeats, and going on without lost ranks."""

@@ -1,4 +1,4 @@
-"""UDP heartbeat between MPI ranks: who is alive, and for whom a rank waits. MPI says nothing while it waits.
+"""UDP heartbeat between MPI ranks: which are alive, and which others wait for. MPI reports neither.
 
 Every rank tells all others twice a second how many common calls it has begun. A rank that waits for long then
 knows for which one: one that is behind, or one of which nothing is heard any more because it was stopped, its

@@ -1,4 +1,4 @@
-"""What the starter of an MPI job and its ranks agree on; both wait for it, so it imports next to nothing."""
+"""What `ddol launch` and the ranks of a job share; it imports next to nothing, since both wait for it."""
 
 from __future__ import annotations
 

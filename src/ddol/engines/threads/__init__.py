@@ -1,1 +1,1 @@
-"""Threads of one process: rounds in step, turns without a barrier, and how compiled code meets."""
+"""Threads of one process: rounds in step, turns without a barrier, and barriers in compiled code."""

@@ -1,4 +1,4 @@
-"""Scores of rows by a state that stays as it is: what the learner would have predicted then."""
+"""Scores of rows by a given state: what the learner would have predicted then."""
 
 from __future__ import annotations
 

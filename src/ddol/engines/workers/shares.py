@@ -1,4 +1,4 @@
-"""Parts of a state: what a worker holds of it, and how parts make the whole again."""
+"""Parts of a state, one for each worker, and joining them."""
 
 from __future__ import annotations
 

@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ddol.algorithm import Algorithm
-from ddol.compiled import Entry, packed
+from ddol.compiled import Entry, entry, packed, unpacked
 from ddol.engines import kernels
 from ddol.engines.kernels import Examples
 from ddol.engines.kernels import layout as places
-from ddol.engines.kernels.single import read_message, take_average
+from ddol.engines.kernels.average import adopt_columns, write_columns
+from ddol.engines.kernels.layout import FINISH, Worker, part
+from ddol.engines.kernels.update import finish_copy
 from ddol.engines.state import State, grow, with_outputs
 from ddol.engines.workers.inputs import addresses, rates_of
 from ddol.engines.workers.partition import Matrices, Partition
@@ -179,7 +181,7 @@ class SinglePlayer(KernelWorker):
         rows, scalars = self.numbers
         n = self.state.n_features if columns is None else len(columns)
         out = np.empty((self.states, rows * n + scalars))
-        read_message(self._any_worker(self.dense), columns, n, out)
+        _read_message(self._any_worker(self.dense), columns, n, out)
         return out
 
     def told_strangers(self, columns: np.ndarray | None) -> np.ndarray:
@@ -217,7 +219,7 @@ class SinglePlayer(KernelWorker):
         n = self.state.n_features if columns is None else len(columns)
         t = max(self.t - 1, 1)
         eta = float(evaluate(self.algorithm.rate, t, 1)[0])
-        take_average(self._any_worker(self.dense), columns, n, averaged, t, eta)
+        _take_average(self._any_worker(self.dense), columns, n, averaged, t, eta)
         if columns is not None:
             self.touched[columns] = True
         kept = not (np.isnan(theta[..., at]).any() or np.isnan(scalars).any())
@@ -241,3 +243,29 @@ class SinglePlayer(KernelWorker):
 
 
 _FIRST = range(0, 1)
+
+
+@entry("void(struct*, int64, int64, int64)")
+def _write(worker, index, n, out):  # type: ignore[no-untyped-def]
+    write_columns(unpacked(Worker, worker), 0, index, n, out)
+
+
+@entry("void(struct*, int64, int64, int64, int64, double)")
+def _adopt(worker, index, n, averaged, t, eta):  # type: ignore[no-untyped-def]
+    worker = unpacked(Worker, worker)
+    adopt_columns(worker, 0, index, n, averaged)
+    if part(worker, FINISH) != 0:
+        finish_copy(worker, 0, t, eta)
+
+
+def _read_message(worker: bytes, columns: np.ndarray | None, n: int, out: np.ndarray) -> None:
+    """Write the message of n features, those that are listed or all, to ``out`` (states, numbers)."""
+    _write(worker, 0 if columns is None else columns.ctypes.data, n, out.ctypes.data)
+
+
+def _take_average(
+    worker: bytes, columns: np.ndarray | None, n: int, averaged: np.ndarray, t: int, eta: float
+) -> None:
+    """Adopt averaged messages of n features, and project."""
+    index = 0 if columns is None else columns.ctypes.data
+    _adopt(worker, index, n, averaged.ctypes.data, t, eta)
