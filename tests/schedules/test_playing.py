@@ -76,7 +76,7 @@ def test_rounds_as_events_are_the_round_engine_to_the_bit(name, topology, period
         rounds.play(Block(rows, table))
         if delay:
             rounds.play(Block(rows.slice(0, 0), np.full((delay, n, 1), -1)))
-        events = Scheduled(algorithm, start_state(algorithm, N_FEATURES), None, Schedule("rounds"))
+        events = Scheduled(algorithm, start_state(algorithm, N_FEATURES), Schedule("rounds"))
         events.play(Block(rows, table[:10]))
         events.play(Block(rows, table[10:]))
         events.end()

@@ -34,17 +34,8 @@ class Session:
     """A run between two blocks.
 
     Its engine is opened when it is first needed, and can be closed and opened again at any state. In between
-    the session has no threads or processes, and can be pickled.
-
-    Parameters
-    ----------
-    algorithm : Algorithm
-        On its network.
-    setup : Setup, optional
-    state : State, optional
-        Where to go on from.
-    on_progress : function of Progress, optional
-        Called after every piece of a block.
+    the session has no threads or processes, and can be pickled. Parameters are those of
+    `ddol.engines.learner.Learner`, which feeds it.
     """
 
     def __init__(

@@ -52,17 +52,13 @@ class Scheduled:
     ----------
     algorithm : Algorithm
     state : State
-    workers : int or None
-        There is one.
     schedule : Schedule
     """
 
     name = "local"
     workers = 1
 
-    def __init__(
-        self, algorithm: Algorithm, state: State, workers: int | None, schedule: Schedule
-    ) -> None:
+    def __init__(self, algorithm: Algorithm, state: State, schedule: Schedule) -> None:
         if schedule.staleness is not None and schedule.name != ROUNDS:
             raise ValueError(
                 "`staleness` bounds how far threads or actors run ahead of each other; the virtual clock of "
@@ -102,7 +98,7 @@ class Scheduled:
             from ddol.engines.events.patient import PatientEngine
 
             return PatientEngine(algorithm, state, setup.schedule)
-        return cls(algorithm, state, setup.workers, setup.schedule)
+        return cls(algorithm, state, setup.schedule)
 
     # --- what the learner calls ----------------------------------------------------------------------
 
