@@ -127,7 +127,7 @@ def _sorted(option: Any) -> str:
 
 
 def _overloads(value: Any) -> Iterator[types.FunctionType]:
-    """What numba.extending.overload and register_jitable say is compiled in the place of a function.
+    """Functions that numba.extending.overload and register_jitable put in the place of a function.
 
     Numba's own need no place in a digest, and neither do those of this room.
     """

@@ -80,7 +80,7 @@ class Folder:
         return True
 
     def read(self, name: str) -> bytes | None:
-        """What is in a file; None if there is none, or if it is another user's."""
+        """The content of a file; None if there is none, or if it is another user's."""
         try:
             flags = os.O_RDONLY | _NOT_THROUGH_LINKS | _NO_WAITING
             handle = os.open(self._place(name), flags, dir_fd=self._handle)

@@ -1,4 +1,4 @@
-"""What compiled code can say beyond plain Python: pointers, calls by address, atomics.
+"""Intrinsics of compiled code beyond plain Python: pointers, calls by address, atomics.
 
 Here is what each means to the interpreter, which runs it where NUMBA_DISABLE_JIT=1 is set and
 outside of hot loops; `ddol.compiled.compiler` has the machine code of the same names.

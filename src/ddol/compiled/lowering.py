@@ -265,7 +265,7 @@ def _field(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
         return there
     stored = _DOUBLE if found is types.float64 else _WORD
     loaded = builder.load(builder.bitcast(there, stored.as_pointer()))
-    # It is never written to: what was read once, or compared, is known from there on.
+    # Nobody writes to it: what was read once, or compared, is known from there on.
     loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
     if found is types.boolean:
         return builder.icmp_signed("!=", loaded, ir.Constant(_WORD, 0))

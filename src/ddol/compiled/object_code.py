@@ -54,7 +54,7 @@ class _Library(JITCodeLibrary):
     """
 
     whole = False
-    """Whether this is called by its address."""
+    """This is what somebody calls by its address."""
 
     def _optimize_final_module(self) -> None:
         if self.whole:
@@ -119,7 +119,7 @@ def compile_object(
     made = bare.compile(arguments, result)
     library, symbol = made.library, "ddol." + made.fndesc.llvm_func_name
     library.add_ir_module(_c_function(cpu_target.target_context, made.fndesc, symbol, apart))
-    # Nothing outside calls what is in here. A function that is also part of another module would be taken
+    # Nobody else calls what is in here. A function that is also part of another module would be taken
     # from there when it is linked, and may be compiled to other instructions there.
     for each in library._final_module.functions:
         if not each.is_declaration and each.name != symbol:

@@ -1,4 +1,4 @@
-"""What is compiled, and when: the first time that a function's address is needed."""
+"""Parts of the kernel: compiled, or loaded, the first time that their address is needed."""
 
 from __future__ import annotations
 

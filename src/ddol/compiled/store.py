@@ -74,7 +74,7 @@ def _places(usual: str) -> Iterator[str]:
 
 @functools.cache
 def circumstances() -> str:
-    """What decides on a function's code beside what it says: the processor's level, and this room."""
+    """All that a function's code depends on beside its digest: the processor's level, and this package."""
     room = Path(__file__).parent
     own = b"".join((room / f"{n}.py").read_bytes() for n in ("compiler", "object_code", "lowering"))
     tag = sys.implementation.cache_tag or sys.version

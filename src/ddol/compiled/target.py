@@ -56,7 +56,7 @@ _LINUX_NAMES = {
 
 
 def _told_by_linux() -> set[str] | None:
-    """What Linux says of the first core's features, by LLVM's names; None where it is not known."""
+    """Features of the first core that Linux lists, by LLVM's names; None where it lists none."""
     if sys.platform != "linux" or os.uname().machine != "x86_64":
         return None
     try:

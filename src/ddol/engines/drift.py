@@ -87,7 +87,7 @@ class PageHinkley:
 
 
 class Recent:
-    """What the last examples of a run came to, from its counters at some points.
+    """The error of the last examples of a run, from its counters at some points.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ class Recent:
         return done / self.examples if self.examples else None
 
     def figures(self, counters: np.ndarray) -> dict[str, Any]:
-        """What `Progress` tells, with the last counters looked at."""
+        """The window's figures for `Progress`, with the last counters."""
         self.look(counters)
         return {
             "window_error": self.error,

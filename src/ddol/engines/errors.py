@@ -14,16 +14,16 @@ class RankLostError(RuntimeError):
 
 
 class SetupError(ValueError):
-    """What a run was asked to be does not go together; the message says what does."""
+    """Options of a run that contradict each other; the message says what to change."""
 
 
 class EngineError(RuntimeError):
-    """An engine cannot be what it was asked to be; the message says what can."""
+    """An engine cannot do what was asked for; the message says what to change."""
 
     exit_code = 2
 
 
 class EngineFailedError(EngineError):
-    """An engine could not start, or cannot go on, though nothing was wrong with what was asked."""
+    """An engine could not start, or cannot go on, though its options were right."""
 
     exit_code = 1

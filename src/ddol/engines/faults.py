@@ -100,7 +100,7 @@ def check_numbers(
 
 
 def out_of_range(algorithm: Algorithm, where: str = "") -> str:
-    """What to do about weights that are no numbers any more.
+    """The message about weights that are not finite, with what to change.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a run keeps of its past besides its state: curves, and weights over time."""
+"""The history of a run: curves, the error of the last examples, and weights over time."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class WeightRecord:
             self._rounds, self._weights = self._rounds[1::2], self._weights[1::2]
 
     def history(self) -> WeightHistory | None:
-        """What was kept."""
+        """The recorded weights; None where there are none."""
         if not self._rounds:
             return None
         return WeightHistory(np.array(self._rounds), np.array(self._weights))

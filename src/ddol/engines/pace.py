@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from ddol.communicate.mixing import KEPT
 
 SECONDS = 0.25
-"""What one piece should take at most."""
+"""Most seconds of one piece."""
 
 _FIRST = 1 << 26
-"""Numbers that rounds go through in a tenth of a second, or less."""
+"""Numbers that rounds process in a tenth of a second, or less."""
 
 
 class Pace:

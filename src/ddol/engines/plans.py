@@ -1,4 +1,4 @@
-"""What a run plays: a table of rounds or a list of events. Only here is it known which of the two.
+"""The plan of a run: a table of rounds, or a list of events. Nothing else asks which of the two.
 
 Messages, events and a certificate of rounds follow from the tables that were dealt, so `RoundTable` keeps
 them for every engine. What happens in a list of events is only known to the engine that plays it, so
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class RunPlan(ABC):
-    """What a run plays.
+    """The plan of a run, which an engine plays.
 
     Parameters
     ----------
@@ -148,20 +148,20 @@ class RunPlan(ABC):
         """The run by its time, where a certificate is kept."""
 
     def events(self, engine: Any, feed: Feed) -> Events | None:
-        """What happened, if it was recorded."""
+        """The recorded events; None where they are not recorded."""
         found = self._recorded(engine, feed)
         gradient = ARRIVAL if self.algorithm.at_arrival else KEPT
         return None if found is None else replace(found, gradient=gradient)
 
     @abstractmethod
     def _recorded(self, engine: Any, feed: Feed) -> Events | None:
-        """What happened, if it was recorded."""
+        """The recorded events; None where they are not recorded."""
 
     # Checkpoints.
 
     @abstractmethod
     def state_dict(self, engine: Any) -> dict[str, np.ndarray]:
-        """What it takes to go on, besides the state."""
+        """The plan's part of the state, for checkpoints."""
 
     @abstractmethod
     def load_state_dict(self, engine: Any, kept: Mapping[str, np.ndarray], where: str) -> None:
@@ -334,7 +334,7 @@ class EventList(RunPlan):
 
 
 def _if_known(engine: Any, method: str) -> Any:
-    """What a method of the engine returns, None where it has no such method."""
+    """Call a method of the engine; None where it has no such method."""
     found = getattr(engine, method, None)
     return None if found is None else found()
 
@@ -377,7 +377,7 @@ def _repeatable(algorithm: Algorithm) -> Algorithm:
 
 
 def seen_now(engine: Engine) -> Snapshots:
-    """What there is to see of an engine between two blocks."""
+    """A snapshot of an engine between two blocks."""
     counters = engine.counters()
     late = counters.pending
     rows = no_rows() if late is None else late.rows.slice(0, 0)

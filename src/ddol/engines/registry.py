@@ -68,4 +68,4 @@ class ScheduledEngine(Engine, Protocol):
         """The run by its time; the last is now."""
 
     def events(self) -> Events | None:
-        """What happened, if it was recorded, with rows numbered as in the whole data."""
+        """The recorded events, with rows numbered as in the whole data; None where they are not recorded."""

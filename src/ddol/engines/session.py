@@ -168,13 +168,13 @@ class Session:
     # Going back.
 
     def past(self) -> Past:
-        """All but the state that it takes to come back to this moment."""
+        """This moment without the state."""
         plan_state = {} if self.engine is None else self.plan.state_dict(self.engine)
         curves = self.history.curves.to_dict()
         return Past(self.position, curves, copy.copy(self.open_round), plan_state)
 
     def moment(self) -> tuple[State | None, Past]:
-        """All that it takes to come back to this moment."""
+        """The state and the past, to come back to this moment."""
         return (None if self.engine is None else self.state()), self.past()
 
     def go_back(self, state: State | None, past: Past, where: str = "the earlier moment") -> None:

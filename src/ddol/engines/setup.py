@@ -10,7 +10,7 @@ from ddol.schedules.schedule import Schedule
 
 @dataclass(frozen=True)
 class Setup:
-    """How a run is carried out; what it computes is the algorithm's.
+    """How a run is carried out. What it computes is given by the algorithm.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Setup:
 
     @property
     def can(self) -> Capabilities:
-        """What the engine can do."""
+        """Capabilities of the engine."""
         return engine_named(self.engine).can
 
     @property

@@ -22,7 +22,7 @@ from ddol.update.rates import PerAgent
 
 @dataclass(frozen=True)
 class State:
-    """What N agents know after t − 1 rounds.
+    """The state of N agents after t − 1 rounds.
 
     Parameters
     ----------
@@ -175,12 +175,12 @@ def sharing(algorithm: Algorithm) -> int:
 
 
 def layout_of(algorithm: Algorithm, n_features: int) -> Layout:
-    """What an agent keeps for each output."""
+    """The layout of an agent's numbers for one output."""
     return algorithm.update.layout(algorithm.average, n_features)
 
 
 def loops_of(algorithm: Algorithm) -> Loops:
-    """What an agent does, with all that follows from the layout."""
+    """The loops of the update, for its layout."""
     return algorithm.update.loops(algorithm.average).filled(layout_of(algorithm, 1))
 
 

@@ -50,7 +50,7 @@ class Ticket:
 
 @dataclass
 class _KeptPrediction:
-    """What is kept of a prediction: its row, where its slopes go, and the objective's own term."""
+    """A prediction that waits for its label: its row, the slot of its slopes, and its penalty."""
 
     ticket: Ticket
     row: Rows
@@ -147,7 +147,7 @@ class TicketEngine:
         raise ValueError(f"found the answer {y!r}, expected {expected}")
 
     def _learning(self, agent: int, slot: int) -> list[tuple[int, int, int, int, int]]:
-        """What follows from an answer: learn, project, and, after every period-th one, send and mix."""
+        """The events after a label: learn, project, and, after every period-th one, send and mix."""
         events = [(ANSWER, agent, NONE, slot, 0), (PROJECT, agent, NONE, NONE, NONE)]
         if self._answers[agent] % self.algorithm.period:
             return events

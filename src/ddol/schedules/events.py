@@ -186,7 +186,7 @@ class Events:
         return (self[place] for place in range(len(self)))
 
     def count(self, kind: int) -> int:
-        """How many events are of a kind."""
+        """Number of events of a kind."""
         return int(np.count_nonzero(self.kind == kind))
 
     def amended(self, after: NDArray[np.int64], lessons: Events) -> Events:

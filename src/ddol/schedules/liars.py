@@ -20,7 +20,7 @@ Lie = str | Callable[[np.ndarray, np.ndarray], Any]
 
 
 def liars_of(value: Any) -> dict[int, Lie]:
-    """Who lies, and how.
+    """Which agents lie, and how.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def about_data(lie: Lie) -> bool:
 def message_of(
     lie: Lie, own: np.ndarray, honest: np.ndarray, seed: tuple[int, int, int]
 ) -> np.ndarray:
-    """What a liar sends in the place of its own message.
+    """The message that a liar sends in the place of its own.
 
     Parameters
     ----------

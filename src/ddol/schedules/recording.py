@@ -1,4 +1,4 @@
-"""What happened in a run, in a file: a NumPy ``.npz`` with the arrays of `Events`.
+"""Recordings of runs in files: a NumPy ``.npz`` with the arrays of `Events`.
 
 A file is read without trusting it: no objects, no sizes that the file does not have, and every field
 within its range. The archive's comment has a checksum of the arrays and, where it is known, what tells the
@@ -35,7 +35,7 @@ _NO_ARCHIVE = (
     zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError,
     NotImplementedError, RuntimeError, UnicodeError, OverflowError,
 )  # fmt: skip
-"""What a damaged archive makes Python's reader raise."""
+"""Errors of Python's reader for a damaged archive."""
 
 
 def save_events(path: str | Path, events: Events, data: str = "") -> None:
@@ -111,7 +111,7 @@ def load_events(path: str | Path) -> Events:
 
 
 def recorded_data(path: str | Path) -> str:
-    """What was said of the data of a recording; empty where nothing was, or the file is none.
+    """The mark of the data of a recording; empty where there is none, or the file is no recording.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def recorded_data(path: str | Path) -> str:
 
 
 def _said(comment: bytes, what: str) -> str:
-    """What the comment of a recording says of something; empty where it says nothing."""
+    """An entry of a recording's comment; empty where there is none."""
     words = comment.decode("ascii", "replace").split() if comment.startswith(_CHECKSUM) else []
     return "".join(word.removeprefix(what) for word in words if word.startswith(what))
 

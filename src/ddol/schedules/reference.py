@@ -40,7 +40,7 @@ from ddol.update.sampling import samples
 WEIGHTS, STATISTICS = 1, 2
 
 Message = list[tuple[np.ndarray, np.ndarray]]
-"""What an agent shares: rows and scalars, for each of its weight vectors."""
+"""A message: rows and scalars, for each weight vector of an agent."""
 
 
 @dataclass
@@ -122,7 +122,7 @@ class EventReference:
             self._absent[i] = event.kind == LEAVE
 
     def pieces_to_say(self, i: int, threshold: float) -> int:
-        """What agent i would send now in rounds, if it were to look."""
+        """The message that agent i would send now in rounds."""
         now = [self._loops.to_message(vector) for vector in self._agents.states[i]]
         limit = threshold / max(int(self.turns[i]), 1) ** 0.5
         before = self._said.get(i, self._nothing)

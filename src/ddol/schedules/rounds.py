@@ -22,7 +22,7 @@ from ddol.schedules.wiring import Wiring
 
 @dataclass(frozen=True, eq=False)
 class RoundPlan:
-    """What a synchronous round looks like: all predict, all answer, (all project,) all send, receive, mix.
+    """Synchronous rounds as events: all predict, all answer, (all project,) all send, receive, mix.
 
     Parameters
     ----------

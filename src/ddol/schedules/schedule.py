@@ -81,7 +81,7 @@ class Schedule:
 
     @property
     def described(self) -> str:
-        """What is beyond rounds, in a few words."""
+        """The schedule in a few words, for messages."""
         if self.is_given:
             return "a recording or a schedule of your own"
         if self.patient:

@@ -61,7 +61,7 @@ def load_player(player: EventPlayer, kept: Mapping[str, np.ndarray], where: str)
 
 
 def _near_state(near: NeighbourViews) -> Kept:
-    """What agents think of each other, and the lessons so far."""
+    """The views of neighbours, and the lessons so far."""
     if near.views is None:
         return {}
     lessons = events_state(Events.joined(near.given))
@@ -215,7 +215,7 @@ _CLOCK_GROWING = (
 
 
 def clock_state(clock: Clock) -> Kept:
-    """All that it takes to go on from here."""
+    """The state of a clock, for checkpoints."""
     drawn = words_of(clock.rng.bit_generator.state)
     return kept_of(clock, (*_CLOCK_FIXED, *_CLOCK_GROWING)) | {"rng": drawn}
 

@@ -17,7 +17,7 @@ from ddol.schedules.wiring import Wiring
 
 
 class TurnPlan:
-    """What an agent does without waiting for others: predict, answer, project, send, mix.
+    """The events of an agent that does not wait for others: predict, answer, project, send, mix.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class TurnPlan:
 
 
 class PlayedTurns(NamedTuple):
-    """What a worker has played: its events, and the versions of its neighbours at every exchange."""
+    """The events a worker has played, and the versions of its neighbours at every exchange."""
 
     chunk: EventChunk
     first: int
@@ -159,7 +159,7 @@ class Merger:
 
 
 class MergeJob(NamedTuple):
-    """What workers have played, and room for one list, by address."""
+    """Addresses of the events of all workers, and of room for one list."""
 
     n_workers: int
     before: int

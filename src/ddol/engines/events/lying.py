@@ -56,7 +56,7 @@ class Lying:
 
     @property
     def address(self) -> int:
-        """What the kernel calls when a liar sends; 0 where none lies about messages."""
+        """Address of the function that the kernel calls when a liar sends; 0 where messages are true."""
         if not self.about_messages:
             return 0
         return int(ctypes.cast(self._callback, ctypes.c_void_p).value or 0)
@@ -80,7 +80,7 @@ class Lying:
             raise self.failed
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """What it takes to go on: messages sent by liars, and refused."""
+        """Messages sent by liars, and refused, for checkpoints."""
         return {"refused": self.refused.copy(), "sent": self.sent.copy()}
 
     def load_state_dict(self, kept: Mapping[str, np.ndarray], where: str) -> None:

@@ -171,7 +171,7 @@ class EventPlayer:
         self.near.prepare(self.worker.state.n_features)
 
     def look(self) -> Snapshots:
-        """What there is to see now."""
+        """A snapshot of now."""
         nothing = np.empty((0, self.algorithm.n_agents, 1), np.int64)
         self.worker.play(no_rows(), nothing, nothing, self.rounds + 1, [0])
         return self.worker.snapshots

@@ -1,4 +1,4 @@
-"""What is kept of rounds: the events that they are, and the shadow of their certificate."""
+"""The record of a run in rounds: its events, and the shadow of its certificate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ddol.streams.rows import Block
 
 
 class RoundLog:
-    """Synchronous rounds, written down as the events that they are: the tables of all, on whatever engine.
+    """Records synchronous rounds as events, from their tables, for any engine.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class RoundShadow:
         return (*(m for m in self._moments if m.rounds < self._last.rounds), self._last)
 
     def state_dict(self) -> Kept:
-        """What it takes to go on from here, for checkpoints."""
+        """The shadow and its moments, for checkpoints."""
         if self.learner is None:
             return {}
         shadow = under("shadow", keeping.shadow_state(self.learner))

@@ -175,7 +175,7 @@ class Scheduled:
         return (*(m for m in self._moments if m.rounds < now.rounds), now)
 
     def events(self) -> Events | None:
-        """What happened, with rows numbered as in the whole data; None where nothing was kept."""
+        """The recorded events, with rows numbered as in the whole data; None where they are not recorded."""
         if not self.schedule.record:
             return None
         whole = self.player.near.amended(Events.joined(self.recorded))
@@ -368,7 +368,7 @@ class Scheduled:
         return _together([*pieces, self._look()], before)
 
     def _look(self) -> Snapshots:
-        """What there is to see now."""
+        """A snapshot of now."""
         if self._rounds is None:
             return self.player.look()._replace(rounds=np.array([self.player.rounds]))
         nothing = Block(

@@ -94,7 +94,7 @@ class Group(Protocol):
         """Turn a report of a dead process into `RankLostError`."""
 
     def error(self, code: int) -> Exception:
-        """What a status of the kernel means."""
+        """The exception for a status of the kernel."""
 
     def connect(self, near: Neighbours | None, agents: int, numbers: int) -> Connection:
         """Make the functions that a kernel calls to exchange numbers with the others.
@@ -340,7 +340,7 @@ class Grouped:
 
 
 def described(algorithm: Algorithm, state: State) -> dict[str, Any]:
-    """What must be the same on all processes, by name."""
+    """Facts that must be the same on all processes, by name."""
     facts = {
         name: getattr(algorithm, name)
         for name in ("name", "n_agents", "C", "average", "batch", "period", "delay", "outputs")

@@ -87,7 +87,7 @@ def _library(MPI: Any) -> ctypes.CDLL:
 
 @dataclass(frozen=True, slots=True)
 class MpiContext:
-    """What compiled code needs of MPI; keep it while kernels run.
+    """The memory and communicators that compiled code needs of MPI; keep it while kernels run.
 
     Attributes
     ----------

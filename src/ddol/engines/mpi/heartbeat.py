@@ -52,7 +52,7 @@ class Address(NamedTuple):
 
 @dataclass
 class Peer:
-    """What is known of another process."""
+    """Another process: its address, its last heartbeat, and the calls it has begun."""
 
     rank: int
     address: Address

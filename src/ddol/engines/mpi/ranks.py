@@ -62,7 +62,7 @@ class Ranks:
         self._mpi = load()
         self._unwell = False
         self.numbers = list(range(self.size))
-        """What the processes were called at the start of the job."""
+        """Ranks of the processes at the start of the job."""
         self.hosts = [""] * self.size
         self.heartbeat: Heartbeat | None = None
 
@@ -191,7 +191,7 @@ class Ranks:
             return messages.broadcast(self.comm, value, rank)
 
     def from_leader(self, make: Callable[[], Any]) -> Any:
-        """What one process makes, on every process."""
+        """Let the first process make a value, and return it on every process."""
         return self.from_one(make() if self.leads else None, 0)
 
     def check_same(self, facts: Mapping[str, Any]) -> None:
@@ -224,7 +224,7 @@ class Ranks:
         return nullcontext() if self.heartbeat is None else self.heartbeat.waiting()
 
     def error(self, code: int) -> Exception:
-        """What the error code of an MPI call means."""
+        """The exception for an error code of MPI."""
         MPI = self._mpi
         if code == TOO_LONG:
             return RuntimeError("found more numbers to exchange than MPI can count; use --bits")

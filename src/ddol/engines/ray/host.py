@@ -47,7 +47,7 @@ from ddol.version import __version__
 
 @dataclass(frozen=True)
 class HostJob:
-    """What all actors play.
+    """The job, as all actors get it.
 
     Parameters
     ----------

@@ -148,7 +148,7 @@ class ActorPool:
 
     @cached_property
     def lost(self) -> tuple[type[Exception], ...]:
-        """What calls of an actor that is no more raise."""
+        """Errors of calling an actor that has ended."""
         return lost_errors(self.ray)
 
     def asked(self, method: str, *arguments: Any, ranks: Sequence[int] | None = None) -> list[Any]:
@@ -158,7 +158,7 @@ class ActorPool:
         return [self.answer(future, rank) for future, rank in asked]
 
     def answer(self, future: Any, rank: int) -> Any:
-        """What a call of an actor returns.
+        """Wait for a call of an actor, and return its result.
 
         Raises
         ------

@@ -34,7 +34,7 @@ from ddol.streams.stream import Position
 
 @dataclass
 class Work:
-    """What all actors play together, and from which of their copies it has to be played again.
+    """A piece of work of all actors, and the copies from which it must be played again after a loss.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Ray:
         self.algorithm, self.setup = algorithm, setup
         self._epoch, self.version = 0, 0
         self._works: list[Work] = []
-        """What the last two copies of every actor may not hold yet."""
+        """Works that the last two copies of every actor may not contain yet."""
         self._forgotten = -1.0
         """The newest version from which there is no way to the present."""
         self._looking = False
@@ -203,7 +203,7 @@ class Ray:
     # The run as it stands.
 
     def show(self) -> tuple[Past, Progress | None] | None:
-        """What belongs to the run at a moment later than the one shown last, if all actors have it."""
+        """The run at a later moment than the one shown last, if all actors have a copy of it."""
         versions = [status.version for status in self.pool.statuses]
         if len(versions) < self.workers or min(versions) <= self.shown:
             return None

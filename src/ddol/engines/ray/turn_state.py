@@ -27,7 +27,7 @@ class PublishedRows:
 
 @dataclass(frozen=True)
 class TurnsCopy:
-    """What it takes to come back to the end of a block: some agents, and where they stand.
+    """Some agents at the end of a block: enough to go on from there.
 
     ``counts`` are turns played, turns planned and answers of every agent, ``slots`` what it keeps of
     predictions whose answers are under way; their rows are in ``late``, whose table says whose they are.
@@ -44,7 +44,7 @@ class TurnsCopy:
 
     @property
     def agents(self) -> range:
-        """Whose copy it is."""
+        """The agents of the copy."""
         return range(self.first, self.first + len(self.part.mistakes))
 
     def copy(self) -> TurnsCopy:
@@ -71,7 +71,7 @@ class TurnsStart:
 
 @dataclass(frozen=True)
 class TurnsResult:
-    """What an actor returns: its agents, what was sent, and what was played if that is recorded.
+    """The result of an actor: its agents, the messages sent, and the turns played if they are recorded.
 
     ``published`` are the last rows that agents elsewhere have received of them. Rows of ``played`` are
     numbered within the stream of their agent. Where the agents move to other actors before the end, ``left``

@@ -56,7 +56,7 @@ class AsyncRay:
         self._start = TurnsStart(0, self.pool.shares)
         self._results: dict[int, TurnsResult] = {}
         self._left: list[list[TurnsResult]] = []
-        """What actors have left at every change of their number."""
+        """Results of the actors before every change of their number."""
         self._counters = np.zeros((algorithm.n_agents, 4))
         self._moments: list[Moment] = []
         self._lost: set[int] = set()
@@ -310,7 +310,7 @@ class AsyncRay:
         return tuple(self._moments)
 
     def events(self) -> Events | None:
-        """What happened, if it was recorded; None also where an actor was lost with its record."""
+        """The recorded events; None also where an actor was lost with its record."""
         if not self.setup.schedule.record:
             return None
         if self._lost:

@@ -86,7 +86,7 @@ class AsyncThreads:
         if self.together and ShadowLearner.covers(algorithm):
             self.shadow = ShadowLearner(algorithm, state.n_features)
         self.played: list[PlayedTurns] = []
-        """What the workers have played last, if that is recorded."""
+        """The turns played last, if they are recorded."""
         self.recorded: list[Events] = []
         self._moments: list[Moment] = []
         self.passes, self.n_streams = 1, 1
@@ -179,7 +179,7 @@ class AsyncThreads:
         return tuple(self._moments)
 
     def events(self) -> Events | None:
-        """What happened, if it was recorded, with rows numbered as in the whole data."""
+        """The recorded events, with rows numbered as in the whole data; None where they are not recorded."""
         if self.merger is None:
             return None
         numbers = self.pool.numbers.in_the_data(self.passes, self.n_streams)

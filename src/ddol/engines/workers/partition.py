@@ -84,7 +84,7 @@ class Snapshots(NamedTuple):
 
 
 def seen_together(parts: Sequence[Snapshots]) -> Snapshots:
-    """What is seen of all agents, from what each of several workers sees of its own.
+    """Snapshots of all agents, from those of several workers.
 
     Examples
     --------

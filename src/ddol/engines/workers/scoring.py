@@ -89,7 +89,7 @@ class Scorer:
         )
 
     def _standardised(self, rows: Rows, copy: int) -> Standardised | None:
-        """What sparse rows need of a copy; None where to make it would take longer than it saves."""
+        """A table of a copy for sparse rows; None where making it would take longer than it saves."""
         known, there = self._algorithm.update.coordinates, (copy, rows.intercept)
         if rows.dense or known is None:
             return None

@@ -189,7 +189,7 @@ class ShadowLearner:
         return seen
 
     def seen(self) -> ShadowSums:
-        """What the certificate is made of, as it is now."""
+        """The sums that the certificate is made of, as they are now."""
         return ShadowSums(
             entropy=self.entropy,
             radius=self.radius,

@@ -177,7 +177,7 @@ class SinglePlayer(KernelWorker):
         return int(self.state.theta.shape[1])
 
     def message(self, columns: np.ndarray | None) -> np.ndarray:
-        """What neighbours average, of some columns or all: (states, rows · columns + scalars)."""
+        """The message that neighbours average, of some columns or all: (states, rows · columns + scalars)."""
         rows, scalars = self.numbers
         n = self.state.n_features if columns is None else len(columns)
         out = np.empty((self.states, rows * n + scalars))
