@@ -87,7 +87,7 @@ def test_wrong_tickets_and_agents_are_refused():
         learner.answer(7, 1.0)
     with pytest.raises(ValueError, match="found agent 2, expected 0 to 1"):
         learner.predict(2, [1.0, 0.0])
-    with pytest.raises(ValueError, match="one example, found 2 rows"):
+    with pytest.raises(ValueError, match="found 2 rows, expected one"):
         learner.predict(0, np.eye(2))
     waiting = learner.predict(0, [1.0, 0.0])
     for wrong in (np.nan, 0.0, 5.0):
