@@ -173,3 +173,13 @@ def test_code_is_that_of_the_helper_in_its_module_in_one_process_and_from_the_ca
     assert ran() == [2.0, 3.0]
     written("two", "z + 3.0")
     assert ran() == [2.0, 4.0]
+
+
+def test_declaring_a_function_inner_later_changes_no_digest():
+    """Another algorithm may do so in the same process: shipped code would not be found any more."""
+    called = made(PLAIN, FACTOR=2.0)
+    called.__module__ = "ddol.update.made"
+    caller = made("def f(z, p):\n    return called(z, p)\n", called=called)
+    before = digest(caller)
+    inner(called)
+    assert digest(caller) == before
