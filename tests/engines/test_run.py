@@ -227,11 +227,11 @@ def test_the_site_at_which_numbers_overflow_is_named(schedule, engine, tmp_path)
     rng = np.random.default_rng(0)
     for site in range(3):
         X = rng.standard_normal((400, 2))
-        X[300] *= 1e200 if site == 1 else 1.0
+        X[300] *= 1e149 if site == 1 else 1.0
         rows = "".join(f"{a:g},{b:g},{int(a > 0)}\n" for a, b in X)
         (tmp_path / f"site{site}.csv").write_text("a,b,label\n" + rows)
     files = [open_stream(str(tmp_path / f"site{site}.csv")) for site in range(3)]
-    with pytest.raises(FloatingPointError, match=r"e\+(199|200): feature . of agent 1 .*site1.csv"):
+    with pytest.raises(FloatingPointError, match=r"e\+(148|149): feature . of agent 1 .*site1.csv"):
         ddol.run(ddol.dogd("squared"), files, ddol.ring(3), schedule=schedule, engine=engine)
 
 
@@ -306,7 +306,7 @@ def test_a_row_that_changes_nothing_is_looked_at_too():
         (lambda: ddol.dual_averaging(l1=-0.1), ValueError, "`l1` must be at least 0"),
         (lambda: ddol.dogd(rate=-1.0), ValueError, "`rate` must be a positive number"),
         (lambda: ddol.dogd(C=0.0), ValueError, "`C` must be a positive number"),
-        (lambda: ddol.dogd(average="mean"), ValueError, "`average` must be 'dual' or 'primal'"),
+        (lambda: ddol.dogd(average="mean"), ValueError, "`average` must be 'dual', 'primal'"),
         (lambda: ddol.run(ddol.dogd(), (X, Y), batch=0), ValueError, "batch: found 0, expected"),
         (lambda: ddol.run(ddol.dogd(), (X, Y), delay=1.5), ValueError, "found '1.5', expected whole"),
         (lambda: ddol.run(ddol.dogd(), (X, Y), engine="gpu"), ValueError, "engine: found 'gpu'"),
