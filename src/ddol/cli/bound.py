@@ -195,7 +195,7 @@ def plan_job(
     if dim is None:
         if not job.data.data:
             raise DataError("--dim is needed, or JOB.toml, whose data say it; give one of them")
-        facts = facts_of(job)
+        facts = facts_of(job.but(workers=None, engine=None))
         dim, nnz = facts.features, nnz or -(-facts.entries // max(facts.examples, 1))
     run, places = job.run, job.network
     if run.workers is None:

@@ -201,8 +201,7 @@ def _check_engine(job: Job, processes: RunProcesses) -> None:
             check_address(run.address)
     if not can.parallel and (run.workers or 1) > 1 and job.data.in_files:
         processes.warn(
-            f"the engine {run.engine} reads with so many --workers, and learns in one; use --engine "
-            "threads"
+            f"--workers {run.workers} of --engine {run.engine} only read, one learns; use --engine threads"
         )
 
 

@@ -179,10 +179,12 @@ def _certified(trace: Trace) -> list[str]:
 
 def _local(trace: Trace) -> list[str]:
     """A bound on the regret of each agent's own plays, where it is below its loss."""
-    told = [(a, m) for a, m in enumerate(trace.local_certificates) if m.informative_up_to > 1.0]
-    if not told:
+    informative = [
+        (a, m) for a, m in enumerate(trace.local_certificates) if m.informative_up_to > 1.0
+    ]
+    if not informative:
         return []
-    worst = sorted(told, key=lambda pair: -pair[1].against(1.0))[:_MOST_AGENTS]
+    worst = sorted(informative, key=lambda pair: -pair[1].against(1.0))[:_MOST_AGENTS]
     rows = [
         [
             Cell(str(a)),

@@ -116,8 +116,8 @@ class LocalCertificate:
     def to_dict(self) -> dict[str, float | None]:
         """As ``--json`` writes it; None: any norm."""
         most = self.informative_up_to
-        told = {"fixed": self.fixed, "per_norm": self.per_norm, "loss": self.loss}
-        return told | {"informative_up_to": most if math.isfinite(most) else None}
+        figures = {"fixed": self.fixed, "per_norm": self.per_norm, "loss": self.loss}
+        return figures | {"informative_up_to": most if math.isfinite(most) else None}
 
 
 def local_certificates(sums: ShadowSums, loss: np.ndarray) -> tuple[LocalCertificate, ...]:

@@ -113,7 +113,7 @@ class Laboratory:
     seeds : int
         Orders of the examples that every run is played with.
     say : function
-        Told about what happens.
+        Called with lines about what happens.
     after_run : function
         Called after every run.
     """

@@ -31,7 +31,7 @@ def reproduce(
     seeds : int
         Orders of the examples.
     say : function of one string
-        Told about downloads and the like.
+        Called with lines about downloads and the like.
     progress : function of the figure, runs done and runs in all
         Called after every run.
     """

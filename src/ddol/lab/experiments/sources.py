@@ -110,7 +110,7 @@ def find(name: str, folder: str | None, say: Say) -> Path:
     folder : str or None
         To look in first.
     say : function
-        Told about downloads and about files that are not the paper's.
+        Called with lines about downloads and about files that are not the paper's.
     """
     data = DATASETS[name]
     plain = data.file.removesuffix(".bz2")

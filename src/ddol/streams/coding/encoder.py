@@ -50,7 +50,7 @@ class Encoder:
         Whether rows with a missing or impossible value are left out and counted; by default they are
         errors.
     warn
-        Told once about columns that the encoding does not know.
+        Called once, with a line about columns that the encoding does not know.
     delays
         Column of whole numbers, and who keeps them for later, row by row as they are given.
 

@@ -32,7 +32,7 @@ def matched(table: Table, encoding: Encoding, where: Where, tell: Callable[[str]
     where
         Says where a row stands, for messages.
     tell
-        Told of columns that the encoding does not know.
+        Called with a line about columns that the encoding does not know.
 
     Examples
     --------

@@ -34,7 +34,7 @@ class Names:
     learning
         Whether names that are not known get a place; if not, they have none.
     warn
-        Told once when there is no place left.
+        Called once, with a line, when there is no place left.
 
     Examples
     --------
