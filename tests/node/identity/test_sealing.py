@@ -101,7 +101,8 @@ def test_keys_that_nothing_can_be_encrypted_for_are_not_signed(authority, tmp_pa
     letter = ask_to_join(authority.invite("eu"), tmp_path / "eu")
     fresh = X25519PrivateKey.generate().public_key().public_bytes_raw()
     own = Ed25519PrivateKey.generate()
-    wrong = b"", b"x", sign(own, "sealing", fresh), letter.sealing[:-1] + b"\0"
+    damaged = letter.sealing[:-1] + bytes([letter.sealing[-1] ^ 1])
+    wrong = b"", b"x", sign(own, "sealing", fresh), damaged
     for sealing in wrong:
         with pytest.raises(DataError, match="encrypted messages"):
             authority.answer(JoinRequest("eu", letter.request, letter.voucher, sealing))
