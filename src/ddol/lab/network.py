@@ -13,6 +13,8 @@ from html import escape
 import numpy as np
 
 from ddol.communicate.graph import Topology
+from ddol.measure.sites import listening
+from ddol.trace import Trace
 
 MOST_DRAWN = 200
 """Agents that are drawn as dots; a network of more is drawn as its matrix."""
@@ -34,7 +36,8 @@ class AgentMarks:
     behind, absent : (N,) of bool
         Agents that get a ring, and agents that lose their colour.
     edges : (edges, 4)
-        Sender, receiver, messages and bytes, as in `ddol.trace.Trace`: an edge is as wide as its messages.
+        Sender, receiver, messages and bytes, as in `ddol.trace.Trace`: an edge is as wide as its messages,
+        and faint where there are none; or those of `listening_edges`.
     """
 
     values: np.ndarray | None = None
@@ -113,7 +116,28 @@ def _widths(pairs: np.ndarray, edges: np.ndarray | None) -> list[str]:
     if not counts.size or counts.min() == counts.max():
         return [""] * len(pairs)
     widths = _THIN + (_THICK - _THIN) * counts / counts.max()
-    return [f' style="stroke-width:{width:.4f}"' for width in widths]
+    faint = ["" if count else ";opacity:0.25" for count in counts]
+    return [f' style="stroke-width:{w:.4f}{f}"' for w, f in zip(widths, faint, strict=True)]
+
+
+def listening_edges(trace: Trace) -> np.ndarray | None:
+    """Edges by the weights with which their ends average now, where neighbours are tested; else None.
+
+    Examples
+    --------
+    >>> import ddol
+    >>> X = np.random.default_rng(0).standard_normal((400, 3)); y = np.sign(X @ [1.0, -2.0, 0.5])
+    >>> y[::2] *= -1.0  # two sites that do not agree
+    >>> listening_edges(ddol.run(ddol.safe(ddol.adaptive()), (X, y), 2)).tolist()
+    [[1, 0, 0, 0], [0, 1, 0, 0]]
+    """
+    if not trace.algorithm.tests or trace.state is None:
+        return None
+    heard, graph = listening(trace), trace.algorithm.graph
+    pairs = graph.edges()
+    both = np.concatenate([pairs, pairs[:, ::-1]])
+    weights = np.round(1e6 * heard[both[:, 0], both[:, 1]])
+    return np.column_stack([both[:, 1], both[:, 0], weights, 0 * weights]).astype(np.int64)
 
 
 def _draw_matrix(graph: Topology, words: str, marks: AgentMarks) -> str:

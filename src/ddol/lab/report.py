@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ddol.job.evaluation import ClassEvaluation
 from ddol.job.tally import Tally
+from ddol.lab.network import AgentMarks, draw_network, listening_edges
 from ddol.lab.page import (
     Cell,
     facts,
@@ -30,6 +32,7 @@ from ddol.trace import Trace
 if TYPE_CHECKING:
     from ddol.measure.regret import Regret
 
+_MOST_NAMED = 20
 _MOST_AGENTS = 64
 _MOST_CLASSES = 12
 _MOST_FEATURES = 20
@@ -253,8 +256,20 @@ def _whom_it_helped(trace: Trace) -> list[str]:
     title = "Does sharing help?"
     return [
         heading(title), paragraph(in_words(rows)), table(header, cells, label=title),
-        paragraph(words, "soft"),
+        paragraph(words, "soft"), *_who_listens(trace, [row["name"] for row in rows]),
     ]  # fmt: skip
+
+
+def _who_listens(trace: Trace, names: list[str]) -> list[str]:
+    """The graph of the sites, by the weights with which they average."""
+    edges, graph = listening_edges(trace), trace.algorithm.graph
+    if edges is None:
+        return []
+    words = "Who listens to whom: lines are as wide as the weights of their ends, faint where neither listens"
+    if len(names) <= _MOST_NAMED:
+        words += "; " + ", ".join(f"{k} is {name}" for k, name in enumerate(names))
+    drawing = draw_network(graph, words, AgentMarks(edges=edges))
+    return [f"<figure>{drawing}<figcaption>{escape(words)}.</figcaption></figure>"]
 
 
 def _promises(trace: Trace) -> list[str]:

@@ -147,7 +147,7 @@ def loops_beside(own: Loops, g: Geometry, loss: Loss) -> Loops:
 def _predicting(own: Loops, g: Geometry, loss: Loss) -> dict[str, Callable]:
     M, K, mixture, notes, wires, box = g.learners, g.experts, g.mixture, g.notes, g.wires, g.box
     experts, classes = g.learners * g.parameters, g.classes
-    predict, _, blended, judged = mixing(loss, g.experts, M, g.mixes, g.classes)
+    predict, note, _, blended, judged = mixing(loss, g.experts, M, g.mixes, g.classes)
     seen = _scores(own.score, g, M - 1)
     unseen = _scores(own.score_unseen or own.score, g, M - 1)
 
@@ -159,7 +159,7 @@ def _predicting(own: Loops, g: Geometry, loss: Loss) -> dict[str, Callable]:
         if wires > 0 and scores[0] - scores[0] != 0.0:
             s[box + 1] = math.inf  # the shared learner begins anew
         if not classes:
-            m[notes + M] = predict(m, scores, floats(address_of(p, experts)))
+            m[notes + M] = note(m, scores, floats(address_of(p, experts)))
         m[notes + M + 1] = m[COUNT]
         return m[notes + M]
 

@@ -91,18 +91,24 @@ class Places(NamedTuple):
         return self.costs + self.experts
 
     @property
+    def chances(self) -> int:
+        """By `LOG` between two classes, σ of what the experts and the mixture predicted, clipped."""
+        return self.rest + self.learners
+
+    @property
     def notes(self) -> int:
         """Scores of the learners and of the mixture as they were predicted with, answers until then, the
         answer."""
-        return self.rest + self.learners
+        return self.chances + self.experts + 1
 
     @property
     def names(self) -> tuple[str, ...]:
         """What files call all numbers."""
         each = ["weight", "loss of", *(f"least {m}" for m in range(SWITCHES + 1)), "cost"]
         experts = [f"{name} {k}" for name in each for k in range(self.experts)]
-        learners = [f"{name} {i}" for name in ("rest", "score") for i in range(self.learners)]
-        return (*NUMBERS, *experts, *learners, "score", "answers then", "answer")
+        rest, scores = ([f"{name} {i}" for i in range(self.learners)] for name in ("rest", "score"))
+        chances = [f"chance {k}" for k in range(self.experts + 1)]
+        return (*NUMBERS, *experts, *rest, *chances, *scores, "score", "answers then", "answer")
 
     @property
     def size(self) -> int:

@@ -41,10 +41,13 @@ def _weighted(experts, k, M, scores, at):
     return z
 
 
-def predicting(loss: Loss, places: Places, mixes: bool) -> Callable:
-    """Function ``predict(m, scores, experts)`` of the mixture, or of the last expert alone."""
+def predicting(loss: Loss, places: Places, mixes: bool, notes: bool) -> Callable:
+    """Function ``predict(m, scores, experts)`` of the mixture, or of the last expert alone; it may note what
+    experts predicted."""
     (K, M), log, clipped = places, rule_for(loss) == LOG, loss.name == squared.name
+    chances = places.chances
 
+    @inner
     def last(m, scores, experts):
         return _weighted(experts, K - 1, M, scores, 0)
 
@@ -54,7 +57,11 @@ def predicting(loss: Loss, places: Places, mixes: bool) -> Callable:
             chance = _chance(_weighted(experts, k, M, scores, 0))
             p += m[FIXED + k] * chance
             rest += m[FIXED + k] * (1.0 - chance)
-        return math.log(p / rest)
+            if notes:
+                m[chances + k] = chance
+        if notes:
+            m[chances + K] = p / (p + rest)
+        return math.log(p / rest) if mixes else last(m, scores, experts)
 
     def of_scores(m, scores, experts):
         total = 0.0
@@ -63,7 +70,7 @@ def predicting(loss: Loss, places: Places, mixes: bool) -> Callable:
             total += m[FIXED + k] * (within(m, z) if clipped else z)
         return total
 
-    if not mixes:
+    if not mixes and not (notes and log):
         return last
     return of_chances if log else of_scores
 
@@ -122,7 +129,7 @@ def _sigma(z):
 def comparing(loss: Loss, places: Places, classes: bool) -> Judgement:
     """How experts are judged, of one score or of those of several classes."""
     K, M = places
-    value, clipped = inner(loss.value), loss.name == squared.name
+    value, clipped, chances = inner(loss.value), loss.name == squared.name, places.chances
 
     @inner
     def said(m, experts, k, at):
@@ -143,8 +150,7 @@ def comparing(loss: Loss, places: Places, classes: bool) -> Judgement:
         return 1.0 if (said(m, experts, k, notes) >= 0.0) != (y > 0.0) else 0.0
 
     def chance(m, k, classes, stride, y, experts, q):
-        z = said(m, experts, k, notes)
-        return _chance(z if y > 0.0 else -z)
+        return m[chances + k] if y > 0.0 else 1.0 - m[chances + k]
 
     def cost(m, k, classes, stride, y, experts, q):
         z = said(m, experts, k, notes)

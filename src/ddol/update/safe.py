@@ -21,7 +21,7 @@ from ddol.update.beside import Geometry, loops_beside
 from ddol.update.contract import DUAL, Loops, Update
 from ddol.update.layout import LOCAL, UNBOUNDED, Boxes, FeatureList, Field, Layout, Vector
 from ddol.update.losses import Loss, one_against_all
-from ddol.update.mixtures import FIXED, HARMS_FACTOR, HELPS_FACTOR, Places
+from ddol.update.mixtures import FIXED, HARMS_FACTOR, HELPS_FACTOR, LOG, Places, rule_for
 from ddol.update.trust import BOXES, SCALARS, WANTS
 
 MEMORIES = (math.inf, 300.0, 30.0, 10.0)
@@ -134,6 +134,11 @@ class Safe(Update):
         return np.full(count, 1.0 / count) if self.mixes else np.eye(count)[-1]
 
     @property
+    def notes_chances(self) -> bool:
+        """Whether what experts predicted is noted, so that an answer need not compute it again."""
+        return self.outputs == 1 and rule_for(self.loss) == LOG
+
+    @property
     def places(self) -> Places:
         """Where the numbers of the mixture are."""
         return Places(*self.opinions.shape)
@@ -184,7 +189,9 @@ class Safe(Update):
                 for name in self.names
                 for listed in own.lists
             ),
-            kept=self.places.learners + 2,
+            kept=self.places.size
+            - 1
+            - (self.places.chances if self.notes_chances else self.places.notes),
             boxes=self._boxes(own),
         )
 

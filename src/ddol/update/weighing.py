@@ -43,14 +43,16 @@ FACTOR, SUM, SQUARES = HELPS_FACTOR - HELPS, HELPS_SUM - HELPS, HELPS_SQUARES - 
 class MixtureLoops(NamedTuple):
     """Compiled functions of a mixture: what it predicts, and what it learns from an answer.
 
-    ``predict(m, scores, experts) -> float`` and ``learn(m, y, experts, q)``, with the mixture's numbers in
-    ``m``, Λ in ``experts`` and the loss's parameters in ``q``. Scores and answer are read from the notes
-    by ``learn``. Of several classes, ``blend(m, room, classes, experts, scores)`` writes their scores, of
-    those of all learners in ``room`` (classes, learners); and ``judge(m, classes, stride, y, experts, q)`` is
-    told which class it was, where the numbers of the next class stand `stride` behind.
+    ``predict(m, scores, experts) -> float``, or `note`, which also notes it, and ``learn(m, y, experts, q)``:
+    the numbers of the mixture are in ``m``, Λ in ``experts``, parameters of the loss in ``q``; `learn` reads
+    scores and answer from the notes. Of several classes, ``blend(m, room, classes, experts, scores)`` writes
+    their scores, of those of all learners in ``room`` (classes, learners), and
+    ``judge(m, classes, stride, y, experts, q)`` is told which class it was; the numbers of the next class
+    stand `stride` behind.
     """
 
     predict: Callable
+    note: Callable
     learn: Callable
     blend: Callable
     judge: Callable
@@ -82,7 +84,7 @@ def mixing(loss: Loss, K: int, M: int, mixes: bool = True, classes: bool = False
     shown = places.rest
     compare = comparing(loss, places, classes)
     judged = inner(_judge(loss, places, compare))
-    predict = predicting(loss, places, mixes)
+    predict, note = (predicting(loss, places, mixes, notes) for notes in (False, True))
     blend = blending(loss, places, mixes)
 
     @inner(inlined=True)
@@ -104,7 +106,7 @@ def mixing(loss: Loss, K: int, M: int, mixes: bool = True, classes: bool = False
             for i in range(shown):
                 m[c * stride + i] = m[i]
 
-    return MixtureLoops(inner(predict), inner(learn), inner(blend), inner(judge))
+    return MixtureLoops(inner(predict), inner(note), inner(learn), inner(blend), inner(judge))
 
 
 @inner(inlined=True)
@@ -112,8 +114,7 @@ def _bet(m, capital, gain):
     """Let a bettor who bets on gains win or lose; a gain is between −1 and 1."""
     gain, n = min(max(gain, -1.0), 1.0), m[COUNT]
     if n > 1.0:
-        mean = m[capital + SUM] / n
-        stake = min(max(mean / (m[capital + SQUARES] / n + 1e-12), 0.0), 0.9)
+        stake = min(max(m[capital + SUM] / (m[capital + SQUARES] + 1e-12 * n), 0.0), 0.9)
         m[capital + FACTOR] *= 1.0 + stake * gain
         if not 1e-100 < m[capital + FACTOR] < 1e100:
             m[capital] += math.log(m[capital + FACTOR])
@@ -187,9 +188,10 @@ def _judge(loss: Loss, places: Places, compare: Judgement) -> Callable:
 def _share(m, K, total):
     """Normalise the weights, and let every expert give some of its own to the others."""
     alpha = 1.0 / (m[COUNT] + 1.0)
+    other = alpha / max(K - 1.0, 1.0)
+    keep = (1.0 - alpha - other) / total
     for k in range(K):
-        own = m[FIXED + k] / total
-        m[FIXED + k] = (1.0 - alpha) * own + alpha * (1.0 - own) / max(K - 1.0, 1.0)
+        m[FIXED + k] = keep * m[FIXED + k] + other
 
 
 def _bayes(places: Places) -> Callable:

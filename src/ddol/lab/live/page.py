@@ -8,7 +8,7 @@ import numpy as np
 
 from ddol.engines.progress import Progress
 from ddol.lab.live.watched import WatchedRun, listed
-from ddol.lab.network import MOST_DRAWN, AgentMarks, draw_network
+from ddol.lab.network import MOST_DRAWN, AgentMarks, draw_network, listening_edges
 from ddol.lab.page import Cell, facts, figure, figures, fold, heading, page, paragraph, table
 from ddol.lab.report_details import agreement, network_of
 from ddol.measure.chart import number
@@ -180,9 +180,15 @@ def _network(trace: Trace, watched: WatchedRun) -> str:
         return ""
     if trace.agents > MOST_DRAWN:
         words += ", on the diagonal of the matrix of who talks to whom"
-    elif last.edges is not None:
+    heard = listening_edges(trace)
+    if heard is not None:
+        words += (
+            "; edges as wide as the weights with which their ends average, faint where neither does"
+        )
+    elif last.edges is not None and trace.agents <= MOST_DRAWN:
         words += "; edges as wide as their messages"
-    marks = AgentMarks(each, _is_behind(last.agent_examples), _absent(last), last.edges)
+    edges = last.edges if heard is None else heard
+    marks = AgentMarks(each, _is_behind(last.agent_examples), _absent(last), edges)
     if trace.agents <= MOST_DRAWN:
         rings = {"ringed: behind": marks.behind, "dashed: away": marks.absent}
         words += "".join(
