@@ -25,7 +25,7 @@ def _honest_error(trace: ddol.Trace, liars: tuple[int, ...]) -> float:
 
 @pytest.mark.parametrize("lie", ["flip", "zero", "noise", "alie", "labels", "units:1000"])
 def test_honest_agents_that_are_safe_do_as_well_as_alone(lie: str) -> None:
-    X, y = _data()
+    X, y = _data(600)  # whom to listen to takes some examples to find out
     alone = np.mean([ddol.run(ddol.adaptive(), (X[i::N], y[i::N])).error for i in range(2, N)])
     conditions = ddol.Conditions(liars={0: lie, 1: lie})
     trace = ddol.run(ddol.safe(ddol.adaptive()), (X, y), N, conditions=conditions)
