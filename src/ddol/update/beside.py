@@ -52,6 +52,8 @@ class Geometry(NamedTuple):
         Numbers of a message that are bounded from below.
     classes : bool
         There are several outputs, whose scores are compared: one mixture for all.
+    lists : tuple of (row, scalar)
+        Lists of a learner's features that count where a row has a zero, and their lengths.
     """
 
     learners: int
@@ -73,6 +75,7 @@ class Geometry(NamedTuple):
     fresh: bool = False
     least: tuple[tuple[int, float], ...] = ()
     classes: bool = False
+    lists: tuple[tuple[int, int], ...] = ()
 
     @property
     def averaged(self) -> int:

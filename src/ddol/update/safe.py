@@ -258,6 +258,7 @@ class Safe(Update):
             fresh=self.fresh,
             least=_least(own) if self.wires else (),
             classes=self.outputs > 1,
+            lists=_lists(own) if self.wires else (),
         )
 
     def loops(self, space: str) -> Loops:
@@ -375,6 +376,14 @@ class Safe(Update):
             theta[..., which * rows : (which + 1) * rows, :],
             scalars[..., first : first + g.scalars],
         )
+
+
+def _lists(own: Layout) -> tuple[tuple[int, int], ...]:
+    """Rows and lengths of lists of the features for which another row is not 0."""
+    rows = [field.name for field in own.row_fields]
+    scalars = [field.name for field in own.scalar_fields]
+    found = [each for each in own.lists if each.nonzero is not None]
+    return tuple((rows.index(each.row), scalars.index(each.length)) for each in found)
 
 
 def _least(own: Layout) -> tuple[tuple[int, float], ...]:

@@ -109,6 +109,7 @@ def _test(own: Loops, g: Geometry, cost_of: _Nats, hold: Callable, give_back: Ca
     quarter, size, sent = M * g.parameters + K * M, SCALARS + g.averaged, g.sent
     w_of, s_of, p_of = places_of(g)
     scored, taken, message_at = inner(own.score), inner(own.from_message), _message_at(g)
+    take_others = _take_others(own, g)
     possible, classes, rest = _possible(g), g.classes, Places(K, M).rest
     nats, noted = cost_of
 
@@ -120,7 +121,7 @@ def _test(own: Loops, g: Geometry, cost_of: _Nats, hold: Callable, give_back: Ca
         y, own_w, own_s, own_p = m[notes + M + 2], w_of(w, 0, D), s_of(s, 0), p_of(p, 0)
         others = m[rest + M - 1] if classes else 0.0
         base = noted(m, 0, y, q)
-        hold(w, s, index, n, D)
+        others_too = hold(w, s, index, n, D)
         for wire in range(W):
             there = floats(address_of(known, BOXES + wire * size))
             if there[THERE] != 0.0:
@@ -131,11 +132,12 @@ def _test(own: Loops, g: Geometry, cost_of: _Nats, hold: Callable, give_back: Ca
                 message = message_at(w, wire * rows, index, n, D)
                 sane = possible(message, n, own_s)
                 taken(own_w, own_s, own_p, index, n, D, message)
+                sane = sane and take_others(own_w, own_s, own_p, w, wire * rows, others_too, D)
                 z = scored(own_w, own_s, own_p, x, index, n, D, 0.0)
                 there[TESTS] += 1.0
                 cost = nats(m, z - others, y, q) if sane else CLIP
                 there[WORSE] += cost - base - there[WORSE] / MEMORY
-        give_back(w, s, index, n, D)
+        give_back(w, s, index, n, D, others_too)
 
     return test
 
@@ -202,31 +204,83 @@ def _message_at(g: Geometry) -> Callable:
     return inner(message_at)
 
 
+def _take_others(own: Loops, g: Geometry) -> Callable:
+    """Take a message for features that count though a sparse row lacks them; whether all are possible."""
+    (fixed, by_feature), M = g.rows, g.learners
+    rows = g.message - g.statistics
+    taken, possible = inner(own.from_message), _possible(g)
+    w_of, _, _ = places_of(g)
+
+    @inner
+    def take_others(own_w, own_s, own_p, w, first, count, D):
+        held = fixed + by_feature * D
+        gathered = floats(address_of(w, ((M + 1) * held + 1) * D))
+        kept = floats(address_of(w, ((M + 1) * held + 1 + rows + first) * D))
+        listed, sane = w_of(w, M, D), True
+        for i in range(count):
+            d = int(listed[i])
+            for k in range(rows):
+                gathered[k] = kept[k * D + d]
+            sane = sane and possible(gathered, 1, own_s)
+            # A dense row of one feature, which the learner's rows begin at.
+            taken(floats(address_of(own_w, d)), own_s, own_p, 0, 1, D, gathered)
+        return sane
+
+    return take_others
+
+
 def _room(g: Geometry) -> tuple[Callable, Callable]:
-    """Put the shared learner aside while messages take its place, and back again."""
+    """Put the shared learner aside while messages take its place, and back again: what an example reads.
+
+    That are its features and, of a sparse one, those of the learner's lists too: a centred feature counts
+    where a row has a zero. These are listed in the row that is room for weights.
+    """
     (fixed, by_feature), M, box = g.rows, g.learners, g.box
     spare = box + BOXES + g.wires * (SCALARS + g.averaged)
-    scalars = g.scalars
+    scalars, n_lists = g.scalars, len(g.lists)
+    list_rows = tuple(row for row, _ in g.lists) or (0,)
+    lengths = tuple(length for _, length in g.lists) or (0,)
     w_of, s_of, _ = places_of(g)
+
+    @inner
+    def absent(w, s, index, n, D):
+        listed, shared, count = w_of(w, M, D), w_of(w, 0, D), 0
+        if sparse(index):
+            for i in range(n_lists):
+                for k in range(int(s[lengths[i]])):
+                    d = int(shared[list_rows[i] * D + k])
+                    there = count >= D - n
+                    for j in range(n):
+                        there = there or column(index, j) == d
+                    if not there:
+                        listed[count] = d
+                        count += 1
+        return count
 
     @inner
     def hold(w, s, index, n, D):
         held = fixed + by_feature * D
         room, shared = floats(address_of(w, (M * held + 1) * D)), w_of(w, 0, D)
-        for k in range(held):
-            for j in range(n):
-                room[k * n + j] = shared[k * D + column(index, j)]
         kept, numbers = floats(address_of(s, spare)), s_of(s, 0)
         for k in range(scalars):
             kept[k] = numbers[k]
+        count, listed = absent(w, numbers, index, n, D), w_of(w, M, D)
+        for k in range(held):
+            for j in range(n):
+                room[k * n + j] = shared[k * D + column(index, j)]
+            for j in range(count):
+                room[held * n + k * count + j] = shared[k * D + int(listed[j])]
+        return count
 
     @inner
-    def give_back(w, s, index, n, D):
-        held = fixed + by_feature * D
+    def give_back(w, s, index, n, D, count):
+        held, listed = fixed + by_feature * D, w_of(w, M, D)
         room, shared = floats(address_of(w, (M * held + 1) * D)), w_of(w, 0, D)
         for k in range(held):
             for j in range(n):
                 shared[k * D + column(index, j)] = room[k * n + j]
+            for j in range(count):
+                shared[k * D + int(listed[j])] = room[held * n + k * count + j]
         kept, numbers = floats(address_of(s, spare)), s_of(s, 0)
         for k in range(scalars):
             numbers[k] = kept[k]
