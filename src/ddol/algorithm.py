@@ -133,6 +133,10 @@ class Algorithm:
             raise ValueError(f"`gradient` must be 'kept' or 'arrival', it is {self.gradient!r}")
         if self.trust not in (None, "test", "all"):
             raise ValueError(f"`trust` must be 'test' or 'all', it is {self.trust!r}")
+        if self.trust == "test" and not self._can_test:
+            raise ValueError(
+                f"`trust`: messages of {self.name} hold a whole matrix and cannot be tested; leave trust out"
+            )
         object.__setattr__(self, "memories", tuple(map(float, self.memories)))
         if self.privacy is not None:
             self._check_private()
@@ -155,8 +159,14 @@ class Algorithm:
     @property
     def tests(self) -> bool:
         """Whether agents test what neighbours send before it counts."""
-        tested = self.trust == "test" or (self.safe and self.trust is None)
+        tested = self.trust == "test" or (self.safe and self.trust is None and self._can_test)
         return tested and self.n_agents > 1 and not isinstance(self.mixing, Changing)
+
+    @property
+    def _can_test(self) -> bool:
+        """Whether a message can be tried on a few features: not that of a full matrix."""
+        learner = getattr(self.update, "learner", self.update)
+        return not learner.layout(DUAL, 2).whole
 
     def _with_own_learner(self) -> Update:
         """The update with a learner of the agent's own beside it."""

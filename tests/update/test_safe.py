@@ -138,8 +138,15 @@ def test_predicts_and_weighs_as_an_oracle_does(name: str) -> None:
     ids=lambda a: f"{a.name} {a.loss.name}",
 )
 def test_engine_is_the_reference(algorithm: ddol.Algorithm) -> None:
-    # How adaptive rounds depends on whether rows are sparse, also where it is not safe.
-    check_algorithm(ddol.safe(algorithm), sparse=None if algorithm.name == "dogd" else False)
+    check_algorithm(ddol.safe(algorithm))
+
+
+def test_messages_of_a_full_matrix_are_not_tested() -> None:
+    placed = ddol.safe(ddol.newton()).on(ddol.ring(4))
+    assert not placed.tests and ddol.safe(ddol.newton(rank=2)).on(ddol.ring(4)).tests
+    check_algorithm(placed)
+    with pytest.raises(ValueError, match="newton hold a whole matrix and cannot be tested"):
+        ddol.newton(trust="test").on(ddol.ring(4))
 
 
 @pytest.mark.parametrize("loss", ["logistic", "logistic_one_vs_all"])
