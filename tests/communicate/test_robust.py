@@ -20,7 +20,7 @@ def _median(own, heard, weights, count, n, room, out):  # a user's own rule: the
 RULES = ["clip:1", "trim:1", _median]
 
 
-@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize("rule", RULES, ids=["clip", "trim", "own"])
 @pytest.mark.parametrize("n", [ddol.ring(5), ddol.complete(4)], ids=lambda g: g.name)
 def test_rounds_are_the_reference(rule, n) -> None:
     check_algorithm(ddol.dogd("logistic").on(n, average=rule, period=2), sparse=False)
