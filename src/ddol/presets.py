@@ -40,6 +40,9 @@ L1: TypeAlias = Annotated[NotNegative, "Weight of the penalty ‖w‖₁."]
 L2: TypeAlias = Annotated[NotNegative, "Weight of the penalty ‖w‖²/2."]
 Radius: TypeAlias = Annotated[Positive, "Radius of the ball that weights stay in."]
 Clip: TypeAlias = Annotated[bool, "Predict numbers within the range of the labels seen."]
+OwnIntercept: TypeAlias = Annotated[
+    bool, "Each agent keeps its own intercept, for sites with other shares of the classes."
+]
 Decay: TypeAlias = Annotated[float, "Factor on the weight of an expert that is wrong."]
 Classes: TypeAlias = Annotated[int, "Number of classes that experts choose from."]
 Share: TypeAlias = Annotated[
@@ -83,7 +86,7 @@ def adaptive(
     l2: L2 = 0.0,
     memory: Annotated[float, Bounds(above=1)] | Literal["auto"] = math.inf,
     statistics: Statistics = "shared",
-    own_intercept: bool = False,
+    own_intercept: OwnIntercept = False,
     clip: Clip = True,
     **places: Any,
 ) -> Algorithm:

@@ -285,7 +285,9 @@ def test_a_package_that_an_actor_has_not_is_named_with_its_node(schedule):
                 raise DataError("a.parquet: needs pyarrow; pip install ddol[tables]") from None
 
     stream = Elsewhere(rows_of, 6, 1)
-    said = rf"needs pyarrow; pip install ddol\[tables\] on every node: {os.uname().nodename} has"
+    said = (
+        rf"needs pyarrow; pip install ddol\[tables\] on every node; {os.uname().nodename} does not"
+    )
     with pytest.raises(DataError, match=said):
         ddol.run(
             ddol.dogd(), stream, ddol.ring(4), engine="ray", workers=1, n_features=1,

@@ -39,7 +39,7 @@ CAMPAIGNS = (
     Campaign("files", "mutated_recordings"),
     Campaign("files", "crafted_recordings"),
     Campaign("files", "crafted_event_states"),
-    Campaign("layouts", "crafted_layouts", times=10, at_a_time=5000),
+    Campaign("layouts", "crafted_layouts", every=2, times=10, at_a_time=5000),
     Campaign("crafted", "crafted_models", every=2),
     Campaign("crafted", "crafted_checkpoint_files", every=4),
     Campaign("data_files", "damaged_data", every=5),
