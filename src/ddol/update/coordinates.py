@@ -520,10 +520,10 @@ def _look_through(w, s, p, D, least):
     """Take the coordinates anew of centred features that are dense no more."""
     k = 0
     while k < int(s[N_CENTRED]):
-        d = int(w[CENTRED * D + k])
+        d, count = int(w[CENTRED * D + k]), s[N_CENTRED]
         if w[FILLED * D + d] < least:
             _retake_listed(w, s, p, d, D)
-        else:
+        if s[N_CENTRED] == count:  # not struck off: another feature would stand at its place
             k += 1
 
 

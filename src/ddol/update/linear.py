@@ -195,7 +195,7 @@ def _project_onto_l1(w, s, p, D, nonnegative):
             if size > level:
                 kept += 1
                 inside += size
-        if kept == count:
+        if kept == count or kept == 0:  # 0: the sum left the range of numbers
             break
         count = kept
         level = (inside - p[RADIUS]) / count

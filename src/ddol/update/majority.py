@@ -302,7 +302,7 @@ class Majority(Update):
         """Neighbours average log-weights, or the weights behind them."""
         names = ("ref", "power", "age", *(("round", "owed") if self.shares else ()))
         return Layout(
-            rows=(Field("power", LOCAL), Field("v", LOCAL, 1.0)),
+            rows=(Field("power", LOCAL), Field("v", LOCAL, 1.0, least=math.ulp(0.0))),
             scalars=tuple(Field(name, LOCAL) for name in names),
             message=(LINEAR if space == DUAL else LOG,),
             collected=1,
