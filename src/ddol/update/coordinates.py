@@ -388,7 +388,8 @@ def _part_of_mean(p, share):
 def _note_move(w, s, d, D):
     """Note the coordinates that an update's weights are in, so that it can follow to others: see `moved`."""
     inverse = w[INVERSE * D + d]
-    if w[WAS_INVERSE * D + d] == 0.0 and 0.0 < inverse < UNKNOWN:
+    room = s[N_MOVED] < D  # there is, unless the list came from elsewhere
+    if room and w[WAS_INVERSE * D + d] == 0.0 and 0.0 < inverse < UNKNOWN:
         w[WAS_CENTRE * D + d] = w[CENTRE * D + d]
         w[WAS_INVERSE * D + d] = inverse
         w[MOVED * D + int(s[N_MOVED])] = d
