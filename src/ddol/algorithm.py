@@ -65,7 +65,7 @@ class Algorithm:
         `ddol.safe`.
     trust : "test" or None
         Average only with neighbours whose weights predict an agent's own examples well; see
-        `ddol.update.trust`. Safe agents do unless it is "all". None is "test" if safe, else "all".
+        `ddol.update.trust`. None is "test" for safe agents whose messages can be tested, else "all".
     memories : tuple of float
         Rounds after which examples count 1/e, of learners whose mixture predicts; where safe, the first and
         the last of them. See `ddol.adaptive` with the memory "auto".

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.hostile.layouts import crafted_layouts
 
 import ddol
 from ddol.engines.local import advance
@@ -54,3 +55,8 @@ def test_weights_whose_sum_overflows_are_projected() -> None:
     with np.errstate(all="ignore"):
         linear._project_onto_l1(w, s, p, D, False)
     assert np.isfinite(w).all()
+
+
+@pytest.mark.parametrize("seed", [102_543, 123_993])
+def test_a_full_list_of_moved_features_does_not_grow(seed) -> None:
+    assert crafted_layouts(seed, 1) == {}

@@ -94,7 +94,7 @@ def clip(liars: int) -> Robust:
             for d in range(n):
                 length += (heard[j * n + d] - own[d]) * (heard[j * n + d] - own[d])
             room[j] = math.sqrt(length)
-        radius = 0.0  # with no more than 2b neighbours there is nobody to rely on
+        radius = 0.0  # with no more than 2b neighbours no neighbour can be relied on
         if count >= most:
             for j in range(count):
                 larger = 0

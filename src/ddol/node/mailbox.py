@@ -108,8 +108,8 @@ class PeerMailbox:
         refused = {name: Counter(peer.refused) for name, peer in self.peers.items()}
         for (name, reason), count in list(self.envelopes.items()):
             refused.setdefault(name, Counter())[reason] += count
-        nobody = PeerState(alive=False)
-        shown = [(name, self.peers.get(name, nobody), refused[name]) for name in sorted(refused)]
+        absent = PeerState(alive=False)
+        shown = [(name, self.peers.get(name, absent), refused[name]) for name in sorted(refused)]
         return [
             {"name": name, "alive": peer.alive, "messages": peer.messages,
              "examples": peer.examples, "heard": peer.heard or None,
