@@ -24,9 +24,7 @@ def main(picture: Path) -> dict[str, float]:
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
     found = {}
     for place, graph in enumerate(GRAPHS):
-        model = DDOLClassifier(
-            "dogd", alpha=0.01, rate=0.1, topology=graph, passes=1, shuffle=False
-        )
+        model = DDOLClassifier("dogd", l2=0.01, rate=0.1, topology=graph, passes=1, shuffle=False)
         trace = model.fit(X, y).trace_
         curves, label = trace.curves, f"{graph.name}, {trace.bytes_sent / 1e6:.0f} MB sent"
         axes[0].plot(curves.rounds, 100 * curves.mistakes / curves.examples, label=label)

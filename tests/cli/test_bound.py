@@ -33,10 +33,17 @@ def test_what_a_safe_agent_loses_at_most():
 
 
 def test_as_json():
-    options = ("--algorithm", "dogd", "--rounds", 10_000, "--gradient", 1, "--radius", 1)
+    options = ("--algorithm", "dogd", "--rounds", 10_000, "--gradient-norm", 1, "--radius", 1)
     figures = json.loads(call(*options, "--json").stdout)
     assert figures["value"] == pytest.approx(1200.0)
     assert "convex losses" in figures["assumptions"]
+
+
+def test_the_old_name_of_the_norm_works_and_names_the_new_one():
+    options = ("--algorithm", "dogd", "--rounds", 10_000, "--radius", 1, "--json")
+    old, new = (call(*options, name, 1) for name in ("--gradient", "--gradient-norm"))
+    assert old.stdout == new.stdout
+    assert "--gradient is now --gradient-norm" in old.stderr
 
 
 @pytest.mark.parametrize(
@@ -45,7 +52,7 @@ def test_as_json():
         ((), "--experts is needed for the bound of dwm-i"),
         (("--topology", "ring", "--experts", 3, "--mistakes", 1), "not that of the complete graph"),
         (("--period", 2, "--experts", 3, "--mistakes", 1), "every 2 rounds"),
-        (("--algorithm", "doeg", "--rounds", 10, "--gradient", 1), "give the divergence"),
+        (("--algorithm", "doeg", "--rounds", 10, "--gradient-norm", 1), "give the divergence"),
         (("--algorithm", "coin"), "no theorem of the paper is about Coin"),
     ],
 )

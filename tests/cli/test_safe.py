@@ -67,6 +67,8 @@ def test_neighbours_may_be_tested_without_a_mixture(ddol, sites):
         for more in (("--trust", "test"), ())
     )
     assert sum(tested) < sum(plain)
+    old = ddol("train", *sites, "--mixing", "tested", "--limit", 50, "-q")
+    assert old.exit_code == 0 and "--mixing tested is now --trust test" in old.stderr
 
 
 def test_safe_is_not_for_weighted_majority(ddol, sites):

@@ -271,7 +271,7 @@ def test_verbose_says_how_passes_went(capsys):
 
 def test_weights_out_of_range_are_an_error_that_says_what_to_do():
     with pytest.raises(ValueError, match="left the range of numbers; lower the rate, scale"):
-        DDOLClassifier("dogd", loss="squared_hinge", alpha=0.0).fit(X * 1e120, Y)
+        DDOLClassifier("dogd", loss="squared_hinge", l2=0.0).fit(X * 1e120, Y)
 
 
 def test_a_grid_of_processes():
@@ -328,7 +328,7 @@ def test_l1_makes_weights_zero(algorithm):
     rng = np.random.default_rng(0)
     noisy = np.hstack([X, rng.standard_normal((len(X), 30))])
     plain = DDOLClassifier(algorithm, random_state=0).fit(noisy, Y)
-    sparse = DDOLClassifier(algorithm, penalty="l1", alpha=0.1, random_state=0).fit(noisy, Y)
+    sparse = DDOLClassifier(algorithm, l1=0.1, random_state=0).fit(noisy, Y)
     assert np.count_nonzero(sparse.coef_) < np.count_nonzero(plain.coef_)
 
 

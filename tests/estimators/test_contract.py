@@ -1,6 +1,5 @@
 """scikit-learn's own checks, with no exception made."""
 
-import pytest
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -21,7 +20,6 @@ ESTIMATORS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:alpha=:UserWarning")
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn_accepts(estimator, check):
     check(estimator)

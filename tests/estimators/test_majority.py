@@ -63,7 +63,7 @@ def test_stumps_tell_two_classes_apart():
 
 def test_unfitted_experts_are_cloned_and_fitted_on_the_first_part():
     tree = DecisionTreeClassifier(max_depth=2, random_state=0)
-    model = WeightedMajorityClassifier([tree, GaussianNB()], holdout=0.25).fit(X, Y)
+    model = WeightedMajorityClassifier([tree, GaussianNB()], fit_fraction=0.25).fit(X, Y)
     assert not hasattr(tree, "tree_")
     expected = clone(tree).fit(X[:100], Y[:100]).predict(X)
     np.testing.assert_array_equal(model.experts_.labels(X)[:, 0], expected)
@@ -151,7 +151,7 @@ def test_what_experts_may_not_be():
 
 def test_too_few_rows_for_the_experts():
     with pytest.raises(ValueError, match="n_samples=2 leaves no row to learn from"):
-        WeightedMajorityClassifier(holdout=0.9).fit(X[:2], [0, 1])
+        WeightedMajorityClassifier(fit_fraction=0.9).fit(X[:2], [0, 1])
 
 
 def test_pickles_go_on():

@@ -16,14 +16,30 @@ def test_experts_are_not_linear():
 
 
 def test_what_a_preset_has_not_is_said():
-    with pytest.raises(
-        ValueError, match=r"alpha does not go with the algorithm coin, which has loss"
-    ):
-        linear_algorithm("coin", {"l2": 0.1}, {}, ["l2"])
+    with pytest.raises(ValueError, match=r"l2 does not go with the algorithm coin, which has loss"):
+        linear_algorithm("coin", {"l2": 0.1}, {})
     with pytest.raises(
         ValueError, match=r"^radius does not go with the algorithm dogd of your own"
     ):
         linear_algorithm(ddol.dogd(), {"radius": 0.1}, {})
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"alpha": 0.2}, {"l2": 0.2}),
+        ({"alpha": 0.2, "penalty": "l1"}, {"l1": 0.2}),
+        ({"alpha": 0.2, "penalty": "elasticnet", "l1_ratio": 0.25}, {"l1": 0.05, "l2": 0.15}),
+    ],
+)
+def test_penalties_by_their_old_names_warn_with_the_new_ones(old, new):
+    X, y = np.eye(4), [0, 1, 0, 1]
+    with pytest.warns(DeprecationWarning, match=", ".join(f"{k}={v}" for k, v in new.items())) as w:
+        model = ddol.DDOLClassifier(random_state=0, **old).fit(X, y)
+    assert w[0].filename == __file__
+    assert np.array_equal(model.coef_, ddol.DDOLClassifier(random_state=0, **new).fit(X, y).coef_)
+    with pytest.warns(DeprecationWarning, match="`penalty` has no effect without"):
+        ddol.DDOLRegressor(penalty="l1").partial_fit(X, y)
 
 
 def test_what_is_none_is_left_to_the_algorithm():

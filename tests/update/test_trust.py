@@ -50,7 +50,7 @@ def test_threads_play_as_one_does() -> None:
 
 def test_agents_average_with_those_alike_only() -> None:
     X, y = _data(600, other=(1, 2))
-    trace = ddol.run(ddol.adaptive().on(4, "tested"), (X, y))
+    trace = ddol.run(ddol.adaptive().on(4, trust="test"), (X, y))
     alike = np.array([0, 1, 1, 0])
     expected = (alike[:, None] == alike) & ~np.eye(4, dtype=bool)
     assert (_listens(trace) == expected).all()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ddol.algorithm import Algorithm
+from ddol.cli.errors import spelled
 from ddol.cli.table import show, warn
 from ddol.job.algorithm import build
 from ddol.job.interface import Interface
@@ -34,7 +35,7 @@ class Question:
         Mistakes of the best of them, at all agents together.
     rounds : int or None
         T.
-    gradient : float or None
+    gradient_norm : float or None
         G, at least ‖g‖_* of every subgradient.
     divergence : float or None
         D, at least ψ(w*, w^t) in every round.
@@ -45,7 +46,7 @@ class Question:
     experts: int | None = None
     mistakes: float | None = None
     rounds: int | None = None
-    gradient: float | None = None
+    gradient_norm: float | None = None
     divergence: float | None = None
     spread: float | None = None
 
@@ -162,15 +163,17 @@ def answer(job: Job, question: Question) -> Bound:
         if made.needs_examples:
             given |= _needed(job, question, "rounds")
         return made.before(given["mistakes"], given.get("rounds", 0))
-    given = _needed(job, question, "rounds", "gradient")
-    return regret_before(algorithm, given["rounds"], given["gradient"], question.divergence)
+    given = _needed(job, question, "rounds", "gradient_norm")
+    return regret_before(algorithm, given["rounds"], given["gradient_norm"], question.divergence)
 
 
 def _needed(job: Job, question: Question, *names: str) -> dict[str, Any]:
     given = {name: getattr(question, name) for name in names}
     for name, value in given.items():
         if value is None:
-            raise DataError(f"--{name} is needed for the bound of {job.algorithm.name}; give it")
+            raise DataError(
+                f"{spelled(name)} is needed for the bound of {job.algorithm.name}; give it"
+            )
     return given
 
 

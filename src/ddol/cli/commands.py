@@ -277,14 +277,14 @@ def privacy(ctx: click.Context, privacy: tuple[str, ...], json: bool, **given: A
     run_privacy(_placed(job_from(given, typed(ctx)), 16), privacy, json)
 
 
-@click.command(cls=Command, algorithms=True)
+@click.command(cls=Command, algorithms=True, renamed={("--gradient",): ("--gradient-norm",)})
 @click.argument("data", metavar="[JOB.toml]", nargs=-1)
 @options_of(AlgorithmOptions, "algorithm", "safe", algorithm={"default": "dwm-i"})
 @options_of(NetworkOptions, "agents", "topology", "batch", "period", "query", agents={"default": 4})
 @flag("--experts P", "Number of experts.", type=COUNT)
 @flag("--mistakes m", "Mistakes of the best expert, at all agents together.", type=NOT_NEGATIVE)
 @flag("--rounds T", "Number of rounds.", type=COUNT)
-@flag("--gradient G", "Upper bound of the norm of every subgradient.", type=NOT_NEGATIVE)
+@flag("--gradient-norm G", "Upper bound of the norm of every subgradient.", type=NOT_NEGATIVE)
 @flag(
     "--divergence D",
     "Upper bound of the divergence ψ(w*, w); by default the domain's, if known.",

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from ddol.job.job import GROUPS, Job
-from ddol.logs import LEVELS
+from ddol.logs import LEVELS, tell
 from ddol.parameters import Parameter, parameters_of
 
 _OTHERS = "Options"
@@ -188,6 +188,9 @@ class Command(click.Command):
         Whether it has an option for every parameter of the presets, those of a user's own included.
     short : names of options, optional
         Those that ``--help`` shows, where ``--help-all`` shows all.
+    renamed : dict, optional
+        Words of the version before and what stands for them now, such as an option: they still work, and
+        one line names the new spelling.
     """
 
     def __init__(
@@ -195,10 +198,11 @@ class Command(click.Command):
         *args: Any,
         algorithms: bool = False,
         short: Sequence[str] | None = None,
+        renamed: Mapping[tuple[str, ...], tuple[str, ...]] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.algorithms, self.short = algorithms, short
+        self.algorithms, self.short, self.renamed = algorithms, short, dict(renamed or {})
         if short is not None:
             self.params.append(help_all())
 
@@ -240,12 +244,22 @@ class Command(click.Command):
             and type(each.flag_value) is int  # else none, or a sentinel
             for name in each.opts
         }
-        words = list(args)
+        words = self._by_present_names(args)
         for place, word in enumerate(words):
             following = words[place + 1] if place + 1 < len(words) else ""
             if word in may_have and not following.isdigit():
                 words[place] = f"{word}={may_have[word]}"
         return super().parse_args(ctx, words)
+
+    def _by_present_names(self, words: Sequence[str]) -> list[str]:
+        """Words in which old spellings are replaced, each named in one line."""
+        found = list(words)
+        for old, new in self.renamed.items():
+            for place in range(len(found) - len(old) + 1):
+                if tuple(found[place : place + len(old)]) == old:
+                    found[place : place + len(old)] = new
+                    tell(f"{' '.join(old)} is now {' '.join(new)}")
+        return found
 
     def get_short_help_str(self, limit: int = 45) -> str:
         """The first paragraph, which is never cut."""

@@ -41,13 +41,12 @@ class DDOLClassifier(TakesFrames, ClassifierMixin, LinearAgents):
         ``"hinge"`` for the paper's. ``"logistic"``, which scikit-learn calls ``"log_loss"``, and
         ``"modified_huber"`` have `predict_proba`.
     C : float, default=None
-        Weight of the loss in the objective C·loss + alpha·‖w‖²/2.
-    penalty : {"l2", "l1", "elasticnet"}, default=None
-        What `alpha` weighs: ‖w‖²/2, ‖w‖₁, or l1_ratio·‖w‖₁ + (1 − l1_ratio)·‖w‖²/2; None is ``"l2"``.
-    alpha : float, default=None
-        Weight of the penalty, for algorithms that have one; others warn.
-    l1_ratio : float in [0, 1], default=0.15
-        Share of ‖w‖₁ in ``"elasticnet"``.
+        Weight of the loss in the objective C·loss + l1·‖w‖₁ + l2·‖w‖²/2.
+    l1, l2 : float, default=None
+        Weights of the penalties ‖w‖₁ and ‖w‖²/2, for algorithms that have them.
+    penalty, alpha, l1_ratio
+        Deprecated names, as in scikit-learn: alpha times ‖w‖²/2 (``"l2"``), ‖w‖₁ (``"l1"``), or
+        l1_ratio·‖w‖₁ + (1 − l1_ratio)·‖w‖²/2 (``"elasticnet"``). Use `l1` and `l2`.
     radius : float, default=None
         Radius of the ball that weights are kept in, for algorithms that have one.
     memory : float, default=None

@@ -30,10 +30,10 @@ from ddol.estimators.declared import exchanges_of, given_parameters
 from ddol.estimators.frames import FrameColumns, without_label
 from ddol.estimators.placing import (
     LINEAR_PRESETS,
-    Penalty,
     linear_algorithm,
     loss_of,
     losses_for,
+    old_penalty,
 )
 from ddol.estimators.training_rows import TrainingRows, rows_of
 from ddol.job.algorithm import algorithm_named
@@ -294,11 +294,11 @@ class LinearAgents(AgentsEstimator):
         if loss is None and not isinstance(self.algorithm, Algorithm):
             loss = self._default_loss
         given = given_parameters(self) | {"loss": loss}
-        penalty = Penalty(self.penalty, self.alpha, self.l1_ratio).parameters()
+        penalty = old_penalty(self.penalty, self.alpha, self.l1_ratio)
         for name in penalty.keys() & given.keys():
             raise ValueError(f"`alpha` and `{name}` are both given; leave one out")
         places = exchanges_of(self) | {"outputs": self._n_outputs()}
-        algorithm = linear_algorithm(self.algorithm, given | penalty, places, penalty)
+        algorithm = linear_algorithm(self.algorithm, given | penalty, places)
         if algorithm.update.experts or algorithm.loss.task != self._task:
             raise ValueError(
                 f"the algorithm {algorithm.name!r} with the loss {algorithm.loss.name!r} is not for a "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -64,9 +65,11 @@ class WeightedMajorityClassifier(TakesFrames, ClassifierMixin, AgentsEstimator):
     share : float, "auto" or None, default=None
         Of its weight that every expert gives to the others in each round, so that a best expert that
         changes is followed; "auto" is 1/(t+1) after round t.
-    holdout : float in (0, 1), default=0.3
+    fit_fraction : float in (0, 1), default=0.3
         First part of the rows of `fit` on which unfitted experts are fitted; the agents learn from the
         rest.
+    holdout : float, default=None
+        Deprecated name of `fit_fraction`.
     fit_rows : int, default=1000
         With `partial_fit`: first rows of the stream on which stumps and experts that have no
         `partial_fit` themselves are fitted, anew whenever these rows have doubled.
@@ -109,7 +112,8 @@ class WeightedMajorityClassifier(TakesFrames, ClassifierMixin, AgentsEstimator):
     _: KW_ONLY
     average: str = "dual"
     randomized: bool = False
-    holdout: float = 0.3
+    fit_fraction: float = 0.3
+    holdout: float | None = None
     fit_rows: int = 1000
     query: Any = None
     shuffle: bool = False
@@ -125,7 +129,8 @@ class WeightedMajorityClassifier(TakesFrames, ClassifierMixin, AgentsEstimator):
         ],
         "average": [StrOptions({"dual", "primal"})],
         "randomized": ["boolean"],
-        "holdout": [Interval(Real, 0, 1, closed="neither")],
+        "fit_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "holdout": [Interval(Real, 0, 1, closed="neither"), None],
         "fit_rows": [Interval(Integral, 1, None, closed="left")],
         "query": QUERY,
     }
@@ -286,15 +291,22 @@ class WeightedMajorityClassifier(TakesFrames, ClassifierMixin, AgentsEstimator):
         self.experts_ = pool
         if not pool.unfitted:
             return 0
-        used = int(np.ceil(self.holdout * len(y)))
+        used = int(np.ceil(self._fit_fraction() * len(y)))
         if used >= len(y):
             raise ValueError(
                 f"n_samples={len(y)} leaves no row to learn from after the {used} on which experts "
-                "are fitted; give more rows, a smaller holdout or fitted experts"
+                "are fitted; give more rows, a smaller fit_fraction or fitted experts"
             )
         first = taken(X, slice(0, used)), y[:used]
         self.experts_ = pool.fitted(*first, self.classes_, seed)
         return used
+
+    def _fit_fraction(self) -> float:
+        if self.holdout is None:
+            return self.fit_fraction
+        message = "`holdout` is `fit_fraction` now; the old name goes with the next version"
+        warnings.warn(message, DeprecationWarning, stacklevel=6)
+        return self.holdout
 
     def _algorithm(self) -> Algorithm:
         given = given_parameters(self) | {"n_classes": len(self.classes_)}

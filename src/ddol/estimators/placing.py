@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +11,6 @@ from ddol.algorithm import Algorithm
 from ddol.job.algorithm import build, on_network
 from ddol.job.job import Job
 from ddol.job.options import DataOptions, NetworkOptions, RunOptions
-from ddol.parameters import NotAParameterError
 from ddol.presets import PRESETS
 from ddol.update.losses import LOSSES, Loss, loss_named, zero_one
 
@@ -101,29 +101,33 @@ class Placement:
         return on_network(algorithm, job, named)
 
 
-@dataclass(frozen=True)
-class Penalty:
-    """What weights cost: alpha times ‖w‖₁, ‖w‖²/2 or a mixture; None leaves it to the algorithm."""
+def old_penalty(kind: str | None, alpha: float | None, l1_ratio: float) -> dict[str, float]:
+    """`l1` and `l2` from the old parameters ``penalty``, ``alpha`` and ``l1_ratio``, with a warning.
 
-    kind: str | None = None
-    alpha: float | None = None
-    l1_ratio: float = 0.15
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     old_penalty("elasticnet", 0.1, l1_ratio=0.5)
+    {'l1': 0.05, 'l2': 0.05}
+    """
+    if alpha is None:
+        if kind is not None:
+            _deprecate(
+                "`penalty` has no effect without `alpha`, and both are deprecated: use l1 and l2"
+            )
+        return {}
+    share = {None: 0.0, "l2": 0.0, "l1": 1.0, "elasticnet": l1_ratio}[kind]
+    found = {"l1": share * alpha} if share > 0.0 else {}
+    if share < 1.0:
+        found["l2"] = (1.0 - share) * alpha
+    given = ", ".join(f"{name}={value:g}" for name, value in found.items())
+    _deprecate(f"`alpha`, `penalty` and `l1_ratio` are deprecated: write {given}")
+    return found
 
-    def parameters(self) -> dict[str, float]:
-        """Parameters of presets, by name.
 
-        Examples
-        --------
-        >>> Penalty("elasticnet", 0.1, l1_ratio=0.5).parameters()
-        {'l1': 0.05, 'l2': 0.05}
-        """
-        if self.alpha is None:
-            return {}
-        share = {None: 0.0, "l2": 0.0, "l1": 1.0, "elasticnet": self.l1_ratio}[self.kind]
-        parts = {"l1": share * self.alpha, "l2": (1.0 - share) * self.alpha}
-        if share in (0.0, 1.0):
-            parts.pop("l1" if share == 0.0 else "l2")
-        return parts
+def _deprecate(message: str) -> None:
+    warnings.warn(f"{message}; the old names go with the next version", DeprecationWarning, 8)
 
 
 def loss_of(name: str | Loss) -> Loss:
@@ -141,7 +145,6 @@ def linear_algorithm(
     algorithm: str | Algorithm,
     given: Mapping[str, Any],
     places: Mapping[str, Any],
-    penalty: Collection[str] = (),
 ) -> Algorithm:
     """A linear algorithm by name or by itself, with what is chosen for it.
 
@@ -152,7 +155,6 @@ def linear_algorithm(
         Parameters of the algorithm; None chooses nothing.
     places : dict
         Fields that every algorithm has: ``batch``, ``period``, …
-    penalty : names of the parameters that were given as ``alpha``
 
     Examples
     --------
@@ -162,12 +164,5 @@ def linear_algorithm(
     chosen = {name: value for name, value in given.items() if value is not None}
     if "loss" in chosen:
         chosen["loss"] = loss_of(chosen["loss"])
-    try:
-        job = Job.of(data=[], algorithm=algorithm, **places)
-        options = replace(job.algorithm, parameters=chosen)
-        return build(replace(job, algorithm=options))
-    except NotAParameterError as error:
-        # The estimators call the weight of a penalty `alpha`, as scikit-learn does.
-        shown = {"l1": "penalty='l1' with alpha", "l2": "alpha"}
-        renamed = {name: shown[name] for name in penalty}
-        raise ValueError(error.message(lambda name: renamed.get(name, name))) from None
+    job = Job.of(data=[], algorithm=algorithm, **places)
+    return build(replace(job, algorithm=replace(job.algorithm, parameters=chosen)))

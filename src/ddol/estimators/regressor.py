@@ -27,7 +27,7 @@ class DDOLRegressor(TakesFrames, RegressorMixin, LinearAgents):
     loss : {"squared", "absolute", "huber", "epsilon_insensitive", "quantile"} or Loss, default=None
         ``"squared_error"`` is ``"squared"``. None is ``"squared"``, or the loss of your own algorithm.
         A loss with another parameter is given by itself: ``ddol.update.losses.quantile(0.9)``.
-    C, penalty, alpha, l1_ratio, radius, memory, rank, rate, n_agents, topology, mixing
+    C, l1, l2, penalty, alpha, l1_ratio, radius, memory, rank, rate, n_agents, topology, mixing
         As in `DDOLClassifier`.
     engine, workers, batch, period, delay, gradient, talk, compress, talk_to, teach, passes, max_iter
         As in `DDOLClassifier`.

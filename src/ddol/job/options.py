@@ -195,7 +195,7 @@ class NetworkOptions:
     )
     mixing: Literal["uniform", "metropolis", "tested"] | Any = declared(
         None,
-        "Weights of the averages: uniform, metropolis, or tested (only neighbours that predict well).",
+        "Weights of the averages: uniform or metropolis.",
         shown="uniform if complete, else metropolis",
         metavar="NAME",
     )
