@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -315,8 +314,9 @@ class Algorithm:
         Parameters
         ----------
         topology : Topology, or the number of agents of a complete graph
-        mixing : None, "uniform", "metropolis", a matrix, a Mixing or a callable of t
-            None is uniform on the complete graph and Metropolis elsewhere.
+        mixing : None, "uniform", "metropolis", "tested", a matrix, a Mixing or a callable of t
+            None is uniform on the complete graph and Metropolis elsewhere; "tested" is short for
+            ``trust="test"``.
 
         Examples
         --------
@@ -327,10 +327,6 @@ class Algorithm:
         """
         graph = topology
         if isinstance(mixing, str) and mixing == "tested":
-            message = (
-                "mixing='tested' is trust='test' now; the old spelling goes with the next version"
-            )
-            warnings.warn(message, DeprecationWarning, stacklevel=2)
             changes, mixing = {"trust": "test", **changes}, None
         if not isinstance(graph, Topology):
             graph = complete(check_count(graph, "topology"))

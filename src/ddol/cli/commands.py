@@ -277,7 +277,7 @@ def privacy(ctx: click.Context, privacy: tuple[str, ...], json: bool, **given: A
     run_privacy(_placed(job_from(given, typed(ctx)), 16), privacy, json)
 
 
-@click.command(cls=Command, algorithms=True, renamed={("--gradient",): ("--gradient-norm",)})
+@click.command(cls=Command, algorithms=True, renamed={"--gradient": "--gradient-norm"})
 @click.argument("data", metavar="[JOB.toml]", nargs=-1)
 @options_of(AlgorithmOptions, "algorithm", "safe", algorithm={"default": "dwm-i"})
 @options_of(NetworkOptions, "agents", "topology", "batch", "period", "query", agents={"default": 4})

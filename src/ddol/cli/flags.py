@@ -189,8 +189,7 @@ class Command(click.Command):
     short : names of options, optional
         Those that ``--help`` shows, where ``--help-all`` shows all.
     renamed : dict, optional
-        Words of the version before and what stands for them now, such as an option: they still work, and
-        one line names the new spelling.
+        Options of the version before by their present names: they still work, and one line names the new one.
     """
 
     def __init__(
@@ -198,7 +197,7 @@ class Command(click.Command):
         *args: Any,
         algorithms: bool = False,
         short: Sequence[str] | None = None,
-        renamed: Mapping[tuple[str, ...], tuple[str, ...]] | None = None,
+        renamed: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
@@ -244,22 +243,20 @@ class Command(click.Command):
             and type(each.flag_value) is int  # else none, or a sentinel
             for name in each.opts
         }
-        words = self._by_present_names(args)
+        words = [self._present_name(word) for word in args]
         for place, word in enumerate(words):
             following = words[place + 1] if place + 1 < len(words) else ""
             if word in may_have and not following.isdigit():
                 words[place] = f"{word}={may_have[word]}"
         return super().parse_args(ctx, words)
 
-    def _by_present_names(self, words: Sequence[str]) -> list[str]:
-        """Words in which old spellings are replaced, each named in one line."""
-        found = list(words)
-        for old, new in self.renamed.items():
-            for place in range(len(found) - len(old) + 1):
-                if tuple(found[place : place + len(old)]) == old:
-                    found[place : place + len(old)] = new
-                    tell(f"{' '.join(old)} is now {' '.join(new)}")
-        return found
+    def _present_name(self, word: str) -> str:
+        """The word, or the present name of an option that was renamed, which is told."""
+        old, *value = word.split("=", 1)
+        if old not in self.renamed:
+            return word
+        tell(f"{old} is now {self.renamed[old]}")
+        return "=".join([self.renamed[old], *value])
 
     def get_short_help_str(self, limit: int = 45) -> str:
         """The first paragraph, which is never cut."""

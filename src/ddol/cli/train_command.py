@@ -41,12 +41,7 @@ class TrainCommand(Command):
         return super().parse_args(ctx, words)
 
 
-@click.command(
-    cls=TrainCommand,
-    algorithms=True,
-    short=_SHORT,
-    renamed={("--mixing", "tested"): ("--trust", "test")},
-)
+@click.command(cls=TrainCommand, algorithms=True, short=_SHORT)
 @click.argument("data", nargs=-1)
 @options_of(AlgorithmOptions)
 @options_of(NetworkOptions)

@@ -195,7 +195,7 @@ class NetworkOptions:
     )
     mixing: Literal["uniform", "metropolis", "tested"] | Any = declared(
         None,
-        "Weights of the averages: uniform or metropolis.",
+        "Weights of the averages: uniform, metropolis, or tested (as --trust test).",
         shown="uniform if complete, else metropolis",
         metavar="NAME",
     )
