@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -154,6 +154,7 @@ class Safe(Update):
         """As the learner."""
         self.learner.check(n_features)
 
+    @lru_cache(maxsize=64)  # noqa: B019 - of values; a run asks for it some twenty times
     def layout(self, space: str, n_features: int) -> Layout:
         """Numbers of all learners, then those of the mixture; see `ddol.update.beside`."""
         own = self.learner.layout(space, n_features)
