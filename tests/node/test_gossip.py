@@ -206,3 +206,27 @@ def test_a_safe_node_does_not_listen_to_a_liar():
     assert nodes[0].read(lambda agent: set(agent.heard)) == {"us"}
     site = nodes[0].state()["sites"]
     assert site["error_shared"] < site["error_alone"] and site["weight_shared"] > 0.5
+
+
+def test_the_newest_message_is_sealed_last_when_a_session_is_reopened():
+    """Receivers refuse a number that is not after the last one: an older message must not get a later one."""
+    settings, sealed, reopening = plain_settings([], []), [], []
+
+    class Slow(NoSeals):
+        def seal(self, topic: str, blob: bytes) -> bytes:
+            number = len(sealed)
+            sealed.append(blob)
+            if blob == b"second" and not reopening:
+                reopening.append(threading.Thread(target=transport.reopen, args=(settings,)))
+                reopening[0].start()
+                reopening[0].join(0.3)
+            return b"%d" % number
+
+    transport = ZenohTransport("eu", settings, Slow())
+    try:
+        transport.put("weights", b"first")
+        transport.put("weights", b"second")
+        reopening[0].join()
+    finally:
+        transport.close()
+    assert sealed == [b"first", b"second", b"second"]

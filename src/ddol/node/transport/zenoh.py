@@ -110,11 +110,18 @@ class ZenohTransport:
         self._say(key, lambda: data)
 
     def _say(self, key: str, sealed: Callable[[], bytes]) -> None:
-        data = sealed()
-        with self._lock:
+        import zenoh
+
+        with (
+            self._lock
+        ):  # a session that is reopened seals the last message again, with a later number
             self._last[key] = sealed
-            publisher = self._publisher(key)
-        publisher.put(data)
+            data, publisher, session = sealed(), self._publisher(key), self.session
+        try:
+            publisher.put(data)
+        except zenoh.ZError:
+            if session is self.session:
+                raise  # else the new session has sent it
 
     def _publisher(self, key: str) -> Any:
         import zenoh
