@@ -38,7 +38,7 @@ class MqttTransport:
         self._meeters: dict[str, Meet] = {}
         self._listeners: dict[str, Callable[[bytes], None]] = {}
         self._client.on_connect, self._client.on_message = self._connected, self._came
-        self._seen = threading.Event()
+        self._seen, self._sealing = threading.Event(), threading.Lock()
         self._begun = False
 
     def _begin(self) -> None:
@@ -89,7 +89,8 @@ class MqttTransport:
             self._say(topic).wait_for_publish(30.0)
 
     def _say(self, topic: str) -> Any:
-        sealed = self.seals.seal(topic, self._last[topic])
+        with self._sealing:  # an older message must not get a later number
+            sealed = self.seals.seal(topic, self._last[topic])
         return self._client.publish(self._key(self.name, topic), sealed, qos=1, retain=True)
 
     def say(self, key: str, data: bytes) -> None:
