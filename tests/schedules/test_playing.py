@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import ddol
-from ddol.engines.events.scheduled import Scheduled
+from ddol.engines.events.scheduled import ScheduledTurns
 from ddol.engines.local import Local
 from ddol.engines.state import start_state
 from ddol.schedules.conditions import Conditions
@@ -76,10 +76,12 @@ def test_rounds_as_events_are_the_round_engine_to_the_bit(name, topology, period
         rounds.play(Block(rows, table))
         if delay:
             rounds.play(Block(rows.slice(0, 0), np.full((delay, n, 1), -1)))
-        events = Scheduled(algorithm, start_state(algorithm, N_FEATURES), Schedule("rounds"))
+        start = start_state(algorithm, N_FEATURES)
+        turns = ScheduledTurns(algorithm, start, Schedule("rounds"))
+        events = Local(algorithm, start, turns)
         events.play(Block(rows, table[:10]))
         events.play(Block(rows, table[10:]))
-        events.end()
+        turns.end()
         assert_same(rounds, events)
 
 

@@ -90,14 +90,11 @@ class EngineKind:
         See `ddol.engines.registry.Engine`.
     processes : class
         The processes that play a run on it, see `ddol.engines.processes.Processes`; one if not given.
-    scheduled : class, optional
-        The engine for schedules other than rounds, see `ddol.engines.registry.ScheduledEngine`.
     can : Capabilities
     """
 
     engine: Any
     processes: Any = "ddol.engines.processes:SingleProcess"
-    scheduled: Any = None
     can: Capabilities = field(default_factory=Capabilities)
 
     @property
@@ -109,7 +106,6 @@ class EngineKind:
 ENGINES: dict[str, EngineKind] = {
     "local": EngineKind(
         "ddol.engines.local:Local",
-        scheduled="ddol.engines.events.scheduled:Scheduled",
         can=Capabilities(
             predictions=True,
             asks=True,
@@ -120,7 +116,6 @@ ENGINES: dict[str, EngineKind] = {
     ),
     "threads": EngineKind(
         "ddol.engines.threads.rounds:Threads",
-        scheduled="ddol.engines.threads.turns:AsyncThreads",
         can=Capabilities(
             parallel=True, predictions=True, asks=True, talks=True, schedules=("async",)
         ),
@@ -132,7 +127,6 @@ ENGINES: dict[str, EngineKind] = {
     ),
     "ray": EngineKind(
         "ddol.engines.ray.rounds:Ray",
-        scheduled="ddol.engines.ray.turns:AsyncRay",
         can=Capabilities(in_process=False, parallel=True, schedules=("async",), cluster=True),
     ),
 }

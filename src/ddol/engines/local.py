@@ -1,4 +1,4 @@
-"""The local engine: one worker hosts all agents."""
+"""The local engine: all agents in this thread."""
 
 from __future__ import annotations
 
@@ -7,47 +7,66 @@ from collections.abc import Sequence
 import numpy as np
 
 from ddol.algorithm import Algorithm
+from ddol.engines.registry import Turns
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, grow
-from ddol.engines.workers.partition import Partition, Snapshots
-from ddol.engines.workers.shares import part_of
-from ddol.engines.workers.worker import KernelWorker
+from ddol.engines.state_checks import check_block, check_examples
+from ddol.engines.workers.partition import Snapshots
+from ddol.engines.workers.worker import KernelWorker, worker_of_all
 from ddol.streams.rows import Block, Rows
 
 
 class Local:
-    """Rounds of all agents in this thread.
+    """All agents in this thread: they play tables of rounds, or lists of events.
 
     Parameters
     ----------
     algorithm : Algorithm
     state : State
         Copied; `state()` returns the present one at any time.
+    turns : Turns, optional
+        Plays lists of events from this state on; rounds are played if it is not given.
     """
 
     name = "local"
     workers = 1
 
-    def __init__(self, algorithm: Algorithm, state: State) -> None:
-        self.algorithm = algorithm
-        # A part, though it is all: in memory that begins with a cache line, vectors cross none.
-        own = part_of(state, 0, algorithm.n_agents)
-        self.worker = KernelWorker(algorithm, own, Partition(0, algorithm.n_agents))
+    def __init__(self, algorithm: Algorithm, state: State, turns: Turns | None = None) -> None:
+        self.algorithm, self.turns = algorithm, turns
+        if turns is None:
+            self._worker = worker_of_all(algorithm, state)
 
     @classmethod
     def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> Local:
-        """One worker, whatever the setup asks for."""
-        return cls(algorithm, state)
+        """Open it for rounds, or for the schedule of the setup."""
+        schedule = setup.schedule
+        if not schedule.needs_events(algorithm):
+            return cls(algorithm, state)
+        if schedule.patient:
+            from ddol.engines.events.patient import PatientTurns
+
+            return cls(algorithm, state, PatientTurns(algorithm, state, schedule))
+        from ddol.engines.events.scheduled import ScheduledTurns
+
+        return cls(algorithm, state, ScheduledTurns(algorithm, state, schedule))
+
+    @property
+    def worker(self) -> KernelWorker:
+        """The worker of all agents."""
+        found: KernelWorker = self._worker if self.turns is None else self.turns.kernel_workers[0]
+        return found
 
     def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
-        """Play the rounds of a block; see `ddol.engines.registry.Engine`."""
+        """Play a block; see `ddol.engines.registry.Engine`."""
+        if self.turns is not None:
+            return self.turns.play(block, after)
         check_block(self.algorithm, block)
         self._widen(block.rows.n_features)
-        self.worker.play_block(block, after)
-        return self.worker.snapshots
+        self._worker.play_block(block, after)
+        return self._worker.snapshots
 
     def scores(self, rows: Rows, agent: int | None = None) -> np.ndarray:
-        """Scores (n, outputs) by an agent, or the mean of all agents' scores."""
+        """Scores (n, outputs) by an agent, or the mean of all agents' scores; of rounds only."""
         self._widen(rows.n_features)
         copies = len(self.worker.state.theta)
         if agent is not None or copies == 1:
@@ -55,8 +74,8 @@ class Local:
         return np.mean([self.worker.scores(rows, copy) for copy in range(copies)], axis=0)
 
     def _widen(self, n_features: int) -> None:
-        if n_features > self.worker.state.n_features:
-            self.worker.adopt(grow(self.algorithm, self.worker.state, n_features))
+        if n_features > self._worker.state.n_features:
+            self._worker.adopt(grow(self.algorithm, self._worker.state, n_features))
 
     def state(self) -> State:
         """The state as it is now, in memory of its own."""
@@ -92,32 +111,3 @@ def advance(algorithm: Algorithm, state: State, block: Block) -> State:
     engine = Local(algorithm, state)
     engine.play(block)
     return engine.state()
-
-
-def check_block(algorithm: Algorithm, block: Block) -> None:
-    """Refuse a block that was dealt for another number of agents or another batch."""
-    found, expected = block.table.shape[1:], (algorithm.n_agents, algorithm.batch)
-    if found != expected:
-        raise ValueError(
-            f"the block was dealt to {found[0]} agents in batches of {found[1]}, expected "
-            f"{expected[0]} agents and batches of {expected[1]}"
-        )
-
-
-def check_examples(algorithm: Algorithm, block: Block) -> None:
-    """Refuse rows that do not exist and labels that are not encoded: the kernel trusts both."""
-    rows, table = block.rows, block.table
-    if table.size and not (table.min() >= -1 and table.max() < len(rows)):
-        raise ValueError(
-            f"the block's table names rows {table.min()} to {table.max()}, expected 0 to "
-            f"{len(rows) - 1}, or -1 for none"
-        )
-    if not algorithm.classification:
-        return
-    classes = [-1.0, 1.0] if algorithm.outputs == 1 else list(range(algorithm.outputs))
-    strange = np.flatnonzero(~np.isin(rows.y, classes))
-    if strange.size:
-        raise ValueError(
-            f"found label {rows.y[strange[0]]:g} in row {strange[0]} of the block, expected one of "
-            f"{', '.join(f'{c:g}' for c in classes[:10])}; ddol.run encodes labels by itself"
-        )

@@ -20,7 +20,7 @@ from ddol.engines.errors import SetupError
 from ddol.engines.feed import Feed
 from ddol.engines.kinds import engine_named, imported, require
 from ddol.engines.local import Local
-from ddol.engines.registry import Engine, ScheduledEngine
+from ddol.engines.registry import Engine
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, numbers_seldom_sent, numbers_sent
 from ddol.engines.workers.partition import Snapshots
@@ -79,7 +79,9 @@ class RunPlan(ABC):
         if algorithm.asking is not None and algorithm.asking.neighbours:
             require(self.setup.engine, "asks", "`query` of neighbours")
         try:
-            engine = self._opened(state)
+            self._check_engine()
+            kind = imported(engine_named(self.setup.engine).engine)
+            engine: Engine = kind.open(algorithm, state, self.setup)
         except DataError:
             raise
         except ValueError as error:
@@ -88,8 +90,8 @@ class RunPlan(ABC):
         return engine
 
     @abstractmethod
-    def _opened(self, state: State | None) -> Engine:
-        """Open the engine that the setup names."""
+    def _check_engine(self) -> None:
+        """Refuse an engine that cannot play this plan."""
 
     @abstractmethod
     def begin(self, engine: Any, feed: Feed) -> None:
@@ -137,11 +139,11 @@ class RunPlan(ABC):
 
     def edges(self, engine: Any) -> np.ndarray | None:
         """Sender, receiver, messages and bytes of every edge that was used, where they are counted."""
-        return _if_known(engine, "edges")
+        return None
 
     def refused(self, engine: Any) -> np.ndarray | None:
         """Messages that were refused because they are not finite, by sender, where that is checked."""
-        return _if_known(engine, "refused")
+        return None
 
     @abstractmethod
     def moments(self, engine: Any) -> tuple[Moment, ...]:
@@ -180,12 +182,9 @@ class RoundTable(RunPlan):
         self.scored = self.remembers = self._shadow is not None
         self._message: tuple[tuple[int, int], int, int] = ((0, 0), 0, 0)
 
-    def _opened(self, state: State | None) -> Engine:
+    def _check_engine(self) -> None:
         if self.setup.schedule.certificate:
             require(self.setup.engine, "certificate", "a certificate of rounds")
-        kind = imported(engine_named(self.setup.engine).engine)
-        opened: Engine = kind.open(self.algorithm, state, self.setup)
-        return opened
 
     def begin(self, engine: Any, feed: Feed) -> None:
         """Nothing to prepare."""
@@ -280,15 +279,12 @@ class EventList(RunPlan):
         super().__init__(algorithm, setup)
         self.sized, self.ends = setup.can.real_time, ends
 
-    def _opened(self, state: State | None) -> Engine:
+    def _check_engine(self) -> None:
         require(self.setup.engine, "schedules", self.setup.schedule.described)
-        kind = imported(engine_named(self.setup.engine).scheduled)
-        opened: ScheduledEngine = kind.open(self.algorithm, state, self.setup)
-        return opened
 
     def begin(self, engine: Any, feed: Feed) -> None:
         """Say how often the streams are read, and how many there are."""
-        engine.begin(feed.passes, feed.n_streams)
+        engine.turns.begin(feed.passes, feed.n_streams)
 
     def play(
         self, engine: Any, piece: Block, before: int, after: Sequence[int], meets: bool
@@ -299,7 +295,7 @@ class EventList(RunPlan):
 
     def end(self, engine: Any) -> Snapshots | None:
         """Play what is left to happen; the last snapshot is of the end."""
-        seen: Snapshots = engine.end()
+        seen: Snapshots = engine.turns.end()
         return seen
 
     def delivered(self, engine: Engine) -> Engine:
@@ -312,31 +308,36 @@ class EventList(RunPlan):
     def sent(self, engine: Any, rounds: int) -> tuple[int, int, int]:
         """Messages sent, their bytes, and how many were lost."""
         questions, shown = engine.counters().questions
-        messages, sent, lost = engine.sent()
+        messages, sent, lost = engine.turns.sent()
         return messages + questions, sent + shown, lost
+
+    def edges(self, engine: Any) -> np.ndarray | None:
+        """Sender, receiver, messages and bytes of every edge that was used, where they are counted."""
+        found: np.ndarray | None = engine.turns.edges()
+        return found
+
+    def refused(self, engine: Any) -> np.ndarray | None:
+        """Messages that were refused because they are not finite, by sender, where that is checked."""
+        found: np.ndarray | None = engine.turns.refused()
+        return found
 
     def moments(self, engine: Any) -> tuple[Moment, ...]:
         """The run by its time; the last is now."""
-        found: tuple[Moment, ...] = engine.moments()
+        found: tuple[Moment, ...] = engine.turns.moments()
         return found
 
     def _recorded(self, engine: Any, feed: Feed) -> Events | None:
-        found: Events | None = engine.events()
+        found: Events | None = engine.turns.events()
         return found
 
     def state_dict(self, engine: Any) -> dict[str, np.ndarray]:
         """Messages and labels under way, where the engine can tell."""
-        return dict(_if_known(engine, "state_dict") or {})
+        found: dict[str, np.ndarray] = engine.turns.state_dict()
+        return found
 
     def load_state_dict(self, engine: Any, kept: Mapping[str, np.ndarray], where: str) -> None:
         """Go on from what `state_dict` returned."""
-        engine.load_state_dict(kept, where)
-
-
-def _if_known(engine: Any, method: str) -> Any:
-    """Call a method of the engine; None where it has no such method."""
-    found = getattr(engine, method, None)
-    return None if found is None else found()
+        engine.turns.load_state_dict(kept, where)
 
 
 def plan_of(algorithm: Algorithm, setup: Setup) -> RunPlan:

@@ -54,7 +54,7 @@ def weights_of(run: Session) -> np.ndarray:
 def scores_of(run: Session, rows: Rows, agent: int | None) -> np.ndarray:
     """Scores (n, outputs) after the last full round, by an agent or the mean of all agents'."""
     engine = run.opened(rows.n_features)
-    if isinstance(engine, Local):
+    if isinstance(engine, Local) and engine.turns is None:
         return engine.scores(rows, agent)
     from ddol.engines.workers.scoring import Scorer
 

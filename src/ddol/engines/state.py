@@ -63,6 +63,11 @@ class State:
         return int(self.theta.shape[3])
 
     @property
+    def by_agent(self) -> np.ndarray:
+        """Counters (N, 4) as snapshots have them: mistakes, loss, expected mistakes and examples."""
+        return np.column_stack([self.mistakes, self.loss, self.expected, self.examples])
+
+    @property
     def labels(self) -> np.ndarray:
         """Answers that every agent has asked for: those to all examples where there is no rule."""
         return self.asking[:, LABELS].astype(np.int64) if self.asking.size else self.examples

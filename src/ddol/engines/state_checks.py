@@ -10,7 +10,6 @@ import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.engines.kernels import COPIES
-from ddol.engines.local import check_examples
 from ddol.engines.state import State, layout_of, n_states, numbers_kept, numbers_sent, sharing
 from ddol.storage import Expected, check_arrays
 from ddol.streams.errors import DataError
@@ -237,3 +236,32 @@ def check_rows(rows: Rows, most_features: int, where: str) -> None:
     inner = np.setdiff1d(np.arange(1, values), rows.indptr)  # places that do not begin a row
     if np.any(rows.indices[inner] <= rows.indices[inner - 1]):
         raise DataError(f"{where}: found columns of a row out of order, expected them to rise")
+
+
+def check_block(algorithm: Algorithm, block: Block) -> None:
+    """Refuse a block that was dealt for another number of agents or another batch."""
+    found, expected = block.table.shape[1:], (algorithm.n_agents, algorithm.batch)
+    if found != expected:
+        raise ValueError(
+            f"the block was dealt to {found[0]} agents in batches of {found[1]}, expected "
+            f"{expected[0]} agents and batches of {expected[1]}"
+        )
+
+
+def check_examples(algorithm: Algorithm, block: Block) -> None:
+    """Refuse rows that do not exist and labels that are not encoded: the kernel trusts both."""
+    rows, table = block.rows, block.table
+    if table.size and not (table.min() >= -1 and table.max() < len(rows)):
+        raise ValueError(
+            f"the block's table names rows {table.min()} to {table.max()}, expected 0 to "
+            f"{len(rows) - 1}, or -1 for none"
+        )
+    if not algorithm.classification:
+        return
+    classes = [-1.0, 1.0] if algorithm.outputs == 1 else list(range(algorithm.outputs))
+    strange = np.flatnonzero(~np.isin(rows.y, classes))
+    if strange.size:
+        raise ValueError(
+            f"found label {rows.y[strange[0]]:g} in row {strange[0]} of the block, expected one of "
+            f"{', '.join(f'{c:g}' for c in classes[:10])}; ddol.run encodes labels by itself"
+        )

@@ -13,15 +13,17 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.events.player import EventPlayer
 from ddol.engines.learner import Learner
+from ddol.engines.local import Local
 from ddol.engines.plans import EventList
+from ddol.engines.registry import Turns
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, numbers_sent
 from ddol.engines.state_checks import check_start
 from ddol.engines.workers.partition import Snapshots
-from ddol.recording import Moment
+from ddol.engines.workers.worker import KernelWorker
 from ddol.reference import said_by
 from ddol.schedules.clock import EventChunk
-from ddol.schedules.events import ANSWER, MIX, NONE, PREDICT, PROJECT, RECEIVE, SEND, Events
+from ddol.schedules.events import ANSWER, MIX, NONE, PREDICT, PROJECT, RECEIVE, SEND
 from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block, Rows
 from ddol.trace import Trace
@@ -58,7 +60,7 @@ class _KeptPrediction:
     penalty: float
 
 
-class TicketEngine:
+class TicketTurns(Turns):
     """All agents in this thread, asynchronous: an answer is learned, sent and mixed when it comes.
 
     Parameters
@@ -68,9 +70,6 @@ class TicketEngine:
     most : int
         Predictions that may be under way; the oldest is dropped, and counted, to make room.
     """
-
-    name = "local"
-    workers = 1
 
     def __init__(self, algorithm: Algorithm, state: State, most: int) -> None:
         if most < 1:
@@ -201,10 +200,12 @@ class TicketEngine:
             return np.full(algorithm.outputs, importance)
         return importance * slopes
 
-    # --- what the learner calls ----------------------------------------------------------------------
+    # --- what the plan calls -------------------------------------------------------------------------
 
-    def begin(self, passes: int, n_streams: int) -> None:
-        """There are no streams."""
+    @property
+    def kernel_workers(self) -> list[KernelWorker]:
+        """The one worker."""
+        return [self.player.worker]
 
     def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
         """Look; blocks do not go with tickets."""
@@ -218,33 +219,10 @@ class TicketEngine:
         """Nothing is left to happen by itself."""
         return self.player.look()
 
-    def state(self) -> State:
-        """The state of all agents, in memory of its own."""
-        return self.player.worker.state.copy()
-
-    def counters(self) -> State:
-        """The live state, for reading."""
-        return self.player.worker.state
-
-    def weights(self) -> np.ndarray:
-        """Primal weights of all agents: (N, outputs, D)."""
-        return self.player.worker.weights()
-
     def sent(self) -> tuple[int, int, int]:
         """Messages sent, their bytes, and how many of them were lost: none."""
         each = 8 * numbers_sent(self.algorithm, self.player.worker.state.n_features)
         return self._sent, self._sent * each, 0
-
-    def moments(self) -> tuple[Moment, ...]:
-        """There is no clock."""
-        return ()
-
-    def events(self) -> Events | None:
-        """Nothing is recorded."""
-        return None
-
-    def close(self) -> None:
-        """Nothing to close."""
 
 
 class TicketLearner:
@@ -287,13 +265,14 @@ class TicketLearner:
         self.algorithm, self.most = algorithm, most
         self._learner = Learner(algorithm, setup, state)
         self._learner.plan = EventList(algorithm, self._learner.setup, ends=False)
-        self._desk: TicketEngine | None = None
+        self._desk: TicketTurns | None = None
         if state is not None:  # every agent has a copy of its own: rounds could not go on from it
             self._open(state.n_features)
 
-    def _open(self, n_features: int) -> TicketEngine:
+    def _open(self, n_features: int) -> TicketTurns:
         state = self._learner.first_state(n_features)
-        self._desk = self._learner.engine = TicketEngine(self.algorithm, state, self.most)
+        self._desk = TicketTurns(self.algorithm, state, self.most)
+        self._learner.engine = Local(self.algorithm, state, self._desk)
         return self._desk
 
     def predict(self, agent: int, x: Any) -> Ticket:

@@ -1,9 +1,9 @@
-"""The engine of the patient pool: the list is made first, and then played by as many copies as it needs."""
+"""The patient pool: the list of events is made first, and then played by as many copies as it needs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,8 +12,10 @@ from ddol.engines.events.messaging import check_talking
 from ddol.engines.events.player import EventPlayer
 from ddol.engines.events.row_pool import RowPool
 from ddol.engines.events.scheduled import check_same_data, conditions_of, messages_of
+from ddol.engines.registry import Turns, seen_between
 from ddol.engines.state import State, numbers_sent, start_state
 from ddol.engines.workers.partition import Snapshots
+from ddol.engines.workers.worker import KernelWorker
 from ddol.recording import Moment, WaitingPool
 from ddol.schedules.clock import Clock
 from ddol.schedules.events import ANSWER, FIELDS, RECEIVE, Events
@@ -24,7 +26,37 @@ from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block
 
 
-class PatientEngine:
+@dataclass(frozen=True)
+class PooledAgents:
+    """Agents as one worker hosts them, put together from their copies.
+
+    Parameters
+    ----------
+    state : State
+        Counters summed over the copies, with the weights of each agent's first copy, which predicted most.
+    primal : (N, outputs, D)
+        Mean of the copies' weights.
+    """
+
+    state: State
+    primal: np.ndarray
+
+    @classmethod
+    def of(cls, worker: KernelWorker, copies: int) -> PooledAgents:
+        """The agents of a worker whose agents are copies, layer by layer."""
+        state, primal, n = worker.state, worker.weights(), len(worker.state.mistakes) // copies
+        names = ("mistakes", "loss", "expected", "examples")
+        summed = {name: getattr(state, name).reshape(copies, -1).sum(axis=0) for name in names}
+        first = {name: getattr(state, name)[:n] for name in ("theta", "scalars", "sums")}
+        mean = primal.reshape(copies, -1, *primal.shape[1:]).mean(axis=0)
+        return cls(replace(state, **summed, **first), mean)
+
+    def weights(self) -> np.ndarray:
+        """Primal weights of all agents, the mean over their copies: (N, outputs, D)."""
+        return self.primal
+
+
+class PatientTurns(Turns):
     """All agents in this thread, each with a copy of its learner for every answer under way.
 
     Parameters
@@ -34,9 +66,6 @@ class PatientEngine:
         The beginning: what was learned before has no copies.
     schedule : Schedule
     """
-
-    name = "local"
-    workers = 1
 
     def __init__(self, algorithm: Algorithm, state: State, schedule: Schedule) -> None:
         if schedule.own is not None:
@@ -54,18 +83,17 @@ class PatientEngine:
             schedule.name, algorithm.mixing, conditions, algorithm.period, state.seed
         )
         self.pool = RowPool(algorithm.n_agents, keep_numbers=True)
-        self.player: EventPlayer | None = None
+        blank = np.zeros((algorithm.n_agents, algorithm.outputs, state.n_features))
+        self.agents = PooledAgents(replace(state, pending=None), blank)
         self.copies = 1
         self._fed: list[tuple[np.ndarray, np.ndarray]] = []
         self._list: Events | None = None
         self._messages = 0, 0
-        self.passes, self.n_streams = 1, 1
 
-    # --- what the learner calls ----------------------------------------------------------------------
-
-    def begin(self, passes: int, n_streams: int) -> None:
-        """Say how often the streams are read, and how many there are."""
-        self.passes, self.n_streams = passes, n_streams
+    @property
+    def kernel_workers(self) -> list[PooledAgents]:
+        """The agents, put together from their copies."""
+        return [self.agents]
 
     def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
         """Take in the examples of a block; they are played when all are there."""
@@ -85,9 +113,10 @@ class PatientEngine:
         width = max(self._began.n_features, self.pool.rows.n_features)
         state = start_state(algorithm, width, self._began.seed)
         wires = Wiring.of(algorithm.mixing)
-        self.player = EventPlayer(algorithm, state, wires)
+        player = EventPlayer(algorithm, state, wires)
         chunk = linked(layered, wires, self.pool.numbers.count)
-        self.player.play(chunk, self.pool.rows, self.pool.where, self.pool.first, [])
+        player.play(chunk, self.pool.rows, self.pool.where, self.pool.first, [])
+        self.agents = PooledAgents.of(player.worker, self.copies)
         return self._look()
 
     def _made(self) -> Events:
@@ -113,40 +142,15 @@ class PatientEngine:
         row[named] = np.argsort(numbers)[row[named]]
         return replace(replay, row=row)
 
-    def state(self) -> State:
-        """Counters of all agents, with the weights of each agent's first copy, which predicted most."""
-        state, n = self.counters(), self.algorithm.n_agents
-        return replace(
-            state, theta=state.theta[:n], scalars=state.scalars[:n], sums=state.sums[:n]
-        ).copy()
-
-    def counters(self) -> State:
-        """Counters of all agents: those of their copies, summed up."""
-        if self.player is None:
-            return replace(self._began, pending=None)
-        state = self.player.worker.state
-        names = ("mistakes", "loss", "expected", "examples")
-        summed = {name: getattr(state, name).reshape(self.copies, -1).sum(axis=0) for name in names}
-        return replace(state, **summed)
-
-    def weights(self) -> np.ndarray:
-        """Primal weights of all agents, the mean over their copies: (N, outputs, D)."""
-        if self.player is None:
-            return np.zeros(
-                (self.algorithm.n_agents, self.algorithm.outputs, self._began.n_features)
-            )
-        copies = self.player.worker.weights()
-        return np.asarray(copies.reshape(self.copies, -1, *copies.shape[1:]).mean(axis=0))
-
     def sent(self) -> tuple[int, int, int]:
         """Messages sent, their bytes, and how many of them were lost."""
-        each = 8 * numbers_sent(self.algorithm, self.counters().n_features)
+        each = 8 * numbers_sent(self.algorithm, self.agents.state.n_features)
         sent, lost = self._messages
         return sent, sent * each, lost
 
     def moments(self) -> tuple[Moment, ...]:
         """The end of the run."""
-        state = self.counters()
+        state = self.agents.state
         examples, mistakes = int(state.examples.sum()), int(state.mistakes.sum())
         patience = WaitingPool(self.copies, self._best_expert())
         loss = float(state.loss.sum())
@@ -170,13 +174,8 @@ class PatientEngine:
             return None
         return self._list.renumbered(self.pool.numbers.in_the_data(self.passes, self.n_streams))
 
-    def close(self) -> None:
-        """Nothing to close."""
-
     def _look(self) -> Snapshots:
-        state, weights = self.counters(), self.weights()
-        counters = np.column_stack([state.mistakes, state.loss, state.expected, state.examples])
-        gaps = weights - weights.mean(axis=0)
-        distance = float(np.sqrt(np.mean(np.sum(gaps * gaps, axis=(1, 2)))))
-        rounds = int(state.examples.sum()) // self.algorithm.n_agents
-        return Snapshots(np.array([rounds]), counters[None], np.array([[distance, np.nan]]))
+        """A snapshot of now."""
+        counters = self.agents.state.by_agent
+        rounds = int(self.agents.state.examples.sum()) // self.algorithm.n_agents
+        return seen_between(rounds, counters, self.agents.weights())

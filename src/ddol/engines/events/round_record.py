@@ -110,9 +110,8 @@ class RoundShadow:
         """
         if self.learner is None:
             self.learner = ShadowLearner(self.algorithm, now.n_features)
-        last = np.array([now.mistakes, now.loss, now.expected, now.examples]).T
         rounds = [*seen.rounds.tolist(), piece.n_rounds]
-        counters = np.concatenate([seen.counters, last[None]])
+        counters = np.concatenate([seen.counters, now.by_agent[None]])
         sums = self.learner.follow_block(piece, rounds, loss, counters[:, :, 1])
         made = [
             moment_of(before + r, float(before + r), c, s)

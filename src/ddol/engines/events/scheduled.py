@@ -1,4 +1,4 @@
-"""The engine of schedules: it plays the events of a virtual clock, a recording, or a function of the user."""
+"""Lists of events in one thread: of a virtual clock, a recording, or a function of the user."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from ddol.algorithm import Algorithm
 from ddol.engines.events import keeping
 from ddol.engines.events.player import EventPlayer
 from ddol.engines.events.row_pool import RowPool
-from ddol.engines.local import Local
-from ddol.engines.registry import ScheduledEngine
-from ddol.engines.setup import Setup
+from ddol.engines.registry import Turns
 from ddol.engines.state import State, numbers_sent
 from ddol.engines.workers.partition import Snapshots
 from ddol.engines.workers.shadow import ShadowLearner, moment_of
+from ddol.engines.workers.worker import KernelWorker, worker_of_all
 from ddol.recording import Moment, ShadowSums, next_point
 from ddol.schedules.clock import Clock, EventChunk
 from ddol.schedules.conditions import Conditions, Draw, whole_delays
@@ -45,18 +44,16 @@ _NOT_KEPT = (
 )
 
 
-class Scheduled:
-    """All agents in this thread, in the order of a list of events.
+class ScheduledTurns(Turns):
+    """What a schedule lets happen, played by one worker that hosts all agents.
 
     Parameters
     ----------
     algorithm : Algorithm
     state : State
+        Copied.
     schedule : Schedule
     """
-
-    name = "local"
-    workers = 1
 
     def __init__(self, algorithm: Algorithm, state: State, schedule: Schedule) -> None:
         if schedule.staleness is not None and schedule.name != ROUNDS:
@@ -78,9 +75,8 @@ class Scheduled:
         self.pool = RowPool(algorithm.n_agents, keep_numbers=given or schedule.record)
         self.recorded: list[Events] = []
         self._moments: list[Moment] = []
-        self.passes, self.n_streams = 1, 1
         self._began = state
-        self._rounds: Local | None = None
+        self._rounds: KernelWorker | None = None
         """Plays a recording of rounds where all agents share one copy of the weights."""
         self._received = 0
         self._stranded = 0
@@ -91,20 +87,12 @@ class Scheduled:
         self._first = state.rounds
         """Rounds before the run."""
 
-    @classmethod
-    def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> ScheduledEngine:
-        """Open it as a setup says."""
-        if setup.schedule.patient:
-            from ddol.engines.events.patient import PatientEngine
+    @property
+    def kernel_workers(self) -> list[KernelWorker]:
+        """The one worker."""
+        return [self.player.worker if self._rounds is None else self._rounds]
 
-            return PatientEngine(algorithm, state, setup.schedule)
-        return cls(algorithm, state, setup.schedule)
-
-    # --- what the learner calls ----------------------------------------------------------------------
-
-    def begin(self, passes: int, n_streams: int) -> None:
-        """Say how often the streams are read, and how many there are."""
-        self.passes, self.n_streams = passes, n_streams
+    # --- what the plan calls -------------------------------------------------------------------------
 
     def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
         """Take in the examples of a block, and play what follows from them.
@@ -134,18 +122,6 @@ class Scheduled:
             pieces = self._play_list()
         self.player.end()
         return self._with_now(pieces, before)
-
-    def state(self) -> State:
-        """The state of all agents, in memory of its own."""
-        return self.counters().copy()
-
-    def counters(self) -> State:
-        """The live state, for reading."""
-        return self.player.worker.state if self._rounds is None else self._rounds.counters()
-
-    def weights(self) -> np.ndarray:
-        """Primal weights of all agents: (N, outputs, D), or of the copy that they share."""
-        return self.player.worker.weights() if self._rounds is None else self._rounds.weights()
 
     def edges(self) -> np.ndarray | None:
         """Sender, receiver, messages and bytes of every edge that was used."""
@@ -182,9 +158,6 @@ class Scheduled:
         if self.clock is None:
             return whole
         return whole.renumbered(self.pool.numbers.in_the_data(self.passes, self.n_streams))
-
-    def close(self) -> None:
-        """Nothing to close."""
 
     # --- checkpoints ---------------------------------------------------------------------------------
 
@@ -330,7 +303,7 @@ class Scheduled:
 
     def _play_rounds(self, table: np.ndarray) -> Snapshots:
         """Play rounds as the round engine does, with one copy of the weights for all where it has one."""
-        self._rounds = Local(self.algorithm, self._began)
+        self._rounds = worker_of_all(self.algorithm, self._began)
         rows = np.where(table >= 0, self.pool.where[table], -1)
         points, last = [], next_point(0)
         while last < len(table):
@@ -340,7 +313,8 @@ class Scheduled:
         self._time = float(len(table))
         room = np.empty((len(self.pool.rows), self.algorithm.outputs))
         block, before = Block(self.pool.rows, rows[:, :, None], room), self._began.loss
-        seen = self._rounds.play(block, points)
+        self._rounds.play_block(block, points)
+        seen = self._rounds.snapshots
         sums: Sequence[ShadowSums | None] = [None] * len(points)
         if self.shadow is not None:
             sums = self.shadow.follow_block(block, points, before, seen.counters[:, :, 1])
@@ -371,11 +345,9 @@ class Scheduled:
         """A snapshot of now."""
         if self._rounds is None:
             return self.player.look()._replace(rounds=np.array([self.player.rounds]))
-        nothing = Block(
-            self.pool.rows.slice(0, 0), np.empty((0, self.algorithm.n_agents, 1), np.int64)
-        )
-        rounds = self._rounds.counters().rounds
-        return self._rounds.play(nothing, [0])._replace(rounds=np.array([rounds]))
+        nothing = np.empty((0, self.algorithm.n_agents, 1), np.int64)
+        self._rounds.play_block(Block(self.pool.rows.slice(0, 0), nothing), [0])
+        return self._rounds.snapshots._replace(rounds=np.array([self._rounds.state.rounds]))
 
 
 def _together(pieces: list[Snapshots], before: int) -> Snapshots:

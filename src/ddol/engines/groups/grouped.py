@@ -18,8 +18,8 @@ from ddol.algorithm import Algorithm
 from ddol.communicate.mixing import Changing
 from ddol.engines.groups.recovery import Copy
 from ddol.engines.kernels import COPIES
-from ddol.engines.local import check_block
 from ddol.engines.state import State, averages_together, grow, numbers_sent, sharing
+from ddol.engines.state_checks import check_block
 from ddol.engines.workers.partition import Partition, Snapshots, cut_at_snapshots, most_seen
 from ddol.engines.workers.shares import joined_parts, part_of
 from ddol.engines.workers.worker import KernelWorker
@@ -292,7 +292,7 @@ class Grouped:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Counters of all agents, those of now, which are kept, and those seen; and the squares' sums."""
         state = self.worker.state
-        now = np.transpose([state.mistakes, state.loss, state.expected, state.examples])
+        now = state.by_agent
         own = np.zeros((len(now), len(counters) + 1, 5))
         own[:, :-1, :4], own[:, -1, :4] = counters.transpose(1, 0, 2), now
         own[0, :-1, 4] = squares

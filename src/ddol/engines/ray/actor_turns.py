@@ -1,6 +1,6 @@
 """Asynchronous turns of the agents of one actor: no agent waits, and messages are neighbours' newest rows.
 
-The actor plays its agents as one worker of `AsyncThreads`, in compiled code. A thread of its own sends what
+The actor plays its agents as one worker of `LiveTurns`, in compiled code. A thread of its own sends what
 they publish to the actors that host their neighbours, always the newest. What it receives from there is
 published here under the version that it had at its sender, so that the log of versions tells which row an
 agent has used.
@@ -28,7 +28,8 @@ from ddol.engines.ray.group import checked
 from ddol.engines.ray.turn_state import Gate, PublishedRows, TurnsCopy, TurnsResult, TurnsStart
 from ddol.engines.setup import Setup
 from ddol.engines.state import State
-from ddol.engines.threads.turns import AsyncThreads
+from ddol.engines.threads.crew import WorkerThreads
+from ddol.engines.threads.turns import LiveTurns
 from ddol.engines.workers.shares import joined, part_of
 from ddol.schedules.events import ANSWER
 from ddol.streams.dealing import Alone, beginning, deal
@@ -69,7 +70,7 @@ class ActorTurns:
         self.algorithm, self.feed = algorithm, feed
         self.first, self.agents = shares[rank]
         self._own = range(self.first, self.first + self.agents)
-        self.engine = AsyncThreads(algorithm, state, 1, setup.schedule, own=shares[rank])
+        self.engine = LiveTurns(algorithm, state, WorkerThreads(1), setup.schedule, shares[rank])
         near = neighbours_of(algorithm, list(shares), rank)
         self.rows_to = {other: np.array(rows) + self.first for other, rows in near.rows_to.items()}
         self.rows_from = near.rows_from
@@ -200,8 +201,7 @@ class ActorTurns:
 
     def counters(self) -> NDArray[np.float64]:
         """Mistakes, loss, expected mistakes and examples of the own agents."""
-        state = self.engine.counters()
-        return np.column_stack([state.mistakes, state.loss, state.expected, state.examples])
+        return self.engine.seats[0].worker.state.by_agent
 
     def present(self) -> TurnsCopy:
         """The own agents between two blocks, in the memory that they play in: good until the next one."""

@@ -1,8 +1,9 @@
-"""Rounds on Ray, as the driver sees them: it starts, watches and gathers.
+"""The Ray engine, as the driver sees it: it starts, watches and gathers.
 
-Rows and weights go from actor to actor (`ddol.engines.ray.group`); only data in the driver's memory come from
-here. Where an actor is lost, Ray starts another one in its place, on another node if need be. It takes its
-agents from the copy that the next actor holds, and all go on from that moment.
+In rounds all actors wait for each other (here); in lists of events none does (`turns`). Rows and weights go
+from actor to actor (`ddol.engines.ray.group`); only data in the driver's memory come from here. Where an
+actor is lost, Ray starts another one in its place, on another node if need be. It takes its agents from the
+copy that the next actor holds, and in rounds all go on from that moment.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ddol.engines.local import Local
 from ddol.engines.progress import Progress
 from ddol.engines.ray.host import HostJob, Status
 from ddol.engines.ray.pool import LOOK, ActorPool, ActorsLostError
+from ddol.engines.ray.turns import DriverTurns
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, is_beginning, sharing
 from ddol.engines.workers.partition import Snapshots
@@ -65,25 +67,27 @@ class Work:
 
 
 class Ray:
-    """Rounds of all agents, each actor playing those of its own; see `ddol.engines.registry.Engine`.
+    """All agents in actors of a Ray cluster, each playing those of its own.
 
     Parameters
     ----------
     algorithm : Algorithm
     state : State or None
-        Of all agents; None where the actors find out how many features there are.
+        Of all agents; None where the actors of rounds find out how many features there are.
     setup : Setup
     """
 
     name = "ray"
 
     def __init__(self, algorithm: Algorithm, state: State | None, setup: Setup) -> None:
-        if setup.on_lost == "without":
+        events = setup.schedule.needs_events(algorithm)
+        if setup.on_lost == "without" and not events:
             raise EngineError(
                 "found --on-lost without in rounds, where all agents wait for each other, expected "
                 "end or wait; to go on without agents use --schedule async"
             )
         self.algorithm, self.setup = algorithm, setup
+        self.turns: DriverTurns | None = None
         self._epoch, self.version = 0, 0
         self._works: list[Work] = []
         """Works that the last two copies of every actor may not contain yet."""
@@ -92,13 +96,13 @@ class Ray:
         self._looking = False
         self.shown = 0
         self.failure: EngineError | None = None
-        known, width = state, 0
-        if state is not None and is_beginning(algorithm, state):
-            known, width = None, state.n_features
+        width = 0 if state is None else state.n_features
+        known = None if state is None or is_beginning(algorithm, state) else state
         self.pool = ActorPool(HostJob(algorithm, setup, width), known)
-        self.ray, self.actors, self.watch = self.pool.ray, self.pool.actors, self.pool.watch
-        self.workers = self.pool.size
-        self._ready = time.perf_counter()
+        self.ray, self._ready = self.pool.ray, time.perf_counter()
+        if events and state is not None:
+            self.turns = DriverTurns(self.pool, algorithm, state, setup)
+            return
         try:
             self._surviving(self._begin)
         except BaseException:
@@ -110,10 +114,22 @@ class Ray:
         """As many actors as the setup asks for, or one per core of the cluster."""
         return cls(algorithm, state, setup)
 
+    @property
+    def actors(self) -> list[Any]:
+        """The actors' handles."""
+        return self.pool.actors
+
+    @property
+    def workers(self) -> int:
+        """Number of actors, at present."""
+        return self.pool.size
+
     # The engine.
 
     def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
         """Play the rounds of a block that is in the driver's memory."""
+        if self.turns is not None:
+            return self.turns.play(block, after)
         if self._looking:
             return self._shown().play(block, after)
         given, after = self.ray.put(block), list(after)
@@ -132,6 +148,9 @@ class Ray:
         look : function of Past or None, and of Progress or None
             Called a few times a second with what is new.
         """
+        if self.turns is not None:
+            self.turns.follow(feed, look)
+            return None
         shared = self.ray.put(feed)
         before = time.perf_counter() - self._ready
 
@@ -145,7 +164,7 @@ class Ray:
         )
         try:
             self._done(work, look_and_tell)
-            self.watch.look(self.pool.look())
+            self.pool.watch.look(self.pool.look())
             self.pool.report_start(before)
         except BaseException:
             if self.failure is None:  # the actors have gone back to a common moment
@@ -175,11 +194,15 @@ class Ray:
 
     def state(self) -> State:
         """The state of all agents, in memory of its own; while actors play, at the moment shown last."""
+        if self.turns is not None:
+            return self.turns.state()
         parts = self._asked("shown_part" if self._looking else "part")
         return joined_parts(parts, self.pool.shares, self._shared)
 
     def counters(self) -> State:
         """Counters of all agents; in place of weights there are as many zeros as the first actor has."""
+        if self.turns is not None:
+            return self.turns.counters()
         if self._looking:
             return self.state()
         counters, shape = self._asked("counters", ranks=[0])[0]
@@ -187,6 +210,8 @@ class Ray:
 
     def weights(self) -> np.ndarray:
         """Primal weights of the copies: (copies, outputs, D)."""
+        if self.turns is not None:
+            return self.turns.weights()
         if self._looking:
             return self._shown().weights()
         parts = self._asked("weights")
@@ -323,7 +348,7 @@ class Ray:
         return [answers[rank] for rank in sorted(answers)]
 
     def _look(self, look: Callable[[], None] | None) -> None:
-        self.pool.give_up(self.watch.look(self.pool.look()))
+        self.pool.give_up(self.pool.watch.look(self.pool.look()))
         if look is not None:
             self._looking = True
             try:
@@ -343,14 +368,16 @@ class Ray:
 
     def _recovered(self, lost: Sequence[int]) -> tuple[int, Position | None]:
         """Bring all actors to the newest moment that all of them know: its version and position."""
-        who = " and ".join(self.watch.named(rank) for rank in lost) or "an actor"
+        who = " and ".join(self.pool.watch.named(rank) for rank in lost) or "an actor"
         if self.setup.on_lost == "end":
             self.failure = EngineFailedError(
                 f"{who} was lost; start again, with --resume if there is a checkpoint, or let the run "
                 "wait for another one with --on-lost wait"
             )
             raise self.failure
-        self.watch.say(f"{who} was lost; Ray starts another one, and all go back to the last copy")
+        self.pool.watch.say(
+            f"{who} was lost; Ray starts another one, and all go back to the last copy"
+        )
         return self._begin_again()
 
     def _begin_again(self) -> tuple[int, Position | None]:

@@ -18,13 +18,13 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.errors import EngineError, EngineFailedError
 from ddol.engines.events.live_turns import Merger
-from ddol.engines.feed import Feed, Past
-from ddol.engines.ray.host import HostJob
+from ddol.engines.feed import Feed
 from ddol.engines.ray.pool import LOOK, ActorPool, ActorsLostError
 from ddol.engines.ray.scaling import Scaler
 from ddol.engines.ray.turn_state import PublishedRows, TurnsCopy, TurnsResult, TurnsStart
+from ddol.engines.registry import Turns, seen_between
 from ddol.engines.setup import Setup
-from ddol.engines.state import State, is_beginning
+from ddol.engines.state import State
 from ddol.engines.threads.turns import RELEASED
 from ddol.engines.workers.partition import Partition, Snapshots
 from ddol.engines.workers.shares import each_its_own, joined, part_of
@@ -35,23 +35,20 @@ from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block, no_rows
 
 
-class AsyncRay:
-    """Asynchronous turns of all agents; see `ddol.engines.registry.ScheduledEngine`.
+class DriverTurns(Turns):
+    """Asynchronous turns of all agents.
 
     Parameters
     ----------
+    pool : ActorPool
     algorithm : Algorithm
     state : State
     setup : Setup
     """
 
-    name = "ray"
-
-    def __init__(self, algorithm: Algorithm, state: State, setup: Setup) -> None:
+    def __init__(self, pool: ActorPool, algorithm: Algorithm, state: State, setup: Setup) -> None:
         self.algorithm, self.setup, self._state = algorithm, setup, state
-        known = None if is_beginning(algorithm, state) else state
-        self.pool = ActorPool(HostJob(algorithm, setup, state.n_features), known)
-        self.ray = self.pool.ray
+        self.pool, self.ray = pool, pool.ray
         self.scaler = Scaler(self.pool, setup.workers)
         self._start = TurnsStart(0, self.pool.shares)
         self._results: dict[int, TurnsResult] = {}
@@ -60,43 +57,22 @@ class AsyncRay:
         self._counters = np.zeros((algorithm.n_agents, 4))
         self._moments: list[Moment] = []
         self._lost: set[int] = set()
-        self._began, self.passes, self.n_streams = time.perf_counter(), 1, 1
-
-    @classmethod
-    def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> AsyncRay:
-        """As many actors as the setup asks for, or one per core of the cluster."""
-        return cls(algorithm, state, setup)
-
-    @property
-    def actors(self) -> list[Any]:
-        """The actors' handles."""
-        return self.pool.actors
-
-    @property
-    def workers(self) -> int:
-        """Number of actors, at present."""
-        return self.pool.size
-
-    def begin(self, passes: int, n_streams: int) -> None:
-        """Say how often the streams are read, and how many there are."""
-        self.passes, self.n_streams = passes, n_streams
+        self._began = time.perf_counter()
 
     # The run.
 
-    def follow(self, feed: Feed, began: Past, look: Callable[[], None]) -> None:
+    def follow(self, feed: Feed, look: Callable[[], None]) -> None:
         """Let the actors read streams and play them to their end.
 
         Parameters
         ----------
         feed : Feed
-        began : Past
-            What belongs to the run now; the position is that of the agents' beginning.
         look : function
             Called a few times a second meanwhile.
         """
         shared = self.ray.put(feed)
         self.pool.watch.say(f"ddol scale {self.pool.address} n gives this job n actors")
-        pending = {self._started(rank, shared): rank for rank in range(self.workers)}
+        pending = {self._started(rank, shared): rank for rank in range(self.pool.size)}
         try:
             while pending:
                 self._wait(pending, shared)
@@ -123,7 +99,9 @@ class AsyncRay:
     def _started(self, rank: int, feed: Any) -> Any:
         ended = tuple(result.published for result in self._results.values())
         start = replace(self._start, ended=ended)
-        return self.actors[rank].take_turns.remote(self.pool.job, feed, self.actors, start)
+        return self.pool.actors[rank].take_turns.remote(
+            self.pool.job, feed, self.pool.actors, start
+        )
 
     def _ended_well(self, rank: int, future: Any) -> bool:
         try:
@@ -146,7 +124,7 @@ class AsyncRay:
         if self.setup.on_lost == "without" and self._start.leave_at is None:
             watch.say(f"{who} was lost; the others go on without it")
             self._results[rank] = given_up = self._last_copy(rank)
-            for other, actor in enumerate(self.actors):
+            for other, actor in enumerate(self.pool.actors):
                 if other != rank:
                     actor.receive.remote(given_up.published)
             return {}
@@ -159,7 +137,7 @@ class AsyncRay:
         start = self._start
         copies: list[TurnsCopy] = []
         with suppress(ActorsLostError):
-            after = (rank + 1) % self.workers
+            after = (rank + 1) % self.pool.size
             [held] = self.pool.asked("held_copy", start.generation, ranks=[after])
             copies = [held] if held is not None else []
         return self._as_left(rank, copies or [self.ray.get(copy) for _, copy in start.copies])
@@ -171,7 +149,7 @@ class AsyncRay:
         if copies:
             lo = copies[0].first
             part = part_of(joined([kept.part for kept in copies], False), first - lo, agents)
-        counters = np.column_stack([part.mistakes, part.loss, part.expected, part.examples])
+        counters = part.by_agent
         self._counters[first : first + agents] = counters
         whose, silent = np.arange(first, first + agents), np.zeros(agents, np.int64)
         said = PublishedRows(whose, silent, silent + RELEASED, np.zeros((agents, 0)))
@@ -181,7 +159,7 @@ class AsyncRay:
         """Let all actors leave at a common place, and another number of them go on from there."""
         if not self._all_left(pending, feed):  # one of them is through, or lost: as before
             return pending
-        left = [self._results[rank] for rank in range(self.workers)]
+        left = [self._results[rank] for rank in range(self.pool.size)]
         # The driver holds them until their new hosts have copies: the old ones, and their nodes, may go.
         copies = [self.ray.put(result.left) for result in left]
         shares = tuple(zip(self._start.shares, copies, strict=True))
@@ -199,7 +177,7 @@ class AsyncRay:
         if rounds is None:
             return False
         self._start = replace(self._start, leave_at=max(rounds))
-        for actor, last in zip(self.actors, rounds, strict=True):
+        for actor, last in zip(self.pool.actors, rounds, strict=True):
             actor.leave_at.remote(last)
         while pending:
             self._wait(pending, feed)
@@ -209,7 +187,7 @@ class AsyncRay:
     def _stop(self, pending: dict[Any, int]) -> None:
         """Let actors stop where they are."""
         for rank in pending.values():
-            self.actors[rank].stop.remote()
+            self.pool.actors[rank].stop.remote()
 
     def _leave_early(self, pending: dict[Any, int], feed: Any) -> None:
         """The run ends before its streams: take what all agents have learned, or what copies know of it."""
@@ -235,7 +213,7 @@ class AsyncRay:
             for rank, (first, agents) in enumerate(self._start.shares)
             if rank not in self._results
         }
-        silent = set(range(self.workers)) - answering
+        silent = set(range(self.pool.size)) - answering
         self.pool.give_up(self.pool.watch.look_at_turns(going, silent))
 
     def _note(self) -> None:
@@ -257,12 +235,10 @@ class AsyncRay:
                 "asynchronous actors read their streams themselves: give the streams to ddol.run, or play "
                 "rounds"
             )
-        distance = np.nan  # only the end has all weights in one place
-        if len(self._results) == self.workers:
-            weights = self.weights()
-            gaps = weights - weights.mean(axis=0)
-            distance = float(np.sqrt(np.mean(np.sum(gaps * gaps, axis=(1, 2)))))
-        return Snapshots(np.array([0]), self._counters[None], np.array([[distance, np.nan]]))
+        if len(self._results) == self.pool.size:
+            return seen_between(0, self._counters, self.weights())
+        # Only the end has all weights in one place.
+        return Snapshots(np.array([0]), self._counters[None], np.full((1, 2), np.nan))
 
     def end(self) -> Snapshots:
         """All has happened when the streams are over."""
@@ -270,9 +246,9 @@ class AsyncRay:
 
     def state(self) -> State:
         """The state of all agents; of agents that were given up, as it was in their last copy."""
-        if len(self._results) < self.workers:
+        if len(self._results) < self.pool.size:
             return self._state
-        found = [self._results[rank].part for rank in range(self.workers)]
+        found = [self._results[rank].part for rank in range(self.pool.size)]
         parts = [part for part in found if part is not None]
         return replace(joined(parts, False), t=self._rounds + 1)
 
@@ -318,7 +294,7 @@ class AsyncRay:
                 "nothing is recorded: what a lost actor had sent cannot be played again"
             )
             return None
-        ended = [self._results[rank] for rank in range(self.workers)]
+        ended = [self._results[rank] for rank in range(self.pool.size)]
         merger = Merger(Wiring.of(self.algorithm.mixing))
         times = np.linspace(0.0, self._moments[-1].time, len(self._left) + 2)
         pieces = []
@@ -335,7 +311,3 @@ class AsyncRay:
         offsets = np.cumsum(lengths) - lengths
         whole.row[named] = ranks * n + agents if self.n_streams == 1 else offsets[agents] + ranks
         return whole
-
-    def close(self) -> None:
-        """End the actors, and the cluster if it is ours."""
-        self.pool.close()

@@ -1,23 +1,24 @@
-"""The threads engine: every worker hosts some of the agents, and they meet in shared memory."""
+"""The threads engine: every worker hosts some of the agents, and they meet in shared memory.
+
+In rounds all workers wait for each other (here); in lists of events none does (`turns`).
+"""
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from queue import SimpleQueue
-from typing import Any
 
 import numpy as np
 
 from ddol.algorithm import Algorithm
 from ddol.engines.kernels import COPIES
-from ddol.engines.local import check_block
 from ddol.engines.news import tell
+from ddol.engines.registry import Turns
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, grow, numbers_sent, sharing
+from ddol.engines.state_checks import check_block
 from ddol.engines.threads import atomics
+from ddol.engines.threads.crew import OthersFailedError, WorkerThreads
 from ddol.engines.workers.inputs import scores_at, with_pending
 from ddol.engines.workers.partition import (
     Partition,
@@ -29,14 +30,15 @@ from ddol.engines.workers.partition import (
 from ddol.engines.workers.shares import joined, joined_counters, part_of
 from ddol.engines.workers.worker import KernelWorker
 from ddol.engines.workers.workspace import most_reduced
+from ddol.schedules.schedule import ROUNDS, Schedule
 from ddol.streams.over.parallel import usable_cores
 from ddol.streams.rows import Block
 
 
 class Threads:
-    """Rounds of all agents in several threads, without the interpreter's lock.
+    """All agents in several threads, without the interpreter's lock.
 
-    Mistakes are those of the local engine; weights differ by the order of summation.
+    In rounds, mistakes are those of the local engine; weights differ by the order of summation.
 
     Parameters
     ----------
@@ -48,6 +50,8 @@ class Threads:
         would take longer than they save.
     readers : int
         How many of them read meanwhile, and do not learn.
+    schedule : Schedule, optional
+        What to play in place of rounds.
 
     Examples
     --------
@@ -66,9 +70,18 @@ class Threads:
     name = "threads"
 
     def __init__(
-        self, algorithm: Algorithm, state: State, workers: int | None = None, readers: int = 0
+        self,
+        algorithm: Algorithm,
+        state: State,
+        workers: int | None = None,
+        readers: int = 0,
+        schedule: Schedule | None = None,
     ) -> None:
         self.algorithm = algorithm
+        self.turns: Turns | None = None
+        if schedule is not None:
+            self._play_events(state, checked_workers(workers), schedule)
+            return
         most = max(1, checked_workers(workers) - readers)
         asked = worth(algorithm, state.n_features, most) if workers is None else most
         self.workers = min(asked, algorithm.n_agents)
@@ -82,8 +95,29 @@ class Threads:
 
     @classmethod
     def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> Threads:
-        """As many threads as the setup asks for."""
-        return cls(algorithm, state, setup.workers, setup.readers)
+        """Open it with as many threads as the setup asks for, for rounds or for its schedule."""
+        events = setup.schedule.needs_events(algorithm)
+        schedule = setup.schedule if events else None
+        return cls(algorithm, state, setup.workers, setup.readers, schedule)
+
+    def _play_events(self, state: State, workers: int, schedule: Schedule) -> None:
+        """Let turns host the agents; rounds in which agents choose what they send take one thread."""
+        from ddol.engines.events.scheduled import ScheduledTurns
+        from ddol.engines.threads.turns import LiveTurns
+
+        algorithm, self._shared = self.algorithm, False
+        in_order = schedule.name == ROUNDS and algorithm.chooses_messages
+        self.workers = 1 if in_order else min(workers, algorithm.n_agents)
+        self._crew = WorkerThreads(self.workers)
+        if in_order:
+            self.turns = ScheduledTurns(algorithm, state, schedule)
+        else:
+            self.turns = LiveTurns(algorithm, state, self._crew, schedule)
+
+    @property
+    def kernel_workers(self) -> Sequence[KernelWorker]:
+        """The workers that host the agents, in their order."""
+        return self._hosts if self.turns is None else self.turns.kernel_workers
 
     def _seat(self, parts: list[State]) -> None:
         """Give every worker its part of the state, and all of them memory to meet in."""
@@ -92,43 +126,43 @@ class Threads:
         rows = 0 if self._shared else algorithm.n_agents
         packed = np.empty((2, rows, numbers_sent(algorithm, D)))
         calls = atomics.threads_addresses()
-        self.kernel_workers = []
+        self._hosts = []
         for w, (first, agents) in enumerate(split(algorithm.n_agents, self.workers)):
             context = self._memory.contexts[w].ctypes.data
             partition = Partition(
                 first, agents, self.workers, column=first, packed=packed, own=first,
                 **calls._asdict(), context=context,
             )  # fmt: skip
-            self.kernel_workers.append(KernelWorker(algorithm, parts[w], partition))
+            self._hosts.append(KernelWorker(algorithm, parts[w], partition))
 
     def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
-        """Play the rounds of a block; see `ddol.engines.registry.Engine`."""
+        """Play a block; see `ddol.engines.registry.Engine`."""
+        if self.turns is not None:
+            return self.turns.play(block, after)
         check_block(self.algorithm, block)
         if self._failed:
             raise RuntimeError("this engine was stopped by an earlier error; open another one")
-        if block.rows.n_features > self.kernel_workers[0].state.n_features:
+        if block.rows.n_features > self._hosts[0].state.n_features:
             wide = block.rows.n_features
-            self._seat([grow(self.algorithm, worker.state, wide) for worker in self.kernel_workers])
-        state = self.kernel_workers[0].state
+            self._seat([grow(self.algorithm, worker.state, wide) for worker in self._hosts])
+        state = self._hosts[0].state
         rows, predicted, learned, pending = with_pending(state, block)
         rows = rows if rows.dense else rows.widen(state.n_features)
 
         scores, found = scores_at(block, rows), []
-        for lo, hi, seen in cut_at_snapshots(
-            len(predicted), after, self.kernel_workers[0].numbers_seen
-        ):
+        for lo, hi, seen in cut_at_snapshots(len(predicted), after, self._hosts[0].numbers_seen):
 
             def work(w: int, lo: int = lo, hi: int = hi, seen: list[int] = seen) -> None:
-                status = self.kernel_workers[w].play(
+                status = self._hosts[w].play(
                     rows, predicted[lo:hi], learned[lo:hi], state.t + lo, seen, scores
                 )
                 if status != atomics.DONE:
                     raise OthersFailedError
 
             self._work(work)
-            together = seen_together([worker.snapshots for worker in self.kernel_workers])
+            together = seen_together([worker.snapshots for worker in self._hosts])
             found.append(together._replace(rounds=together.rounds + lo))
-        for worker in self.kernel_workers:
+        for worker in self._hosts:
             worker.state = replace(worker.state, t=state.t + len(predicted), pending=pending)
         return Snapshots.joined(found)
 
@@ -156,75 +190,6 @@ class Threads:
     def close(self) -> None:
         """End the threads."""
         self._crew.close()
-
-
-class OthersFailedError(Exception):
-    """A worker left its rounds because another one failed."""
-
-
-class WorkerThreads:
-    """Threads that work together again and again, and sleep in between.
-
-    The calling thread is the first of them.
-    """
-
-    def __init__(self, workers: int) -> None:
-        self._orders: list[SimpleQueue] = [SimpleQueue() for _ in range(workers - 1)]
-        self._reports: SimpleQueue = SimpleQueue()
-        for w, orders in enumerate(self._orders, start=1):
-            thread = threading.Thread(
-                target=_serve, args=(w, orders, self._reports), name=f"ddol-{w}", daemon=True
-            )
-            thread.start()
-        self.close: Callable[[], Any] = weakref.finalize(self, _dismiss, self._orders)
-
-    def work(self, work: Callable[[int], None], stop: Callable[[], None]) -> None:
-        """Call ``work(w)`` in every thread; the first error calls `stop` and is raised.
-
-        Parameters
-        ----------
-        work
-            What thread w does.
-        stop
-            Makes the others leave early, by raising `OthersFailedError`.
-        """
-        for orders in self._orders:
-            orders.put((work, stop))
-        errors = [_attempt(work, stop, 0)]
-        while len(errors) <= len(self._orders):
-            try:
-                errors.append(self._reports.get())
-            except BaseException as error:  # Ctrl-C, while the others are still at work
-                stop()
-                errors[0] = errors[0] or error
-        failed = [error for error in errors if error is not None]
-        causes = [error for error in failed if not isinstance(error, OthersFailedError)]
-        if failed:
-            raise (causes or failed)[0]
-
-
-def _attempt(work: Callable[[int], None], stop: Callable[[], None], w: int) -> BaseException | None:
-    try:
-        work(w)
-    except BaseException as error:  # raised again by the calling thread
-        stop()
-        return error
-    return None
-
-
-def _serve(w: int, orders: SimpleQueue, reports: SimpleQueue) -> None:
-    while True:
-        order = orders.get()
-        if order is None:
-            return
-        work, stop = order
-        reports.put(_attempt(work, stop, w))
-        del order, work, stop  # what it refers to must not live until the next one
-
-
-def _dismiss(orders: list[SimpleQueue]) -> None:
-    for each in orders:
-        each.put(None)
 
 
 _A_NUMBER, _A_MEETING = 0.6e-9, 0.8e-6

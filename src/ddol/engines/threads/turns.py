@@ -15,21 +15,19 @@ from ddol.engines.events.live_turns import Merger, PlayedTurns, TurnPlan
 from ddol.engines.events.messaging import Messaging
 from ddol.engines.events.player import check_playable
 from ddol.engines.events.row_pool import RowPool
-from ddol.engines.events.scheduled import Scheduled
 from ddol.engines.events.views import no_views
 from ddol.engines.kernels import event_memory as words
 from ddol.engines.kernels.event_memory import EventMemory
 from ddol.engines.kernels.events import Playing
 from ddol.engines.kernels.published import STRIDE
 from ddol.engines.kernels.shadow import Shadow
-from ddol.engines.registry import ScheduledEngine
-from ddol.engines.setup import Setup
+from ddol.engines.registry import Turns, seen_between
 from ddol.engines.state import State, grow, numbers_kept, numbers_sent, zeros
-from ddol.engines.threads.rounds import OthersFailedError, WorkerThreads, checked_workers
+from ddol.engines.threads.crew import OthersFailedError, WorkerThreads
 from ddol.engines.workers.inputs import drawn_in_turns, rates_of
 from ddol.engines.workers.partition import Partition, Snapshots, split
 from ddol.engines.workers.shadow import ShadowLearner, moment_of
-from ddol.engines.workers.shares import each_its_own, joined, joined_counters, part_of
+from ddol.engines.workers.shares import each_its_own, part_of
 from ddol.engines.workers.worker import KernelWorker
 from ddol.recording import Moment
 from ddol.schedules.clock import EventChunk
@@ -41,8 +39,8 @@ from ddol.streams.rows import Block, Rows
 RELEASED = 1 << 62
 
 
-class AsyncThreads:
-    """Asynchronous turns of all agents in several threads.
+class LiveTurns(Turns):
+    """Asynchronous turns of agents in several threads.
 
     After each answer an agent projects, publishes its weights, and mixes with the newest that its neighbours
     have published. What happens depends on how the threads run; a recording of it plays again to the bit.
@@ -52,7 +50,7 @@ class AsyncThreads:
     algorithm : Algorithm
     state : State
         Of the agents that are played here.
-    workers : int or None
+    crew : WorkerThreads
     schedule : Schedule
         ``async``, under no other conditions than a delay.
     own : (first, agents), optional
@@ -60,13 +58,11 @@ class AsyncThreads:
         not given.
     """
 
-    name = "threads"
-
     def __init__(
         self,
         algorithm: Algorithm,
         state: State,
-        workers: int | None,
+        crew: WorkerThreads,
         schedule: Schedule,
         own: tuple[int, int] | None = None,
     ) -> None:
@@ -75,8 +71,8 @@ class AsyncThreads:
         self.together = own is None
         """Whether all agents are here, and are through with a block at the same time."""
         first, agents = own or (0, algorithm.n_agents)
-        self.workers = min(checked_workers(workers), agents)
-        self._shares = [(first + lo, n) for lo, n in split(agents, self.workers)]
+        parts = split(agents, crew.size)
+        self._shares = [(first + lo, n) for lo, n in parts]
         self.wires = Wiring.of(algorithm.mixing)
         self.talk = Messaging(algorithm, self.wires, schedule)
         self.plan = TurnPlan(algorithm.n_agents, algorithm.period, algorithm.delay)
@@ -89,18 +85,14 @@ class AsyncThreads:
         """The turns played last, if they are recorded."""
         self.recorded: list[Events] = []
         self._moments: list[Moment] = []
-        self.passes, self.n_streams = 1, 1
-        self._began = time.perf_counter()
-        self._crew = WorkerThreads(self.workers)
-        known = replace(each_its_own(state, agents), pending=None)
-        self._seat([part_of(known, *part) for part in split(agents, self.workers)])
+        self._began, self._crew = time.perf_counter(), crew
+        known = replace(each_its_own(state, agents), pending=None, t=1)
+        self._seat([part_of(known, *part) for part in parts])
 
-    @classmethod
-    def open(cls, algorithm: Algorithm, state: State, setup: Setup) -> ScheduledEngine:
-        """Open it as a setup says; rounds in which agents choose what they send are played in one thread."""
-        if setup.schedule.name == ROUNDS and algorithm.chooses_messages:
-            return Scheduled.open(algorithm, state, setup)
-        return cls(algorithm, state, setup.workers, setup.schedule)
+    @property
+    def kernel_workers(self) -> list[KernelWorker]:
+        """The workers of all threads."""
+        return [seat.worker for seat in self.seats]
 
     def _seat(self, parts: list[State]) -> None:
         """Give every worker its part of the state, and all of them rows to publish in."""
@@ -117,11 +109,7 @@ class AsyncThreads:
             for part, (first, agents) in zip(parts, self._shares, strict=True)
         ]
 
-    # --- what the learner calls ----------------------------------------------------------------------
-
-    def begin(self, passes: int, n_streams: int) -> None:
-        """Say how often the streams are read, and how many there are."""
-        self.passes, self.n_streams = passes, n_streams
+    # --- what the plan calls -------------------------------------------------------------------------
 
     def play(self, block: Block, after: Sequence[int] = ()) -> Snapshots:
         """Play the turns of a block; it is looked at when all workers are through with it."""
@@ -135,7 +123,7 @@ class AsyncThreads:
         self._widen(block.rows.n_features)
         _, serials = self.pool.add(block, self.plan.under_way())
         table = serials.reshape(-1, self.algorithm.n_agents)
-        loss = self.counters().loss
+        loss = self._loss()
         self._play([self.plan.chunk(table, seat.first, seat.agents) for seat in self.seats])
         self._follow(table, loss)
 
@@ -151,19 +139,6 @@ class AsyncThreads:
             self._play([self.plan.last(seat.first, seat.agents) for seat in self.seats])
         for seat in self.seats:
             seat.end()
-
-    def state(self) -> State:
-        """The state of all agents, in memory of its own."""
-        return joined([seat.worker.state for seat in self.seats], False)
-
-    def counters(self) -> State:
-        """Counters of all agents, to be read only."""
-        parts = [seat.worker.state for seat in self.seats]
-        return replace(parts[0], t=self._rounds + 1, **joined_counters(parts))
-
-    def weights(self) -> np.ndarray:
-        """Primal weights of all agents: (N, outputs, D)."""
-        return np.concatenate([seat.worker.weights() for seat in self.seats])
 
     def sent(self) -> tuple[int, int, int]:
         """Messages sent, their bytes, and how many of them were lost: none is."""
@@ -184,10 +159,6 @@ class AsyncThreads:
             return None
         numbers = self.pool.numbers.in_the_data(self.passes, self.n_streams)
         return Events.joined(self.recorded).renumbered(numbers)
-
-    def close(self) -> None:
-        """End the threads."""
-        self._crew.close()
 
     # --- playing -------------------------------------------------------------------------------------
 
@@ -223,6 +194,8 @@ class AsyncThreads:
             self.control[0] = 1
 
         self._crew.work(work, stop)
+        for seat in self.seats:
+            seat.worker.state = replace(seat.worker.state, t=self._rounds + 1)
         if self.schedule.record:
             self.played = [
                 PlayedTurns(c.without_struck(), s.first, s.log)
@@ -242,26 +215,27 @@ class AsyncThreads:
             made = self.recorded[-1]
             predicts = (made.kind == PREDICT) & (made.row >= 0)
             agents, serials = made.agent[predicts], made.row[predicts]
-        places, gained = self.pool.where[serials - self.pool.first], self.counters().loss - loss
+        places, gained = self.pool.where[serials - self.pool.first], self._loss() - loss
         self.shadow.follow(self.pool.rows, agents, places, self._scores, gained)
 
+    def _loss(self) -> np.ndarray:
+        """The loss of every agent so far, in memory of its own."""
+        return np.concatenate([worker.state.loss for worker in self.kernel_workers])
+
     def _look(self, before: int) -> Snapshots:
-        state, weights = self.counters(), self.weights()
-        counters = np.column_stack([state.mistakes, state.loss, state.expected, state.examples])
-        gaps = weights - weights.mean(axis=0)
-        distance = float(np.sqrt(np.mean(np.sum(gaps * gaps, axis=(1, 2)))))
+        """A snapshot of now, which is a moment of the run as well."""
+        counters = np.concatenate([worker.state.by_agent for worker in self.kernel_workers])
+        weights = np.concatenate([worker.weights() for worker in self.kernel_workers])
         seconds = time.perf_counter() - self._began
         shadow = None if self.shadow is None else self.shadow.seen()
         self._moments.append(moment_of(self._rounds, seconds, counters, shadow))
-        return Snapshots(
-            np.array([self._rounds - before]), counters[None], np.array([[distance, np.nan]])
-        )
+        return seen_between(self._rounds - before, counters, weights)
 
 
 class Seat:
     """One worker: its agents, their mailboxes, and the log of the versions that they mixed."""
 
-    def __init__(self, engine: AsyncThreads, state: State, first: int, agents: int) -> None:
+    def __init__(self, engine: LiveTurns, state: State, first: int, agents: int) -> None:
         self.engine, self.first, self.agents = engine, first, agents
         algorithm, wires = engine.algorithm, engine.wires
         self.worker = KernelWorker(algorithm, state, Partition(first, agents), separate=True)

@@ -32,6 +32,7 @@ from ddol.engines.workers.inputs import (
     with_pending,
 )
 from ddol.engines.workers.partition import Matrices, Partition, Snapshots
+from ddol.engines.workers.shares import part_of
 from ddol.engines.workers.workspace import Workspace
 from ddol.streams.rows import Block, Rows
 from ddol.update.contract import MESSAGES
@@ -502,3 +503,10 @@ class KernelWorker:
 _MOST_PLACES, _LARGE = 64, 1 << 16  # large rows must not be kept in memory
 _NO_CHANCES = np.empty((0, 0, 0))
 _NOTHING_SEEN = packed(kernels.SnapshotPlaces(0, 0, 0, 0, 0))
+
+
+def worker_of_all(algorithm: Algorithm, state: State) -> KernelWorker:
+    """One worker that hosts all agents, at a copy of the state."""
+    n = algorithm.n_agents
+    # Copied as a part is: vectors in memory that begins with a cache line cross none.
+    return KernelWorker(algorithm, part_of(state, 0, n), Partition(0, n))
