@@ -108,6 +108,10 @@ def test_lines_come_from_standard_input(tmp_path):
         ('name = "eu"\n[network]\nlisten = ["127.0.0.1:1"]', "expected tcp/HOST:PORT"),
         ('name = "eu"\n[network]\ntransport = "mqtt://h:1"', "found mqtt://h:1 without `identity`"),
         ('name = "eu"\n[network]\ncompress = "8bit"', "`compress`: found '8bit', expected float32"),
+        (
+            'name = "eu"\n[network]\naverage = "middle"',
+            "`average`: found 'middle', expected clip:1",
+        ),
         ("name = ", "Invalid value"),
         ("", "`name`: found none"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from ddol.node.messages import (
 from ddol.node.options import NodeOptions
 from ddol.node.waiting import Pending, WaitingRoom
 from ddol.update.checks import check_message
+from ddol.update.contract import DUAL
 from ddol.update.losses import REGRESSION
 
 
@@ -56,7 +58,7 @@ class LiveAgent:
         self.regression = algorithm.loss.task == REGRESSION
         self.features = Features(options.hash_bits, options.n_features, options.columns)
         self.labels = LiveLabels(options.classes, self.regression, options.labels)
-        self.learning = Learning(algorithm, self.features, self.labels, seed)
+        self.learning = Learning(_robust(algorithm, options), self.features, self.labels, seed)
         self.room = WaitingRoom(options.waiting, options.expire_seconds)
         self.digest = algorithm_digest(algorithm)
         self.number = 0
@@ -274,6 +276,18 @@ class LiveAgent:
         for each in message.numbers:
             body, scalars = each[: rows * n].reshape(rows, n), each[rows * n :]
             check_message(layout, body, scalars, message.sender)
+
+
+def _robust(algorithm: Algorithm, options: NodeOptions) -> Algorithm:
+    """The algorithm with the node's rule of averages; what it sends is the same."""
+    if options.robust is None:
+        return algorithm
+    if algorithm.average != DUAL:
+        raise NodeError(
+            f"`average` {options.robust.name} is for algorithms that average in the dual, expected no "
+            f"average={algorithm.average!r}"
+        )
+    return replace(algorithm, robust=options.robust)
 
 
 def _renamed(

@@ -21,7 +21,7 @@ from ddol.node.options import NodeOptions
 from ddol.presets import PRESETS
 from ddol.together import private, safe
 
-_NODE = tuple(f.name for f in fields(NodeOptions) if f.name != "compress")
+_NODE = tuple(f.name for f in fields(NodeOptions) if f.name not in ("compress", "average"))
 _TOP = ("name", "model", "models", "http", "network", "logs", "privacy", *_NODE)
 _MODEL = ("algorithm", "safe", "privacy", "initial", "share", "sources", *_NODE)
 
@@ -100,6 +100,8 @@ class NetworkConfig:
         ``zenoh``, or ``mqtt://host:port``.
     compress : str, optional
         ``float32``: messages of half the size.
+    average : str, optional
+        ``clip:b`` or ``trim:b``: up to b peers may send false messages.
     """
 
     listen: tuple[str, ...] = ()
@@ -110,6 +112,7 @@ class NetworkConfig:
     least: int | None = None
     transport: str = "zenoh"
     compress: str | None = None
+    average: str | None = None
 
     @property
     def fewest(self) -> int:
@@ -177,7 +180,7 @@ def read_config(told: Mapping[str, Any], folder: Path | None = None) -> NodeConf
     if "network" in told:
         network = _table(NetworkConfig, told["network"], "network", here)
         _check_network(network)
-        common["compress"] = network.compress
+        common |= {"compress": network.compress, "average": network.average}
     models = {name: _model(name, table, common, here) for name, table in tables.items()}
     http = _table(HttpConfig, told.get("http", {}), "http", here)
     private_ones = any(model.algorithm.privacy for model in models.values())
@@ -236,7 +239,7 @@ def _model(
             raise NodeError(f"{where}{error}") from None
     elif table.get("safe", True):
         algorithm = safe(algorithm)
-    _check_types(get_type_hints(NodeOptions) | {"store": str}, options, "")
+    _check_types(get_type_hints(NodeOptions) | {"store": str, "average": str | None}, options, "")
     if options.get("store") is not None:
         options["store"] = here / options["store"] / name
     initial = table.get("initial")

@@ -173,12 +173,22 @@ class Learning:
             columns = columns.astype(np.uint32)
         before = player.message(columns)
         heard = [(own, before), *((t.weight, self._placed(t, before, columns)) for t in told)]
-        averaged = np.empty_like(before)
+        averaged, robust = np.empty_like(before), self.algorithm.robust is not None
         for lo, hi, mode in self._spans(before.shape[1]):
-            averaged[:, lo:hi] = _average([(w, m[:, lo:hi]) for w, m in heard], mode)
+            parts = [(w, m[:, lo:hi]) for w, m in heard]
+            averaged[:, lo:hi] = (
+                self._robust(parts) if robust and mode == LINEAR else _average(parts, mode)
+            )
         if np.allclose(averaged, before, rtol=1e-9, atol=0.0):
             return False  # nodes that agree have nothing more to tell each other
         return player.take(columns, averaged)
+
+    def _robust(self, heard: Sequence[tuple[float, np.ndarray]]) -> np.ndarray:
+        """Average one row of every output, or one scalar, by the algorithm's rule; one's own come first."""
+        assert self.algorithm.robust is not None
+        rule, weights = self.algorithm.robust.compiled, np.array([w for w, _ in heard[1:]])
+        numbers = np.stack([m for _, m in heard])
+        return np.stack([rule(each[0], each[1:], weights) for each in numbers.swapaxes(0, 1)])
 
     def _spans(self, size: int) -> list[tuple[int, int, int]]:
         """Where numbers of one mode begin and end in a message."""

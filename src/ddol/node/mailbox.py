@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ddol.communicate.robust import Robust
 from ddol.node.errors import RefusedMessageError
 from ddol.node.messages import Message
 
@@ -25,13 +26,21 @@ class PeerState:
     agents: int = 1
     examples: int = 0
     newest: tuple[Message, bytes] | None = None
-    """Its newest message, until it is mixed."""
+    """Its newest message: until it is mixed, or until it leaves where averages are robust."""
+    waiting: bool = False
+    """Whether that has not been mixed."""
     refused: Counter = field(default_factory=Counter)
     """Messages that were refused, by reason."""
 
 
 class PeerMailbox:
     """Peers by name.
+
+    Parameters
+    ----------
+    most : int
+    robust : Robust, optional
+        How messages are averaged; then those that were mixed are kept, to be compared with newer ones.
 
     Examples
     --------
@@ -40,8 +49,9 @@ class PeerMailbox:
     0
     """
 
-    def __init__(self, most: int = 10_000) -> None:
-        self.most = most
+    def __init__(self, most: int = 10_000, robust: Robust | None = None) -> None:
+        self.most, self.robust = most, robust
+        self._few = False
         self.peers: dict[str, PeerState] = {}
         self.envelopes: Mapping[tuple[str, str], int] = {}
         """What the transport refused before it was read, by (sender, reason); it counts on."""
@@ -86,18 +96,35 @@ class PeerMailbox:
             )
         peer.number, peer.newest, peer.heard = message.number, (message, blob), time.time()
         peer.agents, peer.examples, peer.alive = message.agents, message.examples, True
+        peer.waiting = True
         peer.messages += 1
         return True
 
     def fresh(self) -> list[tuple[Message, bytes]]:
-        """Messages of living peers that have not been mixed, by the name of their senders."""
-        found = sorted(self.peers.items())
-        return [peer.newest for _, peer in found if peer.newest is not None and peer.alive]
+        """Messages of living peers to mix, by the name of their senders: those that have not been, or the
+        newest of all."""
+        found = [peer for _, peer in sorted(self.peers.items()) if peer.alive]
+        return [peer.newest for peer in found if peer.newest is not None]
+
+    def waits(self, names: Iterable[str]) -> bool:
+        """Whether a message of one of these has not been mixed."""
+        return any(self.peers[name].waiting for name in names)
 
     def taken(self, names: Iterable[str]) -> None:
         """Messages of these have been mixed."""
         for name in names:
-            self.peers[name].newest = None
+            peer = self.peers[name]
+            peer.waiting, peer.newest = False, peer.newest if self.robust else None
+
+    def too_few(self, count: int) -> str:
+        """What to tell, once, where messages of so many peers are too few for a robust average."""
+        before, self._few = self._few, self.robust is not None and count <= 2 * self.robust.liars
+        if before or not self._few or self.robust is None:
+            return ""
+        return (
+            f"`average` {self.robust.name} needs {2 * self.robust.liars + 1} peers or more, {count} are "
+            "heard: the node learns almost alone"
+        )
 
     def living(self) -> list[str]:
         """Names of the peers that are alive."""

@@ -85,7 +85,7 @@ class Node:
         algorithm = safe(adaptive("logistic")) if algorithm is None else algorithm
         self.name = name
         self._lock = threading.RLock()
-        self.mailbox = PeerMailbox()
+        self.mailbox = PeerMailbox(robust=self.options.robust)
         self.counts: Counter = Counter()
         """Predictions, and answers by what became of them."""
         self.messages_sent = self.bytes_sent = 0
@@ -401,7 +401,8 @@ class Node:
             raise
 
     def mix(self, near: Collection[str] | None = None) -> bool:
-        """Average with messages that have come since the last time; whether anything changed.
+        """Average with messages that have come since the last time, or robustly with the newest of all peers;
+        whether anything changed.
 
         Parameters
         ----------
@@ -415,8 +416,10 @@ class Node:
                 for m, blob in found
                 if (near is None or m.sender in near) and self.listening.trusts(m.sender)
             ]
-            if not fresh:
+            if not self.mailbox.waits(m.sender for m, _ in fresh):
                 return False
+            if few := self.mailbox.too_few(len(fresh)):
+                _log.warning("%s: %s", self.name, few)
             degree = max(self.agents, 1 + len(fresh))
             heard = [r.Heard(1.0 / max(degree, m.agents), blob) for m, blob in fresh]
             if not self._agent.examples:  # a newcomer has nothing of its own to average with

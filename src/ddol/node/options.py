@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ddol.communicate.robust import Robust, robust_of
 from ddol.node.errors import NodeError
 from ddol.node.journal import flush_seconds, seconds_of
 from ddol.node.labels import LiveLabel
@@ -44,6 +45,9 @@ class NodeOptions:
         Keep the whole journal, for `ddol replay`.
     compress : str, optional
         ``float32``: messages of half the size.
+    average : str or function, optional
+        ``clip:b`` or ``trim:b``: how messages are averaged where up to b peers may send false ones. A
+        function is a rule of your own, as in `ddol.communicate.robust`.
     """
 
     hash_bits: int | None = None
@@ -59,6 +63,7 @@ class NodeOptions:
     log_bytes: int = 64 << 20
     keep_all: bool = False
     compress: str | None = None
+    average: str | Callable | None = None
 
     def __post_init__(self) -> None:
         for name, least in (
@@ -76,6 +81,15 @@ class NodeOptions:
             )
         flush_seconds(self.durability)
         seconds_of(self.expire)
+        if self.robust is None and self.average is not None:
+            raise NodeError(
+                f"`average`: found {self.average!r}, expected clip:1, trim:1 or a function"
+            )
+
+    @property
+    def robust(self) -> Robust | None:
+        """The rule of `average`."""
+        return robust_of(self.average)
 
     @property
     def expire_seconds(self) -> float:

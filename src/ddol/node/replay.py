@@ -31,6 +31,7 @@ _KEPT = (
     "expire",
     "window",
     "compress",
+    "average",
 )
 
 
