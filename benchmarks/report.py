@@ -58,6 +58,23 @@ class Findings:
         return _without_nan(plain)
 
 
+INTRODUCTION = """\
+Every program learns from the same examples in the same order, once, in the fastest way that its documentation
+describes (settings at the end of the page). The programs take turns, so a busy machine slows all of them.
+Times are the best of several runs.
+"""
+COLUMNS = """\
+| column | meaning |
+|---|---|
+| ns/example, ns/value | nanoseconds for an example, and for a number in it that is stored |
+| spread | how much longer the median run took than the best one |
+| error | share of wrong predictions, each made before its example was learned from |
+| MB | memory that the run needed beyond what was there before |
+| × ddol | time as a multiple of that of the first line |
+| × limit | time as a multiple of that of reading the data once, which nothing can beat |
+"""
+
+
 def ratio(result: Result, results: Sequence[Result], peer: str) -> float:
     """Time per example as a multiple of that of the first contestant of a peer, on this workload."""
     first = next((r for r in results if (r.workload, r.peer) == (result.workload, peer)), None)
@@ -78,20 +95,17 @@ def write(findings: Findings, page: Path, figures: Path) -> None:
 def markdown(findings: Findings, drawn: Sequence[Path] = ()) -> str:
     """The whole page."""
     parts = [
-        "# Benchmarks: side by side with the peers\n",
-        f"Made by `{findings.command}` in {findings.seconds / 60:.1f} minutes; "
-        "how it is done, and how to add a peer: `benchmarks/README.md`. All numbers are in "
-        "`figures/bench.json`.\n",
-        "On the workloads all contestants learn from the same examples in the same order, in one pass, in "
-        "turns, each in its fastest documented way (settings at the end of the page). "
-        "Times are the best of several runs; *spread* is how much longer the median run took. "
-        "The error is progressive: each example is predicted before it is learned from.\n",
-        "## Targets\n",
+        "# Benchmarks: speed beside other programs\n",
+        f"`{findings.command}` wrote this page in {findings.seconds / 60:.1f} minutes, with all numbers in "
+        "`figures/bench.json`. `benchmarks/README.md` says how to run it and how to add a program.\n",
+        INTRODUCTION,
+        "## Goals\n",
         *_targets(findings),
         *_users(findings),
-        "\n## Where\n",
+        "\n## Machine and versions\n",
         *_facts(findings),
-        "\n## Workloads\n",
+        "\n## One pass over the same examples\n",
+        COLUMNS,
         *_workloads(findings),
         *_scaling(findings),
         *_wakings(findings),
@@ -119,12 +133,12 @@ def _targets(findings: Findings) -> Iterator[str]:
         shown = "–" if math.isnan(value) else f"{value:.3g}"
         met = words[target.reached(findings.results)]
         rows.append((target.workload, target.against, f"{sign} {target.goal:g}", shown, met))
-    yield from table(("workload", "against", "target", "measured", ""), rows)
+    yield from table(("workload", "compared with", "goal", "measured", ""), rows)
 
 
 def _users(findings: Findings) -> Iterator[str]:
     if findings.comparisons:
-        yield "\n## What users run\n"
+        yield "\n## Whole commands and estimators\n"
         yield from table(HEAD, user_rows(findings.comparisons))
 
 
@@ -144,7 +158,7 @@ def _workloads(findings: Findings) -> Iterator[str]:
             continue
         yield f"### {workload.title}\n"
         head = (
-            "contestant",
+            "program",
             "examples/s",
             "ns/example",
             "ns/value",
@@ -191,7 +205,7 @@ def _scaling(findings: Findings) -> Iterator[str]:
         yield from table(head, ((c, *(at.get((c, x), "–") for x in xs)) for c in curves))
     if findings.speedups:
         yield "\n### Workers\n"
-        head = ("", "1 worker", "2 workers", "times faster", "cost model", "goal")
+        head = ("", "1 worker", "2 workers", "times faster", "predicted by `ddol plan`", "goal")
         yield from table(head, (_speedup(s) for s in findings.speedups))
 
 
@@ -209,6 +223,7 @@ def _speedup(found: Speedup) -> tuple[str, ...]:
 def _wakings(findings: Findings) -> Iterator[str]:
     if findings.wakings:
         yield "\n### From the start of Python\n"
+        yield "*Cold* is the first run after an installation, *warm* a later one.\n"
         rows = (
             (w.name, w.what, f"{w.seconds:.2f} s", f"{100 * w.spread:.0f} %")
             for w in findings.wakings
@@ -218,7 +233,7 @@ def _wakings(findings: Findings) -> Iterator[str]:
 
 def _settings(results: Sequence[Result]) -> Iterator[str]:
     rows = dict.fromkeys((r.workload, r.name, f"`{r.settings}`") for r in results)
-    yield from table(("workload", "contestant", "settings"), rows)
+    yield from table(("workload", "program", "settings"), rows)
 
 
 def _without_nan(value: Any) -> Any:

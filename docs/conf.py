@@ -81,6 +81,7 @@ CONTENTS = {
         "decisions",
         "background/algorithms-measured",
         "background/adaptive",
+        "background/errata-proofs",
         "stability",
         "inside",
         "background/recordings",
