@@ -70,6 +70,8 @@ ALGORITHMS = {
     "dwm_a": ddol.dwm_a().on(3),
     "private": ddol.private(ddol.adaptive(), "epsilon:4,every:7,releases:5").on(3),
     "drwm": ddol.drwm().on(ddol.ring(5)),
+    "asking": ddol.adaptive().on(3, query="random:0.1"),
+    "asking late": ddol.adaptive().on(ddol.ring(3), query=0.1, delay=2),
 }
 SETUP = Setup(seed=5)
 

@@ -146,8 +146,11 @@ def check_state(
             f"{where}: found {'no ' if pending is None else ''}answers under way, expected those of "
             f"{algorithm.delay} rounds"
         )
-    for name in ("sums", "loss", "expected", "asking", "slopes"):
+    for name in ("sums", "loss", "expected", "asking"):
         _check_finite(where, name, arrays[name])
+    slopes = arrays["slopes"]  # NaN where the label was not asked for
+    unasked = algorithm.query is not None
+    _check_finite(where, "slopes", slopes[~np.isnan(slopes)] if unasked else slopes)
     layout = layout_of(algorithm, state.n_features)
     check_vectors(layout, state.theta, state.scalars, where)
     if pending is not None:
