@@ -202,6 +202,24 @@ def test_a_run_with_text_and_means_of_columns_goes_on(ddol, tmp_path):
     assert again["mistakes"] == whole["mistakes"] and library.load(model).encoding.means == means
 
 
+def test_means_outlive_a_site_that_had_ended_before_the_checkpoint(ddol, tmp_path):
+    """What is resumed behind a file's last row reads nothing of it any more."""
+    rng = np.random.default_rng(0)
+    for name, n in (("long.csv", 21_000), ("short.csv", 200)):
+        rows = [f"{'' if k % 7 == 3 else 5 + rng.random():},{k % 2}" for k in range(n)]
+        (tmp_path / name).write_text("\n".join(["x,label", *rows]))
+    folder, model = tmp_path / "run", tmp_path / "m"
+    files = tmp_path / "long.csv", tmp_path / "short.csv"
+    run = ("train", *files, "--missing", "mean", "--checkpoint", folder, "--every", 9_000)
+    assert ddol(*run, "--model", model, "-q").exit_code == 0
+    whole = model.read_bytes()
+    for _ in range(2):
+        model.unlink()
+        assert ddol(*run, "--model", model, "-q", "--resume").exit_code == 0
+        assert model.read_bytes() == whole
+        max(folder.glob("*.safetensors"), key=lambda each: each.stat().st_mtime_ns).unlink()
+
+
 def test_files_in_another_order_are_matched_when_a_run_is_resumed(ddol, tmp_path, text_of):
     paths = [tmp_path / f"{name}.libsvm" for name in ("bern", "lyon", "rome")]
     for k, path in enumerate(paths):

@@ -108,6 +108,8 @@ class FilledStream(WrappedStream):
         """Yield the tables without missing numbers."""
         at = position or {"at": None}
         means = RunningMeans.of(at.get("means"), len(self.columns))
+        if position:  # the end, perhaps, behind which no block is
+            self.latest.sums, self.latest.counts = means.sums.copy(), means.counts.copy()
         for block, after in self.stream.read(at["at"], pass_number):
             if isinstance(block, Table):
                 block = filled(block, self.columns, means, self.fills)
