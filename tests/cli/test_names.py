@@ -491,6 +491,16 @@ def test_columns_that_nobody_looks_at_may_hold_anything(ddol, model, tmp_path, p
     assert result.exit_code == 0 and "column 'more' is not among the model's" in result.stderr
 
 
+def test_values_that_were_not_learned_are_told_of_once(ddol, model, tmp_path, predicted):
+    towns = ["Oslo" if k % 2 else "Rome" for k in range(400)]
+    path = write(tmp_path / "other.csv", town=towns)
+    for command in ("predict", "evaluate"):
+        result = ddol(command, model, path)
+        assert result.exit_code == 0 and result.stderr.count("not learned") == 1, result.stderr
+        assert "town=Oslo" in result.stderr and "town=Rome" not in result.stderr
+    assert "not learned" not in ddol("predict", model, write(tmp_path / "same.csv")).stderr
+
+
 def test_no_name_steers_the_terminal(ddol, tmp_path):
     steer = "\x1b]0;mine\x07"
     label, site = f"no{steer}", f"bern{steer}.csv"

@@ -19,6 +19,9 @@ MOST_NAMES = 1 << 18
 MOST_REMEMBERED = 1 << 16
 """Names that are remembered though they are hashed, so that weights can be shown by name."""
 
+_MOST_TOLD = 5
+"""Columns with unknown values that are named in warnings."""
+
 
 class Names:
     """Places of named features: one after the other as they come, or hashed.
@@ -34,7 +37,8 @@ class Names:
     learning
         Whether names that are not known get a place; if not, they have none.
     warn
-        Called once, with a line, when there is no place left.
+        Called with a line when there is no place left, or when a model that predicts meets values of
+        text columns that it has not learned.
 
     Examples
     --------
@@ -60,6 +64,7 @@ class Names:
         keys = name_keys([*first, *known]).tolist()
         self._place = {key: place for place, key in enumerate(keys)}
         self._full = False
+        self._told: set[str] = set()
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -86,8 +91,20 @@ class Names:
             self._learn(keys, names)
         if self.bits is not None:
             return slots(keys, self.bits)
-        found = [self._place.get(key, -1) for key in keys.tolist()]
-        return np.array(found, np.int64), np.ones(len(found))
+        found = np.array([self._place.get(key, -1) for key in keys.tolist()], np.int64)
+        if not self.learning and self.warn is not None and len(found) and found.min() < 0:
+            self._tell([names[code] for code in np.flatnonzero(found < 0).tolist()])
+        return found, np.ones(len(found))
+
+    def _tell(self, unknown: Sequence[str]) -> None:
+        """Warn of values that were not learned from, once for each of the first columns."""
+        assert self.warn is not None
+        new = {column_of(name): name for name in reversed(unknown) if "=" in name}
+        new = {column: name for column, name in new.items() if column not in self._told}
+        if new and len(self._told) < _MOST_TOLD:
+            shown = ", ".join(list(new.values())[:_MOST_TOLD])
+            self.warn(f"found values that the model has not learned, and takes for none: {shown}")
+            self._told |= new.keys()
 
     def _learn(self, keys: NDArray[np.uint64], names: Sequence[str]) -> None:
         most = MOST_NAMES if self.bits is None else MOST_REMEMBERED
