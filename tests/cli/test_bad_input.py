@@ -51,6 +51,26 @@ CASES = {
         "x,y\n1,no\n2,Yes\n3,yes\n4,no\n",
         "s.csv: found the labels 'Yes' and 'yes', expected one spelling",
     ),
+    "the same letters composed in two ways": (
+        "u.csv",
+        "x,y\n1,no\n2,\u00e9\n3,e\u0301\n4,no\n",
+        "u.csv: found the labels 'e\\u0301' and '\\xe9', which look alike",
+    ),
+    "a blank inside quotes": (
+        "q.csv",
+        'x,y\n1,no\n2,"yes "\n3,yes\n4,no\n',
+        "found the labels 'yes' and 'yes ', which look alike",
+    ),
+    "no class is called None": (
+        "o.csv",
+        "x,y\n1,some\n2,None\n3,some\n4,some\n",
+        "which are missing labels",
+    ),
+    "the first long label": (
+        "f.csv",
+        f"x,y\n1,{2**53}\n2,{2**53 + 1}\n3,1\n4,1\n",
+        "found the label 9007199254740992, expected numbers of at most 15 digits",
+    ),
     "long labels": (
         "l.csv",
         f"x,y\n1,{2**60}\n2,{2**60 + 999}\n3,1\n4,1\n",

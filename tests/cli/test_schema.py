@@ -101,6 +101,15 @@ def test_labels_that_differ_are_a_question(ddol, tmp_path, ending, labels):
     )
 
 
+@pytest.mark.parametrize(
+    ("labels", "said"), [(("No", "Yes"), "no=No "), (("ja", "nein"), "LABEL=OTHER ")]
+)
+def test_a_map_is_proposed_for_labels_that_are_spelled_alike_only(ddol, tmp_path, labels, said):
+    one = written(tmp_path / "one.csv", ("vote", "a"), seed=1)
+    two = written(tmp_path / "two.csv", ("vote", "a"), labels, seed=2)
+    assert f"--labels-map {said}" in refused(train(ddol, one, two, "--quiet"))
+
+
 def test_a_site_that_has_some_of_the_labels_is_none(ddol, tmp_path):
     one = written(tmp_path / "one.csv", ("vote", "a", "b"), seed=1)
     two = written(tmp_path / "two.csv", ("vote", "a", "b"), ("no", "no"), seed=2)

@@ -52,7 +52,7 @@ def _encode(n, labels, codes, values, numbers, n_values):  # type: ignore[no-unt
 
 
 _LARGEST_WHOLE = 2.0**53
-"""Beyond it there are whole numbers that no float64 is."""
+"""From it on two whole numbers may be one float64."""
 
 
 def mapped_label(label: Label, aliases: Mapping[str, str]) -> Label:
@@ -284,16 +284,17 @@ def checked_classes(found: Sequence[Label] | None, where: str = "y") -> tuple[La
         raise DataError(f"{where}: found no example; expected at least one")
     if not isinstance(values[0], str) and np.isinf(values).any():
         raise DataError(f"{where}: found an infinite label, expected finite ones; correct it")
-    long = [v for v in values if isinstance(v, float) and _LARGEST_WHOLE < abs(v) < 2.0**64]
+    long = [v for v in values if isinstance(v, float) and _LARGEST_WHOLE <= abs(v) < 2.0**64]
     if long:
         raise DataError(
             f"{where}: found the label {long[0]:.0f}, expected numbers of at most 15 digits, as longer ones "
             "cannot be told apart; write such classes as text, with a letter in front"
         )
     if len(values) == 1:
+        words = ", and that no class is called None, NA or such, which are missing labels"
         raise DataError(
             f"{where}: found one class only (label {_as_text(values[0])}), expected two; "
-            "check that the data are complete"
+            f"check that the data are complete{words if isinstance(values[0], str) else ''}"
         )
     return tuple(values)
 

@@ -7,6 +7,7 @@ shows both sides and the ways to decide it.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -215,7 +216,7 @@ def _all_missing(name: str, seen: SchemaSample) -> bool:
 
 
 def check_spellings(labels: Sequence[Label], where: str) -> None:
-    """Refuse classes that differ by capital letters alone; text that is read has no blanks around it.
+    """Refuse classes that differ by capital letters, by blanks around them, or by how letters are composed.
 
     Examples
     --------
@@ -227,13 +228,24 @@ def check_spellings(labels: Sequence[Label], where: str) -> None:
     """
     known: dict[str, str] = {}
     for label in map(str, labels):
-        other = known.setdefault(label.strip().casefold(), label)
-        if other != label:
+        other = known.setdefault(_spelled(label), label)
+        if other == label:
+            continue
+        if label.casefold() != other.casefold():
             raise DataError(
-                f"{where}: found the labels {other!r} and {label!r}, expected one spelling; if they mean the "
-                f"same, say so with --labels-map {label}={other}; if they are different classes, with "
-                f"--labels {','.join(sorted(map(str, labels))[:_FEW])}"
+                f"{where}: found the labels {other!a} and {label!a}, which look alike, expected one "
+                "spelling; write them with the same characters and without blanks around them"
             )
+        raise DataError(
+            f"{where}: found the labels {other!r} and {label!r}, expected one spelling; if they mean the "
+            f"same, say so with --labels-map {label}={other}; if they are different classes, with "
+            f"--labels {','.join(sorted(map(str, labels))[:_FEW])}"
+        )
+
+
+def _spelled(label: str) -> str:
+    """What two spellings of a label have in common."""
+    return unicodedata.normalize("NFKC", label).strip().casefold()
 
 
 def check_labels(sites: Sequence[tuple[str, Sequence[Label]]]) -> None:
@@ -268,24 +280,22 @@ def check_labels(sites: Sequence[tuple[str, Sequence[Label]]]) -> None:
         f"{listed(names, 3)} {'has' if len(names) == 1 else 'have'} {listed(sorted(own), 5)}"
         for own, names in list(groups.items())[:4]
     ]
-    one, other = _example(sets)
     raise DataError(
         f"sites have different labels: {'; '.join(found)}; if they mean the same, say so with --labels-map "
-        f"{one}={other} (or a file of such lines); if all of them are different classes, with --labels "
+        f"{_example(sets)} (or a file of such lines); if all of them are different classes, with --labels "
         f"{','.join(sorted(together))}"
     )
 
 
-def _example(sets: Mapping[str, set[str]]) -> tuple[str, str]:
-    """Two labels that may mean the same: spelled alike, or the first that differ."""
+def _example(sets: Mapping[str, set[str]]) -> str:
+    """How to map two labels that are spelled alike; others are not guessed, as "ja" may not mean "no"."""
     (first, *others) = sets.values()
     for own in others:
         for label in sorted(own - first):
-            alike = [known for known in sorted(first) if known.lower() == label.lower()]
+            alike = [known for known in sorted(first) if _spelled(known) == _spelled(label)]
             if alike:
-                return alike[0], label
-    other = next(own for own in others if own != first)
-    return sorted(first - other or first)[0], sorted(other - first or other)[0]
+                return f"{alike[0]}={label}"
+    return "LABEL=OTHER"
 
 
 # --- what they look like ----------------------------------------------------------------------------
