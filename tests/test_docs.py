@@ -21,6 +21,7 @@ from click.testing import CliRunner
 
 import ddol
 from ddol.cli.app import app
+from ddol.presets import PRESETS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -53,6 +54,8 @@ WITH_EXAMPLES = [page for page in PAGES if any(kind in RUN for kind, _ in pieces
 def folder(tmp_path, monkeypatch):
     """The files that examples speak of."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(PRESETS, "slow_start", None)  # so that one that a page registers is removed
+    monkeypatch.delitem(PRESETS, "slow_start")
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     mpl.use("Agg")
     rng = np.random.default_rng(0)

@@ -189,6 +189,36 @@ def test_a_parameter_of_a_preset_is_an_option(registered, data, tmp_path):
         assert done.exit_code == 2 and message in done.stderr
 
 
+def test_a_module_of_own_parts_is_imported_first(tmp_path):
+    (tmp_path / "own_parts.py").write_text(
+        "import ddol\n"
+        "from ddol.parameters import Positive\n"
+        "from ddol.presets import PRESETS, Preset\n"
+        "def calm(beta: Positive = 1.0, loss='logistic', **places):\n"
+        "    return ddol.dogd(loss, rate=1.0 / beta, **places)\n"
+        "PRESETS['calm'] = Preset(calm)\n"
+    )
+
+    def ddol_in_folder(*words):
+        command = [sys.executable, "-m", "ddol", *words]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+
+    own = ("--import", "own_parts")
+    done = ddol_in_folder(*own, "train", "--algorithm", "calm", "--beta", "2", "--model", "m")
+    assert done.returncode == 0, done.stderr
+    assert "calm" in ddol_in_folder(*own, "inspect", "m").stdout
+    refused = ddol_in_folder("inspect", "m")
+    assert refused.returncode == 2 and "calm" in refused.stderr
+    strange = ddol_in_folder("--import", "nothing_there", "train")
+    assert strange.returncode == 2 and "No module named 'nothing_there'" in strange.stderr
+
+
+def test_a_preset_of_plain_annotations_takes_losses_as_objects(monkeypatch):
+    monkeypatch.setitem(PRESETS, "calm", Preset(lambda loss="hinge", **places: ddol.dogd(loss)))
+    model = ddol.DDOLClassifier("calm", loss="hinge").fit(np.eye(4), [0, 1, 0, 1])
+    assert model.trace_.algorithm.loss.name == "hinge"
+
+
 def test_a_parameter_of_a_preset_tells_checkpoints_apart(registered, data, tmp_path):
     words = [
         "train",

@@ -16,7 +16,7 @@ from ddol.earlier import field_names, in_place, lifted
 from ddol.engines.state import grow, layout_of
 from ddol.engines.state_checks import check_number, expected_state
 from ddol.knowledge import Knowledge
-from ddol.presets import made_again
+from ddol.presets import NotRegisteredError, made_again
 from ddol.storage import Expected, check_arrays, damaged, read_arrays, write_arrays
 from ddol.streams.coding.encoder import Encoder
 from ddol.streams.coding.encoding import Encoding
@@ -375,8 +375,12 @@ def _known(
     recipe = header["recipe"]
     if recipe is None:
         return None
+    try:
+        made = made_again(recipe["made"])
+    except NotRegisteredError as error:
+        raise DataError(f"{path}: {error}") from None
     algorithm = replace(
-        made_again(recipe["made"]),
+        made,
         average=recipe["average"],
         outputs=int(recipe["outputs"]),
         safe=bool(recipe.get("safe", False)),
@@ -449,7 +453,10 @@ def model_of(trace: Trace, encoding: Encoding, settings: dict[str, Any] | None =
         weights=weights,
         encoding=encoding,
         loss=trace.algorithm.loss.name,
-        algorithm={"name": trace.name, **(settings or {})},
+        algorithm={
+            "name": (trace.algorithm.recipe or {}).get("preset", trace.name),
+            **(settings or {}),
+        },
         training=figures,
         version=trace.version,
         known=known,

@@ -60,6 +60,10 @@ def _rate(rate: Steps) -> Rate:
     return shaped(rate, inverse_sqrt)
 
 
+class NotRegisteredError(ValueError):
+    """A file names an algorithm that no preset has."""
+
+
 def made_again(recipe: Mapping[str, Any]) -> Algorithm:
     """The algorithm that a preset made; a rate that was a function is the preset's own again.
 
@@ -70,9 +74,9 @@ def made_again(recipe: Mapping[str, Any]) -> Algorithm:
     """
     name = recipe["preset"]
     if name not in PRESETS:
-        raise ValueError(
+        raise NotRegisteredError(
             f"the algorithm {name!r} is not registered here; import the module that adds it to "
-            "ddol.presets.PRESETS"
+            "ddol.presets.PRESETS (ddol --import MODULE)"
         )
     return PRESETS[name].named(name, given_again(recipe))
 

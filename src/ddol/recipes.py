@@ -52,7 +52,7 @@ class Preset:
         """What it takes, beside the fields of every algorithm."""
         found = parameters_of(self.make, group="Algorithm")
         if "loss" in found:
-            found["loss"] = replace(found["loss"], names=loss_names)
+            found["loss"] = replace(found["loss"], names=loss_names, others=(Loss,))
         return found
 
     @property

@@ -71,7 +71,11 @@ class DictModel:
 
     @property
     def trace(self) -> Trace:
-        """Mistakes, losses and curves of the agents so far."""
+        """Mistakes, losses and curves of the agents so far.
+
+        A classifier has an output for every class, over which losses are summed: with two classes and one
+        against the rest they are twice those of `ddol.run`.
+        """
         return self._begun().learner.trace()
 
     def learn_one(

@@ -46,6 +46,8 @@ class Trace:
         Weights over time, with ``record_weights``.
     encoding : Encoding
         What columns, labels and sites of the data are called, where it is known.
+    held_out : HeldOutFigures, optional
+        Number of held-out examples and the error on them, with ``holdout``.
 
     Examples
     --------
@@ -82,6 +84,7 @@ class Trace:
     events: Any = None
     weight_history: WeightHistory | None = None
     encoding: Any = None
+    held_out: Any = None
 
     @property
     def name(self) -> str:

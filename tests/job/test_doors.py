@@ -296,3 +296,13 @@ def test_what_python_cannot_do_is_said_in_its_words():
         ValueError, match="colour does not go with the algorithm coin, which has loss"
     ):
         ddol.run("coin", (X, y), colour="red")
+
+
+def test_held_out_examples_are_measured_in_the_trace_and_an_odd_number_of_agents_is_refused():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    trace = ddol.run("adaptive", (X, np.sign(X[:, 0])), 2, holdout=0.25)
+    assert (trace.examples, trace.held_out.examples) == (150, 50)
+    assert trace.held_out.error < 0.2
+    with pytest.raises(ValueError, match="`topology` is 2 agents, but `agents` is 3"):
+        ddol.run("adaptive", (X, np.sign(X[:, 0])), 2, agents=3)

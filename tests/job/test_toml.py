@@ -101,7 +101,7 @@ def test_a_job_is_a_value():
         ),
         (
             "[algorithm]\nname = 'dog'",
-            "[algorithm] algorithm: found 'dog', expected one of adaptive",
+            "[algorithm] name: found 'dog', expected one of adaptive",
         ),
         (
             "[algorithm]\nname = 'dogd'\nrate = -1",

@@ -274,7 +274,7 @@ def _local(trace: Trace) -> list[str]:
     ]
 
 
-def summary(trace: Trace, passes: int = 1, held: HeldOutFigures | None = None) -> list[str]:
+def summary(trace: Trace, passes: int = 1) -> list[str]:
     """What a run came to, in a few lines."""
     speed = trace.examples / max(trace.seconds, 1e-9)
     network = f"{trace.topology}, {trace.mixing} mixing" if trace.agents > 1 else "alone"
@@ -294,6 +294,7 @@ def summary(trace: Trace, passes: int = 1, held: HeldOutFigures | None = None) -
     lines.append(", ".join(parts))
     if passes > 1:
         lines[-1] += f" (while learning, over {passes} passes: what was seen before is known)"
+    held = trace.held_out
     if held is not None:
         shown = f"{100 * held.error:.2f} %" if trace.classification else f"{held.error:.5g}"
         what = "error" if trace.classification else "root mean squared error"

@@ -24,7 +24,6 @@ from ddol.streams.store.room import keep_memory
 from ddol.trace import Trace
 
 if TYPE_CHECKING:
-    from ddol.job.holdout import HeldOutFigures
     from ddol.measure.applicable import MistakeBound
 
 
@@ -78,12 +77,12 @@ def _promise(made: PreparedJob) -> MistakeBound | None:
     return applicable_bound(made.algorithm, made.data.n_weights)
 
 
-def _tell_what_was_left(made: PreparedJob, trace: Trace, held: HeldOutFigures | None) -> None:
+def _tell_what_was_left(made: PreparedJob, trace: Trace) -> None:
     job, output = made.job, made.job.output
     if output.quiet:
         return
     say("")
-    for line in summary(trace, job.run.passes, held):
+    for line in summary(trace, job.run.passes):
         say(line)
     for what, path in (
         ("model", output.model),

@@ -74,7 +74,7 @@ class Interface:
         Entered once everything is checked: what fails in it is not the fault of the options.
     on_progress : function of Progress, optional
         Called whenever the run tells where it stands.
-    finished : function of the prepared job, its trace and the held-out figures, optional
+    finished : function of the prepared job and its trace, optional
         Called after all outputs are written.
     advice : str
         How a run that was stopped goes on, for one that keeps checkpoints.
@@ -88,6 +88,6 @@ class Interface:
     signals: Signals | None = None
     in_mid_run: Callable[[], AbstractContextManager[Any]] = nullcontext
     on_progress: Callable[[Progress], None] | None = None
-    finished: Callable[[PreparedJob, Trace, HeldOutFigures | None], None] | None = None
+    finished: Callable[[PreparedJob, Trace], None] | None = None
     advice: str = ""
     command: str = ""

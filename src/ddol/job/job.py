@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -91,14 +92,15 @@ class Job:
         return replace(self, **made)
 
     def _strange(self, name: str, given: Mapping[str, Any]) -> NotAParameterError:
-        """An error about an option that there is not, with those that there are."""
+        """An error about an option that there is not, with the algorithm's parameters and similar options."""
         chosen = given.get("algorithm", self.algorithm.algorithm)
         presets = import_module("ddol.presets")
         plain = str(chosen).replace("-", "_") if isinstance(chosen, str) else ""
         own = presets.PRESETS[plain].parameters if plain in presets.PRESETS else ()
         called = chosen if isinstance(chosen, str) else chosen.name
-        known = [known for known, (_, parameter) in places().items() if parameter is not None]
-        return NotAParameterError(name, f"the algorithm {called}", [*own, *known])
+        options = [known for known, (_, parameter) in places().items() if parameter is not None]
+        similar = get_close_matches(name, options)
+        return NotAParameterError(name, f"the algorithm {called}", [*own, *similar])
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Job:

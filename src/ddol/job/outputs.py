@@ -25,7 +25,6 @@ from ddol.streams.stream import Stream, described
 from ddol.trace import Trace
 
 if TYPE_CHECKING:
-    from ddol.job.holdout import HeldOutFigures
     from ddol.job.prepare import PreparedJob
     from ddol.job.tally import Tally
     from ddol.job.watching import RunWatch
@@ -46,13 +45,7 @@ def check_outputs(*paths: str | None, read: Sequence[str] = ()) -> None:
                 taken.add(place)
 
 
-def write_outputs(
-    made: PreparedJob,
-    trace: Trace,
-    held: HeldOutFigures | None,
-    interface: Interface,
-    watch: RunWatch,
-) -> None:
+def write_outputs(made: PreparedJob, trace: Trace, interface: Interface, watch: RunWatch) -> None:
     """Write the model, the figures, the report and the recording."""
     job, data = made.job, made.data
     output = job.output
@@ -64,14 +57,14 @@ def write_outputs(
     if output.model is not None:
         write_model(made, trace)
     if output.json is not None:
-        figures = _figures(made, trace, held, watch) | counts
+        figures = _figures(made, trace, watch) | counts
         figures["final_error"] = None if again is None else again.error
         write_json(output.json, figures)
     if output.report is not None:
         _write_report(made, trace, interface.command, watch.tally)
     job.schedule.write_recording(trace, lambda: recording_mark(job.data, job.run.seed))
     if interface.finished is not None:
-        interface.finished(made, trace, held)
+        interface.finished(made, trace)
     if watch.units:
         named = ", ".join(f"{doubt.site} ({doubt.column})" for doubt in watch.units[:MOST_DOUBTS])
         more = ", …" if len(watch.units) > MOST_DOUBTS else ""
@@ -84,16 +77,14 @@ def write_outputs(
             interface.warn(doubt)
 
 
-def _figures(
-    made: PreparedJob, trace: Trace, held: HeldOutFigures | None, watch: RunWatch
-) -> dict[str, Any]:
+def _figures(made: PreparedJob, trace: Trace, watch: RunWatch) -> dict[str, Any]:
     """The figures of a trace, and those that only the run knows."""
     names = made.data.encoding.sites
     units = {"before learning": made.data.units, "while learning": watch.units}
     return trace.to_dict() | {
         "algorithm": made.job.algorithm.name.replace("_", "-"),
         "sites": trace.sites(names) if trace.algorithm.safe else list(names),
-        "holdout": None if held is None else vars(held),
+        "holdout": None if trace.held_out is None else vars(trace.held_out),
         "units": [
             doubt._asdict() | {"when": when} for when, doubts in units.items() for doubt in doubts
         ],

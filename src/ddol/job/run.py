@@ -149,6 +149,10 @@ def job_of(algorithm: Algorithm | str, streams: Any, topology: Any = None, **opt
     8
     """
     if isinstance(topology, int) and not isinstance(topology, bool):
+        if options.get("agents") not in (None, topology):
+            raise ValueError(
+                f"`topology` is {topology} agents, but `agents` is {options['agents']}; give one of them"
+            )
         options["agents"], topology = topology, None
     own = {field.name for field in fields(Algorithm)} & {"name", "update", "recipe"}
     changes = {name: options.pop(name) for name in own & options.keys()}

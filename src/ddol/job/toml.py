@@ -187,7 +187,8 @@ def _known(name: str, table: Mapping[str, Any], where: str) -> dict[str, Paramet
     try:
         own = PRESETS[preset_name(chosen)].parameters
     except ValueError as error:
-        raise DataError(f"{where}: [algorithm] {error}") from None
+        found = str(error).replace("algorithm:", "name:", 1)
+        raise DataError(f"{where}: [algorithm] {found}") from None
     return {**own, **_keys(name)}
 
 

@@ -171,16 +171,16 @@ def _carry_out(watch: RunWatch, feed: Feed, interface: Interface) -> Trace:
         watch.report_units()
         trace = learner.trace(last=True)
         made.data.join_means(made.processes.gather)
-        trace = replace(trace, encoding=made.data.encoding)
         if made.data.watch is not None:
             watch.units = made.processes.gather(made.data.watch.doubts)
         held = watch.holdout.measured(learner, at_end=True) if watch.holdout else None
+        trace = replace(trace, encoding=made.data.encoding, held_out=held)
         if watch.display is not None:
             watch.display.end(held)
     if watch.lines is not None:
         watch.lines.end(trace)
     if made.processes.leads:
-        write_outputs(made, trace, held, interface, watch)
+        write_outputs(made, trace, interface, watch)
     return trace
 
 
