@@ -49,7 +49,7 @@ def contested(bench, data, network="alone", name="covtype-dense", only=None):
         # Vowpal Wabbit keeps files of its own.
         if peer != "vw"
     ]
-    return bench.contest.compete(workload, data, entries, bench.contest.Patience(2, 1.0))
+    return bench.contest.compete(workload, data, entries, bench.contest.Patience(2, 60.0))
 
 
 def test_same_steps_have_the_same_error(bench, arrays):

@@ -175,7 +175,7 @@ class Algorithm:
         asking = self.asking
         if asking is not None and asking.neighbours:
             raise ValueError(
-                "`query` asks neighbours for answers, which need not be true; `safe` learns from true ones: "
+                "`query` with +neighbours does not go with `safe`, which learns from true labels only: "
                 "leave +neighbours out"
             )
         if self.teach is not None:

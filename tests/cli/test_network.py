@@ -77,7 +77,7 @@ def test_an_answer_finds_its_folder(ddol, here):
     ddol("network", "sign", "us", "--out", "answer")
     assert "identity of us" in ddol("network", "join", "--answer", "answer").stdout
     again = ddol("network", "join", "--answer", "answer")
-    assert again.exit_code == 2 and "no folder here waits for this answer" in again.stderr
+    assert again.exit_code == 2 and "found no folder with a request for this answer" in again.stderr
 
 
 def test_an_invitation_by_a_folder_of_another_machine_says_what_to_do(ddol, here):

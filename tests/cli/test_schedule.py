@@ -68,7 +68,7 @@ BAD = {
     "one example a turn, --batch is 2": ("--schedule", "async", "--batch", 2),
     "gives every pass another order": ("--record", "run.npz", "--shuffle", "--passes", 2),
     "runs rounds and async, not gossip": ("--schedule", "gossip", "--engine", "threads"),
-    "the patient pool is played by the engine local": (
+    "--patient needs the engine local": (
         "--schedule", "async", "--patient", "--engine", "threads",
     ),
     "`speed` is given for 2 agents": ("--schedule", "async", "--speed", "1,2"),

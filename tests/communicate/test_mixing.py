@@ -211,5 +211,5 @@ def test_directed_links_have_their_own_weights():
     expected = [[third, third, third], [0.0, 0.75, 0.25], [0.5, 0.0, 0.5]]
     np.testing.assert_allclose(mixing.dense(), expected)
     assert mixing.n_messages == 4
-    with pytest.raises(ValueError, match=r"links to agent 0 weigh 1\.5, expected at most 1"):
+    with pytest.raises(ValueError, match=r"links to agent 0 add up to 1\.5, expected at most 1"):
         ddol.from_links(2, [(0, 1, 1.5)])

@@ -228,5 +228,5 @@ def test_what_neighbours_say_is_no_label(rule):
 
 @pytest.mark.parametrize("rule", [{"talk": "drift"}, {"compress": "float32"}, {"teach": 1}])
 def test_patience_says_that_everybody_talks(rule):
-    with pytest.raises(ValueError, match="does not go with patience"):
+    with pytest.raises(ValueError, match="does not go with --patient"):
         played(ddol.dogd(), schedule=ddol.Schedule("rounds", patient=True), delay=2, **rule)

@@ -134,7 +134,9 @@ def privacy(job: Job, budgets: tuple[str, ...], as_json: bool) -> None:
     algorithm, X, y = first_rows(job, most=None)
     algorithm = replace(algorithm, safe=False, privacy=None)
     if algorithm.n_agents < 2:
-        raise DataError("one site sends nothing; say how many there are (--agents)")
+        raise DataError(
+            "a single site sends no messages; give the number of sites, such as --agents 2"
+        )
     found = []
     for budget in (*asked, replace(asked[-1], noise=0.0)):
         trace = run(replace(algorithm, privacy=budget), (X, y), seed=job.run.seed)

@@ -174,7 +174,9 @@ def _pending(answer: JoinAnswer) -> Path:
     for each in sorted(Path().glob("*/settings.json")):
         if is_answered_by(each.parent, answer):
             return each.parent
-    raise DataError("no folder here waits for this answer; give the one of --request: --folder DIR")
+    raise DataError(
+        "found no folder with a request for this answer; name the one that join --request made: --folder DIR"
+    )
 
 
 def _text(place: str) -> str:

@@ -282,7 +282,7 @@ def from_links(n_agents: int, links: Iterable[Sequence[float]]) -> Mixing:
     most = int(others.argmax())
     if others[most] > 1.0 + ROW_SUM_TOLERANCE:
         raise ValueError(
-            f"links to agent {most} weigh {others[most]:g}, expected at most 1 together"
+            f"weights of the links to agent {most} add up to {others[most]:g}, expected at most 1"
         )
     np.fill_diagonal(matrix, matrix.diagonal() + np.maximum(1.0 - others, 0.0))
     return custom(matrix)

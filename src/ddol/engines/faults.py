@@ -137,7 +137,7 @@ def check_advice(algorithm: Algorithm, streams: Sequence[Stream]) -> None:
                     f"{stream.describe()}: found {stream.rows.data[at]:g} in row {row}, column "
                     f"{column}, {_expected(algorithm)}"
                 )
-    raise DataError(f"found an expert without advice, {_expected(algorithm)}")
+    raise DataError(f"found an expert without a label for an example, {_expected(algorithm)}")
 
 
 def check_dense(algorithm: Algorithm, streams: list[Stream]) -> None:

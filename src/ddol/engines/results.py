@@ -28,7 +28,9 @@ def _filled_up(run: Session) -> Engine:
     """
     waiting, plan = run.open_round.rows, run.plan
     if waiting is None and run.engine is None and run.start is None:
-        raise ValueError("no example was read; expected at least one")
+        raise ValueError(
+            "found no example, expected at least one; check that the data are not empty"
+        )
     if waiting is None and not (plan.ends and not run.feed.streams):
         return run.opened(0)
     if plan.ends:

@@ -224,7 +224,9 @@ def frontier(
         )
     streams = encoded(algorithm, data)[0]
     if not all(stream.restartable for stream in streams):
-        raise ValueError("a frontier reads the data many times; a pipe can be read once only")
+        raise ValueError(
+            "a frontier reads the data several times, and a pipe can be read once only; save it to a file"
+        )
     rows, settings = [], [(p, name, how) for p in chosen for name, how in p.settings.items()]
     measured = _Against(streams, options.get("passes", 1))
     for done, (policy, name, how) in enumerate(settings):

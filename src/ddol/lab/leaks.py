@@ -96,7 +96,7 @@ def check_attack(algorithm: Algorithm) -> None:
             "and teach"
         )
     if algorithm.n_agents < 2:
-        raise ValueError("one agent sends nothing to attack; use --agents 2 or more")
+        raise ValueError("a single agent sends no messages; use --agents 2 or more")
 
 
 def reconstruct(

@@ -130,7 +130,9 @@ def _part(part: dict[str, Any], outputs: int, width: int) -> LinearPart:
 def _numbers(values: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
     found = np.array(values, float).reshape(shape) if np.size(values) == np.prod(shape) else None
     if found is None or not np.isfinite(found).all():
-        raise DataError(f"found other `{name}` than {shape} finite numbers")
+        raise DataError(
+            f"found `{name}` that is not {shape} finite numbers; export the model again"
+        )
     return found
 
 

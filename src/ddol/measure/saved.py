@@ -77,7 +77,9 @@ def from_plain(plain: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         inside = {name: from_plain(item, arrays) for name, item in plain["with"].items()}
         made_of = _found(plain["a"])
         if not (isinstance(made_of, type) and is_dataclass(made_of)):
-            raise ValueError(f"{plain['a']} is no value")  # a function would be called
+            raise ValueError(
+                f"found {plain['a']}, expected a part of ddol; the file is damaged, write it again"
+            )  # a function would be called
         return made_of(**inside)
     ((kind, inside),) = plain.items()
     if kind == "array":
@@ -106,5 +108,7 @@ def _found(name: str) -> Any:
         with suppress(ImportError):
             found = getattr(import_module(module), inside, None)
     if not isinstance(found, FunctionType | type) or found.__module__ != module:
-        raise ValueError(f"{name} is no part of ddol")
+        raise ValueError(
+            f"found {name}, expected a part of ddol; the file is damaged, write it again"
+        )
     return found

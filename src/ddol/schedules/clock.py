@@ -165,7 +165,7 @@ class Clock:
         """Chances with which the token goes along each wire."""
         if np.isinf(self.cut_times).any():
             raise ValueError(
-                "the schedule walk needs `partitions` that end: the token would wait for ever"
+                "found a partition without an end, expected one that ends for the schedule walk; use async"
             )
         return walk_chances(mixing, self.wires)
 

@@ -91,4 +91,6 @@ def value_of(words: np.ndarray, where: str) -> Any:
     try:
         return json.loads(words.tobytes())
     except ValueError:
-        raise DataError(f"{where}: found words that mean nothing; write the file again") from None
+        raise DataError(
+            f"{where}: found names that are not known here; the file is damaged, use an earlier checkpoint"
+        ) from None

@@ -81,7 +81,7 @@ def layered_mixing(mixing: Mixing | Changing, copies: int) -> Mixing:
     """The network of all copies: the same matrix once for each number, and nothing between them."""
     if isinstance(mixing, Changing):
         raise ValueError(
-            "the patient pool needs a fixed mixing matrix, this one changes by the round; leave out --patient"
+            "--patient needs a fixed mixing matrix, and this one changes by the round; leave out --patient"
         )
     indptr, indices, weights = mixing.csr()
     n, size = mixing.n_agents, len(indices)

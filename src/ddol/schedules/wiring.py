@@ -85,7 +85,7 @@ def walk_chances(mixing: Mixing | Changing, wires: Wiring) -> NDArray[np.float64
     if len(parts) > 1:
         raise ValueError(
             f"the schedule walk needs a connected graph; this one has {len(parts)} parts "
-            f"({described_parts(parts)}), and its token stays in one"
+            f"({described_parts(parts)}); add edges, or use async"
         )
     chain = metropolis(mixing.topology)
     _, indices, weights = chain.csr()

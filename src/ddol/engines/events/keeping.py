@@ -124,7 +124,9 @@ def load_pool(pool: RowPool, kept: Mapping[str, np.ndarray], n_features: int, wh
     check_rows(rows, n_features, f"{where}: waiting rows")
     serials, count = kept["serials"], int(kept["count"][0]) if len(kept["count"]) else -1
     if len(serials) != len(rows) or np.any(np.diff(serials) <= 0):
-        raise DataError(f"{where}: found rows that wait out of order; write the file again")
+        raise DataError(
+            f"{where}: found waiting rows out of order; the file is damaged, use an earlier checkpoint"
+        )
     check_range(where, "serials", serials, 0, count - 1)
     check_range(where, "whose", kept["whose"], 0, pool.numbers.n_agents - 1)
     pool.load_state_dict(rows, serials, count, kept["whose"])

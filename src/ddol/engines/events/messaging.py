@@ -113,7 +113,7 @@ def check_talking(algorithm: Algorithm, schedule: Schedule) -> None:
                 f"`{name}` is for rounds and async; in {schedule.name} a schedule says who meets whom"
             )
         if schedule.patient:
-            raise ValueError(f"`{name}` does not go with patience: leave one out")
+            raise ValueError(f"`{name}` does not go with --patient; leave one out")
     if algorithm.teach is not None:
         _check_teaching(algorithm, schedule.conditions)
     _check_borrowed(algorithm)
@@ -134,7 +134,7 @@ def check_talking(algorithm: Algorithm, schedule: Schedule) -> None:
         )
     if schedule.conditions.loses:
         raise ValueError(
-            f"`compress`: {compress.kind} sends differences, and one that is lost is missing ever after; use "
+            f"`compress`: {compress.kind} sends differences, and a lost one would be missing for good; use "
             "float32 where messages are lost or agents are away"
         )
 
@@ -145,7 +145,7 @@ def _check_teaching(algorithm: Algorithm, conditions: Conditions) -> None:
         raise ValueError(f"`teach` is for weights that are learned; {algorithm.name} has experts")
     if conditions.loses or not conditions.is_still:
         raise ValueError(
-            "`teach`: lessons arrive at once; leave out latencies, losses, absences and partitions"
+            "`teach` does not go with latency, drop, churn and partitions; leave these out"
         )
     if teaching is not None and teaching.gradients and loops.observe is not None:
         raise ValueError(

@@ -70,12 +70,12 @@ class PatientTurns(Turns):
     def __init__(self, algorithm: Algorithm, state: State, schedule: Schedule) -> None:
         if schedule.own is not None:
             raise ValueError(
-                "the patient pool plays a schedule by name, or a recording; leave your own out"
+                "patient=True does not go with a schedule of your own; use a schedule by name or a recording"
             )
         check_talking(algorithm, schedule)
         if state.rounds:
             raise ValueError(
-                "the patient pool begins at the beginning; there is no state to go on from"
+                "a run with --patient cannot be continued; start it anew, or leave out --patient"
             )
         self.algorithm, self.schedule, self._began = algorithm, schedule, state
         conditions = conditions_of(algorithm, schedule)

@@ -329,7 +329,7 @@ def _check(algorithm: Algorithm, state: State, schedule: Schedule) -> None:
         if getattr(algorithm, name) is not None:
             raise ValueError(f"`{name}` is for the engine local, and for rounds on threads")
     if schedule.patient:
-        raise ValueError("the patient pool is played by the engine local; leave the engine out")
+        raise ValueError("--patient needs the engine local; leave out --engine threads")
     if schedule.is_given:
         raise ValueError(
             "a recording, or a schedule of your own, needs the engine local; leave out --engine threads"

@@ -118,9 +118,7 @@ class AnsweredStream(WrappedStream):
     ) -> Iterator[tuple[Raw, Position]]:
         """Yield tables of the examples that are answered, with the label and the delay."""
         if position is not None:
-            raise DataError(
-                "examples whose labels are in a file of --answers cannot be resumed in their middle"
-            )
+            raise DataError("a run with --answers cannot be resumed; start it anew")
         reader = _Answers(self, self.answers.read(None, pass_number))
         self.unmatched.examples = self.unmatched.answers = 0
         first = 0
