@@ -20,7 +20,7 @@ from ddol.schedules.events import (
     Events,
 )
 from ddol.schedules.linking import linked
-from ddol.schedules.rounds import RoundPlan
+from ddol.schedules.rounds import events_of_rounds, rounds_of_events
 from ddol.schedules.schedule import SCHEDULES
 from ddol.schedules.wiring import Wiring
 
@@ -82,37 +82,29 @@ def test_list_depends_on_the_seed_alone(schedule):
 def test_rounds_of_the_clock_are_rounds(period, delay):
     table = np.arange(35).reshape(7, 5)
     table[5:, 3] = table[6, 1] = -1
-    plan = RoundPlan(Wiring.of(metropolis(ring(5))), period, delay)
+    rounds = Wiring.of(metropolis(ring(5))), period, delay
     with_tail = np.concatenate([table, np.full((delay, 5), -1)])
     clock = Clock("rounds", metropolis(ring(5)), Conditions(delay=delay), period)
     clock.feed(np.tile(np.arange(5), 7), table.ravel())
     clock.end()
     found = clock.make().events(clock.wires)
-    assert plan.events(with_tail).same_as(found)
-    assert plan.table_of(plan.events(with_tail)).tolist() == with_tail.tolist()
-    assert plan.table_of(found) is None  # they take time, and are played as events again
-
-
-def test_pieces_of_a_table_are_the_whole():
-    table = np.arange(60).reshape(12, 5)
-    plan = RoundPlan(Wiring.of(metropolis(ring(5))), period=3, delay=2)
-    first = plan.events(table[:7])
-    rest = plan.events(table[7:], first=8, late=table[5:7])
-    rest.row[rest.kind == RECEIVE] += len(first)
-    assert Events.joined([first, rest]).same_as(plan.events(table))
+    planned = events_of_rounds(with_tail, *rounds)
+    assert planned.same_as(found)
+    assert rounds_of_events(planned, *rounds).tolist() == with_tail.tolist()
+    assert (
+        rounds_of_events(found, *rounds) is None
+    )  # they take time, and are played as events again
 
 
 def test_list_that_is_no_rounds_is_not_taken_for_them():
-    plan = RoundPlan(Wiring.of(metropolis(ring(5))))
-    events = plan.events(np.arange(10).reshape(2, 5))
+    wires = Wiring.of(metropolis(ring(5)))
+    events = events_of_rounds(np.arange(10).reshape(2, 5), wires)
     events.agent[-1] = 0
-    assert plan.table_of(events) is None
-    assert plan.table_of(made(Clock("async", metropolis(ring(5))))) is None
+    assert rounds_of_events(events, wires) is None
+    assert rounds_of_events(made(Clock("async", metropolis(ring(5)))), wires) is None
     alone = metropolis(ring(1))
-    assert (
-        RoundPlan(Wiring.of(alone), period=2).table_of(made(Clock("async", alone, period=2)))
-        is None
-    )
+    turns = made(Clock("async", alone, period=2))
+    assert rounds_of_events(turns, Wiring.of(alone), period=2) is None
 
 
 def test_latency_is_the_time_between_send_and_receive():

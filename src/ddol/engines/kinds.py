@@ -122,7 +122,7 @@ ENGINES: dict[str, EngineKind] = {
     ),
     "mpi": EngineKind(
         "ddol.engines.mpi.rounds:Mpi",
-        "ddol.engines.mpi.rounds:MpiJob",
+        "ddol.engines.mpi.rounds:MpiProcesses",
         can=Capabilities(in_process=False, parallel=True, replicated=True),
     ),
     "ray": EngineKind(

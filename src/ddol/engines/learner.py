@@ -1,4 +1,4 @@
-"""The one run: blocks of rounds go in, and a trace comes out at any time."""
+"""The learner: blocks of rounds go in, and the trace so far can be asked for at any time."""
 
 from __future__ import annotations
 
@@ -224,14 +224,14 @@ class Learner(Session):
             return
         plan, engine = self.plan, self.engine
         assert engine is not None
-        messages, sent, _ = plan.sent(engine, int(seen.rounds[-1]))
+        sent = plan.sent(engine, int(seen.rounds[-1]))
         progress = Progress.of(
             seen,
-            messages=messages,
-            bytes_sent=sent,
+            messages=sent.messages,
+            bytes_sent=sent.bytes,
             seconds=self.stopwatch.seconds,
             position=position,
-            edges=plan.edges(engine),
+            edges=sent.edges,
             moments=plan.moments(engine),
             may_stop=may_stop,
             **self.history.recent.figures(seen.counters),

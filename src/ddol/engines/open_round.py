@@ -1,4 +1,4 @@
-"""Rows that come in calls of any length, as rounds: what does not fill a round waits for the next call."""
+"""Collects rows from calls of any length into full rounds; the rest waits for the next call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many rounds are played at a time, so that signals are handled soon; and the time of a run."""
+"""The number of rounds played at a time, such that signals are handled soon; and the time of a run."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from ddol.engines.errors import SetupError
 from ddol.engines.feed import Feed
 from ddol.engines.kinds import engine_named, imported, require
 from ddol.engines.local import Local
-from ddol.engines.registry import Engine
+from ddol.engines.registry import Engine, MessageCounts, Turns
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, numbers_seldom_sent, numbers_sent
 from ddol.engines.workers.partition import Snapshots
@@ -134,16 +134,8 @@ class RunPlan(ABC):
     # What is known.
 
     @abstractmethod
-    def sent(self, engine: Any, rounds: int) -> tuple[int, int, int]:
-        """Messages sent, their bytes, and how many were lost."""
-
-    def edges(self, engine: Any) -> np.ndarray | None:
-        """Sender, receiver, messages and bytes of every edge that was used, where they are counted."""
-        return None
-
-    def refused(self, engine: Any) -> np.ndarray | None:
-        """Messages that were refused because they are not finite, by sender, where that is checked."""
-        return None
+    def sent(self, engine: Any, rounds: int) -> MessageCounts:
+        """Messages sent in the rounds so far."""
 
     @abstractmethod
     def moments(self, engine: Any) -> tuple[Moment, ...]:
@@ -223,8 +215,8 @@ class RoundTable(RunPlan):
         if self._log is not None:
             self._log.fill(examples, passes)
 
-    def sent(self, engine: Any, rounds: int) -> tuple[int, int, int]:
-        """Messages sent, their bytes, and how many were lost."""
+    def sent(self, engine: Any, rounds: int) -> MessageCounts:
+        """Messages sent in the rounds so far, and questions to neighbours."""
         state = engine.counters()
         questions, shown = state.questions
         messages = self.traffic.messages(rounds)
@@ -232,7 +224,7 @@ class RoundTable(RunPlan):
         sent = messages * numbers
         if seldom and messages:  # counting sampled rounds takes as long as a few of them
             sent -= (messages - self.traffic.with_statistics(rounds)) * seldom
-        return messages + questions, 8 * sent + shown, 0
+        return MessageCounts(messages + questions, 8 * sent + shown)
 
     def _in_message(self, n_features: int) -> tuple[int, int]:
         """Numbers of a message, and those of them that are seldom sent; asked for after every piece."""
@@ -282,9 +274,15 @@ class EventList(RunPlan):
     def _check_engine(self) -> None:
         require(self.setup.engine, "schedules", self.setup.schedule.described)
 
+    @staticmethod
+    def _turns(engine: Any) -> Turns:
+        """What plays the list: only engines that have it are opened for one."""
+        turns: Turns = engine.turns
+        return turns
+
     def begin(self, engine: Any, feed: Feed) -> None:
         """Say how often the streams are read, and how many there are."""
-        engine.turns.begin(feed.passes, feed.n_streams)
+        self._turns(engine).begin(feed.passes, feed.n_streams)
 
     def play(
         self, engine: Any, piece: Block, before: int, after: Sequence[int], meets: bool
@@ -295,8 +293,7 @@ class EventList(RunPlan):
 
     def end(self, engine: Any) -> Snapshots | None:
         """Play what is left to happen; the last snapshot is of the end."""
-        seen: Snapshots = engine.turns.end()
-        return seen
+        return self._turns(engine).end()
 
     def delivered(self, engine: Engine) -> Engine:
         """The engine: late labels are events, which it has played."""
@@ -305,39 +302,26 @@ class EventList(RunPlan):
     def fill(self, examples: np.ndarray, passes: int) -> None:
         """Nothing: the engine records."""
 
-    def sent(self, engine: Any, rounds: int) -> tuple[int, int, int]:
-        """Messages sent, their bytes, and how many were lost."""
+    def sent(self, engine: Any, rounds: int) -> MessageCounts:
+        """Messages sent so far, and questions to neighbours."""
         questions, shown = engine.counters().questions
-        messages, sent, lost = engine.turns.sent()
-        return messages + questions, sent + shown, lost
-
-    def edges(self, engine: Any) -> np.ndarray | None:
-        """Sender, receiver, messages and bytes of every edge that was used, where they are counted."""
-        found: np.ndarray | None = engine.turns.edges()
-        return found
-
-    def refused(self, engine: Any) -> np.ndarray | None:
-        """Messages that were refused because they are not finite, by sender, where that is checked."""
-        found: np.ndarray | None = engine.turns.refused()
-        return found
+        sent = self._turns(engine).sent()
+        return sent._replace(messages=sent.messages + questions, bytes=sent.bytes + shown)
 
     def moments(self, engine: Any) -> tuple[Moment, ...]:
         """The run by its time; the last is now."""
-        found: tuple[Moment, ...] = engine.turns.moments()
-        return found
+        return self._turns(engine).moments()
 
     def _recorded(self, engine: Any, feed: Feed) -> Events | None:
-        found: Events | None = engine.turns.events()
-        return found
+        return self._turns(engine).events()
 
     def state_dict(self, engine: Any) -> dict[str, np.ndarray]:
         """Messages and labels under way, where the engine can tell."""
-        found: dict[str, np.ndarray] = engine.turns.state_dict()
-        return found
+        return self._turns(engine).state_dict()
 
     def load_state_dict(self, engine: Any, kept: Mapping[str, np.ndarray], where: str) -> None:
         """Go on from what `state_dict` returned."""
-        engine.turns.load_state_dict(kept, where)
+        self._turns(engine).load_state_dict(kept, where)
 
 
 def plan_of(algorithm: Algorithm, setup: Setup) -> RunPlan:

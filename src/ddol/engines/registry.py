@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -52,6 +52,19 @@ class Engine(Protocol):
         """Free threads and communicators."""
 
 
+class MessageCounts(NamedTuple):
+    """What agents have sent so far."""
+
+    messages: int
+    bytes: int
+    lost: int = 0
+    """Messages among them that did not arrive."""
+    edges: np.ndarray | None = None
+    """Sender, receiver, messages and bytes of every edge that was used; None if not counted."""
+    refused: np.ndarray | None = None
+    """Messages that were refused because they are not finite, by sender; None if not checked."""
+
+
 class Turns(ABC):
     """Plays a list of events on the agents of an engine.
 
@@ -79,16 +92,8 @@ class Turns(ABC):
         """The streams are over: play what is left to happen; the last snapshot is of the end."""
 
     @abstractmethod
-    def sent(self) -> tuple[int, int, int]:
-        """Messages sent, their bytes, and how many of them were lost."""
-
-    def edges(self) -> np.ndarray | None:
-        """Sender, receiver, messages and bytes of every edge that was used; None if not counted."""
-        return None
-
-    def refused(self) -> np.ndarray | None:
-        """Messages that were refused because they are not finite, by sender; None if not checked."""
-        return None
+    def sent(self) -> MessageCounts:
+        """Messages sent so far."""
 
     def moments(self) -> tuple[Moment, ...]:
         """The run by its time; the last is now. Empty where no time is kept."""

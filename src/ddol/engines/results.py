@@ -79,7 +79,7 @@ def trace_of(run: Session, last: bool) -> Trace:
     in_place = last and isinstance(engine, Local)
     state, weights = engine.counters() if in_place else engine.state(), engine.weights()
     check_numbers(algorithm, state, weights, run.feed.streams, run.largest)
-    messages, sent, dropped = plan.sent(engine, counters.rounds)
+    sent = plan.sent(engine, counters.rounds)
     recorded = run.history.weights
     if algorithm.mixing is not run.mixing:  # it was written out to be recorded
         algorithm = replace(algorithm, mixing=run.mixing)
@@ -93,17 +93,17 @@ def trace_of(run: Session, last: bool) -> Trace:
         loss=state.loss,
         expected_mistakes=state.expected,
         seconds=run.stopwatch.seconds,
-        messages=messages,
-        bytes_sent=sent,
+        messages=sent.messages,
+        bytes_sent=sent.bytes,
         consensus=float(seen.metrics[0, 0]),
         weights=weights,
         curves=curves,
         seed=setup.seed,
         version=__version__,
         state=state,
-        dropped=dropped,
-        edges=plan.edges(engine),
-        refused=plan.refused(engine),
+        dropped=sent.lost,
+        edges=sent.edges,
+        refused=sent.refused,
         weight_history=None if recorded is None else recorded.history(),
         moments=plan.moments(engine),
         events=plan.events(engine, run.feed),

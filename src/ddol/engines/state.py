@@ -34,9 +34,9 @@ class State:
     sums : (copies, outputs, D), or empty
         Sum of the weights over the rounds, for averaged iterates.
     mistakes, loss, expected, examples : (N,)
-        Counters per agent; `expected` is the chance of a mistake, summed, where answers are drawn.
+        Counters per agent; `expected` is the chance of a mistake, summed, where predictions are drawn.
     slopes : (delay + 1, N, batch, outputs · (1 + kept))
-        Slopes whose answers are under way, with what updates noted (see `Layout.kept`), and `pending`, the
+        Slopes whose labels are under way, with what updates noted (see `Layout.kept`), and `pending`, the
         rows that they belong to.
     asking : (N, 6)
         What agents remember of their asking for answers; see `ddol.update.asking`.
@@ -217,7 +217,7 @@ def numbers_in_round(algorithm: Algorithm, n_features: int) -> int:
 
 
 def numbers_kept(algorithm: Algorithm) -> int:
-    """Numbers that are kept of a prediction until its answer comes: slopes, and what updates note."""
+    """Numbers that are kept of a prediction until its label comes: slopes, and what updates note."""
     return algorithm.outputs * (1 + layout_of(algorithm, 1).kept)
 
 
@@ -304,7 +304,7 @@ def is_beginning(algorithm: Algorithm, state: State) -> bool:
 
 
 def _nothing(algorithm: Algorithm) -> Block:
-    """The answers under way before round 1: none."""
+    """The labels under way before round 1: none."""
     return Block(no_rows(), np.full((algorithm.delay, algorithm.n_agents, algorithm.batch), -1))
 
 

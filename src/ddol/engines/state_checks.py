@@ -124,7 +124,7 @@ def check_state(
     where : str
         Where it came from, for messages.
     separate : bool
-        Of a schedule: every agent has its own copy, and answers under way are not in the state.
+        Of a schedule: every agent has its own copy, and labels under way are not in the state.
     agents : int, optional
         How many of the agents it is the state of.
     """
@@ -143,7 +143,7 @@ def check_state(
             raise DataError(f"{where}: found {arrays[name].min()} {name}, expected 0 or more")
     if (pending is not None) != (algorithm.delay > 0 and not separate):
         raise DataError(
-            f"{where}: found {'no ' if pending is None else ''}answers under way, expected those of "
+            f"{where}: found {'no ' if pending is None else ''}labels under way, expected those of "
             f"{algorithm.delay} rounds"
         )
     for name in ("sums", "loss", "expected", "asking"):
@@ -199,12 +199,12 @@ def check_counts(where: str, position: Any) -> None:
 
 def _check_pending(algorithm: Algorithm, late: Block, n_features: int, where: str) -> None:
     table = Expected("int64", (algorithm.delay, algorithm.n_agents, algorithm.batch))
-    check_arrays(f"{where}: answers under way", {"table": late.table}, {"table": table})
-    check_rows(late.rows, n_features, f"{where}: answers under way")
+    check_arrays(f"{where}: labels under way", {"table": late.table}, {"table": table})
+    check_rows(late.rows, n_features, f"{where}: labels under way")
     try:
         check_examples(algorithm, late)
     except ValueError as error:
-        raise DataError(f"{where}: answers under way: {error}") from None
+        raise DataError(f"{where}: labels under way: {error}") from None
 
 
 def check_rows(rows: Rows, most_features: int, where: str) -> None:

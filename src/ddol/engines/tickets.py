@@ -1,4 +1,4 @@
-"""Answers by ticket: predictions now, answers later, in any order, some of them never."""
+"""Tickets: predictions now, their labels later, in any order, some of them never."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ddol.engines.events.player import EventPlayer
 from ddol.engines.learner import Learner
 from ddol.engines.local import Local
 from ddol.engines.plans import EventList
-from ddol.engines.registry import Turns
+from ddol.engines.registry import MessageCounts, Turns
 from ddol.engines.setup import Setup
 from ddol.engines.state import State, numbers_sent
 from ddol.engines.state_checks import check_start
@@ -32,7 +32,7 @@ from ddol.update.contract import ARRIVAL
 
 @dataclass(frozen=True)
 class Ticket:
-    """A prediction that waits for its answer.
+    """A prediction that waits for its label.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class _KeptPrediction:
 
 
 class TicketTurns(Turns):
-    """All agents in this thread, asynchronous: an answer is learned, sent and mixed when it comes.
+    """All agents in this thread, asynchronous: each learns when a label comes, and then sends and averages.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class TicketTurns(Turns):
     # --- tickets -------------------------------------------------------------------------------------
 
     def predict(self, agent: int, row: Rows) -> Ticket:
-        """Let an agent predict one example, and keep it until its answer comes."""
+        """Let an agent predict one example, and keep it until its label comes."""
         if not 0 <= agent < self.algorithm.n_agents:
             raise ValueError(f"found agent {agent}, expected 0 to {self.algorithm.n_agents - 1}")
         self.player.widen(row.n_features)
@@ -114,7 +114,7 @@ class TicketTurns(Turns):
         return ticket
 
     def answer(self, ticket: Ticket | int, y: float) -> None:
-        """Learn from the answer to a prediction; then send, and mix with what neighbours have sent."""
+        """Learn from the label of a prediction; then send, and average with what neighbours have sent."""
         number = ticket if isinstance(ticket, int) else ticket.number
         known = self._checked_answer(y)
         kept = self.waiting.pop(number, None)
@@ -133,7 +133,7 @@ class TicketTurns(Turns):
         self._play(self._learning(agent, kept.slot), answered)
 
     def _checked_answer(self, y: float) -> float:
-        """The answer, where it is one: a ticket whose answer is refused goes on waiting."""
+        """The label as a number, if it is allowed; a ticket whose label is refused goes on waiting."""
         known, algorithm = float(y), self.algorithm
         if not algorithm.classification:
             if math.isfinite(known):
@@ -219,18 +219,18 @@ class TicketTurns(Turns):
         """Nothing is left to happen by itself."""
         return self.player.look()
 
-    def sent(self) -> tuple[int, int, int]:
-        """Messages sent, their bytes, and how many of them were lost: none."""
+    def sent(self) -> MessageCounts:
+        """Messages sent so far."""
         each = 8 * numbers_sent(self.algorithm, self.player.worker.state.n_features)
-        return self._sent, self._sent * each, 0
+        return MessageCounts(self._sent, self._sent * each)
 
 
 class TicketLearner:
-    """Agents that predict now and learn when the answers come: in any order, some of them never.
+    """Agents that predict now and learn when the labels come: in any order, some of them never.
 
-    The agents are asynchronous: the one that gets an answer learns, sends to its neighbours, and mixes with
-    the newest that they have sent. It learns along the gradient at the weights of then, unless the algorithm
-    has ``gradient="kept"``.
+    The agents are asynchronous: the one that gets a label learns, sends to its neighbours, and averages
+    with the newest that they have sent. It learns along the gradient at the weights of then, unless the
+    algorithm has ``gradient="kept"``.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ class TicketLearner:
         return self._desk
 
     def predict(self, agent: int, x: Any) -> Ticket:
-        """Let an agent predict one example whose answer comes later, or never.
+        """Let an agent predict one example whose label comes later, or never.
 
         Parameters
         ----------
@@ -287,14 +287,14 @@ class TicketLearner:
         return (self._desk or self._open(row.n_features)).predict(agent, row)
 
     def answer(self, ticket: Ticket | int, y: float) -> None:
-        """Learn from the answer to an earlier prediction; y is −1 or +1, a class, a number."""
+        """Learn from the label of an earlier prediction; y is −1 or +1, a class, a number."""
         if self._desk is None:
             raise KeyError("no ticket is waiting; `predict` gives one")
         self._desk.answer(ticket, y)
 
     @property
     def unanswered(self) -> int:
-        """Predictions that were dropped before their answers came."""
+        """Predictions that were dropped before their labels came."""
         return 0 if self._desk is None else self._desk.unanswered
 
     def weights(self) -> np.ndarray:
@@ -302,7 +302,7 @@ class TicketLearner:
         return self._learner.weights()
 
     def trace(self) -> Trace:
-        """The run so far; predictions without an answer are not in it."""
+        """The run so far; predictions without a label are not in it."""
         return self._learner.trace()
 
 

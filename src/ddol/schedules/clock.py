@@ -33,7 +33,7 @@ _MOST_WHEEL = 1 << 12
 class EventChunk(NamedTuple):
     """Some events in the form that the event kernel plays.
 
-    Wiring are those of `Wiring`; a slot is where the gradient of a prediction, or a message, is kept while it
+    Wires are those of `Wiring`; a slot is where the gradient of a prediction, or a message, is kept while it
     is under way; ``row`` is a row's serial number, or the place of the send event.
     """
 
@@ -44,7 +44,7 @@ class EventChunk(NamedTuple):
     row: NDArray[np.int64]
     time: NDArray[np.float64]
     answers: int
-    """Slots of answers under way, in all."""
+    """Slots of labels under way, in all."""
     messages: int
     """Slots of messages under way, in all."""
 
@@ -72,7 +72,7 @@ class Clock:
     mixing : Mixing or Changing
     conditions : Conditions
     period : int
-        Answers between two exchanges.
+        Labels between two exchanges.
     seed : int
 
     Examples
@@ -127,7 +127,7 @@ class Clock:
         self._start()
 
     def _make_wheel(self) -> None:
-        """Places for answers by the turn in which they are due; those of later rounds of it share them."""
+        """Places for labels by the turn in which they arrive; a place is used again a wheel's turn later."""
         delay = self.conditions.delay
         most = (
             max(delay.low, delay.high, 2 * delay.mean) if isinstance(delay, Draw) else _MOST_WHEEL
@@ -214,7 +214,7 @@ class Clock:
         self.words[words.GOING_ON] = 0
 
     def waiting_rows(self) -> NDArray[np.int64]:
-        """Rows that are to be predicted, or whose answers are under way."""
+        """Rows that are to be predicted, or whose labels are under way."""
         queued = [self.queue[a:b] for a, b in zip(self.queue_at, self.queue_end, strict=True)]
         used = np.ones(len(self.row_of), bool)
         used[self.free_answers[: self.words[words.FREE_ANSWERS]]] = False

@@ -115,7 +115,7 @@ class Conditions:
     drop : number or array (N, N)
         Chance that a message is lost.
     delay : number, draw, one whole number for each row of the data, or a function
-        How many more predictions the agent makes before the answer to one of them arrives. A function
+        How many more predictions the agent makes before the label of one of them arrives. A function
         ``delay(first, count)`` gives those of the rows first, …, in the order in which they are read, once.
     churn : (up, down) or "up:down", optional
         Mean times, drawn from exponential distributions, for which an agent is there, and away.
@@ -165,7 +165,7 @@ class Conditions:
 
     @property
     def is_prompt(self) -> bool:
-        """Whether every answer comes at once."""
+        """Whether every label comes at once."""
         return isinstance(self.delay, Draw) and self.delay.is_zero
 
     def speeds(self, n_agents: int, rng: np.random.Generator) -> np.ndarray:

@@ -4,7 +4,7 @@
 kind  event                   what happens
 ====  ======================  ====================================================================
 0     predict(i, row)         agent i takes a turn: it predicts the row (−1: a turn without an example)
-1     answer(i, row)          the answer to that prediction arrives, and i learns from it
+1     answer(i, row)          the label of that row arrives, and i learns from it
 2     send(i)                 what i shares is written down; the event's place names the message
 3     receive(j, i, message)  it becomes i's newest message in j's mailbox, unless a newer one is there
 4     mix(j)                  j averages its own with the newest messages of its neighbours, and projects
@@ -66,7 +66,7 @@ def predict(agent: int, row: int = NONE, time: float = 0.0) -> Event:
 
 
 def answer(agent: int, row: int, time: float = 0.0) -> Event:
-    """Let the answer to the prediction of a row arrive."""
+    """Let the label of a row that was predicted arrive."""
     return Event(ANSWER, agent, NONE, row, time)
 
 
@@ -127,7 +127,7 @@ class Events:
     time : float64 array
         Virtual time, or seconds from the start.
     gradient : str
-        Where answers took their gradients, "kept" or "arrival"; empty where it is not known.
+        Where gradients were taken, "kept" or "arrival"; empty where it is not known.
 
     Examples
     --------
@@ -174,6 +174,10 @@ class Events:
         return cls.from_arrays(
             np.concatenate([getattr(p, name) for p in pieces]) for name in FIELDS
         )
+
+    def copy(self) -> Events:
+        """The same list in memory of its own."""
+        return Events.from_arrays(getattr(self, name).copy() for name in FIELDS)
 
     def __len__(self) -> int:
         return len(self.kind)

@@ -1,4 +1,4 @@
-"""A list of events, checked against the network and the data, in the form that the kernel plays."""
+"""Checks a list of events against the network and the data, and brings it into the form of the kernel."""
 
 # Signatures say the types of compiled functions.
 # mypy: disable-error-code=no-untyped-def
@@ -31,7 +31,7 @@ from ddol.streams.errors import DataError
 
 
 def linked(events: Events, wires: Wiring, n_rows: int, name: str = "the schedule") -> EventChunk:
-    """Check a list, and say where gradients and messages are kept while they are under way.
+    """Check a list, and give every gradient and message a slot while it is under way.
 
     Raises
     ------

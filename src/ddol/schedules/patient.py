@@ -1,4 +1,4 @@
-"""The patient pool: a copy of an agent's learner for each answer under way (Mesterharm; Joulani et al.).
+"""The patient pool: a copy of an agent's learner for each label under way (Mesterharm; Joulani et al.).
 
 A prediction is made by a copy that waits for nothing, so no copy ever learns late: whatever is known of the
 learner without delays holds for each of them. Copies of the same number on different agents are one network.
@@ -28,7 +28,7 @@ from ddol.schedules.events import (
 def in_layers(events: Events, n_agents: int) -> tuple[Events, int]:
     """The same list for copies: copy c of agent i is agent ``c · N + i``; and how many copies there are.
 
-    What follows an answer (project, send, mix) is done by the copy that was answered.
+    What follows a label (project, send, mix) is done by the copy that got it.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def in_layers(events: Events, n_agents: int) -> tuple[Events, int]:
 
 
 def _most_under_way(events: Events, n_agents: int) -> int:
-    """Most answers that were under way at one agent, that of the prediction just made included."""
+    """Most labels that were under way at one agent, that of the prediction just made included."""
     change = np.where(events.kind == ANSWER, -1, 0)
     change[(events.kind == PREDICT) & (events.row != NONE)] = 1
     most = 0

@@ -2,7 +2,7 @@
 
 A file is read without trusting it: no objects, no sizes that the file does not have, and every field
 within its range. The archive's comment has a checksum of the arrays and, where it is known, what tells the
-data of the run from others and where answers took their gradients; a file written by another program need
+data of the run from others and where gradients were taken; a file written by another program need
 not have these.
 """
 

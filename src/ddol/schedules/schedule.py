@@ -42,7 +42,7 @@ class Schedule:
     record : bool
         Keep the list of events, in ``trace.events``.
     patient : bool
-        Each agent has a copy of its learner for every answer under way, so that none learns late; on the
+        Each agent has a copy of its learner for every label under way, so that none learns late; on the
         engine local, with all examples in memory.
     certificate : bool
         Keep the regret certificate of rounds, too; wherever events are played there is one.

@@ -1,8 +1,7 @@
 """Checks of a clock and a player from a checkpoint, before compiled code trusts them.
 
-Lists of free slots, chains of answers and counts of references are kept by the kernels themselves, who
-look at none of them twice: what is free must be free once, what is under way must be counted, and no chain
-may be a ring.
+Kernels keep lists of free slots, chains of labels under way and counts of references, and trust them: each
+free slot must be in its list once, everything under way must be counted, and no chain may be a ring.
 """
 
 from __future__ import annotations
@@ -136,7 +135,7 @@ def _check_due(clock: Clock, where: str) -> None:
 
 
 def _check_answers(clock: Clock, n_rows: int, where: str) -> None:
-    """Refuse chains of answers that are rings, that share an answer, or that lose one."""
+    """Refuse chains of labels that are rings, that share a label, or that lose one."""
     answers = len(clock.due_turn)
     for name in ("first", "last", "next_answer"):
         check_range(where, name, getattr(clock, name), -1, answers - 1)

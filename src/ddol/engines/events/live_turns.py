@@ -1,4 +1,4 @@
-"""The turns of a worker's agents as events, and the turns of all workers as one list."""
+"""The events of agents that run in real time, and merging those of several workers into one list."""
 
 # Signatures say the types of compiled functions.
 # mypy: disable-error-code=no-untyped-def
@@ -31,7 +31,7 @@ class TurnPlan:
         self.late: list[list[int]] = [[] for _ in range(n_agents)]
 
     def under_way(self) -> NDArray[np.int64]:
-        """Rows whose answers are under way, rising."""
+        """Rows whose labels are under way, rising."""
         rows = np.array([row for late in self.late for row in late], np.int64)
         return np.unique(rows[rows >= 0])
 
@@ -47,7 +47,7 @@ class TurnPlan:
         return self._interleaved([own[own >= 0] for own in rows], first)
 
     def last(self, first: int, agents: int) -> EventChunk:
-        """Turns without examples, until the last answers have arrived."""
+        """Turns without examples, until the last labels have arrived."""
         waits = [len(self.late[first + a]) for a in range(agents)]
         return self._interleaved([np.full(wait, NONE) for wait in waits], first)
 
@@ -77,7 +77,7 @@ class TurnPlan:
         exchanging = answered & (count % self.period == 0)
         self.turns[who] += n
         self.answers[who] += int(answered.sum())
-        # A prediction's slot is free again when its answer has arrived.
+        # A prediction's slot is free again when its label has arrived.
         slot, slot_told = a * size + now % size, a * size + (now - self.delay) % size
         none = np.full(n, NONE)
         kinds = np.array([PREDICT, ANSWER, PROJECT, SEND, MIX])
@@ -103,7 +103,7 @@ class PlayedTurns(NamedTuple):
 
 
 class Merger:
-    """Makes one list of what workers did at the same time: a message is received after it was sent.
+    """Merges the events of workers that ran at the same time: each message is received after it was sent.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
-"""Simulated liars: the kernel asks Python what they send; their rows are changed before they learn from
-them."""
+"""Simulated liars (Byzantine agents): the kernel calls Python for the messages that they send, and rows with
+false labels or units are changed before they learn from them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Lying:
             target[:] = np.nan
 
     def check(self) -> None:
-        """Raise what a liar's function has raised."""
+        """Raise the error of a liar's function, which could not pass through the kernel."""
         if self.failed is not None:
             raise self.failed
 
@@ -90,7 +90,7 @@ class Lying:
         self.refused[:], self.sent[:] = kept["refused"], kept["sent"]
 
     def spoiled(self, block: Block) -> Block:
-        """The rows of a block as those learn from them who lie about their data."""
+        """The block with false labels and units in the rows of agents that lie about their data."""
         if not self.about_data:
             return block
         rows = block.rows

@@ -1,4 +1,4 @@
-"""What agents have sent in a run of events: last messages, and counts of every edge."""
+"""Messages in a run of events: the rules by which agents send, their last messages, and counts by edge."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ddol.communicate.talking import (
 )
 from ddol.compiled import address
 from ddol.engines.kernels.talking import Talk
+from ddol.engines.registry import MessageCounts
 from ddol.engines.state import layout_of, loops_of, n_states, numbers_sent
 from ddol.schedules.conditions import Conditions
 from ddol.schedules.events import SEND, Events
@@ -91,15 +92,12 @@ class Messaging:
             messages=address(self.messages), bytes=address(self.bytes), arrived=address(self.arrived),
         )  # fmt: skip
 
-    def sent(self) -> tuple[int, int, int]:
-        """Messages sent, their bytes, and how many of them have arrived."""
-        return int(self.messages.sum()), int(self.bytes.sum()), int(self.arrived.sum())
-
-    def edges(self) -> np.ndarray:
-        """Sender, receiver, messages and bytes of every edge that was used: (edges, 4)."""
+    def sent(self) -> MessageCounts:
+        """Messages sent so far, and by edge."""
         used = np.flatnonzero(self.messages)
         wires = self.wires.sender, self.wires.listener, self.messages, self.bytes
-        return np.column_stack([column[used] for column in wires])
+        edges = np.column_stack([column[used] for column in wires])
+        return MessageCounts(int(self.messages.sum()), int(self.bytes.sum()), edges=edges)
 
 
 def check_talking(algorithm: Algorithm, schedule: Schedule) -> None:
@@ -155,7 +153,7 @@ def _check_teaching(algorithm: Algorithm, conditions: Conditions) -> None:
 
 
 def _check_borrowed(algorithm: Algorithm) -> None:
-    """Refuse rules that need labels where neighbours' answers take their place."""
+    """Refuse rules that need labels where predictions of neighbours take their place."""
     partners = partners_of(algorithm.talk_to)
     by_loss = partners is not None and partners.by == LOSS
     if algorithm.asking is None or not algorithm.asking.neighbours:

@@ -12,13 +12,13 @@ from ddol.engines.events.messaging import check_talking
 from ddol.engines.events.player import EventPlayer
 from ddol.engines.events.row_pool import RowPool
 from ddol.engines.events.scheduled import check_same_data, conditions_of, messages_of
-from ddol.engines.registry import Turns, seen_between
+from ddol.engines.registry import MessageCounts, Turns, seen_between
 from ddol.engines.state import State, numbers_sent, start_state
 from ddol.engines.workers.partition import Snapshots
 from ddol.engines.workers.worker import KernelWorker
 from ddol.recording import Moment, WaitingPool
 from ddol.schedules.clock import Clock
-from ddol.schedules.events import ANSWER, FIELDS, RECEIVE, Events
+from ddol.schedules.events import ANSWER, RECEIVE, Events
 from ddol.schedules.linking import linked
 from ddol.schedules.patient import in_layers, layered_mixing
 from ddol.schedules.schedule import Schedule
@@ -57,7 +57,7 @@ class PooledAgents:
 
 
 class PatientTurns(Turns):
-    """All agents in this thread, each with a copy of its learner for every answer under way.
+    """All agents in this thread, each with a copy of its learner for every label under way.
 
     Parameters
     ----------
@@ -125,8 +125,7 @@ class PatientTurns(Turns):
         self.clock.end()
         pieces = []
         while (chunk := self.clock.make()) is not None:
-            made = chunk.events(self.clock.wires)
-            pieces.append(Events.from_arrays(getattr(made, name).copy() for name in FIELDS))
+            pieces.append(chunk.events(self.clock.wires).copy())
         self._messages = self.clock.sent, self.clock.lost
         return Events.joined(pieces)
 
@@ -142,11 +141,11 @@ class PatientTurns(Turns):
         row[named] = np.argsort(numbers)[row[named]]
         return replace(replay, row=row)
 
-    def sent(self) -> tuple[int, int, int]:
-        """Messages sent, their bytes, and how many of them were lost."""
+    def sent(self) -> MessageCounts:
+        """Messages sent so far."""
         each = 8 * numbers_sent(self.algorithm, self.agents.state.n_features)
         sent, lost = self._messages
-        return sent, sent * each, lost
+        return MessageCounts(sent, sent * each, lost)
 
     def moments(self) -> tuple[Moment, ...]:
         """The end of the run."""

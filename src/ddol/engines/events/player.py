@@ -1,4 +1,4 @@
-"""Playing lists of events on all agents of a network, in one thread."""
+"""Plays lists of events for all agents of a network, in one thread."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class EventPlayer:
         return Snapshots.joined(seen, n)
 
     def read(self, events: Events, pairs: bool) -> None:
-        """Look what a given list says about its messages, before it is played."""
+        """Prepare for the messages and lessons that a given list names, before it is played."""
         self.talk.read(events, pairs or self.algorithm.talk_to is not None)
         self.near.follows = events.count(GRADIENT) > 0
         self.near.prepare(self.worker.state.n_features)

@@ -15,7 +15,7 @@ from ddol.engines.workers.shadow import ShadowLearner, moment_of
 from ddol.recording import Moment
 from ddol.schedules.events import PREDICT, Events
 from ddol.schedules.keeping import Kept, below, under
-from ddol.schedules.rounds import RoundPlan
+from ddol.schedules.rounds import events_of_rounds
 from ddol.schedules.wiring import Wiring
 from ddol.streams.rows import Block
 
@@ -60,7 +60,7 @@ class RoundLog:
         self.tables = [self.numbers.add(table)[0] for _ in range(passes)]
 
     def events(self, passes: int, n_streams: int) -> Events:
-        """All rounds, with those in which the last answers arrive."""
+        """All rounds, with those in which the last labels arrive."""
         n, delay = self.algorithm.n_agents, self.algorithm.delay
         table = np.concatenate([*self.tables, np.full((delay, n), -1, np.int64)])
         if self.numbers.count:
@@ -68,7 +68,7 @@ class RoundLog:
             table = np.where(table >= 0, named[table], -1)
         mixing = self.algorithm.mixing
         wires = Wiring.of(mixing)
-        events = RoundPlan(wires, self.algorithm.period, delay).events(table)
+        events = events_of_rounds(table, wires, self.algorithm.period, delay)
         if len(wires.sender) == n * n and not mixing.is_uniform_complete:
             # All hear all, with copies of their own: as on the virtual clock a round takes a unit of time.
             events.time[events.kind == PREDICT] -= 1.0

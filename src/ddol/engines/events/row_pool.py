@@ -1,4 +1,4 @@
-"""Rows that are to be predicted, or whose answers are under way: what a schedule keeps of its streams."""
+"""The rows that a schedule still needs: those to be predicted, and those whose labels are under way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class RowNumbers:
     ----------
     n_agents : int
     keep : bool
-        Remember whose every row was, without which the numbers in the whole data are not known.
+        Remember the agent of every row, which the numbers in the whole data follow from.
     """
 
     def __init__(self, n_agents: int, keep: bool = True) -> None:
@@ -71,13 +71,13 @@ class RowNumbers:
 
 
 class RowPool:
-    """Rows by serial number.
+    """The rows that are still needed, by serial number.
 
     Parameters
     ----------
     n_agents : int
     keep_numbers : bool
-        Whether rows will have to be named as in the whole data.
+        Whether the rows' numbers in the whole data will be asked for.
 
     Examples
     --------

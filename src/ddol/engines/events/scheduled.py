@@ -11,7 +11,7 @@ from ddol.algorithm import Algorithm
 from ddol.engines.events import keeping
 from ddol.engines.events.player import EventPlayer
 from ddol.engines.events.row_pool import RowPool
-from ddol.engines.registry import Turns
+from ddol.engines.registry import MessageCounts, Turns
 from ddol.engines.state import State, numbers_sent
 from ddol.engines.workers.partition import Snapshots
 from ddol.engines.workers.shadow import ShadowLearner, moment_of
@@ -21,7 +21,6 @@ from ddol.schedules.clock import Clock, EventChunk
 from ddol.schedules.conditions import Conditions, Draw, whole_delays
 from ddol.schedules.events import (
     ADOPT,
-    FIELDS,
     MIX,
     NONE,
     PREDICT,
@@ -31,7 +30,7 @@ from ddol.schedules.events import (
 )
 from ddol.schedules.keeping import Kept, below, under
 from ddol.schedules.linking import linked
-from ddol.schedules.rounds import RoundPlan
+from ddol.schedules.rounds import rounds_of_events
 from ddol.schedules.schedule import ROUNDS, Schedule
 from ddol.schedules.wiring import Wiring
 from ddol.storage import Expected, check_arrays
@@ -123,24 +122,22 @@ class ScheduledTurns(Turns):
         self.player.end()
         return self._with_now(pieces, before)
 
-    def edges(self) -> np.ndarray | None:
-        """Sender, receiver, messages and bytes of every edge that was used."""
-        return None if self._rounds is not None else self.player.talk.edges()
-
-    def refused(self) -> np.ndarray:
-        """Messages that were refused because they are no numbers, by sender."""
-        return self.player.lying.refused.copy()
-
-    def sent(self) -> tuple[int, int, int]:
-        """Messages sent, their bytes, and how many of them were lost."""
-        state = self.player.worker.state
-        if not self.player.talk.plain:
-            messages, size, arrived = self.player.talk.sent()
-            return messages, size, messages - arrived if self._over else 0
-        each = 8 * (numbers_sent(self.algorithm, state.n_features) + self.player.push_sum)
+    def sent(self) -> MessageCounts:
+        """Messages sent so far, by edge where they are played one by one."""
+        talk, refused = self.player.talk, self.player.lying.refused.copy()
+        known = talk.sent()._replace(refused=refused)
+        if not talk.plain:
+            lost = known.messages - int(talk.arrived.sum()) if self._over else 0
+            return known._replace(lost=lost)
+        each = 8 * (
+            numbers_sent(self.algorithm, self.player.worker.state.n_features) + self.player.push_sum
+        )
         if self.clock is not None:
-            return self.clock.sent, self.clock.sent * each, self.clock.lost + self._stranded
-        return self._sent, self._sent * each, self._sent - self._received
+            sent, lost = self.clock.sent, self.clock.lost + self._stranded
+        else:
+            sent, lost = self._sent, self._sent - self._received
+        edges = known.edges if self._rounds is None else None
+        return MessageCounts(sent, sent * each, lost, edges, refused)
 
     def moments(self) -> tuple[Moment, ...]:
         """The run by its time; the last is now."""
@@ -263,8 +260,7 @@ class ScheduledTurns(Turns):
         self._time = float(chunk.time[-1])
         if self.schedule.record:
             self.player.near.record(chunk, sum(len(piece) for piece in self.recorded))
-            made = chunk.events(self.wires)
-            self.recorded.append(Events.from_arrays(getattr(made, name).copy() for name in FIELDS))
+            self.recorded.append(chunk.events(self.wires).copy())
         self._keep(seen, chunk, turns, played)
         return seen
 
@@ -293,9 +289,12 @@ class ScheduledTurns(Turns):
         self.pool.where[numbers] = np.arange(n_rows)
         self._received, self._sent = events.count(RECEIVE), messages_of(events, self.wires)
         self.player.read(events, in_pairs(events))
-        plan = RoundPlan(self.wires, self.algorithm.period, self.algorithm.delay)
         by_events = self.player.push_sum or not self.player.talk.plain or self.player.lying.address
-        table = None if by_events else plan.table_of(events)
+        table = None
+        if not by_events:
+            table = rounds_of_events(
+                events, self.wires, self.algorithm.period, self.algorithm.delay
+            )
         if table is not None:
             self.recorded.append(events)
             return [self._play_rounds(table)]

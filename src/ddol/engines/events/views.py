@@ -1,4 +1,4 @@
-"""Views that agents keep of their neighbours: to choose receivers, and to teach."""
+"""What agents know of their neighbours' weights, by which they choose receivers and lessons."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ddol.update.rates import constant
 
 
 class NeighbourViews:
-    """Views of neighbours, numbered by the wires that messages come by.
+    """Each agent's copy of every neighbour's weights, numbered by the wires that messages come by.
 
     Parameters
     ----------

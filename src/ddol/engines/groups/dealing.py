@@ -18,7 +18,7 @@ from ddol.streams.rows import Block
 from ddol.streams.stream import Position
 
 
-class _Own:
+class _OwnAgents:
     """The `Team` of processes that deal to their own agents each.
 
     They agree on as many rounds as all of them surely have and play within a quarter of a second; each cuts
@@ -71,7 +71,7 @@ def deal_shares(
     position
         Of all streams, as it comes with every block.
     """
-    team, streams = _Own(group, dealt), dealt.streams
+    team, streams = _OwnAgents(group, dealt), dealt.streams
     group.check_same(
         {
             "the number of streams": len(streams),
@@ -91,8 +91,8 @@ def deal_shares(
         yield Block(rows, block.table), after
 
 
-class Together:
-    """The workers of a group, as the learner of each of them sees them.
+class GroupProcesses:
+    """The processes of a group, as the learner of each sees them; see `ddol.engines.processes.Processes`.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ from typing import Any
 
 from ddol.algorithm import Algorithm
 from ddol.engines.errors import RankLostError
-from ddol.engines.groups.dealing import Together
+from ddol.engines.groups.dealing import GroupProcesses
 from ddol.engines.groups.grouped import Grouped
 from ddol.engines.groups.recovery import Copy
 from ddol.engines.mpi.ranks import Ranks, open_ranks
@@ -27,8 +27,8 @@ class Mpi(Grouped):
         return cls(algorithm, state, open_ranks())
 
 
-class MpiJob(Together):
-    """The ranks of an MPI job, which play one run."""
+class MpiProcesses(GroupProcesses):
+    """The ranks of an MPI job, which play one run; see `ddol.engines.processes.Processes`."""
 
     recovers = True
 

@@ -219,7 +219,7 @@ class ActorTurns:
         )  # fmt: skip
 
     def _late(self) -> Block:
-        """Rows whose answers are under way, the oldest first."""
+        """Rows whose labels are under way, the oldest first."""
         plan, pool = self.engine.plan, self.engine.pool
         table = np.full((plan.delay, self.algorithm.n_agents, 1), -1, np.int64)
         needed = plan.under_way()

@@ -24,7 +24,7 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.engines.errors import RankLostError
 from ddol.engines.feed import Feed, Past
-from ddol.engines.groups.dealing import Together
+from ddol.engines.groups.dealing import GroupProcesses
 from ddol.engines.groups.grouped import Grouped
 from ddol.engines.groups.recovery import Copy, Recovery
 from ddol.engines.kinds import Capabilities, EngineKind
@@ -158,13 +158,13 @@ class Host:
 
     def status(self) -> Status:
         """How far it is, and which actor it waits for."""
-        wait = self.mailbox.wait
+        waits_for, waited = self.mailbox.waiting()
         return Status(
             self.rank,
             self._progress,
             self.recovery.version,
-            waits_for=None if wait is None else wait.sender,
-            waited=0.0 if wait is None else wait.seconds,
+            waits_for=waits_for,
+            waited=waited,
             longest=self.mailbox.longest,
             first=self.first,
             requested=self.requested,
@@ -319,7 +319,7 @@ class Host:
         _, agents = group.shares(job.algorithm.n_agents)[self.rank]
         # The driver records.
         unrecorded = replace(job.setup.schedule, record=False)
-        kind = EngineKind(opener, partial(HostTogether, self, agents), can=_CAN)
+        kind = EngineKind(opener, partial(ActorProcesses, self, agents), can=_CAN)
         setup = replace(job.setup, engine=kind, schedule=unrecorded)
         state = None if known else self._known(job)
         learner = self.learner = Learner(job.algorithm, setup, state, self._tell)
@@ -391,8 +391,8 @@ _CAN = Capabilities(in_process=False, parallel=True, replicated=True)
 """Capabilities of the engine within an actor: all actors run the whole program."""
 
 
-class HostTogether(Together):
-    """The actors of a job as the learner of one of them sees them.
+class ActorProcesses(GroupProcesses):
+    """The actors of a job, as the learner of each sees them; see `ddol.engines.processes.Processes`.
 
     Parameters
     ----------

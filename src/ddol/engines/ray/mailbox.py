@@ -5,25 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any
 
 
 class StaleError(Exception):
     """The epoch has ended, since an actor was lost: the message will not come."""
-
-
-@dataclass(frozen=True)
-class Wait:
-    """A wait for a message."""
-
-    sender: int
-    began: float
-
-    @property
-    def seconds(self) -> float:
-        """Seconds so far."""
-        return time.monotonic() - self.began
 
 
 class Mailbox:
@@ -46,8 +32,10 @@ class Mailbox:
         self._over = -1
         """The last epoch that has ended."""
         self.epoch = 0
-        self.wait: Wait | None = None
         self.longest = 0.0
+        """Seconds of the longest wait that ended well."""
+        self._wait: tuple[int, float] | None = None
+        """Sender of the message that is waited for, and since when."""
 
     def post(self, epoch: int, key: Hashable, sender: int, message: Any) -> None:
         """Put a message into the box; one of an epoch that has ended is dropped."""
@@ -67,13 +55,18 @@ class Mailbox:
         wanted = (self.epoch, key, sender)
         with self._changed:
             if wanted not in self._messages and not self._stale:
-                self.wait = Wait(sender, time.monotonic())
+                began = time.monotonic()
+                self._wait = sender, began
                 self._changed.wait_for(lambda: wanted in self._messages or self._stale)
-                self.longest = max(self.longest, self.wait.seconds)
-                self.wait = None
+                self.longest, self._wait = max(self.longest, time.monotonic() - began), None
             if self._stale:
                 raise StaleError
             return self._messages.pop(wanted)
+
+    def waiting(self) -> tuple[int | None, float]:
+        """Sender of the message that is waited for, None if none is, and seconds of the wait so far."""
+        wait = self._wait  # another thread may set it meanwhile
+        return (None, 0.0) if wait is None else (wait[0], time.monotonic() - wait[1])
 
     @property
     def _stale(self) -> bool:

@@ -1,4 +1,4 @@
-"""Another number of actors for a running job: requests from outside, and carrying them out."""
+"""Changing the number of actors of a running job: requests by `ddol scale`, and carrying them out."""
 
 from __future__ import annotations
 

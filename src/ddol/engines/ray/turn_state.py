@@ -1,4 +1,5 @@
-"""What actors of an asynchronous run send each other and the driver, and the gate at which all can leave."""
+"""What actors of an asynchronous run send each other and the driver, and the gate that stops
+all of them at a common round."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ class PublishedRows:
 class TurnsCopy:
     """Some agents at the end of a block: enough to go on from there.
 
-    ``counts`` are turns played, turns planned and answers of every agent, ``slots`` what it keeps of
-    predictions whose answers are under way; their rows are in ``late``, whose table says whose they are.
+    ``counts`` are turns played, turns planned and labels of every agent, ``slots`` what it keeps of
+    predictions whose labels are under way; their rows are in ``late``, whose table says whose they are.
     """
 
     first: int

@@ -22,7 +22,7 @@ from ddol.engines.feed import Feed
 from ddol.engines.ray.pool import LOOK, ActorPool, ActorsLostError
 from ddol.engines.ray.scaling import Scaler
 from ddol.engines.ray.turn_state import PublishedRows, TurnsCopy, TurnsResult, TurnsStart
-from ddol.engines.registry import Turns, seen_between
+from ddol.engines.registry import MessageCounts, Turns, seen_between
 from ddol.engines.setup import Setup
 from ddol.engines.state import State
 from ddol.engines.threads.turns import RELEASED
@@ -276,10 +276,10 @@ class DriverTurns(Turns):
                 found.append(worker.weights())
         return np.concatenate(found)
 
-    def sent(self) -> tuple[int, int, int]:
-        """Messages between actors, their bytes, and how many were lost."""
+    def sent(self) -> MessageCounts:
+        """Messages between actors so far."""
         results = [*self._results.values(), *chain.from_iterable(self._left)]
-        return sum(r.messages for r in results), sum(r.bytes_sent for r in results), 0
+        return MessageCounts(sum(r.messages for r in results), sum(r.bytes_sent for r in results))
 
     def moments(self) -> tuple[Moment, ...]:
         """The run in seconds; the last is now."""

@@ -1,4 +1,4 @@
-"""Threads that meet inside compiled code: a barrier, and sums over workers.
+"""A barrier and reductions between threads, in compiled code.
 
 The barrier takes about 0.2 µs between two cores. On it stand the calls by which workers in one
 process communicate: `threads_reduce`, `threads_reduce_max` and `threads_exchange`.

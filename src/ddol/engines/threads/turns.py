@@ -21,7 +21,7 @@ from ddol.engines.kernels.event_memory import EventMemory
 from ddol.engines.kernels.events import Playing
 from ddol.engines.kernels.published import STRIDE
 from ddol.engines.kernels.shadow import Shadow
-from ddol.engines.registry import Turns, seen_between
+from ddol.engines.registry import MessageCounts, Turns, seen_between
 from ddol.engines.state import State, grow, numbers_kept, numbers_sent, zeros
 from ddol.engines.threads.crew import OthersFailedError, WorkerThreads
 from ddol.engines.workers.inputs import drawn_in_turns, rates_of
@@ -42,8 +42,9 @@ RELEASED = 1 << 62
 class LiveTurns(Turns):
     """Asynchronous turns of agents in several threads.
 
-    After each answer an agent projects, publishes its weights, and mixes with the newest that its neighbours
-    have published. What happens depends on how the threads run; a recording of it plays again to the bit.
+    After each label an agent projects, publishes its weights, and averages with the newest that its
+    neighbours have published. What happens depends on how the threads run; a recording of it plays again to
+    the bit.
 
     Parameters
     ----------
@@ -128,7 +129,7 @@ class LiveTurns(Turns):
         self._follow(table, loss)
 
     def end(self) -> Snapshots:
-        """Let the last answers arrive."""
+        """Let the last labels arrive."""
         before = self._rounds
         self.end_unseen()
         return self._look(before)
@@ -140,14 +141,9 @@ class LiveTurns(Turns):
         for seat in self.seats:
             seat.end()
 
-    def sent(self) -> tuple[int, int, int]:
-        """Messages sent, their bytes, and how many of them were lost: none is."""
-        messages, size, _ = self.talk.sent()
-        return messages, size, 0
-
-    def edges(self) -> np.ndarray:
-        """Sender, receiver, messages and bytes of every edge that was used."""
-        return self.talk.edges()
+    def sent(self) -> MessageCounts:
+        """Messages sent so far, of which none is lost."""
+        return self.talk.sent()
 
     def moments(self) -> tuple[Moment, ...]:
         """The run in seconds; the last is now."""

@@ -21,7 +21,7 @@ from ddol.engines.state import (
 )
 from ddol.engines.workers.shares import apart
 from ddol.streams.rows import Rows
-from ddol.update.contract import LARGEST
+from ddol.update.contract import LARGEST, Layout
 
 _LISTED = 4096
 """Features from which it pays to exchange those only that some agent has met."""
@@ -98,15 +98,9 @@ class Workspace:
         whole = workers > 1 or separate or layout.boxes.wires > 0 or robust
         exchanges = copied and algorithm.n_agents > 1
         merges = not loops_of(algorithm).additive and algorithm.batch > 1
-        collected = layout.sums * D + layout.linear_scalars
-        largest = layout.maxima * D + layout.largest_scalars
         scored = apart(np.empty(algorithm.outputs * (1 + layout.kept)))
         self.scores = scored[: algorithm.outputs]  # behind them is room for what is noted
-        self.delta = apart(np.zeros(0 if copied else outputs * collected + 1))
-        self.maxima = apart(np.zeros(0 if copied else outputs * largest))
-        self.maxima.reshape(outputs, -1)[:, layout.maxima * D :] = -np.inf
-        self.union = np.empty(0 if copied else D + 1, np.uint32)
-        self.in_union = np.zeros(0 if copied else D, np.uint8)
+        self._make_room_for_steps(layout, outputs, 0 if copied else D)
         self.merged = apart(np.zeros((2, D if merges else 0)))
         self.merged_index = np.empty(D if merges else 0, np.uint32)
         self.mean = apart(np.empty((outputs if exchanges else 0, D)))
@@ -127,6 +121,16 @@ class Workspace:
         self.lists = here_too and D >= _LISTED and algorithm.update.grows and not layout.whole
         self.met: Met | None = None
         self.begun = BegunRows.of(0)
+
+    def _make_room_for_steps(self, layout: Layout, outputs: int, D: int) -> None:
+        """Memory in which agents that share a copy of D features collect their steps; none for D = 0."""
+        collected = layout.sums * D + layout.linear_scalars if D else 0
+        largest = layout.maxima * D + layout.largest_scalars if D else 0
+        self.delta = apart(np.zeros(outputs * collected + 1 if D else 0))
+        self.maxima = apart(np.zeros(outputs * largest))
+        self.maxima.reshape(outputs, -1)[:, layout.maxima * D :] = -np.inf
+        self.union = np.empty(D + 1 if D else 0, np.uint32)
+        self.in_union = np.zeros(D, np.uint8)
 
     def begin(self, rows: Rows) -> bool:
         """Make room for rows that begin with a 1 which is not stored; whether that is new."""
