@@ -14,8 +14,12 @@ import ddol
 from ddol.cli.app import app
 from ddol.engines.errors import SetupError
 from ddol.engines.kinds import ENGINES, Capabilities, EngineKind
+from ddol.engines.learner import Learner
 from ddol.engines.local import Local
+from ddol.engines.setup import Setup
 from ddol.schedules.schedule import Schedule
+from ddol.streams.rows import Rows
+from ddol.testing import check_engine
 
 SOURCE = Path(ddol.__file__).parent
 RNG = np.random.default_rng(0)
@@ -65,6 +69,57 @@ def test_an_engine_from_outside_works_behind_every_door(mine, data, tmp_path):
     assert ddol.DDOLClassifier(engine="mine").fit(X, Y).trace_.engine == "mine"
     found = ddol.sweep({"algorithm": "dogd", "engine": ["mine", "local"]}, (X, Y), workers=1)
     assert found.rows[0]["loss"] == found.rows[1]["loss"]
+
+
+class Bare:
+    """Nothing but the interface of engines, over workers of its own."""
+
+    name = "bare"
+    workers = 1
+
+    def __init__(self, inside):
+        self._inside = inside
+
+    @classmethod
+    def open(cls, algorithm, state, setup):
+        return cls(Local(algorithm, state))
+
+    def play(self, block, after=()):
+        return self._inside.play(block, after)
+
+    def state(self):
+        return self._inside.state()
+
+    def counters(self):
+        return self._inside.counters()
+
+    def weights(self):
+        return self._inside.weights()
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize("network", [ddol.ring(3), ddol.complete(4)], ids=str)
+def test_an_engine_needs_no_more_than_the_interface(monkeypatch, network):
+    monkeypatch.setitem(ENGINES, "bare", EngineKind(Bare))
+    check_engine(ddol.dogd().on(network, delay=2), "bare")
+    learner = Learner(ddol.dogd().on(network), Setup("bare"))
+    learner.learn(Rows.from_dense(X, Y))
+    assert learner.scores(Rows.from_dense(X, Y)).shape == (60, 1)
+    assert learner.trace().examples == 60
+
+
+def test_an_engine_that_plays_schedules_is_opened_for_them(mine):
+    mine(schedules=("async",), clock=True, talks=True)
+    ring = ddol.dogd().on(ddol.ring(3))
+    for options in ({"schedule": "async", "record": True}, {"talk": "drift"}):
+        ours, theirs = (ddol.run(ring, (X, Y), engine=e, **options) for e in ("mine", "local"))
+        assert np.array_equal(ours.weights, theirs.weights)
+        assert ours.messages == theirs.messages
+    again = ddol.run(ring, (X, Y), engine="mine", schedule="async", record=True)
+    replayed = ddol.run(ring, (X, Y), engine="mine", replay=again.events)
+    assert np.array_equal(replayed.weights, again.weights)
 
 
 @pytest.mark.parametrize(

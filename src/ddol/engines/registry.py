@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 class Engine(Protocol):
     """Hosts the agents of a run and plays its plan. The result does not depend on the engine.
 
-    Its class has the method ``open(algorithm, state, setup)``. The state is copied. An engine that has
-    `schedules` among its capabilities is opened for a list of events where
-    ``setup.schedule.needs_events(algorithm)``, and then has `turns`, a `Turns`.
+    Its class has the method ``open(algorithm, state, setup)``. The state is copied.
+
+    An engine that has `schedules` among its `Capabilities` is opened for a list of events where
+    ``setup.schedule.needs_events(algorithm)``, and then has `turns`, a `Turns`. One that is `remote` reads
+    streams by itself: it has ``follow(feed, past, look)``, as `ddol.engines.ray.rounds.Ray` has.
     """
 
     name: str
