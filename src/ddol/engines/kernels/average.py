@@ -1,193 +1,40 @@
 """Neighbours exchange what they average, and average it.
 
 Within one worker messages are made of some features of all agents at a time, as many as stay in the
-cache, and only of features that some agent has met. Between workers they are of all features. The statistics
-of features, the first rows and scalars of a message, are left out of exchanges that are not sampled.
+cache, and only of features that some agent has met; where all are exchanged at once, an agent averages as
+soon as all that it hears have written. Between workers they are of all features.
 """
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from ddol.compiled import call_int, call_void, floats, inner, integers
 from ddol.engines.kernels.layout import (
-    FROM_MESSAGE,
-    FROM_MESSAGE_ALL,
-    FROM_STATISTICS,
-    FROM_STATISTICS_ALL,
+    FINISH,
     LINEAR,
-    LOG,
     ROBUST,
-    TO_MESSAGE,
-    TO_MESSAGE_ALL,
-    TO_STATISTICS,
-    TO_STATISTICS_ALL,
     WEIGHTS_ALL,
     in_lines,
+    own_rate,
     part,
     vector_at,
 )
-from ddol.engines.kernels.update import finish
-from ddol.update.sampling import samples
+from ddol.engines.kernels.mixing import (
+    alike,
+    copy_numbers,
+    left_out,
+    mix_message,
+    mix_numbers,
+    sent_scalars,
+    take_rows,
+    take_scalars,
+    unit_from,
+    unit_of,
+    write_vector,
+)
+from ddol.engines.kernels.update import finish, finish_copy
 from ddol.update.trust import BOXES, SCALARS, THERE, WANTS, passes
-
-
-@inner(inlined=True)
-def unit_of(worker):
-    """Numbers that one weight vector sends: rows of D, then scalars."""
-    return _unit_from(worker, 0, 0)
-
-
-@inner(inlined=True)
-def _unit_from(worker, row, scalar):
-    """The same, where the first rows and scalars are left out."""
-    shape = worker.shape
-    scalars = shape.linear_scalars + shape.largest_scalars - scalar
-    return (shape.message_rows - row) * shape.D + scalars
-
-
-@inner(inlined=True)
-def _sent_scalars(worker):
-    return worker.shape.linear_scalars + worker.shape.largest_scalars
-
-
-@inner(inlined=True)
-def left_out(worker, exchange):
-    """First rows and first scalars that an exchange leaves out."""
-    shape = worker.shape
-    if not shape.sampled or samples(np.float64(exchange)):
-        return 0, 0
-    return shape.statistics, shape.counts
-
-
-@inner
-def _copy_numbers(source, target, n):
-    for i in range(n):
-        floats(target)[i] = floats(source)[i]
-
-
-@inner
-def _write_vector(worker, w, s, index, n, row, scalar, out):
-    """A message from a row and a scalar on, of n features: those listed at `index`, or the first."""
-    shape, p = worker.shape, worker.rules.p
-    if row < shape.statistics:
-        to = TO_STATISTICS if index != 0 else TO_STATISTICS_ALL
-        call_void(part(worker, to), (w, s, p, index, n, shape.D, out))
-        out += 8 * shape.statistics * n
-        row = shape.statistics
-    to = TO_MESSAGE if index != 0 else TO_MESSAGE_ALL
-    call_void(part(worker, to), (w, s, p, index, n, shape.D, out))
-    out += 8 * (shape.message_rows - row) * n
-    _copy_numbers(s + 8 * scalar, out, _sent_scalars(worker) - scalar)
-
-
-@inner
-def _take_rows(worker, w, s, index, n, row, averaged):
-    """Take averaged rows from `row` on as those of n features."""
-    shape, p, statistics = worker.shape, worker.rules.p, averaged
-    if row < shape.statistics:
-        averaged += 8 * shape.statistics * n
-    back = FROM_MESSAGE if index != 0 else FROM_MESSAGE_ALL
-    call_void(part(worker, back), (w, s, p, index, n, shape.D, averaged))
-    if row < shape.statistics:
-        back = FROM_STATISTICS if index != 0 else FROM_STATISTICS_ALL
-        call_void(part(worker, back), (w, s, p, index, n, shape.D, statistics))
-
-
-@inner
-def _take_scalars(worker, s, n, row, scalar, averaged):
-    """Take averaged scalars, which stand behind rows of n features."""
-    place = averaged + 8 * (worker.shape.message_rows - row) * n
-    _copy_numbers(place, s + 8 * scalar, _sent_scalars(worker) - scalar)
-
-
-@inner
-def _sum_weighted(first, stride, columns, weights, count, n, out):
-    """The sum of rows, each times its weight: three at a time, so that sums wait in registers."""
-    mixed, j = floats(out), 0
-    while j < count:
-        a, sent = floats(weights)[j], floats(first + integers(columns)[j] * stride)
-        if j + 2 < count and a != 0.0 and floats(weights)[j + 1] * floats(weights)[j + 2] != 0.0:
-            b, second = floats(weights)[j + 1], floats(first + integers(columns)[j + 1] * stride)
-            c, third = floats(weights)[j + 2], floats(first + integers(columns)[j + 2] * stride)
-            if j == 0:
-                for d in range(n):
-                    mixed[d] = 0.0 + a * sent[d] + b * second[d] + c * third[d]
-            else:
-                for d in range(n):
-                    mixed[d] = mixed[d] + a * sent[d] + b * second[d] + c * third[d]
-            j += 3
-            continue
-        if j == 0:
-            for d in range(n):
-                mixed[d] = 0.0
-        if a != 0.0:
-            for d in range(n):
-                mixed[d] += a * sent[d]
-        j += 1
-
-
-@inner
-def mix_numbers(first, stride, columns, weights, count, mode, n, out):
-    """The average of n numbers over `count` senders: row columns[j] stands at first + columns[j]·stride."""
-    mixed = floats(out)
-    if mode == LINEAR:
-        _sum_weighted(first, stride, columns, weights, count, n, out)
-        return
-    for d in range(n):
-        mixed[d] = -math.inf
-    for j in range(count):
-        sent, weight = floats(first + integers(columns)[j] * stride), floats(weights)[j]
-        if weight == 0.0:
-            continue
-        for d in range(n):
-            mixed[d] = max(mixed[d], sent[d])
-    if mode != LOG:
-        return
-    for d in range(n):
-        total = 0.0
-        for j in range(count):
-            weight = floats(weights)[j]
-            if weight > 0.0:
-                sent = floats(first + integers(columns)[j] * stride)
-                total += weight * math.exp(sent[d] - mixed[d])
-        mixed[d] += math.log(total)
-
-
-@inner(inlined=True)
-def alike(worker, i, n, scalar):
-    """Neighbouring rows of n features, then scalars, that are averaged in the same way are one longer row.
-
-    Its first is the i-th of them; returns how many numbers it has, and which comes after it. The first
-    scalars are left out.
-    """
-    modes, rows, size = integers(worker.links.modes), worker.shape.message_rows, 0
-    mode, kinds = modes[i], rows + _sent_scalars(worker)
-    while i < kinds and modes[i] == mode and (size == 0 or part(worker, ROBUST) == 0):
-        size += n if i < rows else 1
-        i += 1
-        if i == rows:
-            i += scalar
-    return size, i
-
-
-@inner
-def mix_message(worker, first, stride, columns, weights, count, n, row, scalar):
-    """A message from a row and a scalar on, n features each, averaged over senders into `mixed`."""
-    shape, i, place = worker.shape, row, 0
-    if worker.links.linear:
-        size = (shape.message_rows - row) * n + _sent_scalars(worker) - scalar
-        mix_numbers(first, stride, columns, weights, count, LINEAR, size, worker.scratch.mixed)
-        return
-    while i < shape.message_rows + _sent_scalars(worker):
-        mode = integers(worker.links.modes)[i]
-        size, i = alike(worker, i, n, scalar)
-        out = worker.scratch.mixed + 8 * place
-        mix_numbers(first + 8 * place, stride, columns, weights, count, mode, size, out)
-        place += size
-
 
 # --- within one worker ---------------------------------------------------------------------------
 
@@ -196,7 +43,7 @@ def mix_message(worker, first, stride, columns, weights, count, n, row, scalar):
 def _mean_here(worker, stride, n, row, scalar):
     """Complete graph, equal weights: the mean, or maximum, of all copies in `mixed`."""
     mixed, i, place = floats(worker.scratch.mixed), row, 0
-    copies, kinds = worker.shape.copies, worker.shape.message_rows + _sent_scalars(worker)
+    copies, kinds = worker.shape.copies, worker.shape.message_rows + sent_scalars(worker)
     weight = 1.0 / copies
     while i < kinds:
         linear = integers(worker.links.modes)[i] == LINEAR
@@ -218,7 +65,7 @@ def _mean_here(worker, stride, n, row, scalar):
 def _stride_of(worker, n, row, scalar):
     """Bytes from one message of n features, from a row and a scalar on, to the next."""
     rows = (worker.shape.message_rows - row) * n
-    return 8 * in_lines(rows + _sent_scalars(worker) - scalar)
+    return 8 * in_lines(rows + sent_scalars(worker) - scalar)
 
 
 @inner(inlined=True)
@@ -237,7 +84,44 @@ def write_early(worker, copy, row, scalar):
     """Write all that one copy sends, from some row and scalar on, to where `_exchange_here` finds it."""
     (w, s), D = vector_at(worker, copy, 0), worker.shape.D
     out = worker.links.packed + copy * _stride_of(worker, D, row, scalar)
-    _write_vector(worker, w, s, 0, D, row, scalar, out)
+    write_vector(worker, w, s, 0, D, row, scalar, out)
+
+
+@inner
+def _average_features(worker, copy, k, r, index, lo, n, row, scalar):
+    """Average n features of one copy's k-th weight vector, once all that it hears have written theirs."""
+    (w, s), links, mixed = vector_at(worker, copy, k), worker.links, worker.scratch.mixed
+    if not links.complete:
+        agents, stride = worker.shape.agents, _stride_of(worker, n, row, scalar)
+        starts = integers(links.starts + 8 * (r if links.matrices > 1 else 0) * (agents + 1))
+        first, count = starts[copy], starts[copy + 1] - starts[copy]
+        columns, weights = links.columns + 8 * first, links.weights + 8 * first
+        mix_message(worker, links.packed, stride, columns, weights, count, n, row, scalar)
+    take_scalars(worker, s, n, row, scalar, mixed)
+    take_rows(worker, w + (0 if index != 0 else 8 * lo), s, index, n, row, mixed)
+
+
+@inner(inlined=True)
+def averages_early(worker):
+    """Whether an agent averages as soon as all that it hears have written, while its weights are near."""
+    return writes_early(worker) and not worker.links.complete
+
+
+@inner
+def average_early(worker, examples, r, eta, done, written):
+    """Let agents average, and end the round, that hear none behind the first `written` agents.
+
+    `done` have done so before; returns how many have now.
+    """
+    agents, (row, scalar) = worker.shape.agents, left_out(worker, examples.t + r)
+    order = worker.links.order + 16 * (r if worker.links.matrices > 1 else 0) * agents
+    ready = integers(order + 8 * agents)[written - 1]
+    for place in range(done, ready):
+        copy = integers(order)[place]
+        _average_features(worker, copy, 0, r, 0, 0, worker.shape.D, row, scalar)
+        if part(worker, FINISH) != 0:
+            finish_copy(worker, copy, examples.t + r, own_rate(worker, copy, eta))
+    return ready
 
 
 @inner
@@ -246,23 +130,16 @@ def _exchange_features(worker, k, r, index, lo, n, row, scalar):
 
     Scalars from one on are averaged with them.
     """
-    shape, links, mixed = worker.shape, worker.links, worker.scratch.mixed
+    shape, links = worker.shape, worker.links
     shift, stride = 0 if index != 0 else 8 * lo, _stride_of(worker, n, row, scalar)
     if not writes_early(worker):
         for copy in range(shape.copies):
             w, s = vector_at(worker, copy, k)
-            _write_vector(worker, w + shift, s, index, n, row, scalar, links.packed + copy * stride)
+            write_vector(worker, w + shift, s, index, n, row, scalar, links.packed + copy * stride)
     if links.complete:
         _mean_here(worker, stride, n, row, scalar)
-    starts = integers(links.starts + 8 * (r if links.matrices > 1 else 0) * (shape.agents + 1))
     for copy in range(shape.copies):
-        w, s = vector_at(worker, copy, k)
-        if not links.complete:
-            first, count = starts[copy], starts[copy + 1] - starts[copy]
-            columns, weights = links.columns + 8 * first, links.weights + 8 * first
-            mix_message(worker, links.packed, stride, columns, weights, count, n, row, scalar)
-        _take_scalars(worker, s, n, row, scalar, mixed)
-        _take_rows(worker, w + shift, s, index, n, row, mixed)
+        _average_features(worker, copy, k, r, index, lo, n, row, scalar)
 
 
 @inner
@@ -277,7 +154,7 @@ def _exchange_here(worker, exchange, r):
             n = min(block, features - lo)
             index = scratch.touched + 4 * lo if scratch.touched != 0 else 0
             _exchange_features(worker, k, r, index, lo, n, row, scalar)
-            lo, scalar = lo + max(n, 1), _sent_scalars(worker)
+            lo, scalar = lo + max(n, 1), sent_scalars(worker)
 
 
 # --- between workers -----------------------------------------------------------------------------
@@ -295,8 +172,8 @@ def _write_from(worker, copy, row, scalar, out):
     shape = worker.shape
     for k in range(shape.states):
         w, s = vector_at(worker, copy, k)
-        place = out + 8 * k * _unit_from(worker, row, scalar)
-        _write_vector(worker, w, s, 0, shape.D, row, scalar, place)
+        place = out + 8 * k * unit_from(worker, row, scalar)
+        write_vector(worker, w, s, 0, shape.D, row, scalar, place)
 
 
 @inner
@@ -313,8 +190,8 @@ def _adopt_rows(worker, w, s, row, averaged):
         if n < D and count > 1:
             rows = room
             for i in range(count):
-                _copy_numbers(averaged + 8 * (i * D + lo), room + 8 * i * n, n)
-        _take_rows(worker, w + 8 * lo, s, 0, n, row, rows)
+                copy_numbers(averaged + 8 * (i * D + lo), room + 8 * i * n, n)
+        take_rows(worker, w + 8 * lo, s, 0, n, row, rows)
         lo += n
 
 
@@ -325,12 +202,12 @@ def adopt_message(worker, copy, row, scalar, averaged, whole):
     A `whole` message has those before them, too.
     """
     shape = worker.shape
-    unit = unit_of(worker) if whole else _unit_from(worker, row, scalar)
+    unit = unit_of(worker) if whole else unit_from(worker, row, scalar)
     for k in range(shape.states):
         w, s = vector_at(worker, copy, k)
         rows = averaged + 8 * (k * unit + (row * shape.D if whole else 0))
         scalars = rows + 8 * ((shape.message_rows - row) * shape.D + (scalar if whole else 0))
-        _copy_numbers(scalars, s + 8 * scalar, _sent_scalars(worker) - scalar)
+        copy_numbers(scalars, s + 8 * scalar, sent_scalars(worker) - scalar)
         _adopt_rows(worker, w, s, row, rows)
 
 
@@ -338,21 +215,21 @@ def adopt_message(worker, copy, row, scalar, averaged, whole):
 def write_columns(worker, copy, index, n, out):
     """Write what one copy sends of n features: those listed at `index`, or all."""
     shape = worker.shape
-    unit = shape.message_rows * n + _sent_scalars(worker)
+    unit = shape.message_rows * n + sent_scalars(worker)
     for k in range(shape.states):
         w, s = vector_at(worker, copy, k)
-        _write_vector(worker, w, s, index, n, 0, 0, out + 8 * k * unit)
+        write_vector(worker, w, s, index, n, 0, 0, out + 8 * k * unit)
 
 
 @inner
 def adopt_columns(worker, copy, index, n, averaged):
     """Take what `write_columns` wrote, averaged, as the state of one copy."""
     shape = worker.shape
-    unit = shape.message_rows * n + _sent_scalars(worker)
+    unit = shape.message_rows * n + sent_scalars(worker)
     for k in range(shape.states):
         (w, s), place = vector_at(worker, copy, k), averaged + 8 * k * unit
-        _take_scalars(worker, s, n, 0, 0, place)
-        _take_rows(worker, w, s, index, n, 0, place)
+        take_scalars(worker, s, n, 0, 0, place)
+        take_rows(worker, w, s, index, n, 0, place)
 
 
 @inner
@@ -380,8 +257,8 @@ def _gather_all(worker, packed, size):
 @inner
 def _average_all(worker, packed, row, scalar):
     """Complete graph, equal weights: one mean, or maximum, for all agents."""
-    shape, sent = worker.shape, _sent_scalars(worker)
-    status = _gather_all(worker, packed, shape.states * _unit_from(worker, row, scalar))
+    shape, sent = worker.shape, sent_scalars(worker)
+    status = _gather_all(worker, packed, shape.states * unit_from(worker, row, scalar))
     if status != 0:
         return status
     mean, largest, place = floats(worker.scratch.mixed), floats(worker.scratch.largest), 0
@@ -400,14 +277,18 @@ def _average_all(worker, packed, row, scalar):
 
 
 @inner
-def _passed(worker, s, columns, count, own):
-    """Whose messages a weight vector averages, by address: its own in the place of those that fail its
-    tests."""
-    heard = integers(worker.scratch.passed)
+def _list_passed(worker, s, columns, count, own):
+    """List in `passed` whose messages a weight vector averages; whether all have passed its tests.
+
+    Its own message takes the place of those that fail.
+    """
+    heard, all_passed = integers(worker.scratch.passed), True
     for j in range(count):
         sender = integers(columns)[j]
-        heard[j] = sender if sender == own or passes(box_of(worker, s, j)) else own
-    return worker.scratch.passed
+        trusted = sender == own or passes(box_of(worker, s, j))
+        heard[j] = sender if trusted else own
+        all_passed = all_passed and trusted
+    return all_passed
 
 
 @inner(inlined=True)
@@ -424,9 +305,9 @@ def deliver(worker, w, s, wire, message, row, scalar):
     if floats(s + 8 * shape.box_scalar)[WANTS] == 0.0 and worker.rules.period == 1:
         return
     size, place = shape.box_rows * shape.D, shape.box_row + wire * shape.box_rows
-    _copy_numbers(message + 8 * (shape.statistics - row) * shape.D, w + 8 * place * shape.D, size)
+    copy_numbers(message + 8 * (shape.statistics - row) * shape.D, w + 8 * place * shape.D, size)
     box, numbers = box_of(worker, s, wire), message + 8 * (shape.message_rows - row) * shape.D
-    for k in range(scalar, _sent_scalars(worker)):
+    for k in range(scalar, sent_scalars(worker)):
         box[SCALARS + k] = floats(numbers)[k - scalar]
     box[THERE] = 1.0
 
@@ -434,7 +315,7 @@ def deliver(worker, w, s, wire, message, row, scalar):
 @inner(inlined=True)
 def gather(worker, message, weight, count, n):
     """Put a neighbour's numbers behind those of `count` others, for a robust average; how many there are."""
-    _copy_numbers(message, worker.scratch.gathered + 8 * count * n, n)
+    copy_numbers(message, worker.scratch.gathered + 8 * count * n, n)
     floats(worker.scratch.gathered + 8 * worker.shape.most_heard * worker.shape.D)[count] = weight
     return count + 1
 
@@ -452,7 +333,7 @@ def average_robustly(worker, own, count, n, out):
 def _mix_robustly(worker, first, stride, heard, columns, weights, count, own, row, scalar):
     """What `mix_message` does, where an agent has a rule of its own for sums."""
     i, place, D, mixed = row, 0, worker.shape.D, worker.scratch.mixed
-    while i < worker.shape.message_rows + _sent_scalars(worker):
+    while i < worker.shape.message_rows + sent_scalars(worker):
         mode = integers(worker.links.modes)[i]
         size, i = alike(worker, i, D, scalar)
         if mode != LINEAR:
@@ -471,25 +352,31 @@ def _mix_robustly(worker, first, stride, heard, columns, weights, count, own, ro
 
 
 @inner
-def mix_copy(worker, copy, packed, columns, weights, count, row, scalar):
-    """One copy becomes the average of messages from some row and scalar on, which are rows of `packed`."""
-    shape, unit = worker.shape, _unit_from(worker, row, scalar)
+def mix_copy(worker, copy, packed, columns, weights, count, row, scalar, known):
+    """One copy becomes the average of messages from some row and scalar on, which are rows of `packed`.
+
+    `known` says that the average of all of them stands in `mixed` already. Returns whether it does now.
+    """
+    shape, unit = worker.shape, unit_from(worker, row, scalar)
     stride = 8 * shape.states * unit
     for k in range(shape.states):
         w, s = vector_at(worker, copy, k)
-        first, heard = packed + 8 * k * unit, columns
+        first, heard, trusts = packed + 8 * k * unit, columns, True
         if shape.wires > 0:
-            heard = _passed(worker, s, columns, count, worker.links.own + copy)
-        if part(worker, ROBUST) == 0:
-            mix_message(worker, first, stride, heard, weights, count, shape.D, row, scalar)
-        else:
+            trusts = _list_passed(worker, s, columns, count, worker.links.own + copy)
+            heard = worker.scratch.passed
+        if part(worker, ROBUST) != 0:
             own = worker.links.own + copy
             _mix_robustly(worker, first, stride, heard, columns, weights, count, own, row, scalar)
+        elif not (known and trusts):
+            mix_message(worker, first, stride, heard, weights, count, shape.D, row, scalar)
+            known = trusts and worker.links.alike and shape.states == 1
         for j in range(count if shape.wires > 0 else 0):
             if integers(columns)[j] != worker.links.own + copy:
                 deliver(worker, w, s, j, first + integers(columns)[j] * stride, row, scalar)
-        _take_scalars(worker, s, shape.D, row, scalar, worker.scratch.mixed)
+        take_scalars(worker, s, shape.D, row, scalar, worker.scratch.mixed)
         _adopt_rows(worker, w, s, row, worker.scratch.mixed)
+    return known
 
 
 @inner
@@ -497,7 +384,7 @@ def _exchange_across(worker, exchange, r):
     """Average with agents of other workers; 0, or the communicator's error."""
     shape, links = worker.shape, worker.links
     row, scalar = left_out(worker, exchange)
-    size, most = shape.states * _unit_from(worker, row, scalar), shape.states * unit_of(worker)
+    size, most = shape.states * unit_from(worker, row, scalar), shape.states * unit_of(worker)
     packed = links.packed + 8 * (exchange % links.buffers) * links.buffer_rows * most
     for copy in range(shape.copies):
         _write_from(worker, copy, row, scalar, packed + 8 * (links.own + copy) * size)
@@ -507,10 +394,11 @@ def _exchange_across(worker, exchange, r):
     if status != 0:
         return status
     starts = integers(links.starts + 8 * (r if links.matrices > 1 else 0) * (shape.agents + 1))
+    known = False
     for copy in range(shape.copies):
         first, count = starts[copy], starts[copy + 1] - starts[copy]
         columns, weights = links.columns + 8 * first, links.weights + 8 * first
-        mix_copy(worker, copy, packed, columns, weights, count, row, scalar)
+        known = mix_copy(worker, copy, packed, columns, weights, count, row, scalar, known)
     return 0
 
 

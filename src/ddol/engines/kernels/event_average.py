@@ -10,17 +10,15 @@ import math
 from ddol.compiled import floats, inner, integers
 from ddol.engines.kernels.average import (
     adopt_message,
-    alike,
     average_robustly,
     box_of,
     deliver,
     gather,
-    left_out,
-    unit_of,
     write_message,
 )
 from ddol.engines.kernels.layout import LINEAR, LOG, ROBUST, part, vector_at
 from ddol.engines.kernels.messages import heard_at, own_at
+from ddol.engines.kernels.mixing import alike, left_out, unit_of
 from ddol.update.trust import passes
 
 

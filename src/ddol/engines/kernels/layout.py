@@ -186,6 +186,8 @@ class Links(NamedTuple):
     workers: int
     complete: bool
     """Copies are averaged over all agents with equal weights."""
+    alike: bool
+    """All agents hear all, with the same weights: who trusts everybody becomes what the others become."""
     whole: bool
     """A message needs all features at once."""
     block: int
@@ -200,6 +202,9 @@ class Links(NamedTuple):
     """int64 (matrices, agents + 1): rows of the mixing matrices, in CSR form."""
     matrices: int
     """1, or one for each round."""
+    order: int
+    """int64 (matrices, 2, agents): agents by the last one that they hear, and how many of them hear none
+    behind each agent."""
     columns: int
     """int64: rows of `packed`"""
     weights: int

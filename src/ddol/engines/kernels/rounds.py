@@ -22,8 +22,9 @@ from ddol.compiled import (
 )
 from ddol.engines.kernels.average import (
     average_copies,
+    average_early,
+    averages_early,
     keep_sum,
-    left_out,
     write_early,
     writes_early,
 )
@@ -53,6 +54,7 @@ from ddol.engines.kernels.layout import (
     vector_at,
 )
 from ddol.engines.kernels.metrics import take_snapshot
+from ddol.engines.kernels.mixing import left_out
 from ddol.engines.kernels.predict import (
     importance_of,
     penalty_of,
@@ -258,6 +260,7 @@ def _play_agents(worker, examples, r, eta, copies):
     # Neighbours answer with the weights that a round begins with.
     group = GROUP if worker.rules.neighbours == 0 else agents
     early, (row, scalar) = copies and writes_early(worker), left_out(worker, examples.t + r)
+    averages, done = early and averages_early(worker), 0
     for lo in range(0, agents, group):
         hi = min(lo + group, agents)
         for a in range(lo, hi):
@@ -272,6 +275,8 @@ def _play_agents(worker, examples, r, eta, copies):
         if early:
             for a in range(lo, hi):
                 write_early(worker, a, row, scalar)
+        if averages:
+            done = average_early(worker, examples, r, eta, done, hi)
     return active
 
 
@@ -315,10 +320,11 @@ def _play_copies(worker, examples, lo, hi):
     for r in range(lo, hi):
         eta = rate_of(examples, r)
         _play_agents(worker, examples, r, eta, True)
-        status = average_copies(worker, examples, r, eta)
-        if status != 0:
-            return status
-        finish(worker, examples.t + r, eta)
+        if not averages_early(worker):
+            status = average_copies(worker, examples, r, eta)
+            if status != 0:
+                return status
+            finish(worker, examples.t + r, eta)
         if worker.memory.sums != 0:
             keep_sum(worker)
     return 0

@@ -23,9 +23,10 @@ from ddol.compiled import (
     inner,
     integers,
 )
-from ddol.engines.kernels.average import left_out, unit_of, write_message
+from ddol.engines.kernels.average import write_message
 from ddol.engines.kernels.event_memory import FREE
 from ddol.engines.kernels.messages import own_at, release
+from ddol.engines.kernels.mixing import left_out, unit_of
 from ddol.engines.kernels.neighbours import choose_partners, chooses_partners
 from ddol.engines.kernels.published import STRIDE, publish
 

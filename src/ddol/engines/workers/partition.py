@@ -41,6 +41,24 @@ class Matrices(NamedTuple):
     starts: np.ndarray
     columns: np.ndarray
     weights: np.ndarray
+    order: np.ndarray
+    """(rounds, 2, agents): see `order_of`; 0 where agents average at the end of a round."""
+
+
+def order_of(starts: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Agents by the last one that they hear, and how many hear none behind each agent: (2, agents).
+
+    So many of them can average as soon as an agent and all before it have written.
+
+    Examples
+    --------
+    >>> order_of(np.array([0, 3, 5, 7]), np.array([0, 1, 2, 0, 1, 0, 2])).tolist()  # a star of three
+    [[1, 0, 2], [0, 1, 3]]
+    """
+    last = np.maximum.reduceat(columns, starts[:-1])
+    order = np.argsort(last, kind="stable")
+    ready = np.searchsorted(last[order], np.arange(len(last)), side="right")
+    return np.stack([order, ready])
 
 
 class Snapshots(NamedTuple):

@@ -31,7 +31,7 @@ from ddol.engines.workers.inputs import (
     scores_at,
     with_pending,
 )
-from ddol.engines.workers.partition import Matrices, Partition, Snapshots
+from ddol.engines.workers.partition import Matrices, Partition, Snapshots, order_of
 from ddol.engines.workers.shares import part_of
 from ddol.engines.workers.workspace import Workspace
 from ddol.streams.rows import Block, Rows
@@ -99,6 +99,7 @@ class KernelWorker:
         """Rows of the mixing matrices of some rounds that belong to this worker's agents."""
         first, last = self.partition.first, self.partition.first + self.partition.agents
         starts = np.zeros((len(rounds), self.partition.agents + 1), np.int64)
+        order = np.zeros((len(rounds), 2, self.partition.agents), np.int64)
         columns, weights, before = [np.empty(0, np.int64)], [np.empty(0)], 0
         for place, t in enumerate(rounds):
             silent = len(rounds) > 1 and t % self.algorithm.period
@@ -110,8 +111,10 @@ class KernelWorker:
             places = self.partition.places
             columns.append(agents[lo:hi] if places is None else places[agents[lo:hi]])
             weights.append(values[lo:hi])
+            if self.partition.workers == 1:
+                order[place] = order_of(indptr, agents)
             before += int(hi - lo)
-        return Matrices(starts, np.concatenate(columns), np.concatenate(weights))
+        return Matrices(starts, np.concatenate(columns), np.concatenate(weights), order)
 
     @property
     def _meets(self) -> bool:
@@ -274,6 +277,7 @@ class KernelWorker:
         return Links(
             workers=partition.workers,
             complete=bool(self.complete),
+            alike=self.algorithm.mixing.is_uniform_complete,
             whole=self.layout.whole,
             block=self.workspace.block,
             packed=sent.ctypes.data,
@@ -282,6 +286,7 @@ class KernelWorker:
             own=partition.own,
             starts=matrices.starts.ctypes.data,
             matrices=len(matrices.starts),
+            order=matrices.order.ctypes.data,
             columns=matrices.columns.ctypes.data,
             weights=matrices.weights.ctypes.data,
             modes=self.modes.ctypes.data,
@@ -495,7 +500,8 @@ class KernelWorker:
         """A worker for these rows, or any at all, that plays no rounds."""
         found = next(iter(self._workers), True) if dense is None else dense
         if found not in self._workers:
-            empty = Matrices(np.empty((1, 1), np.int64), np.empty(0, np.int64), np.empty(0))
+            nothing = np.empty((1, 1), np.int64), np.empty(0, np.int64), np.empty(0)
+            empty = Matrices(*nothing, np.empty((1, 2, 0), np.int64))
             self._workers[found] = self._worker(found, self.fixed_matrices or empty)
         return self._workers[found][1]
 
