@@ -43,6 +43,28 @@ def test_figures_of_classes_are_scikit_learn_s(ddol, model, examples):
         assert word in text
 
 
+def test_the_area_of_several_classes_is_that_of_their_chances(ddol, tmp_path, text_of):
+    """Adding the same number to all scores of a row changes no prediction, and no figure."""
+    path, model = tmp_path / "three.libsvm", tmp_path / "m"
+    path.write_text(text_of(labels=("1", "2", "3")))
+    assert ddol("train", path, "--model", model, "-q").exit_code == 0
+    found = figures(ddol("evaluate", model, path, "--json", "-"))
+    [(rows, _)] = open_stream(str(path)).read()
+    chances = library.load(model).predict_proba(rows)
+    expected = metrics.roc_auc_score(rows.y, chances, multi_class="ovr")
+    assert found["auc"] == pytest.approx(expected) and expected > 0.9
+
+
+def test_a_column_of_weights_is_for_training(ddol, tmp_path):
+    path, model = tmp_path / "t.csv", tmp_path / "m"
+    lines = [f"{'no' if k % 3 else 'yes'},{k % 3},{1 + k % 2}" for k in range(60)]
+    path.write_text("\n".join(["y,x,w", *lines]))
+    assert ddol("train", path, "--weight", "w", "--model", model, "-q").exit_code == 0
+    whole = figures(ddol("evaluate", model, path, "--json", "-"))
+    path.write_text("\n".join(["y,x", *(line[:-2] for line in lines)]))
+    assert figures(ddol("evaluate", model, path, "--json", "-")) == whole
+
+
 def test_figures_of_numbers_are_scikit_learn_s(ddol, tmp_path):
     path, model = tmp_path / "line.csv", tmp_path / "m"
     rng = np.random.default_rng(0)

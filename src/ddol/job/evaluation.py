@@ -58,15 +58,18 @@ class ClassEvaluation:
             Answers: −1 and +1, or class numbers.
         scores : (n,) or (n, classes)
         chances : (n, classes), optional
-            For the log loss; without them there is none.
+            For the log loss, and the AUC of several classes; without them the first is None, and the
+            second that of the scores.
         """
         two = scores.ndim == 1
         true = (y > 0.0).astype(np.intp) if two else y.astype(np.intp)
         said = class_numbers(scores)
         n = len(self.classes)
         self.confusion += np.bincount(true * n + said, minlength=n * n).reshape(n, n)
+        # Scores of several classes mean something beside each other only; chances can be ranked.
+        ranked = scores if two or chances is None else chances
         for k, curve in enumerate(self._curves):
-            curve.add(true == (1 if two else k), scores if two else scores[:, k])
+            curve.add(true == (1 if two else k), ranked if two else ranked[:, k])
         if chances is None or self.log_loss is None:
             self.log_loss = None
         else:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from ddol.streams.coding.cells import (
     FILL,
-    LARGEST,
     checked_weights,
     note,
     numbers_of,
@@ -24,7 +23,7 @@ from ddol.streams.coding.labels import listed
 from ddol.streams.errors import DataError
 from ddol.streams.over.wrapped import mapped
 from ddol.streams.raw import Named, Raw, Table, Text
-from ddol.streams.rows import Floats, Rows
+from ddol.streams.rows import LARGEST, Floats, Rows
 from ddol.streams.stream import Stream
 
 if TYPE_CHECKING:
@@ -372,6 +371,8 @@ class Encoder:
         if self.start.weight is None or not self.labelled:
             return _NO_WEIGHT
         cells = table.columns.get(self.start.weight)
+        if cells is None and not self.learning:  # figures of a model count every example once
+            return _NO_WEIGHT
         if cells is None:
             raise _without(self.start.weight, table, where)
         return checked_weights(numbers_of(self.start.weight, cells, bad), bad)
