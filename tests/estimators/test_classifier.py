@@ -274,6 +274,15 @@ def test_weights_out_of_range_are_an_error_that_says_what_to_do():
         DDOLClassifier("dogd", loss="squared_hinge", l2=0.0).fit(X * 1e120, Y)
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_features_without_squares_are_refused(kind):
+    with pytest.raises(ValueError, match=r"expected numbers below 8e\+149"):
+        DDOLClassifier().fit(kind(X * 1e160), Y)
+    model = DDOLClassifier().fit(X, Y)
+    with pytest.raises(ValueError, match=r"expected numbers below 8e\+149"):
+        model.partial_fit(kind(-X * 1e160), Y)
+
+
 def test_a_grid_of_processes():
     grid = GridSearchCV(
         make_pipeline(StandardScaler(), DDOLClassifier(random_state=0)),

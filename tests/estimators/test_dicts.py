@@ -48,7 +48,7 @@ def test_an_example_that_changed_is_another_example():
     assert columns.rows([example], [1.0]).data.tolist() == [1.0, 7.0]
 
 
-@pytest.mark.parametrize("value", [None, float("nan"), float("inf"), [1]])
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf"), [1], -1e200])
 def test_what_is_no_number_is_refused_by_its_name(value):
     for learn in (True, False):
         with pytest.raises(ValueError, match=r"feature 'age' is .*, expected a finite number"):

@@ -134,6 +134,7 @@ def test_several_labels_are_checked_before_any_is_learned():
     ("x", "message"),
     [
         ({"x": math.nan}, "feature 'x': found nan, expected a finite number"),
+        ({"x": -1e200}, "feature 'x': found -1e\\+200, expected a finite number below 8e"),
         ({"x": [1]}, "feature 'x': found"),
         ([1.0], "found an array of 1 numbers, expected features by name"),
         ({"a": "text"}, "feature 'a': found a text, expected a number"),

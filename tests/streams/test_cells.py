@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from ddol.streams.coding.cells import LARGEST, side_by_side
+from ddol.streams.coding.cells import side_by_side
+from ddol.streams.rows import LARGEST
 
 
 @pytest.mark.parametrize("n, m", [(0, 3), (1, 1), (7, 8), (100, 17), (1000, 9)])

@@ -182,6 +182,15 @@ def test_one_feature_whatever_it_looks_like(change, network):
     assert changed.error <= plain.error + 0.005
 
 
+@pytest.mark.parametrize("kind", [np.asarray, csr_matrix])
+@pytest.mark.parametrize("algorithm", [ddol.adaptive(), ddol.newton(), ddol.safe(ddol.coin())])
+def test_features_without_squares_are_refused_and_not_left_out(algorithm, kind):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 3)) * [1.0, 1e200, 1.0]
+    with pytest.raises(FloatingPointError, match=r"have no squares: feature 2 of agent [01]"):
+        ddol.run(algorithm, (kind(X), np.where(X[:, 1] > 0.0, 1.0, -1.0)), 2)
+
+
 @pytest.mark.parametrize(("name", "least"), [("adaptive", 0.85), ("newton", 0.95), ("sketch", 0.9)])
 def test_the_values_of_rare_features_can_be_told_apart(name, least):
     """Half would be right by chance."""

@@ -11,7 +11,7 @@ from ddol.algorithm import Algorithm
 from ddol.engines.state import State
 from ddol.streams.arrays import RowsStream
 from ddol.streams.errors import DataError
-from ddol.streams.rows import Block
+from ddol.streams.rows import LARGEST, Block
 from ddol.streams.stream import Stream
 
 _PIECE = 1 << 17
@@ -89,6 +89,7 @@ def check_numbers(
 ) -> None:
     """Refuse a result that is not finite; streams in memory, not checked before, are checked first."""
     if np.isfinite(weights).all() and np.isfinite(state.loss).all():
+        _check_squares(algorithm, state)
         return
     if algorithm.update.experts:
         check_advice(algorithm, streams)
@@ -97,6 +98,18 @@ def check_numbers(
             stream.rows.check_finite(stream.describe())
     where = "" if largest is None else largest.sentence(streams, algorithm.n_agents)
     raise FloatingPointError(out_of_range(algorithm, where))
+
+
+def _check_squares(algorithm: Algorithm, state: State) -> None:
+    """Refuse features so large that their squares are infinite: learners leave such features out."""
+    layout = algorithm.update.layout(algorithm.average, 1)
+    names = [str(getattr(row, "name", row)) for row in layout.rows]
+    rows = [k for k, name in enumerate(names) if name.endswith("squares")]
+    beyond = np.isinf(state.theta[:, :, rows, :]) if rows else np.empty((0, 0, 0, 0), bool)
+    if beyond.any():
+        agent, *_, place = map(int, np.argwhere(beyond)[0])
+        why = f"values above {LARGEST:.0g} in size have no squares: feature {place + 1} of agent {agent}"
+        raise FloatingPointError(out_of_range(algorithm, f"as {why}"))
 
 
 def out_of_range(algorithm: Algorithm, where: str = "") -> str:

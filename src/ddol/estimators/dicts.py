@@ -17,7 +17,7 @@ from ddol.estimators.agent_ids import AgentIds
 from ddol.reference import margin_of
 from ddol.streams.coding.names import MOST_NAMES, Names
 from ddol.streams.raw import Named
-from ddol.streams.rows import Rows, no_rows
+from ddol.streams.rows import LARGEST, Rows, no_rows
 from ddol.update.asking import LABELS, NUMBERS, asking_of, buy, wish
 
 Example = Mapping[Any, Any]
@@ -128,7 +128,7 @@ class DictColumns:
         """Columns, which rise, values, and whether all names were known."""
         features, places = _features(example), self._places
         try:
-            finite = math.isfinite(sum(features.values()))
+            finite = abs(sum(features.values())) < LARGEST
         except (TypeError, OverflowError):
             finite = False
         if not finite:
@@ -214,10 +214,10 @@ def _check_numbers(features: Mapping[Hashable, Any]) -> None:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
             number = math.nan
-        if not math.isfinite(number):
+        if not abs(number) < LARGEST:
             raise ValueError(
-                f"feature {name!r} is {value!r}, expected a finite number, a truth value or text; leave it "
-                "out or impute it"
+                f"feature {name!r} is {value!r}, expected a finite number below {LARGEST:.0g}, a truth value "
+                "or text; leave it out or impute it"
             )
 
 

@@ -42,7 +42,7 @@ from ddol.streams.coding.encoding import Encoding
 from ddol.streams.coding.order import LabelOrder
 from ddol.streams.over.filling import RunningMeans
 from ddol.streams.raw import Text
-from ddol.streams.rows import Rows
+from ddol.streams.rows import LARGEST, Rows
 from ddol.streams.tables.frames import has_text, with_answers
 from ddol.trace import Trace
 from ddol.update.budget import Budget, budget_of
@@ -272,6 +272,13 @@ class LinearAgents(AgentsEstimator):
 
     def _check_finite(self, X: Any) -> None:
         assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
+        values = X.data if issparse(X) else X
+        largest = max(values.max(initial=0.0), -values.min(initial=0.0))
+        if largest >= LARGEST:
+            raise ValueError(
+                f"Input X contains {largest:.3g}, expected numbers below {LARGEST:.0g} in size, which have "
+                "squares; scale the features"
+            )
 
     def _that_count(
         self, X: Any, y: np.ndarray, sample_weight: Any, agents: Any

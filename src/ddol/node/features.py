@@ -12,6 +12,7 @@ from ddol.node.errors import NodeError
 from ddol.streams.coding.encoding import DATE, NUMBER, TEXT
 from ddol.streams.coding.hashing import name_keys, slots
 from ddol.streams.coding.names import MOST_NAMES, MOST_REMEMBERED
+from ddol.streams.rows import LARGEST
 
 _MOST_LAYOUTS, _MOST_PLACES = 1 << 12, 1 << 20
 
@@ -133,7 +134,7 @@ class Features:
             raise NodeError(f"found an array of {len(given)} numbers, expected {expected}")
         values = np.empty(1 + len(given))
         values[0], values[1:] = 1.0, given
-        if not math.isfinite(sum(given.tolist())):
+        if not abs(sum(given.tolist())) < LARGEST:
             _refuse_strange(zip(range(1, len(values)), given.tolist(), strict=True))
         return LiveRow(values, None)
 
@@ -153,7 +154,7 @@ class Features:
         if texts:
             given = [1.0 if type(v) is str else v for v in given]
         try:
-            finite = math.isfinite(sum(given))
+            finite = abs(sum(given)) < LARGEST
             values = np.array(given, np.float64)[known.order]
         except (TypeError, ValueError, OverflowError):
             finite = False
@@ -285,9 +286,10 @@ def _refuse_strange(pairs: Iterable[tuple[Any, Any]]) -> None:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
             number = math.nan
-        if not math.isfinite(number):
+        if not abs(number) < LARGEST:
             raise NodeError(
-                f"feature {name!r}: found {_short(value)}, expected a finite number or text; leave it out"
+                f"feature {name!r}: found {_short(value)}, expected a finite number below {LARGEST:.0g} or "
+                "text; leave it out"
             )
 
 

@@ -15,6 +15,8 @@ from ddol.streams.errors import DataError
 Floats = NDArray[np.float64]
 
 _LARGEST = float(np.finfo(np.float64).max)
+LARGEST = 2.0**498
+"""Features are smaller, so that their squares are numbers: learners would leave others out in silence."""
 
 
 @inner(inlined=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ddol.compiled import entry, integers
 from ddol.streams.raw import Text
-from ddol.streams.rows import Floats
+from ddol.streams.rows import LARGEST, Floats
 
 FILL = "expected none; drop the row, or train with --missing zero or --missing mean"
 
@@ -51,9 +51,7 @@ _ABREAST = 8
 _FRACTION, _EXPONENT = 52, 0x7FF
 """Bits of a number's fraction, and those of its exponent."""
 
-_BITS = 498
-LARGEST = 2.0**_BITS
-"""Features are smaller, so that their squares are numbers: learners would leave others out in silence."""
+_BITS = int(np.log2(LARGEST))
 _ABOVE = _EXPONENT + 1 - (1023 + _BITS)
 """Added to the exponent of a larger number, or of one that is not finite, it gives one bit more."""
 
