@@ -165,6 +165,22 @@ def test_onnx_predicts_as_the_model_does(made, tmp_path, name):
         np.testing.assert_allclose(found["probability"], chances(model, X), rtol=1e-6, atol=1e-9)
 
 
+def test_a_score_of_zero_is_the_same_class_in_scikit_learn():
+    X = np.array([[1.0], [-1.0]] * 20)
+    for intercept in (False, True):
+        model = ddol.run(ddol.dogd(), (X, X[:, 0]), intercept=intercept).model()
+        at_zero = np.zeros((1, 1))
+        assert (model.decision_function(at_zero) == 0.0).all() or intercept
+        assert model.to_sklearn().predict(at_zero) == model.predict(at_zero)
+
+
+def test_probabilities_that_scikit_learn_lacks_are_said(folder, tmp_path):
+    path = tmp_path / "m.ddol"
+    said(["train", folder / "c.csv", "--loss", "squared-hinge", "--model", path, "--quiet"])
+    found = said(["export", path, "--to", "sklearn", "-o", tmp_path / "m.joblib"])
+    assert "gives no probabilities for the loss squared_hinge; --to onnx does" in found
+
+
 def test_one_agent_can_be_exported(made, tmp_path):
     path, data = made("a graph")
     model, X = ddol.load(path), frame(data)

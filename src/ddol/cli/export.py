@@ -69,9 +69,13 @@ def _write(form: LinearForm, to: str, out: str) -> None:
         from ddol.cli.table import say
         from ddol.linear.estimators import to_sklearn
         from ddol.storage import written_beside
+        from ddol.update.losses import loss_named
 
+        made = to_sklearn(form)
         with written_beside(out) as beside:
-            joblib.dump(to_sklearn(form), beside)
+            joblib.dump(made, beside)
+        if loss_named(form.loss).probability is not None and not hasattr(made, "predict_proba"):
+            say(f"scikit-learn gives no probabilities for the loss {form.loss}; --to onnx does")
         say(f"{out} is a joblib file: loading it runs code, so load only those that you trust")
 
 
@@ -100,7 +104,7 @@ def _compared(model: Model, form: LinearForm, to: str, agent: str | None, check:
         return f"{check}: found no examples to compare"
     text = f"{n:,} examples of {check}: scores differ by at most {worst:.2g}"
     if form.encoding.classes is not None:
-        text += f", {changed} labels differ"
+        text += f", {changed} of the labels differ"
     return text + f"; a feature is clipped in {100 * beyond / n:.1f} % of the rows"
 
 

@@ -21,6 +21,7 @@ _LOSSES = {
 }
 """Losses of SGDClassifier, and what they are called here."""
 
+_LEAST = np.nextafter(0.0, 1.0)
 _ALONE = "logistic_one_vs_all"
 """What the logistic loss is called here where several classes do not share their chances."""
 
@@ -142,7 +143,8 @@ def _linear(form: LinearForm) -> Any:
         found = LogisticRegression()  # softmax; that of SGDClassifier is one against all
     else:
         found = SGDClassifier(loss=named[form.loss])
-    found.coef_, found.intercept_ = weights, form.bias.copy()
+    # A score of 0 is the second class here, and the first one there: a bias of 0 becomes the least above it.
+    found.coef_, found.intercept_ = weights, np.where(form.bias == 0.0, _LEAST, form.bias)
     found.classes_ = form.encoding.labels()
     found.n_features_in_ = weights.shape[1]
     return found

@@ -176,8 +176,8 @@ def _parts_of(model: Any, copy: int | None) -> tuple[list[LinearPart], np.ndarra
         return [_unlimited(np.array(weights))], np.zeros(len(weights))
     if update.coordinates is None:
         raise DataError(
-            f"the model of {known.algorithm.name} combines several learners, as with --memory auto, and has "
-            "no linear form; train without that to export it"
+            f"the model of {known.algorithm.name} has no linear form, as with --memory auto or --privacy; "
+            "train without these to export it"
         )
     return _merged(known, list(copies))
 
