@@ -79,7 +79,7 @@ def test_noise_hides_rows_from_an_attack_that_finds_them_without_it():
 
 def test_what_cannot_be_attacked_says_why():
     for algorithm in (ddol.dwm_i().on(2), ddol.adaptive().on(2, delay=3), ddol.adaptive()):
-        with pytest.raises(ValueError, match=r"experts|delay|one agent"):
+        with pytest.raises(ValueError, match=r"experts|delay|single agent"):
             check_attack(algorithm)
 
 
@@ -141,7 +141,7 @@ def test_what_a_budget_costs():
     assert all(run["mixture"] <= run["alone"] + 0.03 for run in (budget, free))
     for wrong, said in (
         (("--privacy", "sites:1"), "expected epsilon"),
-        (("--agents", "1"), "how many"),
+        (("--agents", "1"), "number of sites"),
         (("--missing", "mean"), "does not go with --privacy"),
     ):
         done = CliRunner().invoke(app, [*words, *wrong])
