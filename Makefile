@@ -1,6 +1,8 @@
 # Two commands are enough: `make run` and `make test`. Everything lives in .venv.
 PYTHON ?= python3
 BIN := .venv/bin
+# In .venv: pip would first install Numba and others once more, into an environment for the build alone.
+PRECOMPILE := $(BIN)/python -m ddol.precompile --ship src/ddol/compiled/shipped
 # Many tests wait for processes: twice as many workers as the smallest machine has cores. Slow files come first.
 PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 
@@ -77,13 +79,13 @@ release: .venv/bin/pip
 	  || { echo "make: cannot create .venv; install the package python3-venv and try again" >&2; rm -rf .venv; exit 1; }
 
 .venv/.installed: .venv/bin/pip pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[plot,tables]'
-	$(BIN)/python -m compileall -q src
+	DDOL_PRECOMPILE=0 $(BIN)/pip install --quiet --disable-pip-version-check -e '.[plot,tables]'
+	$(PRECOMPILE)
 	touch $@
 
 .venv/.installed-dev: .venv/bin/pip pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,lint]'
-	$(BIN)/python -m compileall -q src
+	DDOL_PRECOMPILE=0 $(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,lint]'
+	$(PRECOMPILE)
 	touch $@ .venv/.installed
 
 clean:
