@@ -378,10 +378,10 @@ def _beside_others(w, s, p, d, D):
 @inner(inlined=True)
 def _part_of_mean(p, share):
     """Which part of its mean a feature's centre is; agents whose shares differ a little differ a little."""
-    least = BEGINS * p[CENTRES]
-    return (
-        min(max((share - least) / (p[CENTRES] - _LITTLE - least), 0.0), 1.0) if least > 0.0 else 1.0
-    )
+    least, most = BEGINS * p[CENTRES], p[CENTRES] - _LITTLE
+    if share >= most or least <= 0.0:
+        return 1.0
+    return max((share - least) / (most - least), 0.0)
 
 
 @inner(inlined=True)
@@ -434,12 +434,15 @@ def retake(w, s, p, d, D):
         _note_move(w, s, d, D)
     variance = within + mean * mean * (1.0 - share)
     varies = variance > VARIES * mean * mean
-    w[LIMIT * D + d] = OUTLYING * math.sqrt(variance) if varies else math.inf
+    deviation = math.sqrt(variance) if varies else 0.0
+    w[LIMIT * D + d] = OUTLYING * deviation if varies else math.inf
     before, part = w[CENTRE * D + d], _part_of_mean(p, share)
     w[CENTRE * D + d] = part * share * mean
     if part == 1.0:
         _resize(w, s, d, D, 0.0)
-        w[INVERSE * D + d] = 1.0 / math.sqrt(max(share, RAREST) * variance) if varies else 0.0
+        if varies and share < 1.0:
+            deviation = math.sqrt(max(share, RAREST) * variance)
+        w[INVERSE * D + d] = 1.0 / deviation if varies else 0.0
     else:
         # Agents that have met one value each, of either sign, may agree on a mean and a variance of 0.
         square, off = within + mean * mean, part * share * mean
@@ -533,7 +536,8 @@ def age(s, p, t):
     """Let sums over examples forget until round t; what is left of them."""
     if p[KEEP] == 1.0:
         return 1.0
-    left = p[KEEP] ** (t - s[TIME])
+    passed = t - s[TIME]
+    left = p[KEEP] if passed == 1.0 else p[KEEP] ** passed
     s[TIME] = t
     s[WEIGHT] /= left
     for k in range(OWN_SUMS):
