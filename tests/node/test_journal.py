@@ -173,6 +173,107 @@ def test_a_full_disk_stops_answers_and_not_predictions(tmp_path, monkeypatch):
     same(make(tmp_path), node)
 
 
+def test_a_log_that_cannot_be_begun_leaves_the_one_of_now(tmp_path, monkeypatch):
+    """Its descriptor must not be closed: the next file that is opened would get records into it."""
+    node = make(tmp_path / "store")
+    teach(node, 0, 10)
+    opened = os.open
+
+    def full(path, *given):
+        if "journal-00000001" in str(path):
+            raise OSError(28, "No space left on device")
+        return opened(path, *given)
+
+    monkeypatch.setattr("ddol.node.journal.os.open", full)
+    with pytest.raises(OSError, match="No space left"):
+        node.snapshot()
+    with (tmp_path / "other").open("w"):
+        teach(node, 10, 20)
+    assert (tmp_path / "other").read_bytes() == b""
+    node.journal.close()
+    same(make(tmp_path / "store"), node)
+
+
+def test_the_journal_is_bounded_without_labels(tmp_path):
+    """Predictions and messages of others alone begin new logs, too."""
+    node, other = (
+        make(tmp_path, log_bytes=5000, waiting=10),
+        ddol.Node("o", ddol.adaptive("logistic")),
+    )
+    for k in range(1000):
+        node.predict({"x": 1.0}, id=str(k))
+    other.learn({"x": 1.0}, True)
+    for _ in range(200):
+        node.receive(other.message())
+    node.close()
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 100_000
+    same(make(tmp_path), node)
+
+
+def test_a_closed_node_takes_no_labels(tmp_path):
+    node = make(tmp_path)
+    teach(node, 0, 10)
+    node.predict({"x": 1.0}, id="late")
+    node.close()
+    for late in (lambda: node.answer("late", True), lambda: node.learn({"x": 1.0}, True)):
+        with pytest.raises(NotDurableError, match="closed"):
+            late()
+    assert node.predict({"x": 1.0}).label is not None and node.close() == []
+    same(make(tmp_path), node)
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ({"hash_bits": 18}, {"hash_bits": 5}),
+        ({"hash_bits": 18}, {}),
+        ({"classes": [False, True]}, {"classes": [True, 2]}),
+        ({}, {"classes": [False, True]}),
+        ({}, {"columns": ["x"]}),
+    ],
+)
+def test_a_journal_is_not_played_with_other_settings(tmp_path, before, now):
+    """Not even where there is no snapshot yet, which would tell."""
+    node = make(tmp_path, **before)
+    teach(node, 0, 10)
+    node.journal.close()
+    with pytest.raises(NodeError, match=r"began with `(hash_bits|classes|columns)`"):
+        make(tmp_path, **now)
+    with pytest.raises(NodeError, match="another algorithm"):
+        ddol.Node("n", ddol.coin("logistic"), store=tmp_path, **before)
+    same(make(tmp_path, **before), node)
+
+
+def test_arrays_keep_their_width(tmp_path):
+    node = make(tmp_path)
+    node.learn([1.0, 2.0], True)
+    node.journal.close()
+    with pytest.raises(NodeError, match="arrays of 2 numbers, found `n_features` 3"):
+        make(tmp_path, n_features=3)
+    same(make(tmp_path, n_features=2), node)
+
+
+def test_fewer_may_wait_after_a_restart(tmp_path):
+    """The journal has answers of predictions that would not have waited with the limit of now."""
+    node = make(tmp_path, waiting=50)
+    for k in range(50):
+        node.predict({"x": k}, id=str(k))
+    assert node.answer("0", True) == "accepted"
+    node.journal.close()
+    for _ in range(2):
+        node = make(tmp_path, waiting=5)
+        assert node.state()["examples"] == 1 and node.state()["waiting"] == 5
+        assert [node.status(str(k)) for k in (44, 45)] == ["expired", "waiting"]
+        node.journal.close()
+
+
+def test_a_store_that_cannot_be_made_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "inside"):
+        with pytest.raises(NodeError, match="cannot be the store of a node"):
+            make(place)
+
+
 @pytest.mark.parametrize("durability", ["sync", "batch:1ms", "none"])
 def test_who_waits_for_the_disk(tmp_path, durability):
     journal = Journal(tmp_path, durability)

@@ -6,6 +6,7 @@ import contextlib
 import math
 import threading
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -104,11 +105,72 @@ def test_an_answered_identifier_does_not_wait_again():
 
 def test_predictions_expire(monkeypatch):
     now = [1000.0]
-    monkeypatch.setattr("ddol.node.node.time.time", lambda: now[0])
+    monkeypatch.setattr("ddol.node.waiting.time.monotonic", lambda: now[0])
     node = make(expire="10s")
     node.predict({"x": 1.0}, id="a")
     now[0] += 11.0
     assert node.answer("a", True) == "expired"
+
+
+def test_what_cannot_be_learned_is_not_in_the_journal(tmp_path):
+    """Else the node could not be started again."""
+    node = make(store=tmp_path / "a")
+    for k in range(1024):
+        node.learn({"x": 1.0}, f"c{k}")
+    with pytest.raises(NodeError, match="after 1,024 others"):
+        node.learn({"x": 1.0}, "one more")
+    node.journal.close()
+    assert make(store=tmp_path / "a").state()["examples"] == 1024
+    squared = {"algorithm": ddol.adaptive("squared"), "store": tmp_path / "b"}
+    node = ddol.Node("n", **squared)
+    with pytest.raises(NodeError, match="below 1e100"):
+        node.learn({"x": 1.0}, 1e300)
+    node.journal.close()
+    assert ddol.Node("n", **squared).state()["examples"] == 0
+
+
+@pytest.mark.parametrize(
+    "label", [float("inf"), float("nan"), 10**30, None, [1], "\ud800", "x" * 1001]
+)
+def test_labels_that_could_not_be_told_are_refused(label):
+    node = make()
+    with pytest.raises(NodeError, match="label"):
+        node.learn({"x": 1.0}, label)
+    assert node.classes == []
+
+
+def test_values_of_other_types():
+    node = make()
+    node.learn({"a": np.str_("fr"), "b": Decimal("1.5"), "c": np.float32(2.0), "d": True}, True)
+    assert node.read(lambda agent: agent.features.names) == ["a=fr", "b", "c", "d"]
+    for strange in (b"12", 1e200, [1.0], "\ud800"):
+        with pytest.raises(NodeError, match="feature"):
+            node.learn({"x": strange}, True)
+    with pytest.raises(NodeError, match="`id`"):
+        node.predict({"x": 1.0}, id="\ud800")
+
+
+def test_a_refused_example_decides_nothing():
+    """Neither that features are text, nor that examples are arrays."""
+    node = make()
+    for x in ({"a": "text", "b": float("nan")}, [1.0, float("nan")], {"a": 1.0, "\ud800": 1.0}):
+        with pytest.raises(NodeError):
+            node.predict(x)
+    node.learn({"a": 1.0, "b": "text"}, True)
+    with pytest.raises(NodeError, match="'b': found a number"):
+        node.learn({"c": 1.0, "b": 1.0}, True)
+    node.learn({"c": "text"}, True)
+
+
+def test_labels_that_come_before_a_message_is_averaged():
+    """They may contradict its labels: it is refused, and the node goes on."""
+    node, other = make(), ddol.Node("other", ddol.adaptive("logistic"), classes=["no", "yes"])
+    other.learn({"x": 1.0}, "yes")
+    node.receive(other.message(), mix=False)
+    node.learn({"x": 1.0}, "maybe")
+    assert not node.mix() and node.classes == ["maybe"]
+    [peer] = node.state()["peers"]
+    assert peer["reasons"] == {"schema": 1}
 
 
 def test_an_answer_learns_the_row_that_was_predicted():

@@ -110,7 +110,8 @@ class LiveAgent:
         self.examples += 1
         self.since_sent += 1
         if self.regression:
-            cost = (said - y) ** 2 if said == said else y * y
+            distance = said - y if said == said else y
+            cost = distance * distance
             self.loss_sum += cost
         else:
             cost = float(said != y)
@@ -155,12 +156,14 @@ class LiveAgent:
         kind, body = record
         if kind == r.PREDICT:
             name, row, said, time = r.read_predicted(body)
+            self.features.check_row(row)
             self.room.add(name, Pending(row, said, time))
         elif kind == r.ANSWER:
             name, label, weight = r.read_answered(body)
             self.answer(name, label, weight)
         elif kind == r.LEARN:
             row, label, weight = r.read_learned(body)
+            self.features.check_row(row)
             self.learn(row, label, weight)
         elif kind == r.NAMES:
             told = json.loads(body)
@@ -169,7 +172,10 @@ class LiveAgent:
             else:
                 self.features.learn_names(told["names"], told["kinds"])
         elif kind == r.MIX:
-            self.mix(r.read_mixed(body))
+            heard = r.read_mixed(body)
+            for each in heard:
+                self._check_schema(read_message(each.blob))
+            self.mix(heard)
         elif kind == r.SEND:
             self.number, self.since_sent = json.loads(body)["number"], 0
         elif kind == r.NETWORK:

@@ -26,5 +26,21 @@ def worth_telling(count: int) -> bool:
     return count == 10 ** (len(str(count)) - 1)
 
 
+def check_text(text: str, what: str) -> None:
+    r"""Refuse text that cannot be written as UTF-8: half of a surrogate pair.
+
+    Examples
+    --------
+    >>> check_text("\ud800", "label")
+    Traceback (most recent call last):
+    ...
+    ddol.node.errors.NodeError: label: found '\ud800', expected Unicode text
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise NodeError(f"{what}: found {text[:60]!r}, expected Unicode text") from None
+
+
 class NotDurableError(RuntimeError):
     """The journal cannot be written: the answer was not learned, and may be given again."""

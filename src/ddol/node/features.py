@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ddol.node.errors import NodeError
+from ddol.node.errors import NodeError, check_text
 from ddol.streams.coding.encoding import DATE, NUMBER, TEXT
 from ddol.streams.coding.hashing import name_keys, slots
 from ddol.streams.coding.names import MOST_NAMES, MOST_REMEMBERED
@@ -61,8 +61,6 @@ class Features:
         n_features: int | None = None,
         columns: Sequence[str] | None = None,
     ) -> None:
-        if hash_bits is not None and not 1 <= hash_bits <= 31:
-            raise NodeError(f"`hash_bits` must be from 1 to 31, it is {hash_bits}")
         self.bits, self.n_values = hash_bits, n_features
         self.named: bool | None = True if hash_bits is not None else None
         if n_features is not None:
@@ -127,15 +125,17 @@ class Features:
             raise NodeError(f"found {_short(x)}, expected numbers, or features by name") from None
         if given.ndim != 1 or not len(given):
             raise NodeError(f"found an array of shape {given.shape}, expected one row of numbers")
-        if self.named is None:
-            self.named, self.n_values = False, len(given)
-        if self.named or len(given) != self.n_values:
+        if self.named or len(given) != (self.n_values or len(given)):
             expected = "features by name" if self.named else f"{self.n_values} numbers"
             raise NodeError(f"found an array of {len(given)} numbers, expected {expected}")
         values = np.empty(1 + len(given))
         values[0], values[1:] = 1.0, given
-        if not abs(sum(given.tolist())) < LARGEST:
-            _refuse_strange(zip(range(1, len(values)), given.tolist(), strict=True))
+        if not math.hypot(*given.tolist()) < LARGEST:
+            for place, value in enumerate(given.tolist(), 1):
+                _plain_value(place, value)
+            raise NodeError("the values of a row are too large together, expected smaller ones")
+        if self.named is None:
+            self.named, self.n_values = False, len(given)
         return LiveRow(values, None)
 
     # --- names --------------------------------------------------------------------------------------
@@ -146,21 +146,18 @@ class Features:
         if self.dates:
             x = self._with_dates(x)
         texts = tuple([v for v in x.values() if type(v) is str])
+        values = _numbers(x.values(), bool(texts))
+        if values is None:  # text of NumPy, exact decimals, or an error
+            x = {name: _plain_value(name, value) for name, value in x.items()}
+            texts = tuple([v for v in x.values() if type(v) is str])
+            values = _numbers(x.values(), bool(texts))
+        if values is None:
+            raise NodeError("the values of a row are too large together, expected smaller ones")
         key = (tuple(x), texts)
         known = self._layouts.get(key)
         if known is None:
             known = self._lay_out(x, key)
-        given = [1.0, *x.values()]
-        if texts:
-            given = [1.0 if type(v) is str else v for v in given]
-        try:
-            finite = abs(sum(given)) < LARGEST
-            values = np.array(given, np.float64)[known.order]
-        except (TypeError, ValueError, OverflowError):
-            finite = False
-        if not finite:
-            _refuse_strange((n, v) for n, v in x.items() if type(v) is not str)
-            raise NodeError("the values of a row are too large to be summed")
+        values = values[known.order]
         if known.signs is not None:
             values *= known.signs
         if known.starts is not None:
@@ -203,12 +200,12 @@ class Features:
         return laid
 
     def _give_places(self, new: Sequence[tuple[Any, Any]]) -> None:
-        kinds = self.kinds
-        for name, value in new:
-            kind = TEXT if type(value) is str else NUMBER
-            if kinds.get(name) != kind:
-                self._check_kind(str(name), kind)
         names = [_shown(n, v) for n, v in new]
+        for name in names:
+            check_text(name, "feature")
+        kinds = {str(n): TEXT if type(v) is str else NUMBER for n, v in new}
+        if not kinds.items() <= self.kinds.items():
+            self._learn_kinds(kinds)
         if self.bits is None:
             for (n, v), name in zip(new, names, strict=True):
                 self._place[_key(n, v)] = self._column(name)
@@ -239,19 +236,34 @@ class Features:
             self._known.add(name)
             self.names.append(name)
 
-    def _check_kind(self, name: str, kind: str) -> None:
-        before = self.kinds.get(name)
+    def _learn_kinds(self, kinds: Mapping[str, str]) -> None:
+        """Remember whether features are numbers or text; all are checked first."""
         if self.fixed:
             return  # kinds of what is left out are not told
-        if before is None and len(self.kinds) < MOST_REMEMBERED:
-            self.kinds[name] = kind
-            self.with_kinds.append(name)
-            if kind == DATE:
-                self.dates.append(name)
-        elif before not in (None, kind):
-            raise NodeError(
-                f"feature {name!r}: found a {kind}, expected a {before} as in the examples before"
-            )
+        for name, kind in kinds.items():
+            before = self.kinds.get(name, kind)
+            if before != kind:
+                raise NodeError(
+                    f"feature {name!r}: found a {kind}, expected a {before} as in the examples before"
+                )
+        for name, kind in kinds.items():
+            if name not in self.kinds and len(self.kinds) < MOST_REMEMBERED:
+                self.kinds[name] = kind
+                self.with_kinds.append(name)
+                if kind == DATE:
+                    self.dates.append(name)
+
+    def check_row(self, row: LiveRow) -> None:
+        """Refuse a row of a journal that cannot be one of this node: compiled loops trust columns."""
+        values, columns = row
+        dense = columns is None
+        right = dense == self.dense and np.isfinite(values).all()
+        if right and columns is None:
+            right = len(values) == self.width
+        elif right and columns is not None:
+            right = len(columns) > 0 and int(columns.max()) < self.width
+        if not right:
+            raise NodeError("found a row of other columns than this node has")
 
     # --- what others bring --------------------------------------------------------------------------
 
@@ -259,11 +271,7 @@ class Features:
         self, names: Iterable[str], kinds: Mapping[str, str] | None = None
     ) -> np.ndarray:
         """Columns of names that come from elsewhere, 0 where there are too many."""
-        given = kinds or {}
-        for name in self.kinds.keys() & given.keys():
-            self._check_kind(name, given[name])
-        for name, kind in given.items():
-            self._check_kind(name, kind)
+        self._learn_kinds(kinds or {})
         self.named = True
         if self.bits is not None:
             for name in names:
@@ -280,17 +288,33 @@ def _shown(name: Any, value: Any) -> str:
     return f"{name}={value}" if type(value) is str else str(name)
 
 
-def _refuse_strange(pairs: Iterable[tuple[Any, Any]]) -> None:
-    for name, value in pairs:
-        try:
-            number = float(value)
-        except (TypeError, ValueError, OverflowError):
-            number = math.nan
-        if not abs(number) < LARGEST:
-            raise NodeError(
-                f"feature {name!r}: found {_short(value)}, expected a finite number below {LARGEST:.0g} or "
-                "text; leave it out"
-            )
+def _numbers(given: Iterable[Any], texts: bool) -> np.ndarray | None:
+    """The constant 1 and these values, text as 1; None where one is no number, or too large."""
+    values = [1.0, *given]
+    if texts:
+        values = [1.0 if type(v) is str else v for v in values]
+    try:
+        if not math.hypot(*values) < LARGEST:
+            return None
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return np.array(values, np.float64)
+
+
+def _plain_value(name: Any, value: Any) -> str | float:
+    """A value as text or a number; an error where it is neither, or too large."""
+    if isinstance(value, str):
+        return str(value)
+    try:
+        number = math.nan if isinstance(value, bytes | bytearray) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not abs(number) < LARGEST:
+        raise NodeError(
+            f"feature {name!r}: found {_short(value)}, expected a finite number below {LARGEST:.0g} or "
+            "text; leave it out"
+        )
+    return number
 
 
 def _short(value: Any) -> str:

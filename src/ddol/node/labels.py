@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from ddol.node.errors import NodeError
+from ddol.node.errors import NodeError, check_text
 from ddol.streams.coding.labels import listed
 
 LiveLabel: TypeAlias = Any
 """Text, a number or a truth value."""
-_MOST_CLASSES = 1024
+_MOST_CLASSES, _MOST_LETTERS, _LARGEST = 1024, 1000, 1e100
 
 
 class LiveLabels:
@@ -50,13 +50,18 @@ class LiveLabels:
         self._numbers: dict[LiveLabel, int] = {}
         if classes is not None:
             self.fix(classes)
+        for label in self.renamed.values():
+            self.checked(label)
 
     def fix(self, classes: Sequence[LiveLabel]) -> None:
         """Take these classes, and no others from now on."""
+        for label in classes:
+            _check_label(label)
         known = sorted(set(classes), key=lambda c: (isinstance(c, str), c))
-        if len(known) < 2 or len(known) != len(classes):
+        if not 2 <= len(known) <= _MOST_CLASSES or len(known) != len(classes):
             raise NodeError(
-                f"`classes`: found {list(classes)!r}, expected at least two labels that differ"
+                f"`classes`: found {list(classes)!r}, expected from two to {_MOST_CLASSES:,} labels that "
+                "differ"
             )
         self.fixed = True
         for label in known:
@@ -91,12 +96,17 @@ class LiveLabels:
             return _target(label)
         if type(label) is str and not self.renamed and label in self._numbers:
             return label
-        label = label.item() if hasattr(label, "item") else label
+        if getattr(label, "shape", None) == ():
+            label = label.item()
         if isinstance(label, str) and label in self.renamed:
             label = self.renamed[label]
-        if label is None or label != label or not isinstance(label, str | int | float):
-            raise NodeError(f"found the label {label!r}, expected text, a number or a truth value")
+        _check_label(label)
         if not self.fixed:
+            if len(self.classes) >= _MOST_CLASSES and label not in self._numbers:
+                raise NodeError(
+                    f"found the label {label!r} after {_MOST_CLASSES:,} others, which are the most; for "
+                    "numbers give a loss for regression"
+                )
             return label
         for same in (label, str(label)):
             if same in self._numbers:
@@ -117,8 +127,6 @@ class LiveLabels:
         return (-1.0, 1.0)[found] if self.binary else float(found)
 
     def _add(self, label: LiveLabel) -> None:
-        if len(self.classes) >= _MOST_CLASSES:
-            raise NodeError(f"found more than {_MOST_CLASSES} labels; use a loss for regression")
         self._numbers[label] = len(self.classes)
         if self.fixed and not isinstance(label, str):
             self._numbers[str(label)] = len(self.classes)
@@ -134,6 +142,8 @@ class LiveLabels:
                 f"labels: found {listed(classes)}{'' if fixed else ' as they come'}, expected {own}; "
                 "give both nodes the same `classes`, or map the labels"
             )
+        for label in classes:
+            _check_label(label)
         if len({*classes, *self.classes}) > _MOST_CLASSES:
             raise NodeError(f"labels: found more than {_MOST_CLASSES} together")
         return None
@@ -148,11 +158,23 @@ class LiveLabels:
         return [self._numbers[label] for label in classes]
 
 
+def _check_label(label: LiveLabel) -> None:
+    """Refuse what cannot be a class."""
+    if isinstance(label, str):
+        check_text(label, "label")
+        if len(label) > _MOST_LETTERS:
+            raise NodeError(f"found a label of {len(label):,} letters, expected {_MOST_LETTERS:,}")
+    elif not isinstance(label, int | float) or not abs(label) < 1 << 63:
+        raise NodeError(
+            f"found the label {repr(label)[:60]}, expected text, a truth value or a number of 64 bits"
+        )
+
+
 def _target(label: LiveLabel) -> float:
     try:
         number = float(label)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
-    if not math.isfinite(number):
-        raise NodeError(f"found the label {label!r}, expected a finite number")
+    if not abs(number) < _LARGEST:
+        raise NodeError(f"found the label {label!r}, expected a finite number (below 1e100)")
     return number

@@ -110,8 +110,11 @@ def _parts(blob: bytes) -> tuple[dict[str, Any], memoryview]:
     magic, header, body = _HEAD.unpack_from(blob)
     if magic != _MAGIC or header > _MOST_HEADER or _HEAD.size + header + body != len(blob):
         raise RefusedMessageError("malformed", strange)
+    text = blob[_HEAD.size : _HEAD.size + header]
     try:
-        found = json.loads(blob[_HEAD.size : _HEAD.size + header])
+        found = json.loads(text)
+        if b"\\ud" in text.lower():  # half of a pair could not be told to others
+            json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):

@@ -21,7 +21,7 @@ from ddol.node.journal import Journal
 from ddol.node.labels import LiveLabel
 from ddol.node.listening import Listening
 from ddol.node.mailbox import PeerMailbox
-from ddol.node.messages import read_message, short_digest
+from ddol.node.messages import Message, read_message, short_digest
 from ddol.node.options import NodeOptions
 from ddol.node.prediction import (
     Prediction,
@@ -30,12 +30,11 @@ from ddol.node.prediction import (
     checked_name,
     no_chances,
 )
-from ddol.node.replay import describe
+from ddol.node.recovery import recover
 from ddol.node.sites import figures, released_by
-from ddol.node.snapshots import restore, snapshot_of
-from ddol.node.waiting import ANSWERED, EXPIRED, UNKNOWN, WAITING
+from ddol.node.snapshots import snapshot_of
+from ddol.node.waiting import ANSWERED, EXPIRED, UNKNOWN, WAITING, clock
 from ddol.presets import adaptive
-from ddol.streams.errors import DataError
 from ddol.together import safe
 
 _log = logging.getLogger("ddol.node")
@@ -76,7 +75,8 @@ class Node:
     """
 
     def __init__(self, name: str, algorithm: Algorithm | None = None, **options: Any) -> None:
-        if not name or len(name) > 200 or any(c in name for c in "/*$?#\n"):
+        right = isinstance(name, str) and 0 < len(name) <= 200 and name.isprintable()
+        if not right or any(c in name for c in "/*$?#"):
             raise NodeError(f"`name`: found {name!r}, expected letters, digits, - and _")
         try:
             self.options = NodeOptions(**options)
@@ -104,59 +104,18 @@ class Node:
         self.stale = False
         """Whether weights have changed since the last message."""
         if self.options.store is not None:
-            self._recover(algorithm)
+            self._recover()
         self.listening = Listening(self._agent)
         """Which peers are averaged with, where the algorithm is safe."""
 
-    # --- starting again -----------------------------------------------------------------------------
-
-    def _recover(self, algorithm: Algorithm) -> None:
-        """Read the newest good snapshot, and the journal behind it."""
-        assert self.options.store is not None
-        journal = Journal(self.options.store, self.options.durability, self.options.keep_all)
-        try:
-            first = self._restored(journal, algorithm)
-        except BaseException:
-            journal.close()
-            raise
-        count = 0
-        for record in journal.behind(first):
-            self._agent.play(record)
-            count += 1
-        if self._account is not None:
-            try:
-                private.check_restored(self._account, journal.folder, released_by(self._agent))
-            except NodeError:
-                journal.close()
-                raise
-        self._journal = journal
-        describe(journal.folder, self.name, algorithm, self.options)
-        if first or count:
-            cut = f", {journal.cut}" if journal.cut else ""
-            self.news.append(
-                f"{self.options.store}: {self._agent.examples} examples and {len(self._agent.room)} "
-                f"waiting predictions are back, by {'a snapshot and ' if first else ''}{count} records{cut}"
-            )
+    def _recover(self) -> None:
+        """Go on from the store."""
+        self._agent, self._journal, self.news = recover(self._agent, self._account)
         for sender, number in self._agent.heard.items():
             self.mailbox.remember(sender, number)
         features = self._agent.features
         self._told = len(features.names), len(features.kinds), features.named
         self.stale = self._agent.examples > 0
-
-    def _restored(self, journal: Journal, algorithm: Algorithm) -> int:
-        """Read the newest good snapshot; the number of the first log behind it."""
-        error = None
-        for number, path in journal.snapshots():
-            try:
-                restore(self._agent, path)
-                return number
-            except DataError as found:
-                error = found
-                self.news.append(f"{error}; going on from an older one")
-                self._agent = LiveAgent(self.name, algorithm, self.options, self._seed)
-        if error is not None:
-            raise NodeError(f"{error}; there is no older snapshot to go on from")
-        return 0
 
     # --- predicting ---------------------------------------------------------------------------------
 
@@ -202,7 +161,7 @@ class Node:
 
     def _keep(self, name: str, row: LiveRow, scores: list[float] | None) -> None:
         """Let a prediction wait; where the disk is full it is not written, and may be lost."""
-        agent, room, now = self._agent, self._agent.room, time.time()
+        agent, room, now = self._agent, self._agent.room, clock()
         room.purge(now)
         if room.done and room.done.get(name) == ANSWERED:
             return  # asked again for what was answered: the answer has been learned
@@ -279,13 +238,13 @@ class Node:
     def status(self, id: str) -> str:  # noqa: A002
         """Whether a prediction is ``waiting``, was ``answered``, has ``expired``, or is ``unknown``."""
         with self._lock:
-            self._agent.room.purge(time.time())
+            self._agent.room.purge(clock())
             return self._agent.room.status(id)
 
     def _answer(self, name: str, label: LiveLabel, weight: float) -> tuple[str, int]:
         with self._lock:
             agent, place = self._agent, 0
-            agent.room.purge(time.time())
+            agent.room.purge(clock())
             status = agent.room.status(checked_name(name))
             if status != WAITING:
                 self.counts[_BECAME[status]] += 1
@@ -318,7 +277,10 @@ class Node:
 
     def learn_many(self, examples: Any, labels: Sequence[LiveLabel]) -> None:
         """Learn the examples of a list, a frame or a matrix, one after the other."""
-        for x, label in zip(rows_of(examples), labels, strict=True):
+        rows = rows_of(examples)
+        if len(rows) != len(labels):
+            raise NodeError(f"found {len(labels)} labels of {len(rows)} examples, expected as many")
+        for x, label in zip(rows, labels, strict=True):
             self.learn(x, label)
 
     def _learned(self, how: str) -> None:
@@ -326,8 +288,6 @@ class Node:
         self.stale = True
         if not self.changed.is_set():
             self.changed.set()
-        if self._journal is not None and self._journal.size > self.options.log_bytes:
-            self._snapshot_later()
 
     # --- what peers say -----------------------------------------------------------------------------
 
@@ -414,7 +374,9 @@ class Node:
             fresh = [
                 (m, blob)
                 for m, blob in found
-                if (near is None or m.sender in near) and self.listening.trusts(m.sender)
+                if (near is None or m.sender in near)
+                and self.listening.trusts(m.sender)
+                and self._fits(m)
             ]
             if not self.mailbox.waits(m.sender for m, _ in fresh):
                 return False
@@ -430,6 +392,16 @@ class Node:
             changed = self._agent.mix(heard)
             self.stale = self.stale or changed
             return changed
+
+    def _fits(self, message: Message) -> bool:
+        """Whether a message still goes with this node: its labels may have come after the message."""
+        try:
+            self._agent.check(message)
+        except RefusedMessageError as error:
+            self.mailbox.taken([message.sender])
+            self.mailbox.refuse(error)
+            return False
+        return True
 
     # --- looking ------------------------------------------------------------------------------------
 
@@ -476,8 +448,10 @@ class Node:
     # --- durability ---------------------------------------------------------------------------------
 
     def _write(self, text: bytes) -> int:
-        """Write records, behind the names of features that are new."""
+        """Write records, behind the names of features that are new; after many, begin a new log first."""
         assert self._journal is not None
+        if self._journal.size > self.options.log_bytes:
+            self._snapshot_later()
         features = self._agent.features
         now = len(features.names), len(features.kinds), features.named
         if now != self._told:
@@ -504,11 +478,11 @@ class Node:
 
     def snapshot(self) -> None:
         """Write a snapshot to the store, and begin a new journal."""
-        if self._journal is None:
-            raise NodeError("this node has no `store` to write a snapshot to")
+        if self._journal is None or self._journal.closed:
+            raise NodeError("this node has no open `store` to write a snapshot to")
         with self._lock:
-            write = snapshot_of(self._agent)
             _, path = self._journal.rotate()
+            write = snapshot_of(self._agent)
         write(path)
         self._unwritten.clear()
         self._journal.remove_old()
@@ -518,12 +492,12 @@ class Node:
         assert self._journal is not None
         if self._snapshots is not None and self._snapshots.is_alive():
             return
-        journal, write = self._journal, snapshot_of(self._agent)
+        journal = self._journal
         try:
             _, path = journal.rotate()
-        except OSError as error:
-            journal.failed = str(error)
-            return
+        except OSError:
+            return  # the disk is full: the log of now goes on
+        write = snapshot_of(self._agent)
 
         def work() -> None:
             try:
@@ -536,8 +510,11 @@ class Node:
         self._snapshots.start()
 
     def close(self) -> list[str]:
-        """Write a snapshot and release the store; returns what could not be written, one line each."""
-        if self._journal is None:
+        """Write a snapshot and release the store; returns what could not be written, one line each.
+
+        A closed node with a store predicts, but takes no labels.
+        """
+        if self._journal is None or self._journal.closed:
             return []
         if self._snapshots is not None:
             self._snapshots.join()
@@ -548,8 +525,8 @@ class Node:
             lost.append(f"{self.options.store}: the snapshot could not be written ({error})")
             if self._unwritten:
                 lost.append(f"{len(self._unwritten)} waiting predictions could not be written")
-        self._journal.close()
-        self._journal = None
+        with self._lock:
+            self._journal.close()
         return lost
 
     def __enter__(self) -> Node:

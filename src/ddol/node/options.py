@@ -12,6 +12,21 @@ from ddol.node.errors import NodeError
 from ddol.node.journal import flush_seconds, seconds_of
 from ddol.node.labels import LiveLabel
 
+_COUNTS = (
+    ("hash_bits", 1, 31), ("n_features", 1, 1 << 31), ("waiting", 1, 1 << 50), ("window", 1, 1 << 30),
+    ("log_bytes", 1 << 10, 1 << 50),
+)  # fmt: skip
+"""Options that are whole numbers, with their limits."""
+_KINDS: tuple[tuple[str, tuple[type, ...], str], ...] = (
+    ("columns", (Sequence,), "names of features"),
+    ("classes", (Sequence,), "a list of labels"),
+    ("labels", (Mapping,), "labels of this site and their common names"),
+    ("store", (str, Path), "a folder"),
+    ("durability", (str,), "sync, batch:5ms or none"),
+    ("expire", (str, int, float), "a time such as 30m, or seconds"),
+    ("keep_all", (bool,), "true or false"),
+)
+
 
 @dataclass(frozen=True)
 class NodeOptions:
@@ -66,14 +81,18 @@ class NodeOptions:
     average: str | Callable | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("waiting", 1), ("window", 1), ("log_bytes", 1 << 10), ("n_features", 1),
-        ):  # fmt: skip
+        for name, least, most in _COUNTS:
             value: Any = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or not least <= value < 1 << 50):
+            if value is not None and (type(value) is not int or not least <= value <= most):
                 raise NodeError(
-                    f"`{name}` must be a whole number of at least {least}, found {value!r}"
+                    f"`{name}`: found {value!r}, expected a whole number from {least:,} to {most:,}"
                 )
+        for name, kinds, expected in _KINDS:
+            value = getattr(self, name)
+            if value is not None and (
+                not isinstance(value, kinds) or (isinstance(value, str) and str not in kinds)
+            ):
+                raise NodeError(f"`{name}`: found {value!r}, expected {expected}")
         if self.compress not in (None, "float32"):
             raise NodeError(
                 f"`compress`: found {self.compress!r}, expected float32; top:K and 8bit send differences, "

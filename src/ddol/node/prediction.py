@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ddol.node.errors import NodeError
+import numpy as np
+
+from ddol.node.errors import NodeError, check_text
 from ddol.node.labels import LiveLabel
 
 MOST_LETTERS = 1000
 """Of the identifier of a prediction."""
+MOST_WEIGHT = 1e9
+"""Of an example."""
 
 
 class Prediction:
@@ -52,6 +56,8 @@ def check_ticket(name: Any) -> None:
     if not isinstance(name, str) or not 0 < len(name) <= MOST_LETTERS:
         shown = repr(name) if len(repr(name)) <= 60 else f"{len(str(name)):,} letters"
         raise NodeError(f"`id`: found {shown}, expected a text of up to {MOST_LETTERS:,} letters")
+    if not name.isascii():
+        check_text(name, "`id`")
 
 
 def checked_name(name: Any) -> str:
@@ -63,5 +69,5 @@ def checked_name(name: Any) -> str:
 
 def check_weight(weight: float) -> None:
     """Refuse what cannot be the weight of an example."""
-    if not 0.0 <= weight < float("inf"):
-        raise NodeError(f"`weight` must be a finite number of at least 0, found {weight!r}")
+    if not isinstance(weight, int | float | np.number) or not 0.0 <= weight <= MOST_WEIGHT:
+        raise NodeError(f"`weight` must be a number from 0 to {MOST_WEIGHT:g}, found {weight!r}")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ddol.algorithm import Algorithm
 from ddol.node import records as r
+from ddol.node.about import ABOUT, read_about
 from ddol.node.agent import LiveAgent
 from ddol.node.errors import NodeError
 from ddol.node.journal import Journal
@@ -19,36 +19,6 @@ from ddol.node.private import read_account
 from ddol.node.snapshots import restore
 from ddol.presets import made_again
 from ddol.streams.errors import DataError
-
-_ABOUT = "node.json"
-_KEPT = (
-    "hash_bits",
-    "n_features",
-    "columns",
-    "classes",
-    "labels",
-    "waiting",
-    "expire",
-    "window",
-    "compress",
-    "average",
-)
-
-
-def describe(folder: Path, name: str, algorithm: Algorithm, options: NodeOptions) -> None:
-    """Write the settings that a replay needs beside the journal."""
-    recipe = None if algorithm.recipe is None else dict(algorithm.recipe)
-    told = {
-        "name": name,
-        "algorithm": recipe,
-        "safe": algorithm.safe,
-        "privacy": None if algorithm.privacy is None else vars(algorithm.privacy),
-        "options": {key: getattr(options, key) for key in _KEPT},
-    }
-    text = json.dumps(told, indent=1, default=str)
-    path = folder / _ABOUT
-    if not path.exists() or path.read_text(encoding="utf-8") != text:
-        path.write_text(text, encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -111,9 +81,10 @@ def replay_store(folder: str | Path) -> Replayed:
 
 
 def _begun(place: Path) -> LiveAgent:
+    told = read_about(place)
     try:
-        told = json.loads((place / _ABOUT).read_text(encoding="utf-8"))
-        options = NodeOptions(**told["options"])
+        # Journals say what was answered, and settings may have changed since: all may wait.
+        options = NodeOptions(**{**told["options"], "waiting": 1 << 50})
         if told["algorithm"] is None:
             raise NodeError(
                 f"{place}: the algorithm is one of your own, expected one of ddol's presets"
@@ -122,10 +93,8 @@ def _begun(place: Path) -> LiveAgent:
             made_again(told["algorithm"]), safe=told["safe"], privacy=told.get("privacy")
         )
         name = str(told["name"])
-    except FileNotFoundError:
-        raise DataError(f"{place}: found no {_ABOUT}, expected the store of a node") from None
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
-        raise DataError(f"{place / _ABOUT}: is damaged ({error})") from None
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{place / ABOUT}: is damaged ({error})") from None
     account = read_account(place)
     return LiveAgent(name, algorithm, options, 0 if account is None else int(account.seed))
 

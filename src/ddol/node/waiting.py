@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -9,6 +10,14 @@ from typing import NamedTuple
 from ddol.node.features import LiveRow
 
 WAITING, ANSWERED, EXPIRED, UNKNOWN = "waiting", "answered", "expired", "unknown"
+
+
+_BEGUN = time.time() - time.monotonic()
+
+
+def clock() -> float:
+    """Seconds since 1970 by the clock of the start: when the clock is set, no prediction expires."""
+    return _BEGUN + time.monotonic()
 
 
 class Pending(NamedTuple):
@@ -65,6 +74,12 @@ class WaitingRoom:
         """Drop what has waited too long."""
         pending, latest = self.pending, now - self.seconds
         while pending and next(iter(pending.values())).time < latest:
+            self._drop_oldest()
+
+    def limit(self, most: int) -> None:
+        """Let so many wait from now on."""
+        self.most = most
+        while len(self.pending) > most:
             self._drop_oldest()
 
     def _drop_oldest(self) -> None:
