@@ -15,6 +15,8 @@ import ddol
 from ddol.node.config import HttpConfig
 from ddol.node.exporting import model_bytes
 from ddol.node.http import Served, application
+from ddol.node.inference import response
+from ddol.node.prediction import Prediction, no_chances
 
 TOKEN = "a-token-of-many-letters"
 DESCRIBED = json.loads(files("ddol.node").joinpath("openapi.json").read_text())
@@ -407,3 +409,23 @@ def test_the_server_is_what_its_file_says():
 
 def _fits(told, schema):
     jsonschema.validate(told, {**schema, "components": DESCRIBED["components"]})
+
+
+def test_values_of_several_examples_may_come_in_lists():
+    web = client(make(classes=["no", "yes"]))
+    nested = {"name": "x", "shape": [2, 1], "datatype": "FP64", "data": [[1.0], [2.0]]}
+    assert infer(web, "r", nested).json()["outputs"][0]["shape"] == [2]
+    for wrong in ([[1.0], 2.0], [[1.0, 2.0], [3.0]], [[[1.0]], [[2.0]]]):
+        told = infer(web, "r", nested | {"data": wrong})
+        assert told.status_code == 400 and "input 'x'" in told.json()["error"]
+
+
+def test_labels_of_several_types_are_told_as_text():
+    found = [Prediction(None, label, [], no_chances) for label in ("yes", 1, None)]
+    label = response("default", None, found)["outputs"][0]
+    assert label["datatype"] == "BYTES" and label["data"] == ["yes", "1", None]
+
+
+def test_a_slow_rate_lets_the_first_request_in():
+    web = client(rate=0.5)
+    assert [web.get("/v2").status_code for _ in range(2)] == [200, 429]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from ddol.node.idle import IdleConnections
 from ports import free_ports
 from served import Process, config
 
@@ -88,6 +91,51 @@ def test_lines_come_from_standard_input(tmp_path):
     assert "standard input:21: found" in node.end()[1]
 
 
+def test_no_line_ends_a_source(tmp_path):
+    """Text that is none, objects as identifiers, deep nesting: each is one line of the log."""
+    node = Process(tmp_path, config(), "--stdin", stdin=subprocess.PIPE)
+    lines = [
+        b"\xff\xfe", b"[" * 50_000, b'{"a":' * 3000 + b"1" + b"}" * 3000,
+        b'{"id": {}, "features": {"x": 1}, "label": "no"}', b'{"id": "\\ud800", "features": {"x": 1}}',
+        b'{"features": 5, "label": "no"}', b'{"features": {"x": 1}, "label": []}',
+        b'{"features": {"x": 1}, "label": "yes"}', b'{"id": "r", "features": {"x": 1}}',
+    ]  # fmt: skip
+    node.child.stdin.buffer.write(b"\n".join(lines) + b"\n")
+    node.child.stdin.flush()
+    assert json.loads(node.child.stdout.readline())["id"] == "r"
+    said = node.end()[1]
+    assert said.count("ERROR standard input:") == 7 and "Traceback" not in said
+
+
+def test_unfinished_requests_do_not_delay_the_end(tmp_path):
+    node = Process(tmp_path, config())
+    host, port = node.url.rpartition("/")[2].split(":")
+    half = (
+        b"POST /v2/models/default/infer HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{"
+    )
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(half)
+        assert node.ask("/v2/health/live")
+        code, said = node.end()
+    assert code == 0 and "Traceback" not in said
+
+
+def test_connections_that_send_no_whole_request_are_ended():
+    class Connection:
+        def __init__(self, cycle=None, timer=None):
+            self.cycle, self.timeout_keep_alive_task = cycle, timer
+
+    def request(complete=False, more=False):
+        return SimpleNamespace(response_complete=complete, more_body=more)
+
+    silent, half, busy = Connection(), Connection(request(more=True)), Connection(request())
+    kept, slow = Connection(request(complete=True), object()), Connection(request(complete=True))
+    every, idle = [silent, half, busy, kept, slow], IdleConnections()
+    assert idle.overdue(every, 0.0, 30.0) == [] == idle.overdue(every, 29.0, 30.0)
+    slow.cycle = request(complete=True)  # another request has come meanwhile
+    assert idle.overdue(every, 31.0, 30.0) == [silent, half]
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -96,7 +144,7 @@ def test_lines_come_from_standard_input(tmp_path):
         ('name = "eu"\n[http]\nlisten = "0.0.0.0:80"', "expected a loopback address"),
         ('name = "eu"\n[network]\nlisten = ["tcp/10.0.0.1:1"]', "without `identity`"),
         ('name = "eu"\n[network]\nexchange = "often"', "expected 1s, 100 answers or drift:0.1"),
-        ('name = "eu"\nwaiting = 0', "`waiting` must be a whole number"),
+        ('name = "eu"\nwaiting = 0', "`waiting`: found 0, expected a whole number"),
         ('name = "eu"\nhash_bits = "many"', "`hash_bits`: found 'many', expected int"),
         ('name = "eu"\nmodel = 3', "[model] found 3, expected a table"),
         ('name = "eu"\nmodels = {}', "expected a table for every model"),

@@ -219,8 +219,9 @@ def _check_rate(served: Served, asked: HttpRequest) -> None:
     if most is None:
         return
     who, now = asked.address, time.monotonic()
-    left, before = served.rates.pop(who, (most, now))
-    left = min(left + (now - before) * most, max(most, 1.0))
+    burst = max(most, 1.0)
+    left, before = served.rates.pop(who, (burst, now))
+    left = min(left + (now - before) * most, burst)
     served.rates[who] = left - 1.0 if left >= 1.0 else left, now
     if len(served.rates) > 10_000:
         served.rates.popitem(last=False)

@@ -175,6 +175,7 @@ def _column(tensor: InputTensor, n: int) -> list[Any]:
         raise NodeError(
             f"input {tensor.name!r}: found shape {tensor.shape}, expected 1 to {_MOST_EXAMPLES:,} examples"
         )
+    tensor.data = _flat(tensor, n)
     if size != n or size != len(tensor.data):
         raise NodeError(
             f"input {tensor.name!r}: found shape {tensor.shape} and {len(tensor.data)} values, expected "
@@ -182,6 +183,16 @@ def _column(tensor: InputTensor, n: int) -> list[Any]:
         )
     _check_values(tensor)
     return tensor.data
+
+
+def _flat(tensor: InputTensor, n: int) -> list[Any]:
+    """The values of a tensor, which may come in a list for each example."""
+    data = tensor.data
+    if not data or not isinstance(data[0], list):
+        return data
+    if any(type(row) is not list for row in data):
+        raise NodeError(f"input {tensor.name!r}: found a row that is none, expected {n} rows")
+    return [value for row in data for value in row]
 
 
 def _check_values(tensor: InputTensor) -> None:
@@ -203,11 +214,7 @@ def _check_values(tensor: InputTensor) -> None:
 def _rows(tensor: InputTensor) -> list[list[Any]]:
     """The rows of one array of all features."""
     n, width = tensor.shape
-    data = tensor.data
-    if data and isinstance(data[0], list):
-        if any(type(row) is not list for row in data):
-            raise NodeError(f"input {tensor.name!r}: found a row that is none, expected {n} rows")
-        data = [value for row in data for value in row]
+    data = _flat(tensor, n)
     if tensor.datatype == "BYTES":
         raise NodeError(f"input {tensor.name!r}: found text in an array, expected numbers")
     if n < 1 or width < 1 or n * width != len(data):
@@ -247,11 +254,14 @@ def response(model: str, identifier: str | None, found: Sequence[Prediction]) ->
     labels = [p.label for p in found]
     chances = [p.proba for p in found]
     n = len(found)
+    kind = datatype(labels)
+    if kind == "BYTES":  # text, beside labels of other types
+        labels = [label if label is None else str(label) for label in labels]
     told: dict[str, Any] = {"model_name": model}
     if identifier is not None:
         told["id"] = identifier
     told["outputs"] = [
-        {"name": "label", "shape": [n], "datatype": datatype(labels), "data": labels},
+        {"name": "label", "shape": [n], "datatype": kind, "data": labels},
         {
             "name": "probability",
             "shape": [n, len(chances[0])],

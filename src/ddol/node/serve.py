@@ -244,7 +244,7 @@ def _stopping() -> threading.Event:
 def _read_lines(node: Node) -> None:
     """Take lines from standard input in a thread of its own."""
     taker = LineTaker(node, lambda text: print(text, flush=True))
-    arguments = sys.stdin, "standard input"
+    arguments = sys.stdin.buffer, "standard input"  # bytes: text that is none ends nothing
     threading.Thread(target=taker.take_all, args=arguments, daemon=True, name="ddol lines").start()
 
 
@@ -258,6 +258,7 @@ async def _serve(
 
     from ddol.node.exporting import model_bytes
     from ddol.node.http import Served, application
+    from ddol.node.idle import end_idle
     from ddol.node.tls import ServerTls
 
     shares = {n: m.share for n, m in config.models.items() if m.share is not None}
@@ -284,7 +285,9 @@ async def _serve(
     if stopping.is_set():
         stop()
     server.told = lambda place: _tell(config.name, place, settings.ssl is not None, ready)
+    ending = asyncio.create_task(end_idle(server))
     await server.serve()
+    ending.cancel()
     if not server.started:
         raise NodeError(f"[http] cannot listen at {config.http.listen}; is the port in use?")
 

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from ddol.node.errors import NodeError, NotDurableError
 from ddol.node.node import DUPLICATE, Node
+from ddol.node.prediction import checked_name
 from ddol.node.waiting import ANSWERED
 
 _log = logging.getLogger("ddol.node")
@@ -54,7 +55,7 @@ class LineTaker:
         """Carry out one line."""
         try:
             told = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise NodeError(f"found {line[:60]!r}, expected an object in JSON") from None
         if not isinstance(told, dict) or not {"features", "label"} & told.keys():
             raise NodeError(f"found {line[:60]!r}, expected features, a label, or both")
@@ -73,7 +74,7 @@ class LineTaker:
         """Learn an example; what became of it."""
         if name is None:
             self.node.learn(features, label)
-        elif self.node.status(name) == ANSWERED:
+        elif self.node.status(checked_name(name)) == ANSWERED:
             return DUPLICATE
         else:
             self.node.check_answers([(name, label)])
