@@ -24,7 +24,7 @@ NOT_FOR_TRAINING = (
     *("asyncio", "email", "importlib.metadata", "socket", "subprocess", "difflib", "fractions"),
     "gzip",
     *("ddol.reference", "ddol.checkpoint", "ddol.folders", "ddol.measure", "ddol.lab"),
-    *("ddol.cli.commands", "ddol.job.holdout", "ddol.job.initial", "ddol.cli.predictions"),
+    *("ddol.cli.commands", "ddol.job.evaluation", "ddol.job.initial", "ddol.cli.predictions"),
     *("ddol.schedules.clock", "ddol.schedules.events", "ddol.schedules.recording"),
     *("ddol.engines.events", "ddol.engines.threads", "ddol.engines.mpi", "ddol.engines.ray"),
     *("ddol.communicate.talking", "ddol.update.majority", "ddol.update.mirrors"),

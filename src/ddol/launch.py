@@ -106,7 +106,7 @@ def _end_with_us() -> None:
 def _ended(job: subprocess.Popen[Any], heard: _Listener) -> int:
     """The exit code of a job; one that has said its last word may not wait for a host that is gone."""
     while True:
-        # A job that says nothing any more has ended, as a rule, and nobody needs to look for it again.
+        # A job without output has usually ended: there is no need to look for it again.
         heard.join(0.2)
         try:
             return job.wait(0.0 if heard.is_alive() else 0.2)

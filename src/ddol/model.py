@@ -182,7 +182,7 @@ class Model:
         return self.labels[class_numbers(scores, tie)]
 
     def predict_proba(self, X: Any, agent: str | int | None = None) -> np.ndarray:
-        """Chance of every class (n, classes), for models whose loss has it.
+        """Probability of every class (n, classes), for models whose loss has it.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class Model:
         return self.chances_of(np.asarray(self.decision_function(X, agent)))
 
     def chances_of(self, scores: np.ndarray) -> np.ndarray:
-        """Chances that scores stand for; see `predict_proba`."""
+        """Probabilities of the classes from scores; see `predict_proba`."""
         self.check_chances()
         return loss_named(self.loss).chances(scores)
 
@@ -308,11 +308,11 @@ class Model:
 
     @property
     def has_chances(self) -> bool:
-        """Whether there are chances of the classes."""
+        """Whether the loss gives probabilities of the classes."""
         return self.classes is not None and loss_named(self.loss).probability is not None
 
     def check_chances(self) -> None:
-        """Raise an error where there are no chances of classes."""
+        """Raise an error where the loss gives no probabilities."""
         if not self.has_chances:
             what = "a regression model" if self.classes is None else f"the loss {self.loss}"
             raise DataError(f"{what} gives no probabilities; train with the loss logistic")

@@ -22,9 +22,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ddol.estimators.declared import exchanges_of, given_parameters, later_names, takes_presets
 from ddol.estimators.dicts import Asker, DictLearner, Example, KeptExamples
-from ddol.estimators.placing import Placement, linear_algorithm, loss_of
+from ddol.estimators.placing import (
+    exchanges_of,
+    given_parameters,
+    later_names,
+    linear_algorithm,
+    loss_of,
+    network_of,
+    takes_presets,
+)
+from ddol.job.algorithm import on_network
 from ddol.trace import Trace
 
 try:
@@ -43,7 +51,7 @@ def _content(x: Example) -> frozenset:
 
 @dataclass(eq=False, repr=False)
 class DictModel:
-    """What both models are: agents that begin with the first example, and examples that wait for answers."""
+    """What both models share: agents that begin with the first example, and examples that wait for labels."""
 
     algorithm: str = "adaptive"
     loss: str = "logistic"
@@ -130,8 +138,8 @@ class DictModel:
         places = exchanges_of(self) | {"outputs": outputs}
         places.pop("query", None)  # that of `ask`: what is learned here has its label already
         algorithm = linear_algorithm(self.algorithm, given, places)
-        network = Placement(self.n_agents, self.topology, self.mixing)
-        return DictLearner(network.place(algorithm, seed=self.seed), self.hash_bits, self.seed)
+        placed = on_network(algorithm, network_of(self, self.seed))
+        return DictLearner(placed, self.hash_bits, self.seed)
 
 
 @takes_presets(experts=False, but=("loss", "query", "average_iterates"))
@@ -150,27 +158,27 @@ class Classifier(DictModel, base.MiniBatchClassifier):
         ``"logistic"``, ``"squared_hinge"`` and ``"modified_huber"`` have probabilities; ``"hinge"`` and
         ``"perceptron"`` have none.
     rate : float, optional
-        Step size, where the algorithm has one; None is the algorithm's own.
+        Learning rate, where the algorithm has one; None is the algorithm's default.
     C, l2 : float, optional
         The objective is C·loss + l2·‖w‖²/2.
     n_agents, topology, mixing
         The network.
     batch, period, delay : int
         Examples per agent and round; rounds between two averages; rounds between a prediction and its
-        answer.
+        label.
     safe : bool
         Every agent also learns alone, and predicts with a mixture; see `ddol.safe`.
     privacy : str or None
         Such as ``"epsilon:4"``: what agents send is differentially private; see `ddol.private`.
     gradient : "kept", "arrival" or None
-        Where the gradient of a late answer is taken; see `Algorithm`.
+        Where the gradient of a late label is taken; see `Algorithm`.
     hash_bits : int or None
         None: every new feature has a column of its own. Otherwise features are hashed into 2^bits.
     seed : int
     waiting : int
-        Predictions with an identifier that may wait for their answers; the oldest is dropped to make room.
+        Predictions with an identifier that may wait for their labels; the oldest is dropped to make room.
     query : str, float or None
-        When `ask` says that an answer is worth asking for, such as 0.2 for at most a fifth of them.
+        Rule by which `ask` decides, such as 0.2 for at most a fifth of the labels.
 
     Examples
     --------
@@ -203,7 +211,7 @@ class Classifier(DictModel, base.MiniBatchClassifier):
         }
 
     def ask(self, x: Example, agent: Any = None) -> bool:
-        """Whether the answer to an example is worth asking for, as `query` says; learn from it if so.
+        """Whether to ask for the label of an example, by the rule `query`; if so, learn from it next.
 
         Examples
         --------
@@ -223,19 +231,19 @@ class Classifier(DictModel, base.MiniBatchClassifier):
 
     @property
     def labels(self) -> int:
-        """Answers that `ask` has asked for."""
+        """Labels that `ask` has asked for."""
         return self._asker.labels
 
     def predict_proba_one(
         self, x: Example, agent: Any = None, identifier: Any = None
     ) -> dict[Any, float]:
-        """Chance of every class seen so far, by all agents together or by one; see `predict_one`."""
+        """Probability of every class seen so far, by all agents together or by one; see `predict_one`."""
         self.kept.keep(identifier, x, agent)
         chances = self._chances([x], agent)[0].tolist()
         return dict(zip(self.classes, chances, strict=True))
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
-        """Chances of every class seen so far, a column each."""
+        """Probabilities of every class seen so far, a column each."""
         import pandas as pd
 
         return pd.DataFrame(self._chances(X.to_dict("records")), X.index, list(self.classes))
@@ -368,7 +376,7 @@ class Regressor(DictModel, base.MiniBatchRegressor):
 
 
 def _number(answer: Any) -> float:
-    """An answer of a regression, which must be a finite number."""
+    """A label of a regression, which must be a finite number."""
     try:
         number = float(answer)
     except (TypeError, ValueError, OverflowError):

@@ -22,7 +22,7 @@ OLDEST = 4
 """Earliest format that is read; see `ddol.earlier`."""
 
 _MOST_SAID = 200
-"""Letters of a file's own that a message repeats."""
+"""Characters of a file that a message repeats."""
 
 _HEADER, _CHECKSUM, _NO_CHECKSUM = "ddol", "checksum", 40 * "0"
 _KINDS = {

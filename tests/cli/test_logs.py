@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import ddol
 from ddol.cli.app import app
 from ddol.engines.news import tell as news
-from ddol.job.progress_lines import ProgressLines
+from ddol.job.watching import ProgressLines
 from ddol.streams import DataError
 from ddol.streams.over.parallel import usable_cores
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ddol as lib
-from ddol.job.hindsight import Hindsight, verdict
+from ddol.job.outputs import Hindsight, verdict
 
 W = np.array([1.0, -2.0, 0.5, 1.5])
 NAMES = ("alpha", "beta", "delta", "gamma")

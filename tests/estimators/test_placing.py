@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 import ddol
-from ddol.estimators.placing import LINEAR_PRESETS, Placement, linear_algorithm
+from ddol.estimators.placing import LINEAR_PRESETS, linear_algorithm, network_of
+from ddol.job.algorithm import on_network
 from ddol.update.losses import hinge, squared
 
 
@@ -54,33 +55,37 @@ def test_own_algorithms_take_rates_as_functions_only():
         linear_algorithm(ddol.dogd(), {"rate": 0.1}, {})
 
 
+def placed(algorithm, named=None, **network):
+    return on_network(algorithm, network_of(ddol.DDOLClassifier(**network), seed=0), named)
+
+
 @pytest.mark.parametrize(
     ("network", "named", "expected"),
     [
-        (Placement(), None, 1),
-        (Placement(), 5, 5),
-        (Placement(3), 2, 3),
-        (Placement(topology=ddol.ring(6)), None, 6),
-        (Placement(4, "star", "uniform"), None, 4),
+        ({}, None, 1),
+        ({}, 5, 5),
+        ({"n_agents": 3}, 2, 3),
+        ({"topology": ddol.ring(6)}, None, 6),
+        ({"n_agents": 4, "topology": "star", "mixing": "uniform"}, None, 4),
     ],
 )
 def test_the_number_of_agents(network, named, expected):
-    assert network.place(ddol.dogd(squared), named).n_agents == expected
+    assert placed(ddol.dogd(squared), named, **network).n_agents == expected
 
 
 def test_a_placed_algorithm_stays_where_it_is():
-    placed = ddol.dogd().on(ddol.ring(5))
-    assert Placement().place(placed, named=2) == placed
+    there = ddol.dogd().on(ddol.ring(5))
+    assert placed(there, named=2) == there
 
 
 def test_contradictions_are_refused():
     with pytest.raises(ValueError, match="has 6 agents, the run has 4"):
-        Placement(4, ddol.ring(6)).place(ddol.dogd())
+        placed(ddol.dogd(), n_agents=4, topology=ddol.ring(6))
     with pytest.raises(ValueError, match="must be one of"):
-        Placement(4, "rnig").place(ddol.dogd())
+        placed(ddol.dogd(), n_agents=4, topology="rnig")
 
 
 def test_a_matrix_says_how_agents_average():
     lazy = np.array([[0.9, 0.1], [0.1, 0.9]])
-    mixing = Placement(2, None, lazy).place(ddol.dogd()).mixing
+    mixing = placed(ddol.dogd(), n_agents=2, mixing=lazy).mixing
     np.testing.assert_array_equal(mixing.csr()[2].reshape(2, 2), lazy)

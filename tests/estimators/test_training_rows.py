@@ -4,8 +4,7 @@ import scipy.sparse as sp
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ddol.estimators.content import by_content, has_twins
-from ddol.estimators.training_rows import MOST_COPIES, TrainingRows
+from ddol.estimators.training_rows import MOST_COPIES, TrainingRows, by_content, has_twins
 from ddol.streams.rows import Rows
 
 RNG = np.random.default_rng(5)

@@ -21,9 +21,8 @@ from ddol.engines.news import tell
 from ddol.engines.progress import Progress
 from ddol.engines.setup import Setup
 from ddol.job.tally import Tally
-from ddol.lab.live.metrics import metrics
 from ddol.lab.live.page import parts
-from ddol.lab.live.server import LiveServer, served
+from ddol.lab.live.server import LiveServer, metrics, served
 from ddol.lab.live.watched import WatchedRun
 from ddol.lab.network import AgentMarks, draw_network
 from ddol.measure.chart import number

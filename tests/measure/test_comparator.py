@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ddol.measure.comparator import best_expert, best_weights
-from ddol.measure.problem import Problem
+from ddol.measure.regret import best_expert, best_weights
+from ddol.measure.solvers import Problem
 from ddol.update.domains import everywhere, l1_ball, l2_ball, simplex
 from ddol.update.losses import (
     LOSSES,

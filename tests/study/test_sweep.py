@@ -9,7 +9,7 @@ from scipy.stats import ttest_rel
 import ddol
 from ddol.streams import open_stream, synthetic
 from ddol.study.kept import fingerprint
-from ddol.study.points import Axis
+from ddol.study.sweep import Axis
 
 RNG = np.random.default_rng(0)
 ANSWERS = RNG.choice([-1.0, 1.0], 400)

@@ -1,4 +1,4 @@
-"""Before a run: what a theorem promises (``ddol bound``), and how much faster workers are (``ddol plan``)."""
+"""Before a run: regret and mistake bounds (``ddol bound``), and the speed-up by workers (``ddol plan``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One place where errors become one line on standard error and an exit code."""
+"""Turn errors into one line on standard error and an exit code."""
 
 from __future__ import annotations
 

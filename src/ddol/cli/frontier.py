@@ -1,4 +1,4 @@
-"""``ddol frontier``: what talking or asking less costs, policy by policy."""
+"""``ddol frontier``: error against bytes sent or labels asked for, policy by policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--log-format`` and ``--log-level``: how commands write what ddol tells."""
+"""``--log-format`` and ``--log-level``: the log of commands as text or JSON."""
 
 from __future__ import annotations
 

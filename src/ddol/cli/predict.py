@@ -37,7 +37,7 @@ class Wanted:
     agent: str | None = None
 
     def of(self, model: Model, scores: np.ndarray) -> np.ndarray:
-        """The answer that scores stand for."""
+        """Labels, scores or probabilities, as wanted."""
         if self.what == "labels":
             return model.labels_of(scores)
         return scores if self.what == "scores" else model.chances_of(scores)

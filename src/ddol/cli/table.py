@@ -1,4 +1,4 @@
-"""The table that grows while a run goes on: a row whenever the examples have doubled, or time has passed."""
+"""The progress table: a row whenever the examples have doubled, or some time has passed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ddol.streams.stream import Position
 from ddol.trace import Trace
 
 if TYPE_CHECKING:
-    from ddol.job.holdout import HeldOutFigures
+    from ddol.job.evaluation import HeldOutFigures
     from ddol.measure.applicable import MistakeBound
     from ddol.update.budget import Budget
 

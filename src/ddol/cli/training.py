@@ -1,4 +1,4 @@
-"""What ``ddol train`` shows: the table while it runs, and what it left."""
+"""What ``ddol train`` shows: a table while it runs, and a summary at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""scikit-learn's contract over the same engine."""
+"""Estimators for scikit-learn."""
 
 from ddol.estimators.classifier import DDOLClassifier
 from ddol.estimators.majority import WeightedMajorityClassifier

@@ -1,4 +1,4 @@
-"""Whose rows are whose: the ids that users give, and the numbers of the agents behind them."""
+"""Map the agent ids that users give to the numbers of the agents."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ from ddol.engines.learner import Learner
 from ddol.engines.progress import Progress
 from ddol.engines.setup import Setup
 from ddol.estimators.agent_ids import AgentIds
-from ddol.estimators.declared import later_names
-from ddol.estimators.placing import Placement
+from ddol.estimators.placing import later_names, network_of
 from ddol.estimators.training_rows import TrainingRows
+from ddol.job.algorithm import on_network
 from ddol.knowledge import Knowledge
 from ddol.model import Model
 from ddol.streams.coding.encoding import Encoding
@@ -138,11 +138,11 @@ class LearningAgents:
             Whether more rows are to come, which may name other agents.
         """
         seed = int(check_random_state(estimator.random_state).randint(np.iinfo(np.int32).max))
-        placement = Placement(estimator.n_agents, estimator.topology, estimator.mixing)
-        ids = AgentIds(placement.known_agents(), as_they_come=stream)
+        network = network_of(estimator, seed)
+        ids = AgentIds(network.known_agents, as_they_come=stream)
         named = None if agents is None else int(ids.numbers(agents).max()) + 1
         setup = Setup(estimator.engine, estimator.workers, seed, n_features)
-        learner = Learner(placement.place(algorithm, named, seed), setup)
+        learner = Learner(on_network(algorithm, network, named), setup)
         if estimator.verbose > 1:
             learner.on_progress = Doublings()
         return cls(learner, ids, np.random.default_rng(seed))

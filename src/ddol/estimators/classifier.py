@@ -13,10 +13,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 
 from ddol.estimators.agents import QUERY
-from ddol.estimators.declared import takes_presets
 from ddol.estimators.frames import TakesFrames
 from ddol.estimators.linear import LinearAgents
-from ddol.estimators.placing import losses_for
+from ddol.estimators.placing import losses_for, takes_presets
 from ddol.streams.coding.labels import answers, class_numbers, distinct
 from ddol.streams.errors import DataError
 from ddol.update.losses import BINARY, Loss
@@ -27,7 +26,7 @@ from ddol.update.losses import BINARY, Loss
 class DDOLClassifier(TakesFrames, ClassifierMixin, LinearAgents):
     """Linear classifier learned by N agents on a graph, each from its own examples.
 
-    In every round each agent predicts its own example, learns from the answer and averages with its
+    In every round each agent predicts its own example, learns from the label and averages with its
     neighbours (Algorithm 1). Several classes are learned in the same pass: together with the logistic loss
     (softmax), else one against the rest.
 
@@ -35,7 +34,7 @@ class DDOLClassifier(TakesFrames, ClassifierMixin, LinearAgents):
     ----------
     algorithm : str or Algorithm, default="adaptive"
         A preset of `ddol.presets` (``"adaptive"``, ``"dogd"``, ``"doeg"``, …) or an `Algorithm` of your
-        own. Parameters that are None leave what the algorithm has.
+        own. Parameters left at None use the algorithm's default; one that it does not have is an error.
     loss : {"hinge", "squared_hinge", "logistic", "modified_huber", "perceptron"} or Loss, default=None
         None is the algorithm's own: ``"logistic"`` for ``"adaptive"``, ``"coin"`` and ``"newton"``,
         ``"hinge"`` for the paper's. ``"logistic"``, which scikit-learn calls ``"log_loss"``, and
@@ -50,11 +49,11 @@ class DDOLClassifier(TakesFrames, ClassifierMixin, LinearAgents):
     radius : float, default=None
         Radius of the ball that weights are kept in, for algorithms that have one.
     memory : float, default=None
-        Rounds after which an example counts 1/e, for algorithms that forget; None is all alike.
+        Forget old examples: their weight falls to 1/e after this many rounds. None never forgets.
     rank : int, default=None
-        Rows of the sketch of ``"newton"``, for more features than its full matrix is for; None is the matrix.
+        Rows of the sketch of ``"newton"``, for many features; None is the full matrix.
     rate : float or callable of the round, default=None
-        Step size, where the algorithm has one.
+        Learning rate, where the algorithm has one.
     n_agents : int, default=None
         None is the number of agents of the topology or the algorithm, or that `agents` names in the
         first call, or 1; a topology by name needs it.
@@ -68,16 +67,16 @@ class DDOLClassifier(TakesFrames, ClassifierMixin, LinearAgents):
         Threads of ``engine="threads"``; None is one per core.
     batch, period, delay : int, default=None
         Examples per agent and round (1), rounds between two averages (1), and rounds between a
-        prediction and its answer (0).
+        prediction and its label (0).
     gradient : {"kept", "arrival"}, default=None
-        Where the gradient of a late answer is taken: at the weights that predicted, or at those of now.
+        Where the gradient of a late label is taken: at the weights that predicted, or at the present ones.
     talk, compress : str, default=None
         When agents send, such as ``"drift"``, and how it is written, such as ``"8bit"``.
     talk_to, teach : int or str, default=None
         To how many neighbours they send, and to how many they teach an example; as in `Algorithm`, to all
         neighbours and to none by default. ``trace_.bytes_sent`` and ``trace_.traffic`` count what was sent.
     query : float or str, default=None
-        Which answers are asked for, as in `Algorithm`: at most this share of them, ``"b:1"``, …; all by
+        Which labels are asked for, as in `Algorithm`: at most this share of them, ``"b:1"``, …; all by
         default. ``trace_.labels`` counts them.
     safe : bool, default=False
         Every agent also learns alone, and predicts with a mixture; see `ddol.safe`.
@@ -225,12 +224,12 @@ class DDOLClassifier(TakesFrames, ClassifierMixin, LinearAgents):
 
     @available_if(_knows_chances)
     def predict_proba(self, X: Any, agents: Any = None) -> np.ndarray:
-        """Chances (n, n_classes) as the loss has them; those of several classes are normalised."""
+        """Probabilities (n, n_classes) by the loss; those of several classes sum to 1."""
         return self._loss().chances(self._scores(X, agents))
 
     @available_if(_knows_chances)
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of the chances."""
+        """Logarithms of the probabilities."""
         return np.log(self.predict_proba(X))
 
     def _labels(self, scores: np.ndarray) -> np.ndarray:

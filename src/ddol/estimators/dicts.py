@@ -1,4 +1,4 @@
-"""Examples that are dictionaries: columns of named features, agents that learn from them, answers to come."""
+"""Examples that are dictionaries: columns of named features, agents that learn from them, late labels."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class DictColumns:
         return last[1]
 
     def _one_row(self, columns: np.ndarray, values: np.ndarray) -> Rows:
-        """One row in the memory of the last: of each length the same object, whose addresses are known."""
+        """One row in reused memory: rows of equal length share one object and its addresses."""
         n, width = len(columns), self.n_columns
         if self._width != width or n > len(self._room.data):
             size, self._width = max(64, 2 * n), width
@@ -298,14 +298,14 @@ class DictLearner:
 
 
 class KeptExample(NamedTuple):
-    """An example whose answer is to come, and the agent that was asked to predict it, if one was."""
+    """An example whose label is to come, and the agent that predicted it, if one was named."""
 
     example: Example
     agent: Any = None
 
 
 class KeptExamples:
-    """Examples that wait for their answers by an identifier; the oldest is dropped to make room, and counted.
+    """Examples that wait for their labels, by identifier; the oldest is dropped to make room, and counted.
 
     Parameters
     ----------
@@ -350,7 +350,7 @@ class KeptExamples:
         return KeptExample(found.example, found.agent if agent is None else agent)
 
     def remove(self, identifier: Any) -> None:
-        """Forget an example whose answer was learned."""
+        """Forget an example whose label was learned."""
         if identifier is not None:
             self._waiting.pop(identifier, None)
 

@@ -1,4 +1,4 @@
-"""Experts that people have: fitted or unfitted classifiers, models of river, functions, stumps, advice."""
+"""Experts of a majority vote: classifiers, river models, functions, stumps, or given advice."""
 
 from __future__ import annotations
 

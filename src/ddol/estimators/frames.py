@@ -1,4 +1,4 @@
-"""Data frames as estimators take them: answers among the columns or apart, and columns of text."""
+"""Data frames in estimators: the label as a column or apart, and columns of text."""
 
 from __future__ import annotations
 

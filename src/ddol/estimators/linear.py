@@ -26,10 +26,11 @@ from sklearn.utils.validation import (
 from ddol.algorithm import Algorithm
 from ddol.engines.faults import out_of_range
 from ddol.estimators.agents import COUNT, AgentsEstimator, LearningAgents
-from ddol.estimators.declared import exchanges_of, given_parameters
 from ddol.estimators.frames import FrameColumns, without_label
 from ddol.estimators.placing import (
     LINEAR_PRESETS,
+    exchanges_of,
+    given_parameters,
     linear_algorithm,
     loss_of,
     losses_for,
@@ -98,11 +99,11 @@ class LinearAgents(AgentsEstimator):
         "tol": [Interval(Real, 0, None, closed="left"), None],
     }
 
-    # What a subclass says about its answers.
+    # What a subclass defines for its labels.
 
     @abstractmethod
     def _answers(self, y: np.ndarray) -> np.ndarray:
-        """Answers as the algorithms want them."""
+        """Labels as the algorithms take them."""
 
     @abstractmethod
     def _n_outputs(self) -> int:
@@ -216,7 +217,7 @@ class LinearAgents(AgentsEstimator):
         return self._filled(X, learning=True), y
 
     def _encoded_pair(self, X: Any, y: Any, reset: bool, **options: Any) -> tuple[Any, np.ndarray]:
-        """A frame with columns of text as a matrix, and its answers."""
+        """A frame with columns of text as a matrix, and its labels."""
         columns = self._columns
         assert columns is not None
         _check_feature_names(self, X, reset=reset)
@@ -283,7 +284,7 @@ class LinearAgents(AgentsEstimator):
     def _that_count(
         self, X: Any, y: np.ndarray, sample_weight: Any, agents: Any
     ) -> tuple[Any, np.ndarray, np.ndarray | None, Any]:
-        """Rows, answers, weights and agents without the rows of weight 0, which are no rows."""
+        """Rows, labels, weights and agents without the rows of weight 0."""
         if sample_weight is None:
             return X, y, None, agents
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)

@@ -21,7 +21,6 @@ from sklearn.utils.validation import (
 
 from ddol.algorithm import Algorithm
 from ddol.estimators.agents import QUERY, AgentsEstimator, LearningAgents
-from ddol.estimators.declared import exchanges_of, given_parameters, takes_presets
 from ddol.estimators.expert_pool import (
     ADVICE,
     AdviceGiven,
@@ -31,6 +30,7 @@ from ddol.estimators.expert_pool import (
 )
 from ddol.estimators.experts import taken
 from ddol.estimators.frames import TakesFrames
+from ddol.estimators.placing import exchanges_of, given_parameters, takes_presets
 from ddol.estimators.training_rows import TrainingRows, rows_of
 from ddol.job.algorithm import algorithm_named
 from ddol.streams.coding.encoding import Encoding

@@ -1,17 +1,19 @@
-"""From the parameters of an estimator to an algorithm on its network."""
+"""Parameters of the presets as parameters of a class, and from those of an estimator to its algorithm."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import inspect
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from dataclasses import replace
 from typing import Any
 
 from ddol.algorithm import Algorithm
-from ddol.job.algorithm import build, on_network
-from ddol.job.job import Job
-from ddol.job.options import DataOptions, NetworkOptions, RunOptions
-from ddol.presets import PRESETS
+from ddol.job.algorithm import build
+from ddol.job.job import Job, declared_in
+from ddol.presets import PRESETS, preset_parameters
 from ddol.update.losses import LOSSES, Loss, loss_named, zero_one
 
 
@@ -63,42 +65,11 @@ def losses_for(task: str) -> Registered:
     return Registered(names)
 
 
-@dataclass(frozen=True)
-class Placement:
-    """Where the agents are: their number, their graph and its weights; None leaves it open."""
-
-    n_agents: int | None = None
-    topology: Any = None
-    mixing: Any = None
-
-    def known_agents(self) -> int | None:
-        """Number of agents, where the network says it."""
-        if self.n_agents is not None:
-            return self.n_agents
-        found = getattr(self.topology, "n_agents", None)
-        return None if found is None else int(found)
-
-    def place(self, algorithm: Algorithm, named: int | None = None, seed: int = 0) -> Algorithm:
-        """The algorithm on this network.
-
-        Parameters
-        ----------
-        algorithm : Algorithm
-            Stays where it is if nothing is said about the network.
-        named : int, optional
-            Number of agents that the rows name, where the network leaves it open.
-        seed : int
-            Of random graphs.
-
-        Examples
-        --------
-        >>> from ddol.presets import dogd
-        >>> Placement(topology="ring").place(dogd(), named=5).mixing.name
-        'metropolis'
-        """
-        network = NetworkOptions(self.n_agents, self.topology, self.mixing)
-        job = Job(DataOptions(data=[]), network=network, run=RunOptions(seed=seed))
-        return on_network(algorithm, job, named)
+def network_of(model: Any, seed: int) -> Job:
+    """A job with the network of an estimator and nothing else; random graphs are drawn with the seed."""
+    return Job.of(
+        data=[], agents=model.n_agents, topology=model.topology, mixing=model.mixing, seed=seed
+    )
 
 
 def old_penalty(kind: str | None, alpha: float | None, l1_ratio: float) -> dict[str, float]:
@@ -166,3 +137,82 @@ def linear_algorithm(
         chosen["loss"] = loss_of(chosen["loss"])
     job = Job.of(data=[], algorithm=algorithm, **places)
     return build(replace(job, algorithm=replace(job.algorithm, parameters=chosen)))
+
+
+def takes_presets(experts: bool, but: Collection[str] = ()) -> Callable[[type], type]:
+    """Give a class the parameters of all presets, with or without experts, and those of every algorithm.
+
+    Each is an attribute, and None if it is not given. A preset that is registered later has its
+    parameters accepted and listed from then on.
+
+    Parameters
+    ----------
+    experts : bool
+        Whether of the presets with experts, or of the others.
+    but : names
+        Of parameters that the class decides itself.
+    """
+
+    def own_names() -> list[str]:
+        return [name for name in preset_parameters(experts) if name not in but]
+
+    def all_names() -> list[str]:
+        return [*own_names(), *(name for name in every_algorithm() if name not in but)]
+
+    def bind(kind: Any) -> Any:
+        plain = kind.__init__
+        before = inspect.signature(plain)
+
+        def more() -> list[str]:
+            return [name for name in all_names() if name not in before.parameters]
+
+        listed = more()
+
+        @functools.wraps(plain)
+        def initialise(self: Any, *args: Any, **given: Any) -> None:
+            names = dict.fromkeys([*listed, *more()])  # a preset may have been removed since
+            vars(self).update({name: given.pop(name, None) for name in names})
+            plain(self, *args, **given)
+
+        initialise.__signature__ = _extended(before, listed)  # type: ignore[attr-defined]
+        initialise.more = more  # type: ignore[attr-defined]
+        kind.__init__ = initialise
+        kind.preset_names = classmethod(lambda _: own_names())
+        return kind
+
+    return bind
+
+
+def every_algorithm() -> list[str]:
+    """Options that every algorithm has, beside its network."""
+    fields_of_all = {field.name for field in dataclasses.fields(Algorithm)} - {"mixing"}
+    names = [*declared_in("algorithm"), *declared_in("network"), "delay"]
+    return [name for name in names if name in fields_of_all]
+
+
+def exchanges_of(model: Any) -> dict[str, Any]:
+    """Options of every algorithm that a model was given: when agents ask, wait and talk, and more."""
+    found = {name: getattr(model, name, None) for name in every_algorithm()}
+    return {
+        name: value for name, value in found.items() if value is not None and value is not False
+    }
+
+
+def _extended(signature: inspect.Signature, names: Collection[str]) -> inspect.Signature:
+    more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in names]
+    return signature.replace(parameters=[*signature.parameters.values(), *more])
+
+
+def later_names(kind: Any) -> list[str]:
+    """Parameters of presets that the signature of a class does not list: those registered later."""
+    more = getattr(kind.__init__, "more", None)
+    if more is None:
+        return []  # a class of the user's own, whose signature is whole
+    listed = inspect.signature(kind.__init__).parameters
+    return [name for name in more() if name not in listed]
+
+
+def given_parameters(model: Any) -> dict[str, Any]:
+    """Parameters of presets that a model was given."""
+    found = {name: getattr(model, name, None) for name in model.preset_names()}
+    return {name: value for name, value in found.items() if value is not None}

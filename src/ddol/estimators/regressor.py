@@ -9,10 +9,9 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import StrOptions
 
-from ddol.estimators.declared import takes_presets
 from ddol.estimators.frames import TakesFrames
 from ddol.estimators.linear import LinearAgents
-from ddol.estimators.placing import losses_for
+from ddol.estimators.placing import losses_for, takes_presets
 from ddol.update.losses import REGRESSION, Loss
 
 

@@ -1,4 +1,4 @@
-"""``--class-weight``: rare classes count more."""
+"""Class weights, ``--class-weight``."""
 
 from __future__ import annotations
 

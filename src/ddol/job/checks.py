@@ -1,4 +1,4 @@
-"""What cannot end well is refused before any work is done."""
+"""Refuse combinations of options that cannot work, before any work is done."""
 
 from __future__ import annotations
 

@@ -1,13 +1,20 @@
-"""How good predictions are: accuracy, log loss, AUC and confusion of classes, R², MAE, RMSE of numbers."""
+"""How good predictions are: accuracy, log loss, AUC, confusion; R², MAE, RMSE; held-out examples."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ddol.model import model_of
 from ddol.streams.coding.labels import Label, class_numbers, shown_labels
+
+if TYPE_CHECKING:
+    from ddol.engines.learner import Learner
+    from ddol.job.pipeline import Prepared
 
 _MOST_KEPT = 1 << 22
 """Scores up to which the area under the curve is exact; beyond it they are counted in narrow bins."""
@@ -182,3 +189,67 @@ def evaluation_of(classes: tuple[Label, ...] | None) -> ClassEvaluation | Number
     'NumberEvaluation'
     """
     return NumberEvaluation() if classes is None else ClassEvaluation(classes)
+
+
+@dataclass(frozen=True)
+class HeldOutFigures:
+    """How well held-out examples are predicted.
+
+    Parameters
+    ----------
+    examples : int
+    error : float
+        Share of wrong classes, or root mean squared error of numbers.
+    """
+
+    examples: int
+    error: float
+
+
+@dataclass(frozen=True)
+class Holdout:
+    """Predicts the held-out examples when a figure is shown.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    gather : function that joins the lists of all processes
+    """
+
+    prepared: Prepared
+    gather: Callable[[list[Any]], list[Any]] = list
+
+    def measured(self, learner: Learner, at_end: bool = False) -> HeldOutFigures | None:
+        """Figures with the present weights; None where nothing is held out yet.
+
+        Parameters
+        ----------
+        learner : Learner
+        at_end : bool
+            Look for the examples now, if this process has read none of them.
+        """
+        model = model_of(learner.trace(), self.prepared.encoding)
+        held = self.prepared.held
+        elsewhere = at_end and not any(stream.held.reached for stream in held)
+        counted = []
+        for stream in held:
+            if elsewhere:
+                stream.look_through()
+            if len(stream.held):
+                rows = stream.held.rows()
+                found = evaluation_of(model.classes)
+                found.add(rows.y, model.scores(rows))
+                counted.append((found.examples, _error(found.figures())))
+        if len(held) > 1:  # each process has seen those of its own agents
+            counted = self.gather(counted)
+        examples = sum(n for n, _ in counted)
+        if not examples:
+            return None
+        if model.classes is not None:
+            return HeldOutFigures(examples, sum(n * error for n, error in counted) / examples)
+        squares = sum(n * error * error for n, error in counted)
+        return HeldOutFigures(examples, float((squares / examples) ** 0.5))
+
+
+def _error(figures: dict[str, Any]) -> float:
+    return float(figures["error"] if "error" in figures else figures["rmse"])

@@ -1,4 +1,4 @@
-"""What an interface shows while a job runs."""
+"""How a job reports to the interface that started it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ddol.storage import Warn
 if TYPE_CHECKING:
     from ddol.engines.learner import Learner
     from ddol.engines.progress import Progress
-    from ddol.job.holdout import HeldOutFigures
+    from ddol.job.evaluation import HeldOutFigures
     from ddol.job.prepare import PreparedJob
     from ddol.job.stopping import Signals
     from ddol.job.tally import Tally
@@ -61,7 +61,7 @@ def _warn(text: str) -> None:
 
 @dataclass(frozen=True)
 class Interface:
-    """How a job speaks to who started it. By default it says nothing and warns as Python does.
+    """How a job reports to its caller. By default it prints nothing and warns as Python does.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""From the data as they are to streams that an algorithm can learn from."""
+"""From raw data to encoded streams that an algorithm can learn from."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ class Pipeline:
 
     @property
     def _late(self) -> str | None:
-        """Column that says how late answers are."""
+        """Column with the delays of the labels."""
         return over.DELAY if self.options.answers is not None else self.options.late
 
     @property

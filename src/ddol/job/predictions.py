@@ -1,4 +1,4 @@
-"""Predictions written while a run learns: what was said of every example before its answer was known."""
+"""Write the prediction of every example before it is learned from."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def _initial(job: Job, loss: str) -> Model | None:
     """The model to go on from, if there is one."""
     if job.run.initial is None:
         return None
-    from ddol.job.foreign import model_to_begin_with
+    from ddol.job.initial import model_to_begin_with
 
     return model_to_begin_with(job.run.initial, loss, job.data.label)
 

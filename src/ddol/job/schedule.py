@@ -1,4 +1,4 @@
-"""What happens when: schedules, conditions, recordings."""
+"""Options of schedules, network conditions and recordings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COLUMN = "column:"
 
 @dataclass(frozen=True)
 class ScheduleOptions:
-    """What happens when, as an option says it.
+    """Options of schedules, network conditions and recordings.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class ScheduleOptions:
 
     @property
     def delay_column(self) -> str | None:
-        """Column of the data that says how late each answer is."""
+        """Column of the data with the delay of each label."""
         given = self.delay or ""
         return given.removeprefix(_COLUMN) if given.startswith(_COLUMN) else None
 

@@ -1,4 +1,4 @@
-"""A schema in a file of its own, so that sites which never see each other's data name things alike."""
+"""Schema files: columns, kinds and labels that several sites agree on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stopping when a signal asks for it: between two blocks at the first, at once at the second."""
+"""Stop at signals: the first ends the run between two blocks, the second at once."""
 
 from __future__ import annotations
 

@@ -88,14 +88,14 @@ def _watch(made: PreparedJob, learner: Learner, interface: Interface, stack: Exi
     )
     watch.alarms_shown = len(learner.history.recent.rises)
     if job.output.progress_json is not None and made.processes.leads:
-        from ddol.job.progress_lines import progress_lines
+        from ddol.job.watching import progress_lines
 
         lines = progress_lines(job.output.progress_json, made.algorithm)
         watch.lines = stack.enter_context(lines)
     if interface.display is not None and not job.output.quiet:
         watch.display = interface.display(made, learner)
     if made.data.held:
-        from ddol.job.holdout import Holdout
+        from ddol.job.evaluation import Holdout
 
         watch.holdout = Holdout(made.data, made.processes.gather)
     if job.output.live is not None and made.processes.leads:

@@ -1,12 +1,17 @@
-"""What is done while a run goes on: show where it stands, keep checkpoints, and stop."""
+"""What is done while a run goes on: show where it stands, keep checkpoints, write progress, and stop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
+from ddol.algorithm import Algorithm
 from ddol.engines.drift import Rise
 from ddol.engines.errors import RankLostError
 from ddol.engines.feed import Feed
@@ -14,14 +19,16 @@ from ddol.engines.learner import Learner
 from ddol.engines.progress import Progress
 from ddol.job.interface import Display, Page
 from ddol.job.options import OutputOptions
+from ddol.job.outputs import STDOUT
 from ddol.job.pipeline import MOST_DOUBTS
 from ddol.job.prepare import PreparedJob
 from ddol.job.stopping import Signals, StoppedError
+from ddol.storage import naming
 from ddol.streams.coding.encoding import Encoding
+from ddol.trace import Trace
 
 if TYPE_CHECKING:
-    from ddol.job.holdout import Holdout
-    from ddol.job.progress_lines import ProgressLines
+    from ddol.job.evaluation import Holdout
     from ddol.job.tally import Tally
     from ddol.streams.coding.units import UnitDoubt
 
@@ -207,3 +214,81 @@ class CheckpointWriter:
         checkpoint = take(learner, copy=False, run=self.identity, facts=plain, arrays=arrays)
         if writes:
             save_checkpoint(self.folder, checkpoint)
+
+
+_SECONDS = 1.0
+"""Time between two lines."""
+
+
+class ProgressLines:
+    """Writes a line now and then, and one at the end.
+
+    Parameters
+    ----------
+    file : text file
+    algorithm : Algorithm
+    now : function that returns seconds
+    """
+
+    def __init__(
+        self, file: IO[str], algorithm: Algorithm, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.file, self.algorithm, self.now = file, algorithm, now
+        self._next = 0.0
+        self._recent: float | None = None
+        self._units: list[dict[str, Any]] = []
+
+    def __call__(self, progress: Progress) -> None:
+        """Write where the run stands, if it is time to."""
+        self._recent = progress.window_error
+        self._units = [doubt._asdict() for doubt in progress.units]
+        if self.now() < self._next:
+            return
+        self._next = self.now() + _SECONDS
+        self._write(
+            "running", progress.examples, progress.rounds, progress.loss.sum(), progress.mistakes.sum(),
+            seconds=round(progress.seconds, 3), consensus=progress.consensus, messages=progress.messages,
+            bytes_sent=progress.bytes_sent, **self._spent(int(progress.agent_examples.max())),
+        )  # fmt: skip
+
+    def end(self, trace: Trace) -> None:
+        """Write where the run ended."""
+        assert trace.state is not None
+        self._write(
+            "done", trace.examples, trace.rounds, trace.loss.sum(), trace.mistakes.sum(),
+            seconds=round(trace.seconds, 3), consensus=trace.consensus, messages=trace.messages,
+            bytes_sent=trace.bytes_sent, **self._spent(int(trace.state.examples.max())),
+        )  # fmt: skip
+
+    def _spent(self, examples: int) -> dict[str, float]:
+        """The ε that an agent with so many examples has spent, where there is a budget."""
+        budget: Any = self.algorithm.privacy
+        if budget is None:
+            return {}
+        return {"epsilon_spent": budget.spent(budget.released_after(examples))}
+
+    def _write(
+        self, state: str, examples: int, rounds: int, loss: float, mistakes: int, **more: Any
+    ) -> None:
+        found: dict[str, Any] = {"state": state, "examples": int(examples), "rounds": int(rounds)}
+        if self.algorithm.classification:
+            found |= {"mistakes": int(mistakes), "error": float(mistakes) / max(int(examples), 1)}
+        found |= {
+            "mean_loss": float(loss) / max(int(examples), 1),
+            "window_error": self._recent,
+            "units": self._units,
+            **more,
+        }
+        plain = {name: None if value != value else value for name, value in found.items()}
+        self.file.write(json.dumps(plain) + "\n")
+        self.file.flush()
+
+
+@contextmanager
+def progress_lines(path: str, algorithm: Algorithm) -> Iterator[ProgressLines]:
+    """Lines to a file, which is appended to as the run goes on, or to standard output."""
+    if path == STDOUT:
+        yield ProgressLines(sys.stdout, algorithm)
+        return
+    with naming(path), Path(path).open("w", encoding="utf-8") as file:
+        yield ProgressLines(file, algorithm)

@@ -23,7 +23,7 @@ _LOSSES = {
 
 _LEAST = np.nextafter(0.0, 1.0)
 _ALONE = "logistic_one_vs_all"
-"""What the logistic loss is called here where several classes do not share their chances."""
+"""What the logistic loss is called here where several classes do not share their probabilities."""
 
 
 def to_sklearn(form: LinearForm) -> Any:

@@ -184,7 +184,7 @@ def _chance(loss: str, graph: _Graph, score: str) -> str:
 
 
 def _scaled(graph: _Graph, each: str, classes: int) -> str:
-    """Chances of one class against all, scaled to sum to 1; all alike where all are 0."""
+    """Probabilities of one class against all, scaled to sum to 1; uniform where all are 0."""
     axes = graph.constant(np.array([1], np.int64))
     total = graph.node("ReduceSum", each, axes, keepdims=1)
     some = graph.node("Greater", total, graph.constant(np.zeros(1)))

@@ -1,8 +1,8 @@
-"""Regret: how much more the agents paid than one who had known everything beforehand.
+"""Regret: how much larger the agents' loss is than that of the best fixed weights in hindsight.
 
 R_i = Σ_t f_i^t(w_i^t) − Σ_t f_i^t(w*). The individual regret is R_i, the social regret Σ_i R_i. The
 comparator w* is the best expert of weighted majority, counted, and the best weights of the domain for
-everything else, found by a solver (`ddol.measure.comparator`).
+everything else, found by a solver (`ddol.measure.regret`).
 """
 
 from __future__ import annotations
@@ -17,15 +17,91 @@ import numpy as np
 from ddol.algorithm import Algorithm
 from ddol.job.run import encoded
 from ddol.measure.applicable import BoundExceededWarning, entry
-from ddol.measure.comparator import MOST_ROWS, Comparator, best_expert, best_weights
-from ddol.measure.problem import Problem, features
 from ddol.measure.replay import bound_on_regret, replay, why_no_bound
+from ddol.measure.solvers import Problem, features, linear_program, on_l2_ball, solver_for
 from ddol.measure.theorems import DOMD
 from ddol.streams.dealing import deal
 from ddol.streams.rows import Block, Rows, concatenate
 from ddol.streams.stream import Stream
 from ddol.trace import Trace
 from ddol.update.domains import Domain, everywhere
+
+MOST_ROWS = 10_000
+_TIMES_MORE = 10
+
+
+@dataclass(frozen=True)
+class Comparator:
+    """Weights that were best in hindsight.
+
+    Parameters
+    ----------
+    weights : (D,)
+    objective : float
+        What they cost over all examples.
+    gap : float
+        The objective is at most this far above the least possible; infinite where that is unknown.
+    method : str
+        How they were found.
+
+    Examples
+    --------
+    >>> Comparator(np.zeros(2), 3.0, 0.0, "counted: expert 0").gap
+    0.0
+    """
+
+    weights: np.ndarray
+    objective: float
+    gap: float
+    method: str
+
+
+def best_weights(problem: Problem, most_rows: int = MOST_ROWS, seed: int = 0) -> Comparator:
+    """The best weights of the domain in hindsight.
+
+    Parameters
+    ----------
+    problem : Problem
+    most_rows : int
+        Rows up to which linear programs and problems on the L2 ball are solved as a whole; others are
+        up to ten times as many.
+    seed : int
+        Of the choice of rows beyond that.
+
+    Examples
+    --------
+    >>> from ddol.update.domains import l1_ball
+    >>> from ddol.update.losses import hinge
+    >>> X, y = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0])
+    >>> best = best_weights(Problem(X, y, np.ones(2), hinge, 0.0, l1_ball(1.0)))
+    >>> best.objective, best.gap < 1e-9
+    (1.0, True)
+    """
+    solve, n = solver_for(problem), len(problem.y)
+    slow = solve in (linear_program, on_l2_ball)
+    most = most_rows if slow else _TIMES_MORE * most_rows
+    if n <= most:
+        w, gap, method = solve(problem)
+        return Comparator(w, problem.objective(w), gap, method)
+    chosen = np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+    w, _, method = solve(problem.some(chosen))
+    label = f"approximation: {method} on {most:,} of {n:,} rows"
+    return Comparator(w, problem.objective(w), np.inf, label)
+
+
+def best_expert(advice: np.ndarray, answers: np.ndarray) -> Comparator:
+    """The expert with the fewest mistakes, counted.
+
+    Examples
+    --------
+    >>> best_expert(np.array([[1.0, -1.0], [1.0, 1.0]]), np.array([1.0, -1.0])).objective
+    1.0
+    """
+    mistakes = np.count_nonzero(advice != answers[:, None], axis=0)
+    chosen = int(mistakes.argmin())
+    weights = np.eye(advice.shape[1])[chosen]
+    return Comparator(weights, float(mistakes[chosen]), 0.0, f"counted: expert {chosen}")
+
 
 MOST_REPLAYED = 200_000
 """Rounds up to which a run is played again for its regret bound."""

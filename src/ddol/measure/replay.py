@@ -16,7 +16,7 @@ from ddol.algorithm import Algorithm
 from ddol.engines.local import Local
 from ddol.engines.state import start_state
 from ddol.measure.applicable import strong_convexity
-from ddol.measure.problem import features
+from ddol.measure.solvers import features
 from ddol.measure.theorems import DOMD, Bound, find_theorem, on_regret
 from ddol.streams.rows import Block
 from ddol.update.mirrors import Mirror, MirrorDescent, PNorm, SignedEntropy

@@ -1,4 +1,4 @@
-"""The one exception that bad data raises."""
+"""The exception for bad data."""
 
 
 class DataError(ValueError):

@@ -1,4 +1,4 @@
-"""Places in streams, which may have been in a file: none that is not a stream's own is read from."""
+"""Positions in streams, checked where they come from a file."""
 
 from __future__ import annotations
 

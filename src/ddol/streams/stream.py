@@ -1,4 +1,4 @@
-"""What every source of examples offers."""
+"""The interface of every source of examples."""
 
 from __future__ import annotations
 

@@ -13,8 +13,7 @@ from ddol.algorithm import Algorithm
 from ddol.job.algorithm import algorithm_named
 from ddol.lab.experiments.config import Figure
 from ddol.lab.experiments.sources import DataFacts, Say, arranged, facts_of, find, load
-from ddol.measure.comparator import Comparator, best_weights
-from ddol.measure.regret import problem_of, regret
+from ddol.measure.regret import Comparator, best_weights, problem_of, regret
 from ddol.streams.arrays import RowsStream
 from ddol.streams.coding.stumps import fit_stumps
 from ddol.streams.rows import Rows

@@ -1,1 +1,1 @@
-"""What columns, labels and sites are called, and how they become features and answers."""
+"""What columns, labels and sites are called, and how they become features and labels."""

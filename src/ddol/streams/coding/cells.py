@@ -1,4 +1,4 @@
-"""Cells of a table as numbers, texts and weights; those that are none are noted by their row."""
+"""Cells of a table as numbers, texts and weights; rows with invalid cells are noted."""
 
 from __future__ import annotations
 

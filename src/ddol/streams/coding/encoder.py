@@ -1,4 +1,4 @@
-"""An encoding at work: raw blocks in, rows out."""
+"""Apply an encoding: raw blocks in, rows out."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Encoder:
         return grows or self.delays is not None
 
     def rows(self, block: Raw, where: Where = "row {}".format) -> Rows:
-        """Rows of a raw block: answers, features, intercept, advice.
+        """Rows of a raw block: labels, features, intercept, advice.
 
         Parameters
         ----------
@@ -378,7 +378,7 @@ class Encoder:
         return checked_weights(numbers_of(self.start.weight, cells, bad), bad)
 
     def _turns(self, table: Table, bad: dict[int, str], where: Where) -> Floats:
-        """Delays of the answers, where a column says them."""
+        """Delays of the labels, where a column has them."""
         if self.delays is None:
             return _NO_WEIGHT
         name = self.delays[0]

@@ -1,4 +1,4 @@
-"""What columns, labels and sites are called, and how they become features and answers.
+"""What columns, labels and sites are called, and how they become features and labels.
 
 An `Encoding` is learned once from the data (`ddol.streams.coding.discovery`), kept in the model and in the
 checkpoint, and applied by an `Encoder` to whatever comes after. So a table whose columns stand in another

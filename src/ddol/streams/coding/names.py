@@ -133,7 +133,7 @@ def keys_of(block: Named) -> NDArray[np.uint64]:
 
 
 def rows_of_names(block: Named, names: Names, interactions: Sequence[str], intercept: bool) -> Rows:
-    """CSR rows of named features; answers are left at 0.
+    """CSR rows of named features; labels are left at 0.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Whether rows come in the order of their labels, which misleads online learning."""
+"""Detect rows that are sorted by label, which misleads online learning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one look through a stream tells: its size and its labels."""
+"""Size and labels of a stream, from one reading."""
 
 from __future__ import annotations
 

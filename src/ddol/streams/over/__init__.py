@@ -9,18 +9,16 @@ from ddol.lazy import home_of, lookup
 if TYPE_CHECKING:
     from ddol.streams.over.filling import FilledStream, joint_means
     from ddol.streams.over.holdout import HoldoutStream
-    from ddol.streams.over.importance import WeightedStream
     from ddol.streams.over.lateness import DELAY, AnsweredStream, Delays
     from ddol.streams.over.shuffle import ShuffledStream
-    from ddol.streams.over.wrapped import LimitedStream, ReadAhead
+    from ddol.streams.over.wrapped import LimitedStream, ReadAhead, WeightedStream
 
 # A run needs few of them: each is imported on first use.
 _HOMES = {
     "ddol.streams.over.filling": "FilledStream joint_means",
     "ddol.streams.over.holdout": "HoldoutStream",
-    "ddol.streams.over.importance": "WeightedStream",
     "ddol.streams.over.lateness": "DELAY AnsweredStream Delays",
-    "ddol.streams.over.wrapped": "LimitedStream ReadAhead",
+    "ddol.streams.over.wrapped": "LimitedStream ReadAhead WeightedStream",
     "ddol.streams.over.shuffle": "ShuffledStream",
 }
 _HOME_OF = home_of(_HOMES)

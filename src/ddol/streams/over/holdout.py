@@ -1,4 +1,4 @@
-"""Examples that are never learned from, to see how well others would be predicted."""
+"""Held-out examples, which are predicted and never learned from."""
 
 from __future__ import annotations
 

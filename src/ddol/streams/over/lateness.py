@@ -1,4 +1,4 @@
-"""When answers come: a column of delays, and answers that stand in a file of their own."""
+"""Late labels: a column of delays, or labels in a file of their own."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Unmatched:
 
 @dataclass(frozen=True)
 class AnsweredStream(WrappedStream):
-    """Examples whose answers stand in another file, in any order, joined by an identifier.
+    """Examples whose labels are in another file, in any order, joined by an identifier.
 
     Both files are read side by side: line j of the answers arrives when example j has been predicted, or
     its own example if that is later. So the answer to example i is ``(max(i, j) - i) // agents`` turns of
@@ -116,7 +116,7 @@ class AnsweredStream(WrappedStream):
     def read(
         self, position: Position | None = None, pass_number: int = 0
     ) -> Iterator[tuple[Raw, Position]]:
-        """Yield tables of the examples that are answered, with the label and the delay."""
+        """Yield tables of the examples that have a label, with the label and the delay."""
         if position is not None:
             raise DataError("a run with --answers cannot be resumed; start it anew")
         reader = _Answers(self, self.answers.read(None, pass_number))
@@ -145,7 +145,7 @@ class AnsweredStream(WrappedStream):
         return Table(columns)
 
     def locate(self, position: Position | None, row: int) -> str:
-        """Where the block of a row begins: those without an answer are left out."""
+        """Where the block of a row begins; rows without a label are left out."""
         return f"{self.stream.locate(position, 0)} or after it"
 
 
@@ -187,13 +187,13 @@ class _Answers:
         return others[0]
 
     def forget(self, before: int) -> None:
-        """Leave out answers whose examples have not come for long; those that are read first come first."""
+        """Drop labels whose examples have not come for long, the oldest first."""
         while self.known and next(iter(self.known.values()))[0] < before:
             del self.known[next(iter(self.known))]
             self.joined.unmatched.answers += 1
 
     def end(self) -> None:
-        """Count the answers that are left."""
+        """Count the labels that match no example."""
         rest = sum(len(table) for table, _ in self.tables)
         self.joined.unmatched.answers += len(self.known) + rest
 

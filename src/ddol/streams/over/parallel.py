@@ -105,7 +105,7 @@ class _Job:
 
 
 class ParsingPool:
-    """Threads that do jobs, together with those who wait for the results.
+    """Threads that run jobs, helped by the threads that wait for the results.
 
     Parameters
     ----------

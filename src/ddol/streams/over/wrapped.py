@@ -1,15 +1,17 @@
-"""Streams over another one: its rows changed, fewer of them, its first ones read ahead."""
+"""Streams over another one: mapped, limited, read ahead, or weighted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
 
 from ddol.streams.arrays import RowsStream
 from ddol.streams.errors import DataError
-from ddol.streams.rows import Rows
+from ddol.streams.rows import Floats, Rows
 from ddol.streams.stream import Parsed, Piece, Position, Stream, pieces_of
 
 
@@ -285,3 +287,62 @@ def for_agents(stream: Stream, first: int, last: int, n_agents: int, processes: 
         chunk = changeable.chunk_bytes * min(processes, _MOST_CHUNKS)
         return replace(changeable, keep=(first, last, n_agents), chunk_bytes=chunk)
     return stream
+
+
+@dataclass(frozen=True)
+class WeightedStream(WrappedStream):
+    """Another stream whose rows have the weights that stand in a file, one per line.
+
+    Parameters
+    ----------
+    stream
+        Where the rows come from.
+    path
+        Text file with as many numbers as there are rows.
+    """
+
+    path: str
+
+    in_place = False
+    own_positions = True
+
+    @cached_property
+    def weights(self) -> Floats:
+        """All numbers of the file."""
+        try:
+            with open(self.path, encoding="utf-8") as file:  # noqa: PTH123
+                found = np.array([float(line) for line in file if line.strip()])
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise DataError(
+                f"{self.path}: cannot be read as weights ({reason}), expected one number per line"
+            ) from None
+        if not np.all(found >= 0.0) or not np.all(np.isfinite(found)):
+            line = int(np.argmin((found >= 0.0) & np.isfinite(found))) + 1
+            raise DataError(f"{self.path}:{line}: found a weight below 0 or not finite")
+        return found
+
+    @property
+    def n_examples(self) -> int | None:
+        """Number of rows: that of the weights."""
+        return len(self.weights)
+
+    def read(
+        self, position: Position | None = None, pass_number: int = 0
+    ) -> Iterator[tuple[Rows, Position]]:
+        """Yield the rows with their weights."""
+        at, row = (position["at"], position["row"]) if position else (None, 0)
+        for rows, after in self.stream.read(at, pass_number):
+            weight = self.weights[row : row + len(rows)]
+            row += len(rows)
+            if len(weight) < len(rows):
+                self._refuse("more")
+            yield replace(rows, weight=weight), {"at": after, "row": row}
+        if row < len(self.weights):
+            self._refuse("fewer")
+
+    def _refuse(self, more: str) -> None:
+        raise DataError(
+            f"{self.path}: found {len(self.weights)} weights, and {more} rows in {self.describe()}; "
+            "expected one for each row"
+        )

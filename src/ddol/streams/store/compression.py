@@ -1,4 +1,4 @@
-"""Compressed files, known by what they begin with rather than by their names."""
+"""Compressed files, recognised by their first bytes rather than by their names."""
 
 from __future__ import annotations
 

@@ -20,13 +20,13 @@ _WHOLE = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "r2"}
 """Stores in which an object appears when all of it is there; elsewhere a file is written and then renamed."""
 
 PATIENCE = 10.0
-"""Seconds before waiting for a store is worth a line."""
+"""Seconds of waiting for a store after which a message says so."""
 
 ANSWER = 60.0
 """Seconds in which a store has to answer for the first time; their packages try for a quarter of an hour."""
 
 _met: set[str] = set()
-"""Stores that have answered, as addresses begin."""
+"""Stores that have responded, by the beginning of their addresses."""
 
 
 def open_remote(path: str) -> BinaryIO:
@@ -221,7 +221,7 @@ def _meet(path: str, files: Any, key: str) -> None:
             "store's endpoint"
         ) from None
     except (FileNotFoundError, PermissionError, ValueError, NotImplementedError):
-        pass  # it has answered, and may say more to another question
+        pass  # the store responds; the request that follows reports what is wrong
     _met.add(place)
 
 

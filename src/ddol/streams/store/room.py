@@ -1,4 +1,4 @@
-"""The memory that this process has, and can still have: what a file asks for is compared with it."""
+"""How much memory this process can still allocate, and checks against it."""
 
 from __future__ import annotations
 

@@ -318,7 +318,7 @@ def _frame_of_arrow(table: Any) -> Any:
 
 
 def with_answers(X: Any, y: Any) -> tuple[Any, Any]:
-    """Rows and answers in memory; `y` may be the name of a column of `X`, which is then no feature.
+    """Rows and labels in memory; `y` may be the name of a column of `X`, which is then no feature.
 
     Examples
     --------
@@ -336,7 +336,7 @@ def with_answers(X: Any, y: Any) -> tuple[Any, Any]:
             )
         return X[[name for name in X.columns if name != y]], X[y]
     if type(y).__module__.startswith("polars") and getattr(y, "shape", ())[1:] == (1,):
-        y = y.to_series()  # a frame with nothing but the answers
+        y = y.to_series()  # a frame with nothing but the labels
     return X, y
 
 
