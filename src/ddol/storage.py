@@ -357,7 +357,7 @@ def _check_store(path: str) -> None:
 def write_text(path: str | Path, text: str) -> None:
     """Write a text file whole or not at all."""
     with naming(path), written_beside(path) as beside:
-        beside.write_text(text, encoding="utf-8")
+        beside.write_text(text, encoding="utf-8", errors="replace")  # of names that are no UTF-8
 
 
 @contextlib.contextmanager

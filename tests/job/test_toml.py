@@ -95,6 +95,7 @@ def test_a_job_is_a_value():
             "[network] agents: found 0, expected a whole number of at least 1",
         ),
         ("[network]\nagents = [1]", "[network] agents: found [1], expected a whole number"),
+        ("[reading]\ndrop = [1]", "[reading] drop: found 1 in the list, expected text"),
         (
             "[algorithm]\nname = 'dogd'\nalpha = 1",
             "[algorithm]: found `alpha`, expected one of loss",
@@ -120,6 +121,12 @@ def test_what_is_not_understood_is_named(tmp_path, text, message):
     path.write_text(text)
     done = CliRunner().invoke(app, ["train", str(path)])
     assert done.exit_code == 2 and message in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_an_editor_may_begin_a_file_with_a_byte_order_mark(tmp_path):
+    path = tmp_path / "job.toml"
+    path.write_text("[run]\nseed = 3\n", encoding="utf-8-sig")
+    assert Job.read(path).run.seed == 3
 
 
 def test_what_is_in_memory_is_not_written():

@@ -62,7 +62,7 @@ def read_job(path: str | os.PathLike[str]) -> Job:
         Data that are not found from the working directory are looked for beside it.
     """
     try:
-        given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        given = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"{path}: {reason}; expected a job in TOML") from None
@@ -220,11 +220,12 @@ def _value(parameter: Parameter, value: Any, where: str) -> Any:
 
 
 def _item(parameter: Parameter, item: Any) -> Any:
-    if isinstance(item, int | float) and not isinstance(item, bool):
+    if isinstance(item, int | float) and not (isinstance(item, bool) or parameter.many):
         return float(item)
     if isinstance(item, str):
         return parameter.read(item) if parameter.many and parameter.read is not None else item
-    raise DataError(f"{parameter.name}: found {item!r}, expected numbers or text")
+    expected = "text" if parameter.many else "numbers or text"
+    raise ValueError(f"found {item!r} in the list, expected {expected}")
 
 
 def write_job(job: Job, path: str | os.PathLike[str]) -> None:

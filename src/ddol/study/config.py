@@ -60,7 +60,7 @@ def read_sweep(path: str | Path) -> SweepFile:
     """Read a file; what it does not understand is a `DataError` of one line."""
     place = Path(path)
     try:
-        given = tomllib.loads(place.read_text(encoding="utf-8"))
+        given = tomllib.loads(place.read_text(encoding="utf-8-sig"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"{path}: {reason}; expected a job in TOML, with lists of values") from None
