@@ -355,9 +355,9 @@ def _check_store(path: str) -> None:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text file whole or not at all."""
+    """Write a text file whole or not at all; bytes of file names that are not UTF-8 as ``\\udce9``."""
     with naming(path), written_beside(path) as beside:
-        beside.write_text(text, encoding="utf-8", errors="replace")  # of names that are no UTF-8
+        beside.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 @contextlib.contextmanager

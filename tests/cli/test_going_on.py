@@ -107,6 +107,26 @@ def test_progressive_predictions_make_the_mistakes_that_are_counted(
         assert [wrong[k::4].sum() for k in range(4)] == found["mistakes"]
 
 
+def test_a_prediction_is_one_line_whatever_labels_and_files_are_called(ddol, tmp_path):
+    files, out, report = (
+        [tmp_path / name for name in ("d\udce9.jsonl", "x.jsonl")],
+        tmp_path / "p",
+        tmp_path / "r",
+    )
+    for path in files:
+        labels = ("a\nb", "c\u2028d")
+        lines = [json.dumps({"label": labels[k % 2], "x": k % 2}) for k in range(40)]
+        path.write_text("\n".join(lines))
+    model = tmp_path / "m"
+    options = ("--predictions", out, "--report", report, "--model", model, "-q")
+    done = ddol("train", *files, *options)
+    assert done.exit_code == 0, done.stderr
+    lines = out.read_text().split("\n")[:-1]
+    assert len(lines) == 80 and set(lines[-2:]) == {"d\\udce9\tc\u2028d", "x\tc\u2028d"}
+    said = ddol("predict", model, files[1]).stdout.split("\n")[:-1]
+    assert said == ["a\\nb", "c\u2028d"] * 20
+
+
 def test_predictions_of_classes_numbers_and_sites(ddol, tmp_path, text_of):
     for name, seed in (("bern", 0), ("lyon", 1)):
         (tmp_path / f"{name}.libsvm").write_text(text_of(n=60, seed=seed, labels=(1, 2, 3)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
@@ -31,7 +32,7 @@ class PredictionWriter:
     def __init__(self, path: str, encoding: Encoding) -> None:
         self.path = path
         standard = path == STDOUT
-        self.file = sys.stdout if standard else Path(path).open("w", encoding="utf-8")  # noqa: SIM115
+        self.file = sys.stdout if standard else _opened(path)
         self.encoding = encoding
 
     def __enter__(self) -> PredictionWriter:
@@ -56,7 +57,7 @@ class PredictionWriter:
             rows = np.sort(table[table >= 0])
             return text_of(self._answers(block.scores[rows]))
         rounds, agents, places = np.nonzero(table >= 0)
-        said = text_of(self._answers(block.scores[table[rounds, agents, places]])).splitlines()
+        said = text_of(self._answers(block.scores[table[rounds, agents, places]])).split("\n")[:-1]
         names = [self.encoding.sites[agent] for agent in agents]
         return "".join(f"{name}\t{line}\n" for name, line in zip(names, said, strict=True))
 
@@ -65,6 +66,11 @@ class PredictionWriter:
         if classes is None:
             return scores[:, 0]
         return shown_labels(classes)[class_numbers(scores)]
+
+
+def _opened(path: str) -> TextIO:
+    """The file; bytes of a site's name that are not UTF-8 are written as ``\\udce9``."""
+    return Path(path).open("w", encoding="utf-8", errors="backslashreplace")
 
 
 def text_of(found: np.ndarray) -> str:
@@ -76,6 +82,11 @@ def text_of(found: np.ndarray) -> str:
     ('1.0\\n0.25\\n', 'no\\n')
     """
     if found.ndim == 1:
-        show = str if found.dtype == object else repr
+        show = _one_line if found.dtype == object else repr
         return "".join(f"{show(value)}\n" for value in found.tolist())
     return "".join(" ".join(map(repr, row)) + "\n" for row in found.tolist())
+
+
+def _one_line(label: object) -> str:
+    """A label as text; line breaks in it are written as ``\\n`` and ``\\r``."""
+    return str(label).replace("\r", "\\r").replace("\n", "\\n")
