@@ -429,3 +429,8 @@ def test_labels_of_several_types_are_told_as_text():
 def test_a_slow_rate_lets_the_first_request_in():
     web = client(rate=0.5)
     assert [web.get("/v2").status_code for _ in range(2)] == [200, 429]
+
+
+def test_a_body_that_is_no_text_is_a_bad_request():
+    told = client().post("/v2/models/default/feedback", content=b'{"id": "\xa2", "label": 1}')
+    assert told.status_code == 400 and "no UTF-8" in told.json()["error"]

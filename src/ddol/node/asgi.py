@@ -131,6 +131,8 @@ class Guarded:
             return error_reply(503, str(error))
         except msgspec.DecodeError as error:
             return error_reply(400, f"the body cannot be read: {error}; see /openapi.json")
+        except UnicodeDecodeError:
+            return error_reply(400, "the body cannot be read: it is no UTF-8; see /openapi.json")
         except RecursionError:
             return error_reply(400, "the body is nested too deeply; see /openapi.json")
         except NodeError as error:
