@@ -160,6 +160,14 @@ def test_mqtt_carries_messages():
         through(lambda name: MqttTransport(name, address, NoSeals()))
 
 
+def test_a_flood_is_limited_without_identities_too():
+    seals = NoSeals()
+    taken = sum(seals.open("m/weights", "zz", b"rubbish") is not None for _ in range(1000))
+    assert 100 <= taken < 200 and seals.refused["zz", "too many"] == 1000 - taken
+    assert seals.open("m/weights", "eu", b"numbers") == ("eu", b"numbers")
+    assert seals.open("m/weights", "us", bytes(101 << 20)) is None
+
+
 def test_an_address_in_use_is_one_line():
     [port] = free_ports(1)
     settings = plain_settings([f"tcp/127.0.0.1:{port}"], [])

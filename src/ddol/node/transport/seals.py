@@ -14,8 +14,32 @@ if TYPE_CHECKING:
     from ddol.node.identity.member import Identity
 
 _log = logging.getLogger("ddol.node")
-_RATE, _BURST = 20.0, 100.0
+_RATE, _BURST, _MOST_SENDERS = 20.0, 100.0, 10_000
 """Messages a second of one member on one topic, each of up to a megabyte, and how many at once."""
+
+
+class Limits:
+    """How much each sender may say; decided before anything is decoded or verified.
+
+    Examples
+    --------
+    >>> limits = Limits()
+    >>> sum(limits.allow("eu", "m/weights", 1000) for _ in range(1000)) < 200
+    True
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[tuple[str, str], tuple[float, float]] = {}
+
+    def allow(self, name: str, topic: str, size: int) -> bool:
+        """Whether a name may say so many bytes more on a topic now."""
+        who, now = (name, topic), time.monotonic()
+        left, before = self._left.get(who, (_BURST, now))
+        left, cost = min(_BURST, left + _RATE * (now - before)), max(1.0, size / 2**20)
+        if len(self._left) > _MOST_SENDERS:
+            self._left.clear()  # without identities names can be made up
+        self._left[who] = left - cost if left >= cost else left, now
+        return left >= cost
 
 
 class Seals(Protocol):
@@ -49,6 +73,7 @@ class NoSeals:
     def __init__(self, root: str = "ddol/local") -> None:
         self.root = root
         self.refused: Counter[tuple[str, str]] = Counter()
+        self._limits = Limits()
 
     def seal(self, topic: str, blob: bytes) -> bytes:
         """The message as it is."""
@@ -56,6 +81,9 @@ class NoSeals:
 
     def open(self, topic: str, name: str, data: bytes) -> tuple[str | None, bytes] | None:
         """The name that the key says, and the message as it is."""
+        if not self._limits.allow(name, topic, len(data)):
+            self.refused[name, "too many"] += 1
+            return None
         return name, data
 
     def knows(self, name: str) -> bool:
@@ -78,7 +106,7 @@ class SignedSeals:
         self.identity, self.root = identity, network_key(identity.network)
         self.sealer, self._opener = Sealer(identity), Opener(identity)
         self.refused: Counter[tuple[str, str]] = self._opener.refused
-        self._limits: dict[tuple[str, str], tuple[float, float]] = {}
+        self._limits = Limits()
         self._newest: dict[tuple[str, str], bytes] = {}
         """Signatures of the newest messages: caches deliver these again, which is no attack."""
 
@@ -122,13 +150,8 @@ class SignedSeals:
         return name in self.identity.roster.keys
 
     def within_limit(self, name: str, topic: str, size: int) -> bool:
-        """Whether a name may say more now; decided before anything is decoded or verified."""
-        who = name if self.knows(name) else "", topic  # all unknown names together
-        now = time.monotonic()
-        left, before = self._limits.get(who, (_BURST, now))
-        left, cost = min(_BURST, left + _RATE * (now - before)), max(1.0, size / 2**20)
-        self._limits[who] = left - cost if left >= cost else left, now
-        return left >= cost
+        """Whether a name may say more now; all unknown names together are one."""
+        return self._limits.allow(name if self.knows(name) else "", topic, size)
 
     def _refused(self, reason: str, sender: str, text: str) -> RefusedError:
         from ddol.node.identity.envelope import RefusedError
