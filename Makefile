@@ -11,7 +11,9 @@ PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
 run: .venv/.installed
 	$(BIN)/ddol train --agents 4
 
-test: lint unit
+# Side by side: many tests wait for processes, and linters use one core.
+test: .venv/.installed-dev
+	$(MAKE) -j 2 lint unit
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .

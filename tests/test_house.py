@@ -7,17 +7,25 @@ import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
 HOME = Path(__file__).parents[1]
 ROOT = HOME / "src" / "ddol"
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(ROOT.rglob("*.py"))}
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    """Every file of the source, parsed when a test first asks: other workers need none of it."""
+    return {
+        path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(ROOT.rglob("*.py"))
+    }
 
 
 def imports() -> Iterator[tuple[Path, str, list[str]]]:
     """File, module and names of every import from ddol."""
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "ddol":
                 yield path, str(node.module), [alias.name for alias in node.names]
@@ -25,7 +33,7 @@ def imports() -> Iterator[tuple[Path, str, list[str]]]:
 
 def test_every_class_name_stands_once():
     places = defaultdict(list)
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(path.name)
@@ -43,11 +51,11 @@ def test_no_private_name_crosses_a_module():
 
 
 def test_no_private_attribute_crosses_a_module():
-    own = {path: set(_private_names(tree)) for path, tree in TREES.items()}
+    own = {path: set(_private_names(tree)) for path, tree in trees().items()}
     anywhere = set().union(*own.values()) - {"_fields", "_replace"}  # public, of named tuples
     crossing = {
         f"{path.relative_to(ROOT)}:{node.lineno} {node.attr}"
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
         and node.attr in anywhere - own[path]
@@ -74,7 +82,7 @@ def test_nobody_asks_which_update_it_is():
     known = {"Majority", "Adaptive", "Coin", "Newton", "DualAveraging", "Standardising"}
     asking = {
         f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         if path.relative_to(ROOT).parts[0] != "update"
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
@@ -85,8 +93,8 @@ def test_nobody_asks_which_update_it_is():
 
 
 def test_a_file_reads_in_one_sitting_and_a_function_on_one_screen():
-    long = [p.name for p in TREES if len(p.read_text(encoding="utf-8").splitlines()) > 560]
-    for path, tree in TREES.items():
+    long = [p.name for p in trees() if len(p.read_text(encoding="utf-8").splitlines()) > 560]
+    for path, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 said = ast.get_docstring(node, clean=False) or ""
@@ -98,10 +106,13 @@ def test_a_file_reads_in_one_sitting_and_a_function_on_one_screen():
 def test_names_say_what_things_are():
     vague = re.compile(r"(?i)utils?|helpers?|misc|common|.*(Base|Mixin|Manager|Handler)")
     named = [
-        node.name for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, _NAMED)
+        node.name
+        for tree in trees().values()
+        for node in ast.walk(tree)
+        if isinstance(node, _NAMED)
     ]
     assert [name for name in named if vague.fullmatch(name)] == []
-    assert [path.name for path in TREES if vague.fullmatch(path.stem)] == []
+    assert [path.name for path in trees() if vague.fullmatch(path.stem)] == []
 
 
 def test_the_map_is_the_contract():
