@@ -69,7 +69,7 @@ COLUMNS = """\
 | ns/example, ns/value | nanoseconds for an example, and for a number in it that is stored |
 | spread | how much longer the median run took than the best one |
 | error | share of wrong predictions, each made before its example was learned from |
-| MB | memory that the run needed beyond what was there before |
+| MB | memory that a run needed beyond its data; from text, the most that the program held |
 | × ddol | time as a multiple of that of the first line |
 | × limit | time as a multiple of that of reading the data once, which nothing can beat |
 """
