@@ -375,17 +375,7 @@ def _known(
     recipe = header["recipe"]
     if recipe is None:
         return None
-    try:
-        made = made_again(recipe["made"])
-    except NotRegisteredError as error:
-        raise DataError(f"{path}: {error}") from None
-    algorithm = replace(
-        made,
-        average=recipe["average"],
-        outputs=int(recipe["outputs"]),
-        safe=bool(recipe.get("safe", False)),
-        privacy=recipe.get("privacy"),
-    )
+    algorithm = _algorithm_of(path, recipe)
     outputs, width = shape
     state = expected_state(algorithm, width)
     if state["theta"].shape[1] != outputs:
@@ -411,6 +401,21 @@ def _known(
         theta = _widened(algorithm, theta, places, width)
     check_vectors(layout, theta, found["scalars"], path)
     return Knowledge(algorithm, theta, found["scalars"])
+
+
+def _algorithm_of(path: str | Path, recipe: Mapping[str, Any]) -> Algorithm:
+    """The algorithm that a file describes."""
+    try:
+        made = made_again(recipe["made"])
+    except NotRegisteredError as error:
+        raise DataError(f"{path}: {error}") from None
+    return replace(
+        made,
+        average=recipe["average"],
+        outputs=int(recipe["outputs"]),
+        safe=bool(recipe.get("safe", False)),
+        privacy=recipe.get("privacy"),
+    )
 
 
 def model_of(trace: Trace, encoding: Encoding, settings: dict[str, Any] | None = None) -> Model:

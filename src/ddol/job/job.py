@@ -73,6 +73,7 @@ class Job:
         """The same job with other values for some options."""
         parts: dict[str, dict[str, Any]] = {}
         own: dict[str, Any] = {}
+        of_presets = preset_parameters()
         for name, value in given.items():
             if name in places():
                 part, parameter = places()[name]
@@ -80,7 +81,7 @@ class Job:
                 if checked is None and parameter is not None:
                     checked = parameter.default
                 parts.setdefault(part, {})[name] = checked
-            elif name in preset_parameters():
+            elif name in of_presets:
                 own[name] = value
             else:
                 raise self._strange(name, given)

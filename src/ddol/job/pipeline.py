@@ -173,9 +173,9 @@ class Pipeline:
             summary = tuple(site_lines(samples, encoding.sites, encoding.optional))
         else:
             self._check_agreement(parts, known)
-            numbers = not self.algorithm.classification
+            classification = self.algorithm.classification
             encoding = _with_lacking(known, parts)
-            orders = [order_of_beginning(part, known.label, not numbers) for part in parts]
+            orders = [order_of_beginning(part, known.label, classification) for part in parts]
         suspicions = self._suspicions(parts, orders)
         watch = None
         if self._pools_units:

@@ -105,7 +105,7 @@ def _talking(algorithm: Algorithm) -> list[Policy]:
         ),
         Policy("to one neighbour", {p: {"period": p, "talk_to": 1} for p in wide}),
     ]
-    if algorithm.update.experts:
+    if algorithm.update.experts or algorithm.safe:  # these learn from their own examples alone
         return found
     return [*found, Policy("teach two", {p: {"period": p, "teach": 2} for p in wide})]
 

@@ -258,14 +258,7 @@ def _parse_into(
             y[-1 - slot] = value
         else:
             data[slot] = value
-    rows = Rows(
-        data=data[:nnz],
-        indices=indices[:nnz],
-        indptr=indptr[: n + 1],
-        n_features=width,
-        y=y[:n],
-        weight=np.empty(0),
-    )
+    rows = Rows(data[:nnz], indices[:nnz], indptr[: n + 1], width, y[:n], np.empty(0))
     found = [(int(at), int(kind)) for at, kind in bad[: min(n_bad, len(bad))]]
     return _Lines(rows, starts[:n], n_bad, found)
 
