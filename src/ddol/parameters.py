@@ -22,6 +22,7 @@ import dataclasses
 import inspect
 import math
 import re
+import textwrap
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -399,13 +400,54 @@ def documented(part: Callable[..., Any]) -> str:
     heat : a number
         Degrees.
     """
-    sections = re.split(r"\n\n(?=\w+\n-+\n)", inspect.cleandoc(part.__doc__ or ""))
-    first, *others = [text for text in sections if not text.startswith("Parameters\n")]
-    lines = ["Parameters", "----------"]
-    for each in parameters_of(part).values():
-        names = [getattr(kind, "__name__", str(kind)) for kind in each.others]
-        lines += [f"{each.name} : {' or '.join([each.expected, *names])}", f"    {each.help}"]
+    first, *others = [text for text in _sections(part.__doc__) if not _is_parameters(text)]
+    lines = ["Parameters", "----------", *_entries(parameters_of(part).values())]
     return "\n\n".join([first, "\n".join(lines), *others])
+
+
+def documented_further(text: str | None, more: Iterable[Parameter]) -> str:
+    """A docstring whose ``Parameters`` section also explains these, where it does not do so itself.
+
+    Examples
+    --------
+    >>> text = "Bake.\\n\\nParameters\\n----------\\nfan : bool\\n    Fast.\\n\\nNotes\\n-----\\nHot."
+    >>> heat, fan = Parameter("heat", (float,), help="Degrees."), Parameter("fan", (bool,))
+    >>> print(documented_further(text, [heat, fan]))
+    Bake.
+    <BLANKLINE>
+    Parameters
+    ----------
+    fan : bool
+        Fast.
+    heat : a number, default=None
+        Degrees.
+    <BLANKLINE>
+    Notes
+    -----
+    Hot.
+    """
+    there = _documented(text)
+    lines = _entries((each for each in more if each.name not in there), ", default=None")
+    found = ["\n".join([s, *lines]) if _is_parameters(s) else s for s in _sections(text)]
+    return "\n\n".join(found)
+
+
+def _sections(text: str | None) -> list[str]:
+    return re.split(r"\n\n(?=\w+\n-+\n)", inspect.cleandoc(text or ""))
+
+
+def _is_parameters(section: str) -> bool:
+    return section.startswith("Parameters\n")
+
+
+def _entries(parameters: Iterable[Parameter], more: str = "") -> list[str]:
+    """Lines of a ``Parameters`` section, with something behind each type."""
+    lines = []
+    for each in parameters:
+        names = [getattr(kind, "__name__", str(kind)) for kind in each.others if kind is not Any]
+        lines.append(f"{each.name} : {' or '.join([each.expected, *names])}{more}")
+        lines += textwrap.wrap(each.help, 100, initial_indent="    ", subsequent_indent="    ")
+    return lines
 
 
 class NotAParameterError(ValueError):

@@ -157,21 +157,13 @@ class Classifier(DictModel, base.MiniBatchClassifier):
     loss : str
         ``"logistic"``, ``"squared_hinge"`` and ``"modified_huber"`` have probabilities; ``"hinge"`` and
         ``"perceptron"`` have none.
-    rate : float, optional
-        Learning rate, where the algorithm has one; None is the algorithm's default.
-    C, l2 : float, optional
-        The objective is C·loss + l2·‖w‖²/2.
     n_agents, topology, mixing
         The network.
     batch, period, delay : int
         Examples per agent and round; rounds between two averages; rounds between a prediction and its
         label.
-    safe : bool
-        Every agent also learns alone, and predicts with a mixture; see `ddol.safe`.
     privacy : str or None
         Such as ``"epsilon:4"``: what agents send is differentially private; see `ddol.private`.
-    gradient : "kept", "arrival" or None
-        Where the gradient of a late label is taken; see `Algorithm`.
     hash_bits : int or None
         None: every new feature has a column of its own. Otherwise features are hashed into 2^bits.
     seed : int
@@ -325,7 +317,7 @@ class Regressor(DictModel, base.MiniBatchRegressor):
     algorithm : str or Algorithm
     loss : str
         ``"squared"``, ``"absolute"``, ``"huber"``, ``"epsilon_insensitive"`` or ``"quantile"``.
-    rate, C, l2, n_agents, topology, mixing, batch, period, delay, gradient, hash_bits, seed, waiting
+    n_agents, topology, mixing, batch, period, delay, hash_bits, seed, waiting
         As in `Classifier`.
 
     Examples

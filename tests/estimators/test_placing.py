@@ -1,3 +1,5 @@
+import inspect
+
 import numpy as np
 import pytest
 
@@ -89,3 +91,13 @@ def test_a_matrix_says_how_agents_average():
     lazy = np.array([[0.9, 0.1], [0.1, 0.9]])
     mixing = placed(ddol.dogd(), n_agents=2, mixing=lazy).mixing
     np.testing.assert_array_equal(mixing.csr()[2].reshape(2, 2), lazy)
+
+
+@pytest.mark.parametrize(
+    "kind", [ddol.DDOLClassifier, ddol.DDOLRegressor, ddol.WeightedMajorityClassifier]
+)
+def test_every_parameter_is_explained_once(kind):
+    section = kind.__doc__.partition("\nParameters\n")[2].partition("\nAttributes\n")[0]
+    heads = [line.partition(":")[0] for line in section.split("\n") if line[:1].isalpha()]
+    named = [name.strip() for head in heads for name in head.split(",")]
+    assert sorted(named) == sorted(inspect.signature(kind).parameters)

@@ -39,21 +39,9 @@ class DDOLClassifier(TakesFrames, ClassifierMixin, LinearAgents):
         None is the algorithm's own: ``"logistic"`` for ``"adaptive"``, ``"coin"`` and ``"newton"``,
         ``"hinge"`` for the paper's. ``"logistic"``, which scikit-learn calls ``"log_loss"``, and
         ``"modified_huber"`` have `predict_proba`.
-    C : float, default=None
-        Weight of the loss in the objective C·loss + l1·‖w‖₁ + l2·‖w‖²/2.
-    l1, l2 : float, default=None
-        Weights of the penalties ‖w‖₁ and ‖w‖²/2, for algorithms that have them.
     penalty, alpha, l1_ratio
         Deprecated names, as in scikit-learn: alpha times ‖w‖²/2 (``"l2"``), ‖w‖₁ (``"l1"``), or
         l1_ratio·‖w‖₁ + (1 − l1_ratio)·‖w‖²/2 (``"elasticnet"``). Use `l1` and `l2`.
-    radius : float, default=None
-        Radius of the ball that weights are kept in, for algorithms that have one.
-    memory : float, default=None
-        Forget old examples: their weight falls to 1/e after this many rounds. None never forgets.
-    rank : int, default=None
-        Rows of the sketch of ``"newton"``, for many features; None is the full matrix.
-    rate : float or callable of the round, default=None
-        Learning rate, where the algorithm has one.
     n_agents : int, default=None
         None is the number of agents of the topology or the algorithm, or that `agents` names in the
         first call, or 1; a topology by name needs it.
@@ -68,18 +56,6 @@ class DDOLClassifier(TakesFrames, ClassifierMixin, LinearAgents):
     batch, period, delay : int, default=None
         Examples per agent and round (1), rounds between two averages (1), and rounds between a
         prediction and its label (0).
-    gradient : {"kept", "arrival"}, default=None
-        Where the gradient of a late label is taken: at the weights that predicted, or at the present ones.
-    talk, compress : str, default=None
-        When agents send, such as ``"drift"``, and how it is written, such as ``"8bit"``.
-    talk_to, teach : int or str, default=None
-        To how many neighbours they send, and to how many they teach an example; as in `Algorithm`, to all
-        neighbours and to none by default. ``trace_.bytes_sent`` and ``trace_.traffic`` count what was sent.
-    query : float or str, default=None
-        Which labels are asked for, as in `Algorithm`: at most this share of them, ``"b:1"``, …; all by
-        default. ``trace_.labels`` counts them.
-    safe : bool, default=False
-        Every agent also learns alone, and predicts with a mixture; see `ddol.safe`.
     privacy : str, default=None
         Such as ``"epsilon:4"``: what agents send is differentially private; see `ddol.private`. With
         ``passes=1`` only.
@@ -92,8 +68,6 @@ class DDOLClassifier(TakesFrames, ClassifierMixin, LinearAgents):
     fit_intercept : bool, default=True
     missing : {"error", "zero", "mean"}, default="error"
         Whether missing values are refused, are 0, or are the mean of their column so far.
-    average_iterates : bool, default=False
-        Predict with the mean of the weights over all rounds (Polyak averaging).
     class_weight : dict or "balanced", default=None
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
@@ -121,7 +95,7 @@ class DDOLClassifier(TakesFrames, ClassifierMixin, LinearAgents):
     feature_names_in_ : (n_features_in_,) of str
         Only where X has names.
     trace_ : Trace
-        Mistakes, losses, curves and weights of every agent.
+        Mistakes, losses, curves, messages (``bytes_sent``, ``traffic``) and weights of every agent.
 
     Notes
     -----

@@ -60,11 +60,6 @@ class WeightedMajorityClassifier(TakesFrames, ClassifierMixin, AgentsEstimator):
         Neighbours' geometric (DWM-I) or arithmetic (DWM-A) mean.
     randomized : bool, default=False
         Follow one expert, drawn with probability w_p/Σw, instead of the majority.
-    alpha : float in (0, 1), default=0.9
-        What the weight of a wrong expert is multiplied by.
-    share : float, "auto" or None, default=None
-        Of its weight that every expert gives to the others in each round, so that a best expert that
-        changes is followed; "auto" is 1/(t+1) after round t.
     fit_fraction : float in (0, 1), default=0.3
         First part of the rows of `fit` on which unfitted experts are fitted; the agents learn from the
         rest.
@@ -75,8 +70,8 @@ class WeightedMajorityClassifier(TakesFrames, ClassifierMixin, AgentsEstimator):
         `partial_fit` themselves are fitted, anew whenever these rows have doubled.
     n_agents, topology, mixing, engine, workers, batch, period, delay, gradient
         As in `DDOLClassifier`.
-    query, talk, compress, talk_to, teach
-        As in `DDOLClassifier`; ``query="experts"`` is the rule for experts. There is nothing to teach.
+    query : float or str, default=None
+        As in `DDOLClassifier`; ``"experts"`` is the rule for experts.
     shuffle : bool, default=False
         Whether `fit` takes the rows in random order. The order of a stream that drifts matters.
     random_state : int, RandomState or None, default=None

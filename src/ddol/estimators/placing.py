@@ -13,6 +13,7 @@ from typing import Any
 from ddol.algorithm import Algorithm
 from ddol.job.algorithm import build
 from ddol.job.job import Job, declared_in
+from ddol.parameters import documented_further
 from ddol.presets import PRESETS, preset_parameters
 from ddol.update.losses import LOSSES, Loss, loss_named, zero_one
 
@@ -142,8 +143,8 @@ def linear_algorithm(
 def takes_presets(experts: bool, but: Collection[str] = ()) -> Callable[[type], type]:
     """Give a class the parameters of all presets, with or without experts, and those of every algorithm.
 
-    Each is an attribute, and None if it is not given. A preset that is registered later has its
-    parameters accepted and listed from then on.
+    Each is an attribute, None if it is not given, and explained in the docstring. A preset that is registered
+    later has its parameters accepted and listed from then on.
 
     Parameters
     ----------
@@ -178,6 +179,10 @@ def takes_presets(experts: bool, but: Collection[str] = ()) -> Callable[[type], 
         initialise.more = more  # type: ignore[attr-defined]
         kind.__init__ = initialise
         kind.preset_names = classmethod(lambda _: own_names())
+        known = {**declared_in("schedule"), **declared_in("algorithm"), **declared_in("network")}
+        known |= preset_parameters(experts)
+        taken = [*before.parameters, *listed]
+        kind.__doc__ = documented_further(kind.__doc__, [known[k] for k in taken if k in known])
         return kind
 
     return bind

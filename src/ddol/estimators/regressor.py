@@ -26,11 +26,9 @@ class DDOLRegressor(TakesFrames, RegressorMixin, LinearAgents):
     loss : {"squared", "absolute", "huber", "epsilon_insensitive", "quantile"} or Loss, default=None
         ``"squared_error"`` is ``"squared"``. None is ``"squared"``, or the loss of your own algorithm.
         A loss with another parameter is given by itself: ``ddol.update.losses.quantile(0.9)``.
-    C, l1, l2, penalty, alpha, l1_ratio, radius, memory, rank, rate, n_agents, topology, mixing
+    penalty, alpha, l1_ratio, n_agents, topology, mixing, engine, workers, batch, period, delay
         As in `DDOLClassifier`.
-    engine, workers, batch, period, delay, gradient, talk, compress, talk_to, teach, passes, max_iter
-        As in `DDOLClassifier`.
-    shuffle, fit_intercept, average_iterates, random_state, verbose, warm_start
+    passes, max_iter, missing, privacy, shuffle, fit_intercept, random_state, verbose, warm_start
         As in `DDOLClassifier`.
     early_stopping, validation_fraction, n_iter_no_change, tol
         As in `DDOLClassifier`; the score is R².
