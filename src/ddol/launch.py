@@ -18,12 +18,12 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
-from ddol.engines.mpi.job import LAST_WORD, find_mpiexec
+from ddol.engines.mpi.job import EXIT_MARK, find_mpiexec
 from ddol.streams.errors import DataError
 
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl.h
 _LONGEST_END, _AFTER_FAILURE = 12.0, 3.0
-"""Seconds from a job's last word to its end: where all was done, and where it failed."""
+"""Seconds from a job's exit code to its end: where all was done, and where it failed."""
 
 _NOISE = (
     "is not tested for post-failure",
@@ -104,7 +104,7 @@ def _end_with_us() -> None:
 
 
 def _ended(job: subprocess.Popen[Any], heard: _Listener) -> int:
-    """The exit code of a job; one that has said its last word may not wait for a host that is gone."""
+    """The exit code of a job, which may have written it and still wait for a host that is gone."""
     while True:
         # A job without output has usually ended: there is no need to look for it again.
         heard.join(0.2)
@@ -112,7 +112,7 @@ def _ended(job: subprocess.Popen[Any], heard: _Listener) -> int:
             return job.wait(0.0 if heard.is_alive() else 0.2)
         except subprocess.TimeoutExpired:
             longest = _LONGEST_END if heard.code == 0 else _AFTER_FAILURE
-            if heard.code is not None and time.monotonic() - heard.last_word > longest:
+            if heard.code is not None and time.monotonic() - heard.ended_at > longest:
                 with suppress(ProcessLookupError):
                     os.killpg(job.pid, signal.SIGKILL)
 
@@ -136,7 +136,7 @@ def command_line(
         raise DataError(f"--hostfile {hostfile}: no such file; write one host per line")
     command = [str(find_mpiexec()), "-n", str(n), "--map-by", ":OVERSUBSCRIBE"]
     # Bound to one core, a process would read ahead on the core it computes on.
-    command += ["--bind-to", "none", "-x", LAST_WORD]
+    command += ["--bind-to", "none", "-x", EXIT_MARK]
     if ft:
         command += ["--with-ft", "ulfm"]
     if hostfile is not None:
@@ -146,9 +146,9 @@ def command_line(
 
 
 def variables(present: Mapping[str, str], token: str) -> dict[str, str]:
-    """Return the environment of a job: as it is, fit for root, with a word to say at the end."""
+    """Return the environment of a job: as it is, fit for root, and with the mark of its exit code."""
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return {**root, **present, LAST_WORD: token}
+    return {**root, **present, EXIT_MARK: token}
 
 
 @contextmanager
@@ -174,7 +174,7 @@ def _forwarding(job: subprocess.Popen[Any]) -> Iterator[list[int]]:
 class _Listener(threading.Thread):
     """Prints what the job says on standard error.
 
-    ``code``: the exit code that it told at its end, and ``last_word``, when; ``stopped``: whether it told of
+    ``code``: the exit code that it told at its end, and ``ended_at``, when; ``stopped``: whether it told of
     a signal.
     """
 
@@ -183,7 +183,7 @@ class _Listener(threading.Thread):
         self.lines, self.token = lines, token
         self.stopped = False
         self.code: int | None = None
-        self.last_word = 0.0
+        self.ended_at = 0.0
 
     def run(self) -> None:
         """Read to the end."""
@@ -191,7 +191,7 @@ class _Listener(threading.Thread):
         for line in quiet(self.lines):
             if line.startswith(self.token):
                 if self.code is None:  # the others fail because one has
-                    self.last_word = time.monotonic()
+                    self.ended_at = time.monotonic()
                     self.code = int(line.split()[1])
             elif line != last or not line.startswith("ddol: "):  # ranks often fail alike
                 last = line

@@ -85,12 +85,12 @@ def test_the_users_variables_win():
     ("does", "code", "told"),
     [
         (
-            'echo "$DDOL_LAST_WORD 0" >&2; exit 137',
+            'echo "$DDOL_EXIT_MARK 0" >&2; exit 137',
             0,
             "a rank was lost after the result was written",
         ),
         (
-            'echo "$DDOL_LAST_WORD 1" >&2; sleep 60',
+            'echo "$DDOL_EXIT_MARK 1" >&2; sleep 60',
             1,
             "go on with: ddol launch -n 2 train a.libsvm",
         ),
@@ -106,7 +106,7 @@ def test_how_a_job_ended(does, code, told, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(launching, "_AFTER_FAILURE", 0.1)
     found = launching.launch(2, ["train", "a.libsvm", "--checkpoint", "kept"])
     said = capsys.readouterr().err
-    assert (found, "LAST_WORD" in said) == (code, False)
+    assert (found, "EXIT_MARK" in said) == (code, False)
     assert told in said and ("--resume" in said) == (code == 1)
 
 

@@ -106,14 +106,14 @@ class State:
 
 _PAGE, _SLAB = 512, 1 << 11
 _LARGE = 1 << 24
-"""Numbers of a page of memory, pages that are looked at together, and bytes from which it pays."""
+"""For `copied`: numbers of a page, pages that are examined together, and bytes from which it pays."""
 
 _LENT = 1 << 22
-"""Bytes from which memory is the system's own, and is returned to it as soon as it is freed."""
+"""Bytes from which an array is mapped from the system, and returned to it as soon as it is freed."""
 
 
 def zeros(shape: tuple[int, ...], kind: Any = np.float64) -> np.ndarray:
-    """Zeros for a state: what was never written to takes no memory, and what was freed is free.
+    """Zeros for a state: unwritten pages take no memory, and freed memory returns to the system.
 
     The C library is asked to keep what a block leaves behind (`ddol.streams.store.room`), and would keep
     states as well, each as large as many blocks.

@@ -265,15 +265,15 @@ class TicketLearner:
         self.algorithm, self.most = algorithm, most
         self._learner = Learner(algorithm, setup, state)
         self._learner.plan = EventList(algorithm, self._learner.setup, ends=False)
-        self._desk: TicketTurns | None = None
+        self._turns: TicketTurns | None = None
         if state is not None:  # every agent has a copy of its own: rounds could not go on from it
             self._open(state.n_features)
 
     def _open(self, n_features: int) -> TicketTurns:
         state = self._learner.first_state(n_features)
-        self._desk = TicketTurns(self.algorithm, state, self.most)
-        self._learner.engine = Local(self.algorithm, state, self._desk)
-        return self._desk
+        self._turns = TicketTurns(self.algorithm, state, self.most)
+        self._learner.engine = Local(self.algorithm, state, self._turns)
+        return self._turns
 
     def predict(self, agent: int, x: Any) -> Ticket:
         """Let an agent predict one example whose label comes later, or never.
@@ -284,18 +284,18 @@ class TicketLearner:
         x : vector, sparse row, or Rows of one row
         """
         row = _one_row(x)
-        return (self._desk or self._open(row.n_features)).predict(agent, row)
+        return (self._turns or self._open(row.n_features)).predict(agent, row)
 
     def answer(self, ticket: Ticket | int, y: float) -> None:
         """Learn from the label of an earlier prediction; y is −1 or +1, a class, a number."""
-        if self._desk is None:
+        if self._turns is None:
             raise KeyError("no ticket is waiting; `predict` gives one")
-        self._desk.answer(ticket, y)
+        self._turns.answer(ticket, y)
 
     @property
     def unanswered(self) -> int:
         """Predictions that were dropped before their labels came."""
-        return 0 if self._desk is None else self._desk.unanswered
+        return 0 if self._turns is None else self._turns.unanswered
 
     def weights(self) -> np.ndarray:
         """Weights (N, outputs, D) with which agents predict now."""

@@ -1,9 +1,9 @@
 """The virtual clock, compiled: from what is due next to the events that come of it.
 
-What is due lies in a heap by time. A turn of an agent, the arrival of a message, a meeting of two, an
-absence: each is taken out, written down as events, and puts back what follows from it. Nothing is kept but
-what is under way. Random numbers are drawn beforehand and used up one after the other, so that the list
-depends on the seed alone and not on how many events are made at a time.
+What is due (a turn of an agent, the arrival of a message, a meeting of two agents, an absence) is in a heap
+ordered by time. The earliest is taken out and written down as events, and what follows from it is put in;
+only what is under way is kept. Random numbers are drawn beforehand and used one after the other, so that the
+list depends on the seed alone and not on how many events are made at a time.
 """
 
 # Signatures say the types of compiled functions.
@@ -67,7 +67,7 @@ from ddol.schedules.clock_turns import (
 )
 from ddol.schedules.events import JOIN, LEAVE, MIX, PROJECT, SEND
 
-# --- one thing after the other -------------------------------------------------------------------
+# --- from one due time to the next ---------------------------------------------------------------
 
 
 @inner(inlined=True)

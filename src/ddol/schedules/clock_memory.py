@@ -1,4 +1,4 @@
-"""The virtual clock in memory: conditions, what is known of every agent, what is due, and what is drawn."""
+"""The virtual clock in memory: conditions, the state of every agent, what is due, and random numbers."""
 
 # Signatures say the types of compiled functions.
 # mypy: disable-error-code=no-untyped-def
@@ -80,7 +80,7 @@ class ClockMemory(NamedTuple):
     """int64: rows, each agent's in a stretch of its own; −1 for a turn without an example."""
     queue_at: int
     queue_end: int
-    # answers under way: a wheel for each agent, with a list of answers in every place
+    # labels under way: a wheel for each agent, with a list of labels in every place
     wheel: int
     first: int
     last: int

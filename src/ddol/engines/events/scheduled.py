@@ -301,7 +301,7 @@ class ScheduledTurns(Turns):
         return [self._play(chunk)] if len(events) else []
 
     def _play_rounds(self, table: np.ndarray) -> Snapshots:
-        """Play rounds as the round engine does, with one copy of the weights for all where it has one."""
+        """Play a table as the local engine plays rounds, on one shared copy of the weights if it has one."""
         self._rounds = worker_of_all(self.algorithm, self._began)
         rows = np.where(table >= 0, self.pool.where[table], -1)
         points, last = [], next_point(0)

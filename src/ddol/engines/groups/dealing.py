@@ -55,42 +55,6 @@ class _OwnAgents:
         return agreed
 
 
-def deal_shares(
-    group: Group, dealt: Dealt, position: Position | None = None
-) -> Iterator[tuple[Block, Position | None]]:
-    """Yield blocks of every process's own examples, in the same rounds and of the same features.
-
-    Positions, of the own streams, come with those blocks that all processes end with the same round.
-
-    Parameters
-    ----------
-    group
-        The processes.
-    dealt
-        What is dealt. Streams of other processes' agents are never read.
-    position
-        Of all streams, as it comes with every block.
-    """
-    team, streams = _OwnAgents(group, dealt), dealt.streams
-    group.check_same(
-        {
-            "the number of streams": len(streams),
-            "agents": dealt.n_agents,
-            "batch": dealt.batch,
-            "passes": dealt.passes,
-        }
-    )
-    if len(streams) == 1:
-        own = team.agents
-        streams = [for_agents(streams[0], own.start, own.stop, dealt.n_agents, group.size)]
-    blocks = deal(
-        streams, dealt.n_agents, dealt.batch, dealt.passes, position, dealt.block_rounds, team
-    )
-    for block, after in blocks:
-        rows = block.rows if block.rows.dense else block.rows.widen(team.n_features)
-        yield Block(rows, block.table), after
-
-
 class GroupProcesses:
     """The processes of a group, as the learner of each sees them; see `ddol.engines.processes.Processes`.
 
@@ -115,8 +79,29 @@ class GroupProcesses:
     def blocks(
         self, dealt: Dealt, position: Position | None
     ) -> Iterator[tuple[Block, Position | None]]:
-        """Deal the examples of this worker's agents."""
-        return deal_shares(self.group, dealt, position)
+        """Deal the examples of this process's agents, in the same rounds and of the same features everywhere.
+
+        Streams of other processes' agents are never read. Positions, of the own streams, come with those
+        blocks that all processes end with the same round.
+        """
+        group, team, streams = self.group, _OwnAgents(self.group, dealt), dealt.streams
+        group.check_same(
+            {
+                "the number of streams": len(streams),
+                "agents": dealt.n_agents,
+                "batch": dealt.batch,
+                "passes": dealt.passes,
+            }
+        )
+        if len(streams) == 1:
+            own = team.agents
+            streams = [for_agents(streams[0], own.start, own.stop, dealt.n_agents, group.size)]
+        blocks = deal(
+            streams, dealt.n_agents, dealt.batch, dealt.passes, position, dealt.block_rounds, team
+        )
+        for block, after in blocks:
+            rows = block.rows if block.rows.dense else block.rows.widen(team.n_features)
+            yield Block(rows, block.table), after
 
     def position(self, own: Position, n_streams: int) -> Position:
         """The position of all streams; all workers have played so far."""

@@ -192,8 +192,8 @@ class Grouped:
         self._shared = sharing(algorithm) != COPIES
         self._sums_only = self._shared or averages_together(algorithm)
         group.check_same(described(algorithm, state))
-        self._untold: list[Snapshots] = []
-        self._told: list[Snapshots] = []
+        self._own_seen: list[Snapshots] = []
+        self._all_seen: list[Snapshots] = []
         self._shares = group.shares(algorithm.n_agents)
         self.share = self._shares[group.rank]
         first = self.share[0] if len(state.mistakes) == algorithm.n_agents else 0
@@ -248,35 +248,35 @@ class Grouped:
             self._seat(grow(self.algorithm, self.worker.state, block.rows.n_features))
             connection.free()
         before, numbers = self.worker.state.rounds, self.worker.numbers_seen
-        for lo, hi, seen in cut_at_snapshots(block.n_rounds, after, numbers, self._n_untold):
+        for lo, hi, seen in cut_at_snapshots(block.n_rounds, after, numbers, self._n_waiting):
             piece = block if hi - lo == block.n_rounds else replace(block, table=block.table[lo:hi])
             status = self.worker.play_block(piece, seen)
             if status != 0:
                 raise self.group.error(status)
             found = self.worker.snapshots
-            self._untold.append(found._replace(rounds=before + lo + found.rounds))
-            if self._n_untold == most_seen(numbers):
-                self._tell()
+            self._own_seen.append(found._replace(rounds=before + lo + found.rounds))
+            if self._n_waiting == most_seen(numbers):
+                self._share_snapshots()
         if not meets:
             return self.worker.nothing_seen
-        self._tell()
-        told, self._told = Snapshots.joined(self._told), []
+        self._share_snapshots()
+        told, self._all_seen = Snapshots.joined(self._all_seen), []
         return told._replace(rounds=told.rounds - before)
 
     @property
-    def _n_untold(self) -> int:
-        """Snapshots that other processes do not have yet."""
-        return sum(len(seen.rounds) for seen in self._untold)
+    def _n_waiting(self) -> int:
+        """Number of own snapshots that other processes do not have yet."""
+        return sum(len(seen.rounds) for seen in self._own_seen)
 
-    def _tell(self) -> None:
-        """Put together what every process has seen since the last time."""
-        own = Snapshots.joined([self.worker.nothing_seen, *self._untold])
+    def _share_snapshots(self) -> None:
+        """Put the snapshots of all processes together since the last time."""
+        own = Snapshots.joined([self.worker.nothing_seen, *self._own_seen])
         squares = own.metrics[:, 0]
         if own.sums.size:
             squares = own.squares_around(self._summed(own.sums) / self.algorithm.n_agents)
         counters, squares = self._gather_counters(own.counters, squares)
-        self._untold = []
-        self._told.append(own.with_squares(squares, counters) if self.workers > 1 else own)
+        self._own_seen = []
+        self._all_seen.append(own.with_squares(squares, counters) if self.workers > 1 else own)
 
     def _summed(self, own: np.ndarray) -> np.ndarray:
         """The sum of every process's numbers."""

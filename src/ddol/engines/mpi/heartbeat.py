@@ -27,10 +27,10 @@ from ddol.compiled import entry, nap
 from ddol.engines.news import tell
 
 PERIOD = 0.5
-"""Seconds between two words."""
+"""Seconds between two heartbeats."""
 
 SILENT = 2.5
-"""Seconds without a word after which a process is called silent."""
+"""Seconds without a heartbeat after which a process counts as silent."""
 
 _FIRST, _LONGEST = 1.0, 5.0
 _PATIENCE = 4.0
@@ -38,7 +38,7 @@ _PATIENCE = 4.0
 
 _NAP = 0.02
 _TOKEN = 16
-_WORD = struct.Struct("<iq")
+_FORMAT = struct.Struct("<iq")
 _SIOCGIFADDR = 0x8915  # of Linux's sockios.h
 
 
@@ -46,7 +46,7 @@ class Address(NamedTuple):
     """Where a process receives heartbeats: its host's name and addresses, and a port."""
 
     host: str
-    numbers: tuple[str, ...]
+    ips: tuple[str, ...]
     port: int
 
 
@@ -60,7 +60,7 @@ class Peer:
     begun: int = 0
 
     def silent_for(self, now: float) -> float:
-        """Seconds since its last word; 0 as long as there was none, as a firewall may be between."""
+        """Seconds since its last heartbeat; 0 as long as there was none, as a firewall may be between."""
         return 0.0 if self.heard is None else now - self.heard
 
 
@@ -91,7 +91,7 @@ class Heartbeat(threading.Thread):
     @property
     def address(self) -> Address:
         """Where this process receives heartbeats."""
-        return Address(socket.gethostname(), _numbers(), self._socket.getsockname()[1])
+        return Address(socket.gethostname(), _ips(), self._socket.getsockname()[1])
 
     def begin(self, addresses: Sequence[Address], token: bytes) -> None:
         """Exchange heartbeats from now on; ``token`` is known to this job only."""
@@ -161,19 +161,19 @@ class Heartbeat(threading.Thread):
 
     def _send(self) -> None:
         begun = self._calls + self._kernel_calls
-        word = self._token + _WORD.pack(self.rank, begun)
+        heartbeat = self._token + _FORMAT.pack(self.rank, begun)
         for peer in list(self.peers.values()):
-            for number in peer.address.numbers:
+            for ip in peer.address.ips:
                 with contextlib.suppress(OSError):  # no way there, for now
-                    self._socket.sendto(word, (number, peer.address.port))
+                    self._socket.sendto(heartbeat, (ip, peer.address.port))
 
     def _receive(self, seconds: float) -> None:
         self._socket.settimeout(seconds)
         try:
             while True:
-                word = self._socket.recv(64)
-                if len(word) == _TOKEN + _WORD.size and word.startswith(self._token):
-                    rank, begun = _WORD.unpack(word[_TOKEN:])
+                found = self._socket.recv(64)
+                if len(found) == _TOKEN + _FORMAT.size and found.startswith(self._token):
+                    rank, begun = _FORMAT.unpack(found[_TOKEN:])
                     if rank in self.peers:
                         peer = self.peers[rank]
                         peer.heard, peer.begun = time.monotonic(), begun
@@ -182,7 +182,7 @@ class Heartbeat(threading.Thread):
             return
 
     def _watch(self, now: float, since: float) -> None:
-        """Say for whom this process waits, again after twice as long, and give up at last."""
+        """Report the ranks that this one waits for, again after twice as long, and give up at last."""
         waited = now - since
         if waited < max(self.deadline, 2.0 * self._told):
             return
@@ -208,20 +208,20 @@ def _named(peers: Sequence[Peer]) -> str:
 
 
 def new_token() -> bytes:
-    """A word that only one job knows."""
+    """A random mark by which a job knows its own heartbeats."""
     return secrets.token_bytes(_TOKEN)
 
 
-def _numbers() -> tuple[str, ...]:
-    """The IPv4 numbers of this host; that of the host itself last, for jobs on one."""
+def _ips() -> tuple[str, ...]:
+    """IPv4 addresses of this host; 127.0.0.1 comes last, for jobs on one host."""
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
-            with contextlib.suppress(OSError):  # no number
+            with contextlib.suppress(OSError):  # no address
                 asked = struct.pack("256s", name.encode()[:15])
-                told = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, asked)
-                found.append(socket.inet_ntoa(told[20:24]))
-    return tuple(sorted(set(found) | {"127.0.0.1"}, key=lambda number: number.startswith("127.")))
+                answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, asked)
+                found.append(socket.inet_ntoa(answer[20:24]))
+    return tuple(sorted(set(found) | {"127.0.0.1"}, key=lambda ip: ip.startswith("127.")))
 
 
 _SIGNAL = signal.SIGRTMIN + 7
@@ -233,7 +233,7 @@ def _nap(number):  # type: ignore[no-untyped-def]
 
 
 def _install_nap() -> None:
-    """Let a signal send the thread that gets it to sleep for a moment: in C, as it is in C by then."""
+    """Install a signal handler, in C, that lets the thread which gets the signal sleep for a moment."""
     libc = ctypes.CDLL(None)
     libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
     libc.signal(int(_SIGNAL), _nap.address)

@@ -7,8 +7,8 @@ import shutil
 import sysconfig
 from pathlib import Path
 
-LAST_WORD = "DDOL_LAST_WORD"
-"""Variable with the word after which a job tells `ddol launch` its exit code."""
+EXIT_MARK = "DDOL_EXIT_MARK"
+"""Environment variable with the random text after which a job writes its exit code for `ddol launch`."""
 
 
 def find_mpiexec() -> Path:

@@ -22,7 +22,7 @@ from ddol.engines.errors import RankLostError
 from ddol.engines.mpi import messages
 from ddol.engines.mpi.calls import CALLS, MpiContext, load, open_context, unload
 from ddol.engines.mpi.heartbeat import Heartbeat, new_token
-from ddol.engines.mpi.job import LAST_WORD
+from ddol.engines.mpi.job import EXIT_MARK
 from ddol.engines.threads.atomics import TOO_LONG
 from ddol.engines.workers.partition import split
 from ddol.streams.errors import DataError
@@ -237,7 +237,7 @@ class Ranks:
 
     def abort(self, code: int) -> None:
         """End every process of the job at once, with an exit code."""
-        say_last(code)
+        report_exit_code(code)
         # Where no process answers any more, it would wait for ever.
         end = threading.Timer(_LONGEST_ABORT, os._exit, (code,))
         end.daemon = True
@@ -334,7 +334,7 @@ def _end_with_parent() -> None:
     if prctl is not None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if (
-        LAST_WORD in os.environ and os.getppid() == 1
+        EXIT_MARK in os.environ and os.getppid() == 1
     ):  # it was killed before, and MPI would wait for it
         os._exit(1)
 
@@ -344,16 +344,16 @@ def _give_up(reason: str) -> None:
     if reason:
         text = f"ddol: {reason}; the job ends, go on with --resume if there is a checkpoint"
         print(text, file=sys.stderr)
-        say_last(1)
+        report_exit_code(1)
         time.sleep(1.0)  # mpiexec passes on what was said before, as long as this process lives
     os._exit(1)
 
 
-def say_last(code: int) -> None:
+def report_exit_code(code: int) -> None:
     """Send `ddol launch` the exit code of the job: mpiexec may wait for a host that is gone."""
     sys.stdout.flush()
-    if LAST_WORD in os.environ:
-        print(f"{os.environ[LAST_WORD]} {code}", file=sys.stderr)
+    if EXIT_MARK in os.environ:
+        print(f"{os.environ[EXIT_MARK]} {code}", file=sys.stderr)
     sys.stderr.flush()
 
 
@@ -430,7 +430,7 @@ def leave(code: int) -> None:
     if code != 0:
         _ranks.abort(code)
     if _ranks.leads:
-        say_last(0)
+        report_exit_code(0)
     if tolerant():
         # Ending MPI waits for all ranks, for ever if one is lost just then.
         sys.stdout.flush()

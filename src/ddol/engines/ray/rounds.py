@@ -104,7 +104,7 @@ class Ray:
             self.turns = DriverTurns(self.pool, algorithm, state, setup)
             return
         try:
-            self._surviving(self._begin)
+            self._with_recovery(self._begin)
         except BaseException:
             self.close()
             raise
@@ -133,7 +133,7 @@ class Ray:
         if self._looking:
             return self._shown().play(block, after)
         given, after = self.ray.put(block), list(after)
-        played = self._done(Work(lambda actor, position: actor.play.remote(given, after)))
+        played = self._carried_out(Work(lambda actor, position: actor.play.remote(given, after)))
         snapshots: Snapshots = played[0][0]
         return snapshots
 
@@ -163,7 +163,7 @@ class Ray:
             lambda actor, place: actor.follow.remote(shared, place), began.position, streams=True
         )
         try:
-            self._done(work, look_and_tell)
+            self._carried_out(work, look_and_tell)
             self.pool.watch.look(self.pool.look())
             self.pool.report_start(before)
         except BaseException:
@@ -259,14 +259,14 @@ class Ray:
         if self.failure is not None:
             raise self.failure
         ask = partial(self.pool.asked, method, *arguments, ranks=ranks)
-        return ask() if self._looking else self._surviving(ask)
+        return ask() if self._looking else self._with_recovery(ask)
 
     # Losing actors.
 
-    def _done(self, work: Work, look: Callable[[], None] | None = None) -> list[Any]:
+    def _carried_out(self, work: Work, look: Callable[[], None] | None = None) -> list[Any]:
         """Have some work done: what every actor returns."""
         self._works.append(work)
-        played = self._surviving(lambda: self._play(work, look), unfinished=1)
+        played = self._with_recovery(lambda: self._play(work, look), unfinished=1)
         self._forget(
             self.version - 1
         )  # a lost actor takes all back to one of the last two versions
@@ -280,12 +280,12 @@ class Ray:
 
     def _play(self, work: Work, look: Callable[[], None] | None = None) -> list[Any]:
         work.before = min(work.before, self.version)
-        played = self._together(lambda actor: work.call(actor, work.position), look)
+        played = self._call_all(lambda actor: work.call(actor, work.position), look)
         self.version = min(version for _, version in played)
         work.last = self.version if work.streams else work.before
         return played
 
-    def _surviving(self, ask: Callable[[], Any], unfinished: int = 0) -> Any:
+    def _with_recovery(self, ask: Callable[[], Any], unfinished: int = 0) -> Any:
         """Ask for something, again if an actor is lost meanwhile and all have come to this moment anew."""
         while True:
             try:
@@ -294,14 +294,14 @@ class Ray:
                 lost: list[int] | None = error.ranks
             while lost is not None:
                 try:
-                    self._come_back(lost, unfinished)
+                    self._recover(lost, unfinished)
                     lost = None
                 except ActorsLostError as error:  # one more
                     lost = error.ranks
 
-    def _come_back(self, lost: Sequence[int], unfinished: int) -> None:
+    def _recover(self, lost: Sequence[int], unfinished: int) -> None:
         """Take all to a common moment, and from there to where the finished works have led."""
-        version, position = self._recovered(lost)
+        version, position = self._newest_moment(lost)
         if version <= self._forgotten:
             self.failure = EngineFailedError(
                 "an actor was lost together with the copy of its agents; start again, with --resume if "
@@ -314,7 +314,7 @@ class Ray:
         for work in self._works[: len(self._works) - unfinished]:
             self._play(work)
 
-    def _together(self, call: Callable[[Any], Any], look: Callable[[], None] | None = None) -> list:
+    def _call_all(self, call: Callable[[Any], Any], look: Callable[[], None] | None = None) -> list:
         """Call all actors and wait for their answers, looking after them meanwhile.
 
         Raises
@@ -343,7 +343,7 @@ class Ray:
                     self.actors[rank].end_epoch.remote(self._epoch)
         if failure is not None:
             if not isinstance(failure, ActorsLostError):
-                self._stop_here()
+                self._stop_together()
             raise failure
         return [answers[rank] for rank in sorted(answers)]
 
@@ -356,7 +356,7 @@ class Ray:
             finally:
                 self._looking = False
 
-    def _stop_here(self) -> None:
+    def _stop_together(self) -> None:
         """Take all to a common moment, which is the present one from now on."""
         while True:
             try:
@@ -366,7 +366,7 @@ class Ray:
                 continue
         self._works, self._forgotten = [], version - 1
 
-    def _recovered(self, lost: Sequence[int]) -> tuple[int, Position | None]:
+    def _newest_moment(self, lost: Sequence[int]) -> tuple[int, Position | None]:
         """Bring all actors to the newest moment that all of them know: its version and position."""
         who = " and ".join(self.pool.watch.named(rank) for rank in lost) or "an actor"
         if self.setup.on_lost == "end":
@@ -387,7 +387,7 @@ class Ray:
     def _begin(self) -> tuple[int, Position | None]:
         self._epoch += 1
         handles = self.actors
-        begun = self._together(lambda a: a.begin.remote(self.pool.job, self._epoch, handles))
+        begun = self._call_all(lambda a: a.begin.remote(self.pool.job, self._epoch, handles))
         self.version = begun[0][0]
         self.shown = min(self.shown, self.version)
         found: tuple[int, Position | None] = begun[0]
