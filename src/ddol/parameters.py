@@ -80,7 +80,7 @@ NotNegative: TypeAlias = Annotated[float, Bounds(least=0)]
 Statistics: TypeAlias = Annotated[
     Literal["shared", "own"],
     Spelled(("--units", "--statistics")),
-    "Whose centres and scales of features are used; own: each agent's, where sites have other units.",
+    "Whose centres and scales of features are used; own: each agent's. Files of sites: own if these differ.",
 ]
 Count: TypeAlias = Annotated[int, Bounds(least=1)]
 CountFromZero: TypeAlias = Annotated[int, Bounds(least=0)]

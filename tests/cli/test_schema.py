@@ -183,14 +183,49 @@ def test_other_units_at_one_site_are_reported(ddol, tmp_path, n):
     for k, path in enumerate(paths):
         scale = 1000.0 if k == n - 1 else 1.0
         written(path, ("vote", "a", "b"), seed=k, a=lambda value, s=scale: value * s)
-    done = train(ddol, *paths, "--algorithm", "adaptive")
+    done = train(ddol, *paths, "--units", "shared")
     [warning] = [line for line in done.stderr.splitlines() if "deviation" in line]
     assert f"site{n - 1}: column 'a'" in warning and "--statistics own" in warning
-    own = train(ddol, *paths, "--units", "own")
-    assert own.exit_code == 0 and "deviation" not in own.stderr
+    own = train(ddol, *paths)
+    assert own.exit_code == 0 and "warning: site" not in own.stderr
+    assert "sites differ: the deviation of column 'a' is" in own.stderr
     other = train(ddol, *paths, "--algorithm", "dogd")
     assert "deviation" in other.stderr and "--statistics" not in other.stderr
     assert "deviation" not in train(ddol, *paths[:-1], "--agents", n - 1).stderr
+
+
+def test_sites_that_differ_keep_units_of_their_own(ddol, tmp_path):
+    paths = [tmp_path / f"site{k}.csv" for k in range(4)]
+    for k, path in enumerate(paths):
+        shift = 2.0 if k == 1 else 0.0
+        written(path, ("vote", "a", "b"), seed=k, a=lambda value, s=shift: value + s)
+    models = {name: tmp_path / name for name in ("found", "own", "shared", "again")}
+
+    def mistakes(name, *words):
+        done = train(ddol, *paths, "--model", models[name], "--json", tmp_path / "j", *words)
+        assert done.exit_code == 0, done.stderr
+        return sum(json.loads((tmp_path / "j").read_text())["mistakes"]), done.stderr
+
+    found, said = mistakes("found")
+    assert (
+        "sites differ: the mean of column 'a' is" in said
+        and " at site1 and " in said
+        and "--units shared" in said
+    )
+    own, quiet = mistakes("own", "--units", "own")
+    shared, other = mistakes("shared", "--units", "shared")
+    assert found == own < shared and "sites differ" not in quiet + other
+    assert library.load(models["found"]).keeps_own and not library.load(models["shared"]).keeps_own
+    # What was found goes on: with the model, with a checkpoint, and for its rows.
+    _, said = mistakes("again", "--initial", models["found"])
+    assert library.load(models["again"]).keeps_own and "sites differ" not in said
+    kept = ("--checkpoint", tmp_path / "kept", "--every", 40)
+    mistakes("again", *kept, "--limit", 240)
+    whole, _ = mistakes("again", *kept, "--limit", 240, "--resume", "--passes", 1)
+    assert library.load(models["again"]).keeps_own and whole > 0
+    alike = [paths[0], paths[2], paths[3]]
+    done = train(ddol, *alike, "--model", models["shared"])
+    assert "sites differ" not in done.stderr and not library.load(models["shared"]).keeps_own
 
 
 def test_a_site_that_joins_later_may_lack_columns(ddol, tmp_path):
@@ -217,7 +252,7 @@ def test_units_that_change_while_learning_are_reported(ddol, tmp_path, sparse):
         path.write_text("\n".join([head, *1000 * lines, *90 * [*map(",".join, late)]]) + "\n")
     figures, lines = tmp_path / "f.json", tmp_path / "l.jsonl"
     told = ("--json", figures, "--progress-json", lines)
-    done = train(ddol, *paths, "--algorithm", "adaptive", *told)
+    done = train(ddol, *paths, "--units", "shared", *told)
     assert done.exit_code == 0, done.stderr
     [warning] = [line for line in done.stderr.splitlines() if "deviation" in line]
     assert warning.startswith("warning: site1: column 'a' has now mean")

@@ -14,6 +14,7 @@ from ddol.job.sources import given_streams, open_sources, own_seed, site_names, 
 from ddol.storage import Warn
 from ddol.streams import over
 from ddol.streams.arrays import RowsStream
+from ddol.streams.coding.differing import Difference, difference
 from ddol.streams.coding.discovery import (
     SchemaHints,
     SchemaSample,
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
 
 _REMEDIES = "shuffle the rows before, or set shuffle=True", "shuffle the file, or use --shuffle"
 _MOST_DEFAULT_EXPERTS = 10_000
+_OWN_UNITS = (
+    "each keeps centres, scales and an intercept of its own (--units own; --units shared: the same)"
+)
 MOST_DOUBTS = 5
 """Columns in other units that are reported."""
 _SHUFFLE_BYTES = 48 << 20
@@ -133,6 +137,7 @@ class Pipeline:
         them parse, then learn, by turns; None where one thread learns
     apart : whether processes read on their own, so that names must have their places beforehand
     checked : refuse arrays with features that are not finite now, and not when they were learned from
+    decides : whether sites that differ keep centres and scales of their own, as nothing is said about it
     """
 
     options: DataOptions
@@ -146,6 +151,7 @@ class Pipeline:
     readers: Callable[[int], int] | None = None
     apart: bool = False
     checked: bool = True
+    decides: bool = False
 
     def prepare(self, stack: ExitStack, known: Encoding | None = None) -> Prepared:
         """Open the data, learn their encoding, and put the streams together.
@@ -171,6 +177,10 @@ class Pipeline:
             if encoding.classes == ():
                 raise DataError("found no example; expected at least one")
             summary = tuple(site_lines(samples, encoding.sites, encoding.optional))
+            found = self._difference(samples, encoding)
+            if found is not None:
+                encoding = replace(encoding, own_units=True)
+                summary += (f"{found.in_words()}; {_OWN_UNITS}",)
         else:
             self._check_agreement(parts, known)
             classification = self.algorithm.classification
@@ -178,7 +188,7 @@ class Pipeline:
             orders = [order_of_beginning(part, known.label, classification) for part in parts]
         suspicions = self._suspicions(parts, orders)
         watch = None
-        if self._pools_units:
+        if self._pools_units(encoding):
             units = tuple(unit_doubts(samples, encoding.sites))
             if not self.apart and UnitWatch.useful(encoding) and len(parts) == len(encoding.sites):
                 watch = UnitWatch(encoding, samples)
@@ -353,10 +363,20 @@ class Pipeline:
             )
         return found
 
-    @property
-    def _pools_units(self) -> bool:
+    def _pools_units(self, encoding: Encoding) -> bool:
         """Whether sites standardise together, so that all must have the same units."""
-        return (self.algorithm.recipe or {}).get("statistics") != "own"
+        said = (self.algorithm.recipe or {}).get("statistics")
+        return said != "own" and not (self.decides and encoding.own_units)
+
+    def _difference(self, samples: Sequence[SchemaSample], encoding: Encoding) -> Difference | None:
+        """Where sites differ most, if that is to decide by whose rows they standardise."""
+        if not self.decides or not encoding.sites:
+            return None
+        found = difference(samples, encoding.sites, self.algorithm.classification)
+        for doubt in unit_doubts(samples, encoding.sites) if found is None else ():
+            what = f"deviation of column {doubt.column!r}"
+            return Difference(doubt.site, what, doubt.deviation, doubt.usual_deviation)
+        return found
 
     @property
     def _unit_remedy(self) -> str:

@@ -134,7 +134,9 @@ def prepare(job: Job, stack: ExitStack, interface: Interface | None = None) -> P
     if processes.leads:
         _write_schema(job, data)
     n_classes = len(data.encoding.classes or (0, 1))
-    if n_classes > 2:
+    if data.encoding.own_units and _decides_units(job, algorithm):
+        job = job.but(statistics="own")
+    if n_classes > 2 or "statistics" in job.algorithm.parameters:
         algorithm = build(job, n_classes)
     if not job.data.in_files and algorithm.classification:
         check_classes(algorithm, data.encoding.classes or ())
@@ -188,7 +190,15 @@ def _pipeline(job: Job, algorithm: Algorithm, processes: RunProcesses) -> Pipeli
         readers if _reads_beside(job) else None,
         not can.in_process and job.data.in_files,
         not checked_later,
+        _decides_units(job, algorithm),
     )
+
+
+def _decides_units(job: Job, algorithm: Algorithm) -> bool:
+    """Whether the data decide by whose rows agents standardise: they can, and nothing is said about it."""
+    named = isinstance(job.algorithm.algorithm, str)
+    said = "statistics" in job.algorithm.parameters
+    return named and not said and "statistics" in (algorithm.recipe or {})
 
 
 def _check_engine(job: Job, processes: RunProcesses) -> None:

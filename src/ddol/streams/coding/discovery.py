@@ -242,8 +242,8 @@ def _fills(
     for column in columns or ():
         if column.kind == NUMBER:
             known = [site[column.name] for site in sites if column.name in site]
-            n = sum(count for count, _, _ in known)
-            found.append(sum(count * mean for count, mean, _ in known) / max(n, 1))
+            n = sum(count for count, *_ in known)
+            found.append(sum(count * mean for count, mean, *_ in known) / max(n, 1))
     return tuple(found)
 
 

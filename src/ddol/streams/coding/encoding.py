@@ -80,6 +80,8 @@ class Encoding:
         ``missing="mean"``.
     aliases
         Other spellings of labels, and the labels that they stand for.
+    own_units
+        Whether sites were found to differ, so that each keeps centres and scales of its own.
     names
         Names of features, as far as they are remembered.
     stumps
@@ -110,6 +112,7 @@ class Encoding:
     optional: tuple[str, ...] = ()
     fills: tuple[float, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
+    own_units: bool = False
     names: tuple[str, ...] = field(default=(), repr=False)
     stumps: Stumps | None = None
 
@@ -250,7 +253,8 @@ class Encoding:
     def from_plain(cls, plain: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Encoding:
         """The encoding that `to_plain` described."""
         # Models that were written before these were kept have none of them.
-        since = {"dropped": (), "optional": (), "fills": (), "aliases": ()}
+        since: dict[str, Any] = {"dropped": (), "optional": (), "fills": (), "aliases": ()}
+        since["own_units"] = False
         known = {f.name: (since | dict(plain))[f.name] for f in fields(cls)}
         columns, classes = known["columns"], known["classes"]
         known["columns"] = None if columns is None else tuple(Column(**c) for c in columns)
@@ -311,6 +315,7 @@ def _rules() -> dict[str, tuple[Callable[[Any], bool], str]]:
         "interactions": (texts, "names"),
         "optional": (texts, "names"),
         "fills": (lambda v: all(isinstance(m, int | float) for m in v), "numbers"),
+        "own_units": (flag, "true or false"),
         "names": (texts, "names"),
     }
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ddol.streams.coding.discovery import SchemaSample
     from ddol.streams.stream import Stream
 
+Moments = tuple[int, float, float, float]
+
 _FEW = 5
 _MOST_COLUMNS = 4096
 _MOST_SHOWN = 12
@@ -40,14 +42,14 @@ class SiteSample:
     missing
         Share of missing cells of each column that lacks some.
     moments
-        Count, mean and deviation of each feature that is a number.
+        Count, mean, standard and mean absolute deviation of each feature that is a number.
     words
         The first cell of each text column that is no number, and its row.
     """
 
     labels: Mapping[Label, int]
     missing: Mapping[str, float]
-    moments: Mapping[str, tuple[int, float, float]]
+    moments: Mapping[str, Moments]
     words: Mapping[str, tuple[str, int]]
 
 
@@ -59,7 +61,7 @@ def site_sample(block: Raw, label: str | None, columns: Sequence[Column] | None)
     >>> table = Table({"ill": np.array([1.0, 0.0]), "age": np.array([30.0, np.nan])})
     >>> seen = site_sample(table, "ill", [Column("age")])
     >>> seen.labels, seen.missing, seen.moments
-    ({0.0: 1, 1.0: 1}, {'age': 0.5}, {'age': (1, 30.0, 0.0)})
+    ({0.0: 1, 1.0: 1}, {'age': 0.5}, {'age': (1, 30.0, 0.0, 0.0)})
     """
     labels = _label_counts(label_cells(block, label))
     missing: dict[str, float] = {}
@@ -105,7 +107,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _moments(block: Raw, columns: Sequence[Column] | None) -> dict[str, tuple[int, float, float]]:
+def _moments(block: Raw, columns: Sequence[Column] | None) -> dict[str, Moments]:
     if isinstance(block, Table):
         numbers = {c.name: block.columns[c.name] for c in columns or () if c.kind == NUMBER}
         return {k: _moments_of(c) for k, c in numbers.items() if not isinstance(c, Text)}
@@ -121,13 +123,15 @@ def _moments(block: Raw, columns: Sequence[Column] | None) -> dict[str, tuple[in
     return {f"column {k + 1}": _moments_of(part) for k, part in enumerate(parts)}
 
 
-def _moments_of(cells: Any) -> tuple[int, float, float]:
+def _moments_of(cells: Any) -> Moments:
     numbers = np.asarray(cells, np.float64)
     numbers = numbers[np.isfinite(numbers)]
     if not len(numbers):
-        return 0, 0.0, 0.0
+        return 0, 0.0, 0.0, 0.0
     with np.errstate(over="ignore", invalid="ignore"):  # squares of 1e300 are infinite
-        return len(numbers), float(numbers.mean()), float(numbers.std())
+        mean = numbers.mean()
+        distance = np.abs(numbers - mean).mean()
+        return len(numbers), float(mean), float(numbers.std()), float(distance)
 
 
 # --- columns ---------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def _first_moments(
     known = np.full((2, len(sites), len(columns)), np.nan)
     for k, site in enumerate(moments):
         for c, name in enumerate(columns):
-            count, mean, scale = site.get(name, (0, 0.0, 0.0))
+            count, mean, scale, _ = site.get(name, (0, 0.0, 0.0, 0.0))
             if count >= _FEW and scale > 0.0:
                 known[:, k, c] = mean, scale
     return columns, *known
