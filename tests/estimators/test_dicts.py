@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,13 @@ def test_an_example_that_changed_is_another_example():
     columns.rows([example], [1.0])
     example["a"] = 7.0
     assert columns.rows([example], [1.0]).data.tolist() == [1.0, 7.0]
+
+
+def test_numbers_of_single_precision_are_numbers():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rows = DictColumns().rows([{"a": np.float32(0.5), "b": np.float32(2)}], [1.0])
+    assert rows.data.tolist() == [1.0, 0.5, 2.0]
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf"), [1], -1e200])

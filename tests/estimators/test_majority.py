@@ -143,6 +143,8 @@ def test_randomised_agents_follow_experts_with_their_weights():
 def test_what_experts_may_not_be():
     with pytest.raises(ValueError, match="expected a classifier with `predict`, a model of river"):
         WeightedMajorityClassifier(["LogisticRegression"]).fit(X, Y)
+    with pytest.raises(ValueError, match="`experts` is empty, expected at least one"):
+        WeightedMajorityClassifier([]).fit(X, Y)
     with pytest.raises(ValueError, match="expert wide gave labels of shape"):
         WeightedMajorityClassifier([("wide", lambda X: np.ones((len(X), 2)))]).fit(X, Y)
     with pytest.raises(ValueError, match="found label 7"):

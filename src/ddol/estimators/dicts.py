@@ -128,7 +128,7 @@ class DictColumns:
         """Columns, which rise, values, and whether all names were known."""
         features, places = _features(example), self._places
         try:
-            finite = abs(sum(features.values())) < LARGEST
+            finite = abs(float(sum(features.values()))) < LARGEST
         except (TypeError, OverflowError):
             finite = False
         if not finite:

@@ -271,6 +271,8 @@ class WeightedMajorityClassifier(TakesFrames, ClassifierMixin, AgentsEstimator):
             numbered = [f"expert {p}" for p in range(X.shape[1])]
             self.experts_: Any = AdviceGiven(list(getattr(self, "feature_names_in_", numbered)))
             return 0
+        if isinstance(self.experts, list | tuple) and not self.experts:
+            raise ValueError("`experts` is empty, expected at least one expert")
         if isinstance(self.experts, Integral):
             budget = self.fit_rows if stream else 0
             stumps = StumpPool(int(self.experts), self.classes_, X.shape[1], seed, budget)
