@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -110,3 +112,22 @@ def test_there_are_as_many_agents_as_files(ddol, sites, tmp_path):
     assert done.exit_code == 0 and "2 agents: alpha, beta" in done.stderr
     assert "4 agents in turn" in ddol("train", files[0]).stderr
     assert "found 3 files for 2 agents" in ddol("train", *files, "--agents", 2).stderr
+
+
+def test_sites_whose_files_have_one_name_are_known_by_their_paths(ddol, sites, tmp_path):
+    """A folder for each hospital, with a file data.csv in it, is a usual way to keep them."""
+    paths = [tmp_path / name / "data.csv" for name in ("alpha", "beta")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text(sites[path.parent.name].read_text())
+    model, more = tmp_path / "m", tmp_path / "more"
+    options = (*APART, "--quiet")
+    assert ddol("train", *paths, *options, "--model", model).exit_code == 0
+    assert library.load(model).encoding.sites == tuple(map(str, paths))
+    figures = json.loads(ddol("evaluate", model, *paths, "--json", "-").stdout)
+    assert [figures["agents"][str(path)]["accuracy"] > 0.8 for path in paths] == [True, True]
+    for files in ([paths[1]], [paths[1], sites["new"]]):
+        run = ("train", *files, "--agents", len(files), *options, "--initial", model)
+        assert ddol(*run, "--model", more).exit_code == 0
+        found = library.load(more).encoding.sites
+        assert found[0] == str(paths[1]) and len(found) == len(files) + 1

@@ -72,8 +72,8 @@ def figures_of(model: Model, data: DataOptions, agent: str | None = None) -> dic
 
 
 def _site_of(model: Model, file: str) -> str | None:
-    name = partition_name(file)
-    return name if name in model.encoding.sites else None
+    """The site of the file's path, where several files have one name, or else of its name."""
+    return next((n for n in (file, partition_name(file)) if n in model.encoding.sites), None)
 
 
 def _tell_strangers(model: Model, who: Sequence[tuple[str, str | None]]) -> None:

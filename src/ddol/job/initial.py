@@ -38,8 +38,15 @@ def _sites_of(options: DataOptions, n_agents: int, model: Model) -> tuple[str, .
     """Names of the sites of this run; a single file has one if the model has names."""
     alone = n_agents == len(options.data) == 1 and not options.from_stdin
     if alone and model.encoding.sites:
-        return (partition_name(expand(options.data)[0]),)
-    return site_names(options, n_agents)
+        names: tuple[str, ...] = (partition_name(expand(options.data)[0]),)
+    else:
+        names = site_names(options, n_agents)
+    if not names:
+        return ()
+    # Where several files had one name, sites of the model are called by their paths.
+    known = model.encoding.sites
+    paths = expand(options.data)
+    return tuple(p if p in known else name for p, name in zip(paths, names, strict=True))
 
 
 def _contradictions(encoding: Encoding, options: DataOptions) -> Iterator[tuple[str, str]]:
