@@ -52,7 +52,7 @@ class CsvFormat:
     header
         Whether the first line of every file names the columns. By default it does when none of its
         cells is a number and none comes again further down in its column, or one that is no number
-        stands above one.
+        stands above one, or above a few words that come again and again.
     label
         The label's column, if it was named: true and false are text there.
     kinds
@@ -126,8 +126,17 @@ class CsvFormat:
         if not any(numbers):
             return True
         pairs = zip(lines[0], numbers, below, strict=False)
-        return any(not number and not _is_missing(cell) and _is_number(under)
-                   for cell, number, under in pairs)  # fmt: skip
+        if any(not number and not _is_missing(cell) and _is_number(under)
+               for cell, number, under in pairs):  # fmt: skip
+            return True
+        # Numbers, such as years, may be names: where one cell stands above few words over and over.
+        words = [
+            (cell, column)
+            for cell, *column in zip(*lines, strict=False)
+            if column and not any(map(_is_number, column))
+        ]
+        few = all(cell not in col and 10 * len(set(col)) <= len(col) for cell, col in words)
+        return few and bool(words) and len(set(lines[0])) == len(lines[0])
 
     def _found_kinds(
         self, first: Chunk, names: tuple[str, ...], named: bool, delimiter: str
