@@ -434,3 +434,12 @@ def test_a_slow_rate_lets_the_first_request_in():
 def test_a_body_that_is_no_text_is_a_bad_request():
     told = client().post("/v2/models/default/feedback", content=b'{"id": "\xa2", "label": 1}')
     assert told.status_code == 400 and "no UTF-8" in told.json()["error"]
+
+
+def test_a_node_that_has_diverged_says_so():
+    """A gradient step of a fixed size leaves all bounds where features are large: scores are none."""
+    node = ddol.Node("eu", ddol.dogd("squared"))
+    for _ in range(4):
+        node.learn({"x": 1e100}, 1.0)
+    told = infer(client(node), None, tensor("x", 1.0))
+    assert told.status_code == 500 and "dogd has diverged" in told.json()["error"]

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ddol.node.errors import NodeError, NotDurableError
+from ddol.node.errors import DivergedError, NodeError, NotDurableError
 
 _log = logging.getLogger("ddol.node")
 JSON, TEXT, HTML = "application/json", "text/plain; version=0.0.4", "text/html; charset=utf-8"
@@ -135,6 +135,8 @@ class Guarded:
             return error_reply(400, "the body cannot be read: it is no UTF-8; see /openapi.json")
         except RecursionError:
             return error_reply(400, "the body is nested too deeply; see /openapi.json")
+        except DivergedError as error:
+            return error_reply(500, str(error))
         except NodeError as error:
             return error_reply(400, str(error))
         except Exception:

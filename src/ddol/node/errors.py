@@ -7,6 +7,10 @@ class NodeError(ValueError):
     """Wrong input to a node, in one sentence."""
 
 
+class DivergedError(NodeError):
+    """The weights of a node are not finite any more."""
+
+
 class RefusedMessageError(NodeError):
     """A message that is refused; `reason` is a word or two, for counting."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import Counter
@@ -15,7 +16,7 @@ from ddol.algorithm import Algorithm
 from ddol.node import private
 from ddol.node import records as r
 from ddol.node.agent import LiveAgent
-from ddol.node.errors import NodeError, NotDurableError, RefusedMessageError
+from ddol.node.errors import DivergedError, NodeError, NotDurableError, RefusedMessageError
 from ddol.node.features import LiveRow, rows_of
 from ddol.node.journal import Journal
 from ddol.node.labels import LiveLabel
@@ -136,6 +137,11 @@ class Node:
 
     def _predicted(self, row: LiveRow, name: str | None) -> Prediction:
         scores = self._agent.learning.scores(row)
+        if scores is not None and not math.isfinite(sum(scores)):
+            raise DivergedError(
+                f"{self.name}: found scores that are not finite: {self._agent.learning.algorithm.name} has "
+                "diverged; begin a new store, with features of a smaller scale, a smaller rate, or adaptive"
+            )
         self.counts["predictions"] += 1
         if name is not None:
             self._keep(name, row, scores)
@@ -522,7 +528,10 @@ class Node:
         try:
             self.snapshot()
         except OSError as error:
-            lost.append(f"{self.options.store}: the snapshot could not be written ({error})")
+            lost.append(
+                f"{self.options.store}: the last snapshot could not be written ({error}); the journal has "
+                "all labels that were acknowledged"
+            )
             if self._unwritten:
                 lost.append(f"{len(self._unwritten)} waiting predictions could not be written")
         with self._lock:
