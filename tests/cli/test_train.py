@@ -473,6 +473,15 @@ def test_a_run_in_python_warns_of_rows_sorted_by_label():
         library.run(library.adaptive(), (X, np.tile([0, 1], 30)), 2)
 
 
+def test_a_report_of_numbers_says_the_typical_error_beside_a_guess(ddol, tmp_path):
+    words = ("--loss", "squared", "--agents", "2", "--quiet", "--json", "-")
+    done = ddol("train", *words, "--report", tmp_path / "r.html")
+    assert done.exit_code == 0, done.stderr
+    text = (tmp_path / "r.html").read_text()
+    assert "<h1>Typical error " in text and "Mean loss so far" in text
+    assert "root mean squared error" in text and "the same if always the mean" in text
+
+
 def test_a_report_compares_with_a_guess_and_shows_what_was_confused(ddol, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, 3))

@@ -71,7 +71,7 @@ def test_it_has_its_parts(data, tmp_path):
     for part in (
         "Which classes were confused",
         "Wrong predictions so far",
-        "Objective per example so far",
+        "Mean loss so far",
         "Consensus over rounds",
         "Sent between agents",
         "Bound",

@@ -73,7 +73,7 @@ def write_report(
     >>> path.read_text().startswith("<!doctype html>")
     True
     """
-    title = _title(trace)
+    title = _title(trace, tally)
     body = [
         f"<h1>{title}</h1>",
         paragraph(_lead(trace, tally), "lead"),
@@ -98,12 +98,18 @@ def site_names(trace: Trace) -> list[str]:
     return [f"agent {i}" for i in range(trace.agents)]
 
 
-def _title(trace: Trace) -> str:
-    if not trace.classification:
-        text = f"Mean loss {trace.mean_loss:.4g}"
-    else:
+def _title(trace: Trace, tally: Tally | None) -> str:
+    if trace.classification:
         text = f"{100 * (1 - trace.error):.1f} % of predictions right"
+    elif tally is not None:
+        text = f"Typical error {_root_mean_square(tally):.4g}"
+    else:
+        text = f"Mean loss {trace.mean_loss:.4g}"
     return text if trace.agents == 1 else f"{text}: {trace.agents} {_kind(trace)} learning together"
+
+
+def _root_mean_square(tally: Tally) -> float:
+    return float(tally.evaluation.figures()["rmse"])
 
 
 def _kind(trace: Trace) -> str:
@@ -129,7 +135,7 @@ def _against_guessing(trace: Trace, tally: Tally | None) -> str:
         text = f"It was wrong on {100 * own:.1f} %"
         guess = f"always guessing “{tally.most_frequent()}” would have been wrong on {100 * other:.1f} %"
     else:
-        own, other = float(tally.evaluation.figures()["rmse"]), baseline.constant
+        own, other = _root_mean_square(tally), baseline.constant
         text = f"Its root mean squared error was {own:.4g}"
         guess = f"always guessing the mean would have had {other:.4g}"
     return (
@@ -148,6 +154,12 @@ def _facts(trace: Trace, tally: Tally | None) -> list[tuple[str, str]]:
                 (f"{100 * tally.baseline().constant:.2f} %", "wrong if always the same class")
             )
             pairs.append((f"{100 * tally.baseline().last:.2f} %", "wrong if always the last label"))
+    elif tally is not None:
+        pairs += [
+            (f"{_root_mean_square(tally):.4g}", "root mean squared error"),
+            (f"{tally.baseline().constant:.4g}", "the same if always the mean"),
+            (f"{tally.baseline().last:.4g}", "the same if always the last label"),
+        ]
     pairs.append((f"{trace.mean_loss:.4g}", "loss per example"))
     if trace.agents > 1:
         share = bytes_in_words(trace.bytes_sent / trace.agents)

@@ -39,20 +39,20 @@ def mistakes_chart(trace: Trace) -> Chart:
 
 
 def loss_chart(trace: Trace) -> Chart:
-    """Objective per example so far."""
+    """Mean loss so far, with the penalty on the weights where there is one."""
     curves = trace.curves
     mean = curves.loss / np.maximum(curves.examples, 1)
     steep = bool(np.all(mean > 0)) and mean.max() > 20 * mean.min()
     band = _spread(trace, curves.agent_loss)
     return Chart(
-        "Objective per example so far",
+        "Mean loss so far",
         f"From {mean[0]:.4g} to {mean[-1]:.4g} at the end.",
         _EXAMPLES,
-        "mean objective so far",
+        "mean loss so far",
         (Line(f"{mean[-1]:.4g}", curves.examples, mean, *band, colour=1),),
         log_x=True,
         log_y=steep,
-        caption="Each example is charged at the weights that predicted it."
+        caption="The loss of each example before it was learned from, with any penalty on the weights."
         + (f" {_BAND}" if band[0] is not None else ""),
     )
 
@@ -234,7 +234,7 @@ def chart_of(trace: Trace, what: str) -> Chart:
     >>> import ddol
     >>> trace = ddol.run(ddol.dogd(), (np.eye(4), [1, -1, 1, -1]), 2)
     >>> chart_of(trace, "loss").y_label
-    'mean objective so far'
+    'mean loss so far'
     """
     if what not in CHARTS:
         raise ValueError(f"`what` is {what!r}; use one of {', '.join([*CHARTS, _REGRET])}")

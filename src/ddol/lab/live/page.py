@@ -174,7 +174,7 @@ def _network(trace: Trace, watched: WatchedRun) -> str:
         return ""
     seen = np.maximum(last.agent_examples, 1)
     each = last.mistakes / seen if trace.classification else last.loss / seen
-    what = "error" if trace.classification else "mean objective"
+    what = "error" if trace.classification else "mean loss"
     words = f"Agents by {what}, from {each.min():.3g} (green) to {each.max():.3g} (red)"
     if graph is None:
         return ""
