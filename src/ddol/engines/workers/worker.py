@@ -111,7 +111,7 @@ class KernelWorker:
             places = self.partition.places
             columns.append(agents[lo:hi] if places is None else places[agents[lo:hi]])
             weights.append(values[lo:hi])
-            if self.partition.workers == 1:
+            if len(indptr) == self.partition.agents + 1:
                 order[place] = order_of(indptr, agents)
             before += int(hi - lo)
         return Matrices(starts, np.concatenate(columns), np.concatenate(weights), order)
