@@ -80,7 +80,7 @@ NotNegative: TypeAlias = Annotated[float, Bounds(least=0)]
 Statistics: TypeAlias = Annotated[
     Literal["shared", "own"],
     Spelled(("--units", "--statistics")),
-    "Whose centres and scales of features are used; own: each agent's. Files of sites: own if these differ.",
+    "Standardise features by statistics of all agents, or each by its own. Files of sites: own if these differ.",
 ]
 Count: TypeAlias = Annotated[int, Bounds(least=1)]
 CountFromZero: TypeAlias = Annotated[int, Bounds(least=0)]
@@ -446,7 +446,8 @@ def _entries(parameters: Iterable[Parameter], more: str = "") -> list[str]:
     for each in parameters:
         names = [getattr(kind, "__name__", str(kind)) for kind in each.others if kind is not Any]
         lines.append(f"{each.name} : {' or '.join([each.expected, *names])}{more}")
-        lines += textwrap.wrap(each.help, 100, initial_indent="    ", subsequent_indent="    ")
+        text = re.sub(r"--([a-z][a-z-]+)", lambda flag: flag[1].replace("-", "_"), each.help)
+        lines += textwrap.wrap(text, 100, initial_indent="    ", subsequent_indent="    ")
     return lines
 
 

@@ -32,7 +32,7 @@ _Steps: TypeAlias = Positive | Rate | Sequence[float]
 """A rate: a number, one for each agent, or a function of the round."""
 Steps: TypeAlias = Annotated[_Steps, "Learning rate: a factor on all steps."]
 FallingSteps: TypeAlias = Annotated[_Steps, "Learning rate of round 1; it falls with 1/√t."]
-AnyLoss: TypeAlias = Annotated[Loss | str, "What a prediction costs."]
+AnyLoss: TypeAlias = Annotated[Loss | str, "Loss function."]
 LossWeight: TypeAlias = Annotated[
     Positive, "Weight of the loss in the objective C·loss + l1·‖w‖₁ + l2·‖w‖²/2."
 ]
@@ -41,9 +41,9 @@ L2: TypeAlias = Annotated[NotNegative, "Weight of the penalty ‖w‖²/2."]
 Radius: TypeAlias = Annotated[Positive, "Radius of the ball that weights stay in."]
 Clip: TypeAlias = Annotated[bool, "Predict numbers within the range of the labels seen."]
 OwnIntercept: TypeAlias = Annotated[
-    bool, "Each agent keeps its own intercept, for sites with other shares of the classes."
+    bool, "Each agent keeps its own intercept, for sites with different shares of the classes."
 ]
-Decay: TypeAlias = Annotated[float, "Factor on the weight of an expert that is wrong."]
+Decay: TypeAlias = Annotated[float, "Factor by which the weight of a wrong expert is multiplied."]
 Classes: TypeAlias = Annotated[int, "Number of classes that experts choose from."]
 Share: TypeAlias = Annotated[
     Annotated[float, Bounds(least=0, most=0.5)] | Literal["auto"] | None,
@@ -162,7 +162,7 @@ def newton(
     Parameters
     ----------
     rank : int
-        Sketch the full matrix with this many rows.
+        Rank of the sketch that replaces the full matrix.
 
     Examples
     --------

@@ -191,7 +191,7 @@ class NetworkOptions:
         None, "Number of agents.", metavar="N", shown="one for each file, or 4; 1 for arrays"
     )
     topology: str | Any = declared(
-        None, "Graph of the agents: which exchange with which.", names=graph_names, shown="complete"
+        None, "Communication graph of the agents.", names=graph_names, shown="complete"
     )
     mixing: Literal["uniform", "metropolis", "tested"] | Any = declared(
         None,
@@ -247,7 +247,7 @@ class RunOptions:
     """How the run is carried out."""
 
     passes: Count = declared(1, "Passes over the data.", metavar="n")
-    seed: CountFromZero = declared(0, "Seed of everything random.", metavar="n")
+    seed: CountFromZero = declared(0, "Random seed.", metavar="n")
     engine: str = declared("local", "Where agents run.", names=engine_names, kinds=())
     workers: Count | None = declared(
         None, "Threads that read and learn, or Ray actors.", metavar="n", shown="one per core"
@@ -260,7 +260,7 @@ class RunOptions:
     )
     on_lost: Literal["end", "wait", "without"] = declared(
         "wait",
-        "When a process is silent or lost: end, wait for another, or go on without it.",
+        "When a process is lost: end, wait for another, or go on without it.",
         metavar="WAY",
     )
     initial: str | None = declared(

@@ -47,13 +47,13 @@ class ScheduleOptions:
     )
     delay: str | None = declared(
         None,
-        "Late labels: predictions that an agent makes before a label arrives; column:NAME: as a column says.",
+        "Delay of the labels, in predictions of the agent; column:NAME: taken from a column.",
         metavar="D",
         shown="0",
     )
     latency: str = declared(
         "0",
-        "Time that a message takes; or a file with a row of numbers for every sender.",
+        "Latency of messages; or a file with a row of numbers for every sender.",
         metavar="D",
     )
     drop_messages: str = declared(
@@ -79,11 +79,9 @@ class ScheduleOptions:
         metavar="s",
     )
     certificate: bool = declared(False, "Compute the regret certificate also for rounds.")
-    patient: bool = declared(False, "Use a copy of the learner for each label that is to come.")
-    record: str | None = declared(None, "Write what happened, event by event.", metavar="OUT.npz")
-    replay: str | None = declared(
-        None, "Play a recording again, over the same data.", metavar="IN.npz"
-    )
+    patient: bool = declared(False, "Keep a copy of the learner for each pending label.")
+    record: str | None = declared(None, "Record the events of the run.", metavar="OUT.npz")
+    replay: str | None = declared(None, "Replay a recording, over the same data.", metavar="IN.npz")
     conditions: Any = None
     events: Any = None
     keep_events: bool = False

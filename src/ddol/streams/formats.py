@@ -111,7 +111,7 @@ class ReadOptions:
     )
     header: bool | None = declared(
         None,
-        "Whether the first line of CSV text has the names of the columns, or is an example.",
+        "Whether the first line of CSV text is a header or an example.",
         shown="names if no cell is a number or comes again below, or one stands above a number",
     )
     label: str | None = declared(
