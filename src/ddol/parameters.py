@@ -80,7 +80,7 @@ NotNegative: TypeAlias = Annotated[float, Bounds(least=0)]
 Statistics: TypeAlias = Annotated[
     Literal["shared", "own"],
     Spelled(("--units", "--statistics")),
-    "Standardise features by statistics of all agents, or each by its own. Files of sites: own if these differ.",
+    "Standardise by statistics of all agents (shared) or of each (own). Files of sites: own if these differ.",
 ]
 Count: TypeAlias = Annotated[int, Bounds(least=1)]
 CountFromZero: TypeAlias = Annotated[int, Bounds(least=0)]
