@@ -20,7 +20,7 @@ from ddol.streams.store import remote
 
 _LOCK = ".lock"
 _RENEWED = 10.0
-"""Seconds between two signs of life in a store, which has no locks."""
+"""Seconds between two heartbeats in a store, which has no locks."""
 
 _EXPIRED = 3 * _RENEWED
 """Without a heartbeat for this many seconds the holder of a folder is taken for dead."""
@@ -105,7 +105,7 @@ class DiskFolder:
 
 
 class StoreFolder:
-    """A folder in a store, which has no locks: who holds it gives signs of life instead."""
+    """A folder in a store, which has no locks: its holder writes heartbeats instead."""
 
     def __init__(self, address: str) -> None:
         self.address = address.rstrip("/")
@@ -131,7 +131,7 @@ class StoreFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder by signs of life; who has given none for half a minute is gone.
+        """Hold the folder by heartbeats; a holder without one for half a minute is taken for dead.
 
         No clocks are compared: a process that finds a heartbeat waits for the next one.
         """

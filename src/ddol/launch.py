@@ -172,7 +172,7 @@ def _forwarding(job: subprocess.Popen[Any]) -> Iterator[list[int]]:
 
 
 class _Listener(threading.Thread):
-    """Prints what the job says on standard error.
+    """Prints the job's standard error.
 
     ``code``: the exit code that it told at its end, and ``ended_at``, when; ``stopped``: whether it told of
     a signal.
@@ -201,12 +201,12 @@ class _Listener(threading.Thread):
 
 
 def _stopped(number: int, n: int, arguments: Sequence[str]) -> str:
-    """What the job would say of a signal, did mpiexec still listen to it."""
+    """The job's message about a signal, which mpiexec no longer passes on."""
     return f"stopped by {signal.Signals(number).name}; {_advice(n, arguments)}"
 
 
 def _advice(n: int, arguments: Sequence[str]) -> str:
-    """How to go on after an early end."""
+    """Advice on how to resume after an early end."""
     if "--checkpoint" not in arguments:
         return "nothing was written; use --checkpoint DIR to be able to go on"
     again = [word for word in arguments if word != "--resume"]
@@ -214,7 +214,7 @@ def _advice(n: int, arguments: Sequence[str]) -> str:
 
 
 def quiet(lines: Iterable[str]) -> Iterator[str]:
-    """Leave out what mpiexec says that is no news, in boxes between lines of dashes.
+    """Leave out mpiexec's boxes between lines of dashes that say nothing new.
 
     Examples
     --------

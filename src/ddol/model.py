@@ -175,7 +175,7 @@ class Model:
         return self.labels_of(self.decision_function(X, agent))
 
     def labels_of(self, scores: np.ndarray) -> np.ndarray:
-        """Labels that scores stand for; of a regression model, the scores."""
+        """Labels by the scores; for a regression model, the scores."""
         if self.classes is None:
             return scores
         tie = 0.0 if self.known is None else self.known.algorithm.update.tie
@@ -261,7 +261,7 @@ class Model:
 
     @classmethod
     def from_sklearn(cls, estimator: Any, feature_names: Sequence[str] | None = None) -> Model:
-        """The model of a fitted linear estimator of scikit-learn, from which training can go on.
+        """The model of a fitted linear estimator of scikit-learn, for further training.
 
         Parameters
         ----------

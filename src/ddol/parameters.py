@@ -65,7 +65,7 @@ class Bounds:
 
 
 class Spelled(tuple[str, ...]):
-    """Spellings of an option on the command line, in an annotation: the last one is what messages say.
+    """Spellings of an option on the command line, in an annotation: the last one is used in messages.
 
     Examples
     --------
@@ -172,7 +172,7 @@ class Parameter:
         return " or ".join([bounded, *map(repr, self.words)])
 
     def parsed(self, text: str, called: str | None = None) -> Any:
-        """The value that a text stands for.
+        """Parse a text as a value.
 
         Examples
         --------
@@ -321,7 +321,7 @@ def _signature(part: Callable[..., Any]) -> inspect.Signature:
 
 
 def _typed(annotation: Any, default: Any) -> dict[str, Any]:
-    """What an annotation says: plain types, words, bounds, and types for Python only."""
+    """Contents of an annotation: plain types, words, bounds, and types for Python only."""
     found: dict[str, Any] = {
         "kinds": [],
         "words": [],
@@ -365,7 +365,7 @@ def _collect(annotation: Any, found: dict[str, Any]) -> None:
 
 
 def _documented(text: str | None) -> dict[str, str]:
-    """What the ``Parameters`` section of a docstring says of each name."""
+    """Explanation of each name in the ``Parameters`` section of a docstring."""
     lines = inspect.cleandoc(text or "").split("\n")
     begins = [
         k

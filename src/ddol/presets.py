@@ -462,7 +462,7 @@ def preset_name(name: str) -> str:
 
 
 def preset_parameters(experts: bool | None = None) -> dict[str, Parameter]:
-    """Parameters of all presets by name; of those with experts, or without, if it is said.
+    """Parameters of all presets by name, or only of those with, or without, experts.
 
     Examples
     --------

@@ -133,7 +133,7 @@ class DictModel:
         return self._agents
 
     def _start(self, outputs: int) -> DictLearner:
-        """Agents as the parameters say."""
+        """Agents by the parameters."""
         given = given_parameters(self) | {"loss": self.loss}
         places = exchanges_of(self) | {"outputs": outputs}
         places.pop("query", None)  # that of `ask`: what is learned here has its label already

@@ -31,7 +31,7 @@ _KINDS = {
 
 
 def on_disk(path: str | Path) -> Path | None:
-    """The place on a disk that a name stands for; None for an address in a store.
+    """Path of a name on disk; None for an address in a store.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def _head(arrays: Mapping[str, np.ndarray], text: str, checksum: str) -> bytes:
 
 
 def _checksum(header: str, arrays: Mapping[str, np.ndarray]) -> str:
-    """Of all that a file says: its header, and the name, type, shape and numbers of every array."""
+    """Checksum of a file's header, and of the name, type, shape and numbers of every array."""
     found = blake2b(header.encode(), digest_size=20)
     for name in sorted(arrays):
         array = arrays[name]
@@ -204,7 +204,7 @@ def read_arrays(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dic
 
 
 def kind_of(path: str | Path) -> str:
-    """What a file says it is, such as "model"; empty where it says nothing.
+    """Kind of a file by its header, such as "model"; empty if it has none.
 
     Examples
     --------
@@ -343,7 +343,7 @@ def check_writable(path: str | Path) -> None:
 
 
 def _check_store(path: str) -> None:
-    """Only writing tells whether a store may be written to."""
+    """Check by writing that a store may be written to."""
     from ddol.streams.store.remote import put_text, remove_remote
 
     probe = f"{path}.{os.urandom(8).hex()}.tmp"

@@ -174,7 +174,7 @@ class Trace:
 
     @property
     def binding_certificate(self) -> Any:
-        """The certificate where it says something: reports show no bound above the whole loss."""
+        """The certificate if it is below the whole loss, else None."""
         made = self.certificate
         return made if made is not None and made.binds(float(self.loss.sum())) else None
 

@@ -78,7 +78,7 @@ def facts_of(job: Job) -> DataSize:
 
 
 def bound(job: Job, question: Question, as_json: bool) -> None:
-    """Print the bound, what it is of, and what it needs."""
+    """Print the bound, its quantity and its assumptions."""
     if job.data.data and (question.experts is None or question.rounds is None):
         facts = facts_of(job)
         rounds = -(-facts.examples // (job.n_agents * (job.network.batch or 1)))

@@ -43,7 +43,7 @@ class Commands(click.Group):
         return None if home is None else getattr(import_module(home), cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; a signal ends it at once, unless it knows better."""
+        """Run a command; a signal ends it at once, unless it handles signals itself."""
         try:
             with Signals(at_once=True):
                 return super().invoke(ctx)

@@ -136,13 +136,13 @@ def _attach(command: Any, made: click.Parameter) -> None:
 
 
 def typed(ctx: click.Context) -> set[str]:
-    """Names of the options that stand on the command line."""
+    """Names of the options given on the command line."""
     line = click.core.ParameterSource.COMMANDLINE
     return {name for name in ctx.params if ctx.get_parameter_source(name) == line}
 
 
 def job_from(given: Mapping[str, Any], chosen: Collection[str]) -> Job:
-    """The job that options describe; or that of a file among the data, of which they say otherwise.
+    """The job that options describe; or that of a file among the data, overridden by the options.
 
     Parameters
     ----------
@@ -353,7 +353,7 @@ def _plain(default: Any) -> str | None:
 
 
 def without_blas_threads() -> None:
-    """Have NumPy, once it is imported, start no threads of its own, unless the environment asks for them.
+    """Keep NumPy from starting BLAS threads, unless the environment asks for them.
 
     They spin for a while when they are started, beside the threads that read, learn and score, which share
     the cores among themselves: on two cores a small run took a third longer.

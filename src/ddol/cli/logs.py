@@ -34,7 +34,7 @@ class LogLines(logging.Formatter):
 
 
 class PlainLines(logging.Formatter):
-    """Records as the lines that commands print: warnings say so, all else is as it is."""
+    """Records as plain lines; warnings begin with ``warning:``."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""

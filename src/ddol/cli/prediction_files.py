@@ -27,7 +27,7 @@ class Sink(Protocol):
     """Takes predictions, block after block."""
 
     def add(self, found: np.ndarray, ids: Sequence[str] | None) -> None:
-        """Write the predictions (n,) or (n, classes) of the next examples, and who they are."""
+        """Write the predictions (n,) or (n, classes) of the next examples, with their identifiers."""
 
 
 @contextmanager
@@ -191,7 +191,7 @@ def _word(cells: Any, row: int) -> str:
 
 
 def without_column(encoder: Encoder, id_: str) -> Encoder:
-    """An encoder that says nothing of the identifiers, which are no features."""
+    """An encoder that ignores the identifiers, which are no features."""
     known = replace(encoder.start, dropped=(*encoder.start.dropped, id_))
     return Encoder(known, False, encoder.labelled, encoder.skip, encoder.warn)
 

@@ -32,7 +32,7 @@ counterexample to two of the paper's theorems ([docs/errata.md](errata.md)).
 def reproduce(
     names: Sequence[str], data: str | None, seeds: int, out: str, claims: str | None, quiet: bool
 ) -> None:
-    """Run figures, write what they leave, and say how the claims came out."""
+    """Run figures, write their results, and print the verdicts on the claims."""
     with _Progress(quiet) as progress:
         found = run_experiments(names, data, seeds, progress.say, progress.show)
     page = found.write(out, command())

@@ -20,7 +20,7 @@ from ddol.study.sweep import sweep as run_sweep
 
 
 def sweep(path: str, out: str | None, report: str | None, workers: int | None, quiet: bool) -> None:
-    """Run what a file asks for, and leave what was found."""
+    """Run a sweep from a file, and write its results."""
     check_outputs(out, report)
     asked = read_sweep(path)
     folder = asked.path.with_suffix(".runs")
@@ -71,7 +71,7 @@ _OLD_KEYS = ("label", "drop", "missing", "experts")
 
 @dataclass(frozen=True)
 class SweepFile:
-    """What a file asks for.
+    """Contents of a sweep file.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class SweepFile:
 
 
 def read_sweep(path: str | Path) -> SweepFile:
-    """Read a file; what it does not understand is a `DataError` of one line."""
+    """Read a file. Errors are a `DataError` of one line."""
     place = Path(path)
     try:
         given = tomllib.loads(place.read_text(encoding="utf-8-sig"))

@@ -40,7 +40,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Row:
-    """Where a run stands, over all agents."""
+    """Progress of a run, over all agents."""
 
     examples: int
     loss: float
@@ -77,7 +77,7 @@ def row_of(
     held: HeldOutFigures | None = None,
     budget: Budget | None = None,
 ) -> Row:
-    """Row of a run as it stands."""
+    """Row of the present progress."""
     shares = progress.mistakes / progress.agent_examples.clip(1)
     return Row(
         examples=progress.examples,

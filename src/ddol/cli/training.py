@@ -32,7 +32,7 @@ class RunError(Exception):
 
 
 def train_and_show(job: Job) -> Trace:
-    """Carry out a job, show how it goes, and say what it left."""
+    """Carry out a job, show its progress, and print its results."""
     keep_memory()
     if job.output.quiet or os.environ.get("OMPI_COMM_WORLD_RANK", "0") != "0":
         on_compiling(lambda text: None)
@@ -69,7 +69,7 @@ def _table(made: PreparedJob, learner: Learner) -> ProgressTable:
 
 
 def _promise(made: PreparedJob) -> MistakeBound | None:
-    """The bound to show while a run goes on: there are some for experts only."""
+    """The bound to show during a run: there are some for experts only."""
     if not made.algorithm.update.experts:
         return None
     from ddol.measure.applicable import applicable_bound
@@ -98,7 +98,7 @@ def _tell_what_was_left(made: PreparedJob, trace: Trace) -> None:
 
 
 def _whom_it_helped(trace: Trace, names: Sequence[str]) -> list[str]:
-    """The table of a safe run; where each agent has data of its own, what --safe would tell."""
+    """The table of a safe run; for other runs with data by site, a hint at --safe."""
     if trace.algorithm.safe and trace.agents > 1:
         from ddol.measure.sites import in_words, sites_of, table
 

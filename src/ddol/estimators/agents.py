@@ -123,7 +123,7 @@ class LearningAgents:
         agents: Any = None,
         stream: bool = False,
     ) -> LearningAgents:
-        """Agents as the parameters of an estimator say; they know nothing yet.
+        """Agents by the parameters of an estimator, before they learn.
 
         Parameters
         ----------
@@ -219,7 +219,7 @@ class LearningAgents:
 
     @property
     def tells_of_nan(self) -> bool:
-        """Whether the loss says that a row was not finite; processes must agree beforehand."""
+        """Whether a row that is not finite makes the loss NaN; no where processes must agree beforehand."""
         loops = self.algorithm.update.loops(self.algorithm.average)
         return loops.propagates_nan and not self.learner.setup.can.replicated
 

@@ -194,7 +194,7 @@ class DictColumns:
         return learn or not new
 
     def _find(self, features: Mapping[Hashable, Any], learn: bool) -> None:
-        """Remember to where names are hashed that have not been asked for before."""
+        """Remember the hashed places of names that are new."""
         if len(self._places) + len(features) > _REMEMBERED:
             self._places.clear()
             self._signs.clear()
@@ -336,7 +336,7 @@ class KeptExamples:
         self._waiting[identifier] = KeptExample(x, agent)
 
     def of(self, identifier: Any, x: Example | None = None, agent: Any = None) -> KeptExample:
-        """The example that an answer belongs to; what is said of it counts more than what was kept."""
+        """The example that a label belongs to; the arguments take precedence over what was kept."""
         found = self._waiting.get(identifier) if identifier is not None else None
         if found is None:
             if x is not None:
@@ -395,18 +395,18 @@ class Asker:
 
     @property
     def labels(self) -> int:
-        """Answers that were asked for."""
+        """Labels that were asked for."""
         if self._rule is None:
             return sum(self._seen.values())
         return int(sum(own[LABELS] for own in self._agents.values()))
 
     @property
     def weighs(self) -> bool:
-        """Whether answers weigh what the rule says."""
+        """Whether the rule gives labels weights."""
         return self._rule is not None and self._rule.unbiased
 
     def ask(self, scores: Sequence[float], agent: Any = None, example: Any = None) -> bool:
-        """Whether to ask for the answer to an example with these scores, of which an agent has none yet.
+        """Whether to ask for the label of an example with these scores (none before an agent has learned).
 
         By an unbiased rule the weight of the answer is kept under the example, whatever names it.
         """
@@ -425,5 +425,5 @@ class Asker:
         return bool(weight > 0.0)
 
     def weight(self, example: Any) -> float:
-        """What the answer to an example that was asked about is to weigh: 1, or 1/probability; once."""
+        """Weight of the label of an example that was asked about: 1, or 1/probability; once."""
         return self._weights.pop(example, 1.0)

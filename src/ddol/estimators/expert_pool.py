@@ -167,7 +167,7 @@ class ExpertPool:
         return pool
 
     def labels(self, X: Any) -> np.ndarray:
-        """What every expert says about every row: (n, P)."""
+        """Labels by every expert for every row: (n, P)."""
         said = [np.asarray(expert.advise(X)) for expert in self.experts]
         n = X.shape[0]
         for expert, column in zip(self.experts, said, strict=True):
@@ -179,7 +179,7 @@ class ExpertPool:
         return np.column_stack(said)
 
     def progress(self, X: Any, y: np.ndarray) -> np.ndarray:
-        """What every expert says about every row before it learns from it: (n, P)."""
+        """Labels by every expert for every row, before it learns from the row: (n, P)."""
         lessons = self._lessons
         if lessons is None or not any(expert.learns for expert in self.experts):
             return self.labels(X)
@@ -245,14 +245,14 @@ class StumpPool:
         return [f"x{f} {sign} {h:.4g}" for f, sign, h in pairs]
 
     def labels(self, X: Any) -> np.ndarray:
-        """What every stump says about every row: (n, P); the second class before they are fitted."""
+        """Labels by every stump for every row: (n, P); the second class before they are fitted."""
         if self.stumps is None:
             return np.full((X.shape[0], self.n_experts), self.classes[1])
         said = self.stumps.advice(_rows(X, np.zeros(X.shape[0]))).data
         return self.classes[(said.reshape(X.shape[0], -1) > 0).astype(np.intp)]
 
     def progress(self, X: Any, y: np.ndarray) -> np.ndarray:
-        """What every stump says about every row before it is fitted on it: (n, P)."""
+        """Labels by every stump for every row, before it is fitted on the row: (n, P)."""
         said, lo, lessons = [], 0, self._lessons
         while lo < len(y):
             hi = min(len(y), lo + lessons.missing) if lessons.seen < lessons.budget else len(y)

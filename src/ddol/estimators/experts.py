@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 
 class Expert:
-    """An expert that says what it says: a fitted classifier, or a function of X.
+    """An expert that does not learn: a fitted classifier, or a function of X.
 
     Parameters
     ----------

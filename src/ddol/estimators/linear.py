@@ -391,7 +391,7 @@ class LinearAgents(AgentsEstimator):
             print(f"-- {what}: mean loss so far {mean:.6g}")
 
     def _goes_on(self) -> bool:
-        """Whether `fit` goes on from the present state."""
+        """Whether `fit` continues from the present state."""
         return bool(self.warm_start) and hasattr(self, "_agents")
 
     def _loss(self) -> Loss:

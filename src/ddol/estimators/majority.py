@@ -261,7 +261,7 @@ class WeightedMajorityClassifier(TakesFrames, ClassifierMixin, AgentsEstimator):
     def _examples(
         self, X: Any, y: np.ndarray, numbers: np.ndarray | None, stream: bool = True
     ) -> TrainingRows:
-        """What the experts say, each before it learns from a stream, and what is true."""
+        """Labels by the experts, each before it learns from a stream, and the true ones."""
         said = self.experts_.progress(X, y) if stream else self.experts_.labels(X)
         return TrainingRows.of(self._answers(said), self._answers(y), agents=numbers)
 
@@ -334,7 +334,7 @@ class WeightedMajorityClassifier(TakesFrames, ClassifierMixin, AgentsEstimator):
         return self
 
     def _said(self, X: Any) -> np.ndarray:
-        """What every expert says of every row."""
+        """Labels by every expert for every row."""
         check_is_fitted(self)
         return self.experts_.labels(self._checked_rows(X))
 
@@ -380,7 +380,7 @@ class WeightReport:
 
     @property
     def heaviest(self) -> list[str]:
-        """The expert that each agent trusts most: who won."""
+        """The expert with the largest weight at each agent."""
         return [self.experts[k] for k in self.weights.argmax(axis=1)]
 
     @property

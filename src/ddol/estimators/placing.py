@@ -19,7 +19,7 @@ from ddol.update.losses import LOSSES, Loss, loss_named, zero_one
 
 
 class Registered(Set):
-    """Names in a registry, looked up when they are asked for.
+    """Names in a registry, looked up at each use.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def every_algorithm() -> list[str]:
 
 
 def exchanges_of(model: Any) -> dict[str, Any]:
-    """Options of every algorithm that a model was given: when agents ask, wait and talk, and more."""
+    """Options of every algorithm that a model was given: active learning, delays, communication, and more."""
     found = {name: getattr(model, name, None) for name in every_algorithm()}
     return {
         name: value for name, value in found.items() if value is not None and value is not False

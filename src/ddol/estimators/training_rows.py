@@ -192,7 +192,7 @@ def has_twins(rows: Rows) -> bool:
 
 
 def by_content(rows: Rows, agents: np.ndarray | None = None) -> np.ndarray:
-    """Numbers of the rows in an order that knows nothing of how they are arranged.
+    """Numbers of the rows in an order that does not depend on their arrangement.
 
     It is that of keys of 64 bits, each of a row's answer, agent and first non-zeros; only rows that these
     do not tell apart are looked at whole. Dense and sparse rows have the same keys.

@@ -83,7 +83,7 @@ _EVERY = {
 
 
 def on_network(algorithm: Algorithm, job: Job, named: int | None = None) -> Algorithm:
-    """The algorithm on the network of a job; it stays where it is if nothing is said about that.
+    """Place the algorithm on the network of a job; unchanged if the job has none.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def _average(job: Job, algorithm: Algorithm) -> Any:
 
 
 def all_classes(algorithm: Algorithm, classes: Iterable[Label]) -> tuple[Label, ...]:
-    """Labels in rising order; all that an algorithm knows, where the data have some of its numbers.
+    """Labels in rising order, completed by classes that the algorithm has and the data lack.
 
     Examples
     --------

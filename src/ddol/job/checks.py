@@ -83,7 +83,7 @@ def _check_folder(place: str) -> None:
 
 
 def _check_lateness(job: Job) -> None:
-    """Rows keep their order, and one process reads them, where each says how late its label is."""
+    """With a column of delays, refuse what changes the order of rows or needs several processes."""
     data, run = job.data, job.run
     late = job.schedule.delay_column
     if data.answers is None and late is None:
@@ -126,7 +126,7 @@ def counts_predictions(job: Job, algorithm: Algorithm) -> bool:
 
 
 def _check_predictions(job: Job, algorithm: Algorithm) -> None:
-    """Scores of single examples are at hand only where one process plays rounds."""
+    """Refuse ``--predictions`` where the scores of single examples are not available."""
     output = job.output
     if output.predictions is None:
         return

@@ -26,7 +26,7 @@ from ddol.update.rates import later
 
 
 def encoding_to_go_on(model: Model, options: DataOptions, path: str, n_agents: int = 1) -> Encoding:
-    """The encoding of a model, which may learn new names; options that say another are refused."""
+    """The encoding of a model, which may learn new names; options that contradict it are refused."""
     encoding = replace(model.encoding, sites=_sites_of(options, n_agents, model))
     for option, has in _contradictions(encoding, options):
         raise DataError(f"--{option}: the model {path} {has}; leave it out, or train anew")
@@ -50,7 +50,7 @@ def _sites_of(options: DataOptions, n_agents: int, model: Model) -> tuple[str, .
 
 
 def _contradictions(encoding: Encoding, options: DataOptions) -> Iterator[tuple[str, str]]:
-    """Options that say something else than the encoding, and what it says."""
+    """Options that contradict the encoding, with its values."""
     if options.bits is not None and options.bits != encoding.bits:
         yield f"bits {options.bits}", f"has {encoding.bits or 'none'}"
     features = {column.name for column in encoding.columns or ()}

@@ -24,10 +24,10 @@ class Display(Protocol):
     """What is shown of a run now and then, such as a table."""
 
     def due(self, progress: Progress) -> bool:
-        """Whether it is time to show where the run stands."""
+        """Whether it is time to show progress."""
 
     def show(self, progress: Progress, due: bool, held: HeldOutFigures | None) -> None:
-        """Show where the run stands."""
+        """Show progress."""
 
     def note(self, text: str) -> None:
         """Show what happened."""
@@ -40,12 +40,12 @@ class Display(Protocol):
 
 
 class Page(Protocol):
-    """A page that shows a run while it goes on; with a tally it also shows the errors of guessing."""
+    """Live page of a run; with a tally it also shows baselines."""
 
     tally: Tally | None
 
     def __call__(self, progress: Progress) -> None:
-        """Show where the run stands."""
+        """Show progress."""
 
     def note(self, text: str) -> None:
         """Show what happened."""

@@ -34,7 +34,7 @@ GROUPS: dict[type, str] = {
 
 @dataclass(frozen=True)
 class Job:
-    """What is learned from which data, by whom, on which network, when, where, and what is kept of it.
+    """Description of a run: data, algorithm, network, schedule, where it runs, outputs.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Job:
         return replace(self, **made)
 
     def _strange(self, name: str, given: Mapping[str, Any]) -> NotAParameterError:
-        """An error about an option that there is not, with the algorithm's parameters and similar options."""
+        """Error for an unknown option, with the algorithm's parameters and similar options."""
         chosen = given.get("algorithm", self.algorithm.algorithm)
         presets = import_module("ddol.presets")
         plain = str(chosen).replace("-", "_") if isinstance(chosen, str) else ""
@@ -124,7 +124,7 @@ class Job:
 
     @property
     def known_agents(self) -> int | None:
-        """Number of agents, where the network says it."""
+        """Number of agents, if the network gives it."""
         if self.network.agents is not None:
             return self.network.agents
         found = getattr(self.network.topology, "n_agents", None)

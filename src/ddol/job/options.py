@@ -116,7 +116,7 @@ class DataOptions(ReadOptions):
 
     @property
     def with_intercept(self) -> bool:
-        """Whether there is a constant feature, where the algorithm can have one."""
+        """Whether a constant feature is added, if the algorithm can have one."""
         return self.in_files if self.intercept is None else self.intercept
 
     @property
@@ -185,7 +185,7 @@ class AlgorithmOptions:
 
 @dataclass(frozen=True)
 class NetworkOptions:
-    """Who talks to whom, how often, and what is said. None is "not given"."""
+    """Communication: graph, averages, how often, and what is sent. None is "not given"."""
 
     agents: Count | None = declared(
         None, "Number of agents.", metavar="N", shown="one for each file, or 4; 1 for arrays"

@@ -80,7 +80,7 @@ def write_outputs(made: PreparedJob, trace: Trace, interface: Interface, watch: 
 
 
 def _figures(made: PreparedJob, trace: Trace, watch: RunWatch) -> dict[str, Any]:
-    """The figures of a trace, and those that only the run knows."""
+    """Figures of the trace and of the run, as ``--json`` writes them."""
     names = made.data.encoding.sites
     units = {"before learning": made.data.units, "while learning": watch.units}
     return trace.to_dict() | {
@@ -107,7 +107,7 @@ def _looked_back(made: PreparedJob, trace: Trace) -> Hindsight | None:
 
 
 def write_model(made: PreparedJob, trace: Trace) -> None:
-    """Write the model of a run as it stands."""
+    """Write the present model of a run."""
     job = made.job
     given = vars(job.algorithm) | vars(job.network) | {"agents": trace.agents}
     given |= {"delay": job.schedule.whole_delay, **job.algorithm.parameters}
@@ -123,7 +123,7 @@ def write_model(made: PreparedJob, trace: Trace) -> None:
 
 
 def warn_of_skipped(sources: Sequence[Stream], encoder: Encoder, warn: Warn) -> int:
-    """The number of lines that were skipped; a warning says what was wrong with the first."""
+    """Warn of skipped lines, with what was wrong with the first; return their number."""
     count = 0
     for source in sources:
         bad = getattr(source, "bad_lines", None)
@@ -165,7 +165,7 @@ def write_json(path: str, figures: dict[str, Any]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no NaN and no infinity: null stands for them."""
+    """Values for JSON, which has no NaN and no infinity: they become null."""
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -176,7 +176,7 @@ def _plain(value: Any) -> Any:
 
 
 def _write_report(made: PreparedJob, trace: Trace, command: str, tally: Tally | None) -> None:
-    """The report stands above jobs, and is found only when it is asked for."""
+    """Write the report; its module is above jobs and is imported late."""
     write_report = import_module("ddol.lab.report").write_report
     regret_within_reach = import_module("ddol.measure.regret").regret_within_reach
     regret = regret_within_reach(trace, made.data.streams, made.job.run.passes)
@@ -302,7 +302,7 @@ def hindsight(model: Model, streams: Sequence[Stream]) -> Hindsight:
 def verdict(
     trace: Trace, found: Hindsight | None, grouped: bool, remedy: str, sites: int = 1
 ) -> str | None:
-    """A warning to stand beside the figures of a run; None if there is nothing to warn of.
+    """A warning beside the figures of a run, or None.
 
     Parameters
     ----------

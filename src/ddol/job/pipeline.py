@@ -217,7 +217,7 @@ class Pipeline:
 
     @property
     def _experts(self) -> bool:
-        """Whether experts are decision stumps that look at the columns."""
+        """Whether experts are decision stumps on the columns."""
         return bool(self.algorithm.update.experts) and not self.options.advised
 
     @property
@@ -280,7 +280,7 @@ class Pipeline:
         return encoding, orders, of_all if encoding.sites else samples
 
     def _of_arrays(self, parts: Sequence[RowsStream]) -> tuple[Encoding, list[LabelOrder]]:
-        """The encoding of arrays, all of whose labels are at hand, and in which order they come."""
+        """Encoding of arrays in memory, and the order of their labels."""
         options, hints = self.options, self._hints()
         labels, classes = [part.rows.y for part in parts], hints.reading.labels
         if hints.classification and classes is None:
@@ -332,7 +332,7 @@ class Pipeline:
         return [over.FilledStream(stream, encoding.numbers, encoding.fills) for stream in streams]
 
     def _finished(self, encoding: Encoding, parts: Sequence[Stream]) -> Encoding:
-        """The encoding with what only all the data tell."""
+        """Complete the encoding with what needs a reading of all data."""
         if self.own is not None and len(parts) > 1 and not self._experts:
             parts = [parts[k] for k in self.own]
         if self._experts:

@@ -145,7 +145,7 @@ def prepare(job: Job, stack: ExitStack, interface: Interface | None = None) -> P
 
 
 def _write_schema(job: Job, data: Prepared) -> None:
-    """Write what the columns and labels are called, if that is asked for and the file does not exist."""
+    """Write the schema, if one is wanted and the file does not exist."""
     path = job.data.schema
     if path is not None and not Path(path).exists():
         from ddol.job.schema import write_schema
@@ -161,7 +161,7 @@ def _folder(place: str) -> KeepingPlace:
 
 
 def _initial(job: Job, loss: str) -> Model | None:
-    """The model to go on from, if there is one."""
+    """The model to start from, if there is one."""
     if job.run.initial is None:
         return None
     from ddol.job.initial import model_to_begin_with
@@ -312,7 +312,7 @@ def _data_before(folder: str) -> list[str]:
 def _saved(
     job: Job, identity: dict[str, Any], processes: RunProcesses, interface: Interface
 ) -> Checkpoint | None:
-    """The checkpoint to go on from, if there is one and it is wanted."""
+    """The checkpoint to resume from, if there is one and ``--resume`` is given."""
     folder = job.output.checkpoint
     if folder is None or not job.output.resume:
         return None
@@ -359,7 +359,7 @@ class RunProcesses:
             self.warn_here(text)
 
     def check_same(self, options: dict[str, Any]) -> None:
-        """Refuse to go on where the processes were given different options."""
+        """Refuse to start if the processes were given different options."""
         if self.ranks is not None:
             self.ranks.check_same(options)
 

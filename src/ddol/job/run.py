@@ -103,7 +103,7 @@ _OLD_NAMES = {"n_features": "features", "classes": "labels"}
 
 
 def _by_present_names(given: dict[str, Any]) -> dict[str, Any]:
-    """Options by the names of a job: old names warn, and what Python says by type has a name of its own."""
+    """Options by the names of a job: old names warn; an option of several types becomes one for each."""
     options = dict(given)
     for old, new in _OLD_NAMES.items():
         if old in options:

@@ -121,7 +121,7 @@ class ScheduleOptions:
         )
 
     def to_schedule(self, delays: RowDelays | None = None) -> Schedule:
-        """The schedule itself, with the recording that is to be played again; see `conditions`."""
+        """The schedule, with the recording to be replayed; see `to_conditions`."""
         from ddol.schedules.schedule import schedule_of
 
         replay = self.events
@@ -148,7 +148,7 @@ class ScheduleOptions:
         return not isinstance(self.schedule, str) and self.conditions is None
 
     def check(self, checkpoint: str | None, algorithm: Algorithm, engine: str) -> None:
-        """Refuse what does not go together, before any work is done."""
+        """Refuse options that do not go together, before any work is done."""
         special = self.to_schedule().needs_events(algorithm)
         if algorithm.batch > 1 and (special or self.record is not None):
             raise DataError(
@@ -182,7 +182,7 @@ class ScheduleOptions:
             )
 
     def write_recording(self, trace: Trace, mark: Callable[[], str]) -> None:
-        """Write the recording, if one is wanted, with what tells its data from others."""
+        """Write the recording, if one is wanted, with a fingerprint of its data."""
         if self.record is not None and trace.events is not None:
             from ddol.schedules.recording import save_events
 

@@ -18,7 +18,7 @@ _KEYS = ("label", "weight", "columns", "optional", "labels", "labels_map", "drop
 
 
 def with_schema(options: DataOptions) -> DataOptions:
-    """The options with what the file of ``--schema`` says, if it is there; options may add to it."""
+    """Options completed by the file of ``--schema``, if it exists."""
     path = options.schema
     if path is None or not Path(path).exists():
         if path is not None:

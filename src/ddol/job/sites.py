@@ -51,7 +51,7 @@ def mean_of(known: Knowledge) -> Copies:
 
 
 def one_of(known: Knowledge, number: int) -> Copies:
-    """What one agent knows, as one copy."""
+    """The state of one agent, as one copy."""
     place = number if len(known.theta) > 1 else 0
     return known.theta[place : place + 1], known.scalars[place : place + 1]
 
@@ -92,7 +92,7 @@ def with_absent_sites(model: Model, initial: Model | None) -> Model:
 
 
 def matches(initial: Model, now: tuple[str, ...]) -> str:
-    """One line about which sites go on from a model, begin anew, or are not there.
+    """One line: which sites continue from a model, start anew, or are absent.
 
     Examples
     --------

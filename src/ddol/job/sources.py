@@ -164,7 +164,7 @@ def spooled(options: DataOptions, stack: ExitStack) -> DataOptions:
 
 @contextmanager
 def _called(names: Mapping[str, str]) -> Iterator[None]:
-    """Have errors about copies speak of what was given."""
+    """Name the original in errors about its copy."""
     try:
         yield
     except DataError as error:
@@ -203,7 +203,7 @@ def built_in(regression: bool) -> RowsStream:
 
 
 def fingerprint(options: DataOptions) -> list[str]:
-    """What tells the data of one run from those of another: the size and contents of every file.
+    """Fingerprint of the data of a run: size and contents of every file.
 
     Names and dates are left out: a copy of the files is as good. Files of up to 64 MB are read whole, and
     1,024 pieces of larger ones, with both ends; of a file in a store, which is far away, both ends only.
@@ -216,7 +216,7 @@ def fingerprint(options: DataOptions) -> list[str]:
 
 
 def recording_mark(options: DataOptions, seed: int) -> str:
-    """One word that tells the rows of a recording from others, in their order.
+    """Fingerprint of the rows of a recording, in their order.
 
     There is none for what is read once, or where other hosts have some of the files.
 
@@ -236,7 +236,7 @@ def recording_mark(options: DataOptions, seed: int) -> str:
 
 
 def _files_of(path: str) -> list[str]:
-    """Files that a name stands for; a folder of another host's agent may not be here."""
+    """Files that a name or pattern stands for; the folder of an agent on another host may be absent here."""
     here = not path.endswith("/") or is_remote(path) or Path(path).is_dir()
     return files_in(path) if here else [path]
 

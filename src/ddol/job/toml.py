@@ -54,7 +54,7 @@ _TABLES = {
 
 
 def read_job(path: str | os.PathLike[str]) -> Job:
-    """Read a file; what it does not understand is a `DataError` that names file, table and key.
+    """Read a file. Errors are a `DataError` that names file, table and key.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def _is_there(path: str) -> bool:
 
 
 def _known(name: str, table: Mapping[str, Any], where: str) -> dict[str, Parameter]:
-    """What may stand in a table, by its keys."""
+    """Parameters that a table may have, by their keys."""
     if name == _SWEEP:
         parts = [declared_in(part) for part in _TABLES.values() if part != "output"]
         return {key: each for part in (preset_parameters(), *parts) for key, each in part.items()}

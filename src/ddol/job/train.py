@@ -58,7 +58,7 @@ def train(job: Job, interface: Interface | None = None) -> Trace:
 
 
 def _graph_doubts(made: PreparedJob) -> list[str]:
-    """What there is to say of a graph on which averages are to be robust."""
+    """Warnings about a graph that is too sparse for robust averages."""
     if made.algorithm.robust is None:
         return []
     from ddol.communicate.robust import too_sparse
@@ -68,7 +68,7 @@ def _graph_doubts(made: PreparedJob) -> list[str]:
 
 
 def _say_what_was_read(made: PreparedJob, interface: Interface) -> None:
-    """The first line of a run, and how its sites match those of a model that it goes on from."""
+    """Print how the data were understood, and how sites match those of an initial model."""
     interface.say(data_summary(made.data.encoding, made.algorithm.n_agents))
     for line in made.data.summary:
         interface.say(line)
@@ -80,7 +80,7 @@ def _say_what_was_read(made: PreparedJob, interface: Interface) -> None:
 
 
 def _watch(made: PreparedJob, learner: Learner, interface: Interface, stack: ExitStack) -> RunWatch:
-    """What is done while the run goes on."""
+    """Make what is called during the run."""
     job, feed = made.job, made.feed()
     writer = CheckpointWriter(job.output, made.identity, interface.advice)
     watch = RunWatch(
@@ -107,7 +107,7 @@ def _watch(made: PreparedJob, learner: Learner, interface: Interface, stack: Exi
 
 
 def _listen_to_predictions(watch: RunWatch, stack: ExitStack) -> None:
-    """Write predictions while the run goes on, and count them for the report and the live page."""
+    """Write predictions during the run, and count them for the report and the live page."""
     made, listeners = watch.made, list[Callable[[Block], None]]()
     output, encoding = made.job.output, made.data.encoding
     if output.predictions is not None:
@@ -134,7 +134,7 @@ def _listen_to_predictions(watch: RunWatch, stack: ExitStack) -> None:
 
 
 def _live_page(made: PreparedJob, feed: Feed) -> Any:
-    """The page stands above jobs, and is found only when it is asked for."""
+    """Start the live page; its module is above jobs and is imported late."""
     served = import_module("ddol.lab.live.server").served
     about = described(made.data.sources)
     sites = made.data.encoding.sites
@@ -185,7 +185,7 @@ def _carry_out(watch: RunWatch, feed: Feed, interface: Interface) -> Trace:
 
 
 def _left_by(watch: RunWatch) -> str:
-    """What a run that was stopped has left, and how to go on."""
+    """What a stopped run has written, and how to resume it."""
     output = watch.made.job.output
     advice = (
         f"go on with: {watch.writer.advice}" if output.checkpoint and watch.writer.advice else ""
@@ -198,7 +198,7 @@ def _left_by(watch: RunWatch) -> str:
 
 
 def _model_so_far(watch: RunWatch) -> str:
-    """Write the model of a run that was stopped, if one was asked for, and say so."""
+    """Write the model of a stopped run, if one is wanted, and return a sentence about it."""
     path, engine = watch.made.job.output.model, watch.learner.engine
     if path is None or engine is None or not engine.counters().rounds:
         return ""

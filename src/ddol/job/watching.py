@@ -1,4 +1,4 @@
-"""What is done while a run goes on: show where it stands, keep checkpoints, write progress, and stop."""
+"""During a run: show progress, write it as JSON, keep checkpoints, and stop at signals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class RunWatch:
-    """What is to be done while a run goes on: show where it stands, keep checkpoints, and stop.
+    """Called during a run: show progress, keep checkpoints, and stop.
 
     Where examples come through a pipe, whose next may never come, it stops without waiting for the end of
     a block.
@@ -62,7 +62,7 @@ class RunWatch:
 
     @property
     def listens(self) -> bool:
-        """Whether there is anything to do while the run goes on."""
+        """Whether there is anything to do during the run."""
         tasks = (
             self.signals,
             self.on_progress,
@@ -74,7 +74,7 @@ class RunWatch:
         return any(task is not None for task in tasks)
 
     def __call__(self, progress: Progress) -> None:
-        """Look at a run that stands here."""
+        """Take the progress of the run."""
         if self.signals is not None:
             # Until now there was nothing to be lost.
             self.signals.at_once = self.made.job.data.from_stdin
@@ -239,7 +239,7 @@ class ProgressLines:
         self._units: list[dict[str, Any]] = []
 
     def __call__(self, progress: Progress) -> None:
-        """Write where the run stands, if it is time to."""
+        """Write the progress, if it is time to."""
         self._recent = progress.window_error
         self._units = [doubt._asdict() for doubt in progress.units]
         if self.now() < self._next:
@@ -286,7 +286,7 @@ class ProgressLines:
 
 @contextmanager
 def progress_lines(path: str, algorithm: Algorithm) -> Iterator[ProgressLines]:
-    """Lines to a file, which is appended to as the run goes on, or to standard output."""
+    """Progress lines appended to a file, or written to standard output."""
     if path == STDOUT:
         yield ProgressLines(sys.stdout, algorithm)
         return

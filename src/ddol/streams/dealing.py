@@ -42,7 +42,7 @@ class Team(Protocol):
 
 
 class Ahead(NamedTuple):
-    """What a process knows of the rounds that it has yet to deal.
+    """Rounds that a process has yet to deal.
 
     Parameters
     ----------
@@ -405,7 +405,7 @@ class _Reader:
         return max(widest, self.stream.n_features or 0)
 
     def check_length(self) -> None:
-        """Refuse a stream that has ended before as many rows as it says it has."""
+        """Refuse a stream that ended before its declared number of rows."""
         left = self.left if self.ended else None
         if left is not None and left > self.available:
             said = self.stream.n_examples or 0

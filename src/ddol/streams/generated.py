@@ -48,7 +48,7 @@ class GeneratedStream:
 
     @property
     def restartable(self) -> bool:
-        """Whether there is a function to call again."""
+        """Whether a function makes the examples, which can be called again."""
         return callable(self.source)
 
     def read(

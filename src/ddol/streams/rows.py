@@ -331,7 +331,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some rounds of play: the examples, and who sees which of them when.
+    """Some rounds: the examples, and which agent sees which in which round.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ _KIND = "run of a sweep"
 
 
 class RunFolder:
-    """The runs of a sweep by their numbers, kept in a folder, so that a sweep that was stopped goes on.
+    """Finished runs of a sweep in a folder, so that a stopped sweep continues.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def _plain(value: Any) -> Any:
 
 
 def fingerprint(value: Any) -> str:
-    """A number that tells values apart, the same in every process.
+    """A fingerprint of values, the same in every process.
 
     Examples
     --------

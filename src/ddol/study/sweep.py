@@ -100,7 +100,7 @@ def sweep(
 
 @dataclass
 class _Runs:
-    """What all processes know; each makes the data of a seed once for the runs that stand together.
+    """Shared by all processes; each makes the data of a seed once for the runs that use them.
 
     Every process saves a run as soon as it has ended: a sweep that is killed loses only the runs under way.
     """
@@ -166,7 +166,7 @@ class _Runs:
 
 
 def figures(trace: Trace) -> dict[str, Any]:
-    """What the table says about a run."""
+    """Row of the table about a run."""
     bound = next((entry["value"] for entry in trace.bounds.values()), None)
     return {
         "examples": trace.examples,

@@ -82,7 +82,7 @@ def text_of(cells: NDArray[Any]) -> Text:
 
 
 def numbers_of(name: str, cells: Any, bad: dict[int, str]) -> Floats:
-    """Text as the numbers that it says."""
+    """Parse text as numbers."""
     if not isinstance(cells, Text):
         return np.asarray(cells, np.float64)
     numbers = np.full(len(cells.values) + 1, np.nan)
@@ -96,7 +96,7 @@ def numbers_of(name: str, cells: Any, bad: dict[int, str]) -> Floats:
 
 
 def checked_weights(weight: Floats, bad: dict[int, str]) -> Floats:
-    """Weights side by side in memory; those that are no finite numbers of at least 0 are noted."""
+    """Weights as one array; rows whose weight is not a finite number of at least 0 are noted."""
     weight = np.ascontiguousarray(weight)  # a column of a matrix is not: its address would mislead
     for row in np.flatnonzero(~((weight >= 0.0) & (weight < np.inf))).tolist():
         found = "no weight" if np.isnan(weight[row]) else f"the weight {weight[row]:g}"

@@ -30,7 +30,7 @@ NO_DATE: Parts = (0.0, -1, -1, -1)
 
 @lru_cache(1 << 16)
 def date_parts(text: str) -> Parts | None:
-    """What a date or time says: its parts, or None where it is not one.
+    """Parts of a date or time, or None if the text is neither.
 
     ISO 8601 is read, and seconds since 1970 (in UTC), also with milliseconds. A time zone is left aside:
     what counts is what the clock said there. A date without a time has no hour.

@@ -283,7 +283,7 @@ class Encoding:
 
 
 def check_encoding(encoding: Encoding) -> None:
-    """Refuse fields of a wrong type or range, and stumps that look at columns that do not exist."""
+    """Refuse fields of a wrong type or range, and stumps on columns that do not exist."""
     for name, (right, expected) in _rules().items():
         value = getattr(encoding, name)
         if not right(value):

@@ -172,7 +172,7 @@ def name_hash(text, first, end):  # type: ignore[no-untyped-def]
 
 @entry("void(int64, int64, int64, int64)")
 def _hash_names(n, text, ends, keys):  # type: ignore[no-untyped-def]
-    """Hash names that stand one after the other in a text."""
+    """Hash names that follow each other in a text."""
     first = 0
     for k in range(n):
         integers(keys)[k] = name_hash(bytes_at(text), first, integers(ends)[k])

@@ -56,7 +56,7 @@ _LARGEST_WHOLE = 2.0**53
 
 
 def mapped_label(label: Label, aliases: Mapping[str, str]) -> Label:
-    """The label that one stands for, by its text; itself if it has no other spelling.
+    """The label of which a text is another spelling, or the text itself.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def mapped_label(label: Label, aliases: Mapping[str, str]) -> Label:
 
 
 def as_mapped(y: Any, aliases: Mapping[str, str]) -> Text:
-    """Labels as text, other spellings replaced by the label that they stand for."""
+    """Labels as text, with other spellings replaced."""
     if not isinstance(y, Text):
         given = np.asarray(y)
         y = Text.of([None if label != label else _as_text(label) for label in given.tolist()])

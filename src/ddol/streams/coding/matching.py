@@ -79,7 +79,7 @@ def _with_optional(table: Table, encoding: Encoding) -> Table:
 
 
 def lost(name: str, table: Table, label: str | None = None) -> str:
-    """What to say of a column that is not there."""
+    """Message about a missing column."""
     there = list(table.columns)
     near = difflib.get_close_matches(name, [other for other in there if other != label], 1)
     hint = f"; is it {near[0]!r}?" if near else ""

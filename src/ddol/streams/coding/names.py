@@ -210,7 +210,7 @@ def with_products(
 
 
 def column_of(name: str) -> str:
-    """Column or namespace of a feature: what stands before ``=`` or ``^``.
+    """Column or namespace of a feature: the text before ``=`` or ``^``.
 
     Examples
     --------

@@ -56,7 +56,7 @@ class LabelOrder:
     _counts: dict[Label, int] | None = field(default_factory=dict)
 
     def with_labels(self, cells: Cells) -> LabelOrder:
-        """The same, after a look at more labels."""
+        """Updated by more labels."""
         self.add(cells)
         return self
 
@@ -105,7 +105,7 @@ class LabelOrder:
 
     @property
     def grouped(self) -> bool:
-        """Whether rows with the same label stand together, far more than by chance."""
+        """Whether rows with the same label are adjacent far more often than by chance."""
         if not self.classification:
             few, many = sorted((self.rises, self.falls))
             return many >= _ENOUGH and few <= _RARE * _RARE * many
@@ -117,7 +117,7 @@ class LabelOrder:
 
     @property
     def suspect(self) -> bool:
-        """Whether there is something to warn of."""
+        """Whether the order needs a warning."""
         return self.grouped or (self.classification and self.run >= LONG_RUN)
 
     def _chance_of_groups(self) -> float:

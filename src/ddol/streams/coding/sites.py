@@ -33,7 +33,7 @@ _MOST_SHOWN = 12
 
 @dataclass(frozen=True)
 class SiteSample:
-    """What the beginning of a site's data looks like.
+    """The first rows of a site's data.
 
     Parameters
     ----------

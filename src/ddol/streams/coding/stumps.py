@@ -21,7 +21,7 @@ _MOST_VALUES = 1 << 20
 
 @dataclass(frozen=True)
 class Stumps:
-    """Decision stumps: expert p says s_p where x[f_p] > h_p, and −s_p elsewhere.
+    """Decision stumps: expert p votes s_p where x[f_p] > h_p, and −s_p elsewhere.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Stumps:
         return len(self.features)
 
     def advice(self, rows: Rows) -> Rows:
-        """What every expert says about every row: dense rows of −1 and +1, one column each."""
+        """Votes of every expert for every row: dense rows of −1 and +1, one column each."""
         said = np.empty((len(rows), len(self)))
         for lo, X in _pieces(rows, self.features):
             said[lo : lo + len(X)] = np.where(self.thresholds < X, self.signs, -self.signs)

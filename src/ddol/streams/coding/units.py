@@ -102,7 +102,7 @@ def _far(mean: np.ndarray, scale: np.ndarray, middle: np.ndarray, usual: np.ndar
 
 
 class UnitWatch:
-    """Looks at samples of the sites' encoded rows, and finds features that have come to be in other units.
+    """Samples the encoded rows of sites, and finds features whose units have changed.
 
     A sample is far away if it is far both from what the other sites were at first and from what they are
     now: a feature such as the time moves everywhere.

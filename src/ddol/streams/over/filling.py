@@ -69,7 +69,7 @@ class RunningMeans:
 
 @dataclass(frozen=True)
 class FilledStream(WrappedStream):
-    """Another stream of tables whose missing numbers are the mean of what stands above them.
+    """Another stream of tables whose missing numbers become the mean of their column so far.
 
     The sums are part of the position, so that a run that goes on fills in the same numbers.
 

@@ -90,7 +90,7 @@ class ShuffledStream(WrappedStream):
 
 
 def is_shuffled(stream: Stream) -> bool:
-    """Whether there is a shuffle in it, so that every pass has another order.
+    """Whether a stream is shuffled, so that every pass has another order.
 
     Examples
     --------

@@ -291,7 +291,7 @@ def for_agents(stream: Stream, first: int, last: int, n_agents: int, processes: 
 
 @dataclass(frozen=True)
 class WeightedStream(WrappedStream):
-    """Another stream whose rows have the weights that stand in a file, one per line.
+    """Another stream whose rows have weights from a file, one per line.
 
     Parameters
     ----------

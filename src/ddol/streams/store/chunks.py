@@ -170,7 +170,7 @@ def share_of_chunks(chunk_bytes: int, n_streams: int) -> int:
 
 
 def not_divisible(path: str) -> DataError:
-    """What to say of a file that has no middle to begin from."""
+    """Error for a file that cannot be read from its middle."""
     return DataError(
         f"{describe_paths([path])}: found a pipe or compressed text, expected a file that can be read "
         "from its middle; decompress it, or deal it round-robin"
@@ -414,7 +414,7 @@ def without_strange(chunk: Chunk) -> tuple[Chunk, list[str]]:
 
 
 def not_utf8(byte: int) -> str:
-    """What to say of a byte that is no text."""
+    """Error for a byte that is no text."""
     return (
         f"found the byte {byte:#x}, expected UTF-8; convert the file with iconv -f LATIN1 -t UTF-8, or "
         "whatever it is in"

@@ -63,7 +63,7 @@ def describe_paths(paths: Sequence[str]) -> str:
 
 
 def check_readable(path: str) -> None:
-    """Raise `DataError` if there is no such file, or nothing in it."""
+    """Raise `DataError` if a file does not exist or is empty."""
     if path == STDIN:
         return
     if is_remote(path):
@@ -101,7 +101,7 @@ def size_of(path: str) -> int | None:
 
 
 def open_bytes(path: str) -> BinaryIO:
-    """Open a file for reading, as it is stored; who gets standard input must not close it."""
+    """Open a file for reading, as it is stored; standard input must not be closed."""
     if path == STDIN:
         return _standard_input()
     if is_remote(path):

@@ -44,7 +44,7 @@ def read_remote(path: str, first: int, last: int) -> bytes:
 
 
 def remote_size(path: str) -> int | None:
-    """Bytes that are there; None where the store does not tell."""
+    """Size in bytes; None if the store does not report it."""
     with _naming(path):
         files, key = _store(in_parts(path))
         details = files.info(key)
@@ -132,7 +132,7 @@ def put_text(path: str, text: str) -> None:
 
 
 def read_text(path: str) -> str | None:
-    """A few words from an address; None where nothing is."""
+    """Text at an address; None if nothing is there."""
     with _naming(path):
         files, key = _store(path)
         try:
@@ -227,7 +227,7 @@ def _meet(path: str, files: Any, key: str) -> None:
 
 @contextmanager
 def waiting_for(path: str) -> Iterator[None]:
-    """While this is entered, say at growing intervals for whom it waits: stores try for minutes to log in.
+    """Print at growing intervals that a store is awaited: some try for minutes to log in.
 
     Examples
     --------

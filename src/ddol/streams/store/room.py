@@ -34,7 +34,7 @@ def keep_memory() -> None:
 
 
 def check_room(where: str, needed: int, advice: str) -> None:
-    """Refuse a file that would take more memory than there is: a few bytes of an archive may be many.
+    """Refuse a file that would take more memory than is left: a small archive may be large.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def check_room(where: str, needed: int, advice: str) -> None:
 
 
 def bytes_available() -> int | None:
-    """Bytes that this process can still have; None where the system does not say.
+    """Bytes that this process can still allocate; None if the system does not report it.
 
     The machine may have a limit, the group of processes that this one is in (a container), each group
     around it, and the process itself (``ulimit -v``).

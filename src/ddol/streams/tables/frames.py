@@ -102,7 +102,7 @@ def _cells(column: Any, name: str, where: str) -> Cells:
 
 
 def _values(column: Any, kind: Any) -> Any:
-    """The values of a column without nulls; a view where they stand in one piece.
+    """The values of a column without nulls; a view if they are contiguous.
 
     `to_numpy` would do as well, but it imports pandas, which takes longer than reading a small file.
     """
@@ -291,7 +291,7 @@ def _rows_of_ray(source: Any) -> Any:
 
 
 def in_memory(source: Any) -> Any:
-    """A frame, a column or an array as it stands in memory: lazy and spread ones are brought there.
+    """A frame, a column or an array in memory; lazy and distributed ones are loaded.
 
     Examples
     --------

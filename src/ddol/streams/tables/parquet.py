@@ -232,7 +232,7 @@ def _source(path: str) -> Any:
 
 @contextmanager
 def _reading(path: str) -> Iterator[None]:
-    """Raise what pyarrow says about a damaged file as `DataError`, which names it."""
+    """Turn pyarrow's errors about a damaged file into a `DataError` that names it."""
     try:
         if is_remote(path):
             from ddol.streams.store.remote import waiting_for

@@ -258,7 +258,7 @@ class _Cells:
         return Text(renumbered[codes], tuple(distinct))
 
     def are_truths(self, column: int) -> bool:
-        """Whether a column of numbers, which was looked at, says true and false."""
+        """Whether a column of numbers was read from the words true and false."""
         found = False
         for start in self.starts.tolist():
             word = self._cell(start, column).lower()
@@ -290,7 +290,7 @@ def _first_lines(chunk: Chunk, count: int) -> Iterator[str]:
 
 
 def _delimiter_of(line: str) -> str:
-    """What separates the cells of a file's first line: a comma, unless there is only something else."""
+    """Delimiter of a file's first line: a comma, if there is one."""
     widths = {delimiter: len(split_cells(line, delimiter)) for delimiter in _DELIMITERS}
     return "," if widths[","] > 1 else max(_DELIMITERS, key=lambda delimiter: widths[delimiter])
 

@@ -37,7 +37,7 @@ from ddol.streams.stream import Parsed, Piece, Position
 
 @dataclass
 class BadLines:
-    """Lines that were skipped in the present pass: how many, and what the first said.
+    """Lines that were skipped in the present pass: their number, and the first messages.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class LineFormat(Protocol):
         """What a line should look like, for the message that there is none."""
 
     def layout(self, first: Chunk, before: Any) -> Any:
-        """What the beginning of a file tells about the rest, such as the names of its columns.
+        """What the first lines determine for the rest, such as the names of the columns.
 
         Parameters
         ----------
@@ -220,7 +220,7 @@ class TextStream:
         return Parsed(no_rows(), after, lambda row: self.describe())
 
     def found_nothing(self, skipped: int) -> DataError:
-        """What to say of files without a line that can be read."""
+        """Error for files without a line that can be read."""
         found = f"{skipped} bad lines" if skipped else "no examples"
         return DataError(
             f"{self.describe()}: found {found}, expected {self.expected}; check the format of the file"
@@ -253,7 +253,7 @@ class LineStream(TextStream):
 
     @property
     def expected(self) -> str:
-        """What the format says."""
+        """Expected form of a line."""
         return self.format.expected
 
     @property

@@ -80,7 +80,7 @@ _INF, _PLUS_INF, _MINUS_INF, _INFINITY = map(_number_of, ("inf", "+inf", "-inf",
 
 @inner
 def is_missing(text, first, end):
-    """Whether a cell stands for no value: one of `ddol.streams.raw.MISSING_WORDS`."""
+    """Whether a cell is a missing value: one of `ddol.streams.raw.MISSING_WORDS`."""
     if end - first > 4:
         return False
     word = _folded(text, first, end)
@@ -89,7 +89,7 @@ def is_missing(text, first, end):
 
 @inner
 def word_value(text, first, end):
-    """Value of a word that stands for a number: true, false, infinity; NaN for others."""
+    """Value of the words true, false and infinity; NaN for others."""
     word = _folded(text, first, end)
     if word == _TRUE:
         return 1.0
