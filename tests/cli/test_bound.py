@@ -20,6 +20,18 @@ def test_how_many_mistakes_can_eight_agents_make():
     assert "complete graph with uniform mixing" in result.stdout
 
 
+def test_where_experts_share_a_sequence_of_them_counts():
+    options = ("--agents", 8, "--experts", 50, "--mistakes", 100, "--alpha", 0.5, "--share", "auto")
+    assert "--rounds is needed" in call(*options).stderr
+    found = call(*options, "--rounds", 1000)
+    prior = math.log(50) + math.log(1000)  # 1/50 of the weight, and 1/(t+1) less after each round
+    expected = (100 * math.log(2) + 8 * prior) / math.log(4 / 3)
+    assert f"at most {expected:.1f} mistakes of all agents together" in found.stdout
+    figures = json.loads(call(*options, "--rounds", 1000, "--json").stdout)["with_switches"]
+    more = 8 * (math.log(49) + math.log(1000)) / math.log(4 / 3)
+    assert figures == pytest.approx([expected + m * more for m in range(4)])
+
+
 def test_what_a_safe_agent_loses_at_most():
     result = call("--algorithm", "adaptive", "--safe", "--rounds", 10_000)
     assert result.exit_code == 0, result.output

@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ddol
 from ddol.measure import bounds
-from ddol.measure.theorems import Bound, find_theorem, on_mistakes
+from ddol.measure.applicable import applicable_bound
+from ddol.measure.theorems import SHARED, Bound, find_theorem, on_mistakes
 from ddol.presets import drwm, dwm_a, dwm_i
 
 many = settings(max_examples=400)
@@ -117,3 +119,104 @@ def test_best_expert_keeps_at_least_as_much_with_dwm_a(games, play_experts, seed
 def test_the_inequality_behind_it(x, alpha):
     lost = -bounds.log_weight(x, n_agents=1, alpha=alpha)
     assert lost <= x * np.log(1 / alpha) * (1 + 1e-12) + 1e-15
+
+
+# --- shares ---------------------------------------------------------------------------------------
+
+SWITCHES = st.integers(0, 3)
+GIVEN = st.one_of(st.just("auto"), st.floats(1e-3, 0.5))
+
+
+def shared(log_weights, given, t):
+    """Log-weights after every expert gave a share to the others."""
+    if len(log_weights) == 1:
+        return log_weights
+    alpha = 1 / (t + 1) if given == "auto" else given
+    total = np.logaddexp.reduce(log_weights)
+    now = np.exp(log_weights - total)
+    return total + np.log((1 - alpha) * now + alpha * (1 - now) / (len(now) - 1))
+
+
+def play_sharing(game, alpha, how, given):
+    """Weighted majority with fixed share, line by line: mistakes, their chances, log of the mean weight."""
+    rounds, n_agents, n_experts = game.advice.shape
+    log_weights, voted, drawn = np.zeros(n_experts), 0.0, 0.0
+    for t in range(rounds):
+        now = np.exp(log_weights - np.logaddexp.reduce(log_weights))
+        drawn += (now * game.wrong[t]).sum()
+        says = np.where((game.advice[t] * now).sum(axis=1) >= 0, 1, -1)
+        voted += ((says != game.answers[t]) & game.present[t]).sum()
+        wrong = game.wrong[t].sum(axis=0)
+        if how == "dual":
+            log_weights = log_weights + np.log(alpha) * wrong / n_agents
+        else:
+            log_weights = log_weights + bounds.log_weight(wrong, n_agents, alpha)
+        log_weights = shared(log_weights, given, t + 1)
+    return voted, drawn, np.logaddexp.reduce(log_weights) - np.log(n_experts)
+
+
+def best_sequence(game, alpha, how, switches):
+    """Largest log-weight that penalties leave to a sequence of experts with so many changes, or fewer."""
+    n_agents, n_experts = game.advice.shape[1:]
+    best = np.full((switches + 1, n_experts), -np.inf)
+    best[0] = 0.0
+    for t, wrong in enumerate(game.wrong.sum(axis=1)):
+        for m in range(switches if t > 0 else 0, 0, -1):
+            best[m] = np.maximum(best[m], best[m - 1].max())
+        lost = np.log(alpha) * wrong / n_agents
+        best += lost if how == "dual" else bounds.log_weight(wrong, n_agents, alpha)
+    return best.max()
+
+
+def sharing(alpha, how, given, n_agents, n_experts, randomized=False):
+    preset = dwm_i if how == "dual" else dwm_a
+    made = drwm(alpha, average=how, share=given) if randomized else preset(alpha, share=given)
+    found = applicable_bound(made.on(n_agents), n_experts)
+    assert found is not None and found.theorem in SHARED.values()
+    return found
+
+
+@many
+@given(SEEDS, st.integers(1, 5), st.integers(2, 8), SWITCHES, ALPHAS, HOW, GIVEN, st.booleans())
+def test_with_shares_sequences_of_experts_bound_mistakes(
+    games, seed, n_agents, n_experts, switches, alpha, how, given, hostile
+):
+    """What agents lose is at most what the mean expert says, which is at most what any sequence says."""
+    rng = np.random.default_rng(seed)
+    game = games.random(rng, 30, n_agents, n_experts)
+    if hostile:
+        game = games.hostile(30, [True] * n_agents, n_experts, alpha, how)
+        if game.advice.size == 0:
+            return
+    voted, drawn, mean = play_sharing(game, alpha, how, given)
+    kept = best_sequence(game, alpha, how, switches)
+    for randomized, seen in ((False, voted), (True, drawn)):
+        made = sharing(alpha, how, given, n_agents, n_experts, randomized)
+        value = made.at(mean).value
+        assert seen <= value * (1 + 1e-9) + 1e-9
+        prior = np.log(n_experts) + bounds.switching(
+            n_experts, len(game.answers), switches, None if given == "auto" else given
+        )
+        assert value <= made.at(kept - prior).value * (1 + 1e-9) + 1e-9
+        if how == "dual":
+            mistakes = -n_agents * kept / np.log(1 / alpha)
+            before = made.before(mistakes, len(game.answers), switches).value
+            assert before == pytest.approx(float(made.at(kept - prior).value))
+
+
+@settings(max_examples=60)
+@given(SEEDS, st.integers(1, 4), st.integers(2, 6), HOW, GIVEN)
+def test_the_engine_shows_that_bound(games, seed, n_agents, n_experts, how, given):
+    game = games.random(np.random.default_rng(seed), 12, n_agents, n_experts)
+    algorithm = (dwm_i if how == "dual" else dwm_a)(0.7, share=given)
+    advice = game.advice[game.present.all(axis=1)]
+    answers = game.answers[game.present.all(axis=1)]
+    if len(np.unique(answers)) < 2:
+        return
+    whole = type(game)(advice, answers, np.ones_like(answers, bool))
+    _, _, mean = play_sharing(whole, 0.7, how, given)
+    trace = ddol.run(algorithm, (advice.reshape(-1, n_experts), answers.ravel()), n_agents)
+    ((name, bound),) = trace.bounds.items()
+    assert bound["holds"] and name.endswith(", shares")
+    made = sharing(0.7, how, given, n_agents, n_experts)
+    assert bound["value"] == pytest.approx(float(made.at(mean).value))

@@ -304,12 +304,25 @@ def test_shares_are_followed_by_every_schedule(schedule, period):
     assert np.array_equal(first.weights, again.weights)
 
 
-def test_where_experts_share_no_theorem_is_shown_and_the_reason_is():
-    X, y = changing_experts(3, 400)
-    for preset in (ddol.wma, ddol.rwma, ddol.dwm_i, ddol.dwm_a, ddol.drwm):
-        algorithm = preset(0.7, share="auto")
-        assert ddol.run(algorithm, (X, y), 1).bounds == {}
-        assert "bound not offered: experts share their weights" in find_theorem(algorithm).reason
+@pytest.mark.parametrize("share", ["auto", 0.01])
+@pytest.mark.parametrize("preset", [ddol.wma, ddol.rwma, ddol.dwm_i, ddol.dwm_a, ddol.drwm])
+def test_where_experts_share_the_bound_is_shown_and_follows_a_change(preset, share):
+    X, y = changing_experts(3, 4000)
+    agents = 1 if preset in (ddol.wma, ddol.rwma) else 4
+    trace = ddol.run(preset(0.5, share=share), (X, y), agents)
+    ((name, bound),) = trace.bounds.items()
+    assert name.endswith(", shares") and bound["holds"]
+    assert trace.mistakes.sum() <= bound["value"] < 0.5 * len(y)
+    plain = next(iter(ddol.run(preset(0.5), (X, y), agents).bounds.values()))
+    assert (
+        bound["value"] < 0.6 * plain["value"]
+    )  # of the best expert, which is best for half of the time
+    assert next(iter(trace.bound_curves().values()))[-1] == bound["value"]
+
+
+def test_where_experts_share_and_answers_are_chosen_no_theorem_is_shown():
+    algorithm = ddol.rwma(0.7, share="auto", query="experts")
+    assert "bound not offered: experts share their weights" in find_theorem(algorithm).reason
 
 
 @pytest.mark.parametrize("share", [-0.1, 0.6, math.nan, 1e-41, "often"])

@@ -94,15 +94,20 @@ def bound(job: Job, question: Question, as_json: bool) -> None:
     if question.spread is not None:
         raise DataError("--spread is for --safe; leave it out")
     found = answer(job, question)
-    value = float(found.value)
+    value, more = float(found.value), _with_switches(job, question)
     if as_json:
         row = entry(found.theorem, value, float("nan"), True)
         row = {k: v for k, v in row.items() if k not in ("observed", "holds")}
+        row |= {"with_switches": [value, *more]} if more else {}
         print(json.dumps(row, indent=2, ensure_ascii=False))
         return
     agents = f"{job.n_agents} agent{'s' if job.n_agents > 1 else ''}"
     each = f", {value / job.n_agents:,.1f} for the average agent" if job.n_agents > 1 else ""
     print(f"{job.algorithm.name}, {agents}: at most {value:,.1f} {found.theorem.quantity}{each}")
+    for m, larger in enumerate(more, 1):
+        print(
+            f"at most {larger:,.1f} if they are those of a sequence of experts with {m} change{'s' * (m > 1)}"
+        )
     print(f"theorem {found.theorem.name}: {found.theorem.formula}")
     print("needs: " + "; ".join(found.theorem.assumptions))
 
@@ -157,14 +162,26 @@ def answer(job: Job, question: Question) -> Bound:
     if not find_theorem(algorithm).holds:
         raise DataError(find_theorem(algorithm).reason)
     if algorithm.update.experts:
-        given = _needed(job, question, "experts", "mistakes")
-        made = applicable_bound(algorithm, given["experts"])
-        assert made is not None
-        if made.needs_examples:
-            given |= _needed(job, question, "rounds")
-        return made.before(given["mistakes"], given.get("rounds", 0))
+        return _of_experts(algorithm, job, question)
     given = _needed(job, question, "rounds", "gradient_norm")
     return regret_before(algorithm, given["rounds"], given["gradient_norm"], question.divergence)
+
+
+def _of_experts(algorithm: Algorithm, job: Job, question: Question, switches: int = 0) -> Bound:
+    given = _needed(job, question, "experts", "mistakes")
+    made = applicable_bound(algorithm, given["experts"])
+    assert made is not None
+    if made.needs_examples:
+        given |= _needed(job, question, "rounds")
+    return made.before(given["mistakes"], given.get("rounds", 0), switches)
+
+
+def _with_switches(job: Job, question: Question) -> list[float]:
+    """The bound for sequences of experts with 1, 2, … changes, where experts share their weights."""
+    algorithm = build(job)
+    if not getattr(algorithm.update, "shares", False):
+        return []
+    return [float(_of_experts(algorithm, job, question, m).value) for m in range(1, SWITCHES + 1)]
 
 
 def _needed(job: Job, question: Question, *names: str) -> dict[str, Any]:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ddol.measure.bounds import domd_before, dwm_i
+from ddol.measure.bounds import domd_before, dwm_i, switching
 from ddol.measure.theorems import (
     DOMD,
     DRAWN,
     LABEL_EFFICIENT,
     PATIENT,
     SELECTIVE,
+    SHARED,
     Asked,
     Bound,
     Theorem,
@@ -47,6 +48,8 @@ class MistakeBound:
     alpha : float
     share : float
         Of the answers that are asked for at random, where some are.
+    given : float, optional
+        Of its weight that every expert gives to the others in a round; by default 1/(t+1).
     """
 
     theorem: Theorem
@@ -54,11 +57,17 @@ class MistakeBound:
     n_agents: int
     alpha: float
     share: float = 1.0
+    given: float | None = None
 
     @property
     def needs_examples(self) -> bool:
         """Whether the bound grows with the number of examples."""
-        return self.theorem in (SELECTIVE, LABEL_EFFICIENT)
+        return self.shares or self.theorem in (SELECTIVE, LABEL_EFFICIENT)
+
+    @property
+    def shares(self) -> bool:
+        """Whether the bound is on sequences of experts."""
+        return self.theorem in SHARED.values()
 
     def at(
         self, best_log_weight: ArrayLike, examples: ArrayLike = 0, estimated: bool = True
@@ -68,10 +77,11 @@ class MistakeBound:
         asked = Asked(examples, self.share, estimated)
         return on_mistakes(self.theorem, best_log_weight, *sizes, asked)
 
-    def before(self, expert_mistakes: float, examples: int = 0) -> Bound:
+    def before(self, expert_mistakes: float, examples: int = 0, switches: int = 0) -> Bound:
         """The bound if the best expert will have made so many mistakes, at all agents together.
 
-        Averaged in the primal, the worst case has them at all agents in the same rounds.
+        Averaged in the primal, the worst case has them at all agents in the same rounds. Where experts share
+        their weights, it may be another expert after each of so many switches; `examples` are rounds.
 
         Examples
         --------
@@ -82,6 +92,9 @@ class MistakeBound:
         349.7
         """
         kept = -expert_mistakes / self.n_agents * math.log(1 / self.alpha)
+        if self.shares:
+            kept -= math.log(self.n_experts)
+            kept -= float(switching(self.n_experts, examples, switches, self.given))
         return self.at(kept, examples, estimated=False)
 
 
@@ -104,7 +117,9 @@ def applicable_bound(algorithm: Algorithm, n_experts: int | None) -> MistakeBoun
         return None
     alpha: float = algorithm.update.alpha  # type: ignore[attr-defined]  # the family has it
     share = 1.0 if algorithm.asking is None else algorithm.asking.share
-    return MistakeBound(made.theorem, n_experts, algorithm.n_agents, alpha, share)
+    known: Any = algorithm.update
+    given = known.share if known.shares and known.share != "auto" else None
+    return MistakeBound(made.theorem, n_experts, algorithm.n_agents, alpha, share, given)
 
 
 def check_bounds(trace: Trace) -> dict[str, Any]:

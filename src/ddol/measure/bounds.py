@@ -189,6 +189,37 @@ def label_efficient(
     return _counts(expert_losses) + np.log(n_experts) / eta + added
 
 
+def switching(
+    n_experts: int, rounds: ArrayLike, switches: int, share: float | None = None
+) -> FloatArray:
+    """Nats that a sequence of experts with m changes costs, beside the log P of its first one.
+
+    m log(P−1) + Σ −log α_t where it changes + Σ −log(1−α_t) where it stays: with α_t = 1/(t+1) the sums are
+    at most (m+1) log T. A bound for sequences has log P and this where the bound for one expert has log P.
+
+    Parameters
+    ----------
+    n_experts : int
+        P.
+    rounds : array
+        T.
+    switches : int
+        m.
+    share : float, optional
+        α_t where it is the same in every round; by default 1/(t+1).
+
+    Examples
+    --------
+    >>> float(switching(10, 1000, switches=1).round(2)), float(switching(10, 1000, 1, 0.01).round(2))
+    (16.01, 16.83)
+    """
+    T, moved = _counts(rounds), switches * np.log(max(n_experts - 1, 1))
+    if share is None:
+        return np.asarray(moved + (switches + 1) * np.log(np.maximum(T, 1)))
+    stays = np.maximum(T - 1 - switches, 0)
+    return np.asarray(moved - switches * np.log(share) - stays * np.log1p(-share))
+
+
 def log_weight(wrong_agents: ArrayLike, n_agents: int, alpha: float) -> FloatArray:
     """Return the log-weight log(1 − (1−α) m_p^t / N) that an expert loses in a round of DWM-A.
 

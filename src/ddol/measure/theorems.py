@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -181,7 +181,22 @@ LABEL_EFFICIENT = Theorem(
     "E M ≤ m_p + log P/η + ηn/(2ε) for every expert p, η = log(1/α), n examples",
     ("one agent, one expert drawn by weight, no delay", "asked with probability ε", _EXPERTS),
 )
-DRAWN = (DRWM, DRWM_A, SELECTIVE, LABEL_EFFICIENT)
+_SEQUENCE = "for every sequence p of experts with m changes, S = m log(P−1) + (m+1) log T"
+SHARED = {
+    plain: Theorem(
+        f"{plain.name}, shares",
+        plain.quantity,
+        plain.formula.replace("log P", "(log P + S)").replace("for every expert p", _SEQUENCE),
+        (
+            *plain.assumptions,
+            "shares of 1/(t+1), or a constant α: S = m log((P−1)/α) − (T−1−m) log(1−α)",
+        ),
+    )
+    for plain in (WMA, DWM_I, DWM_A, DRWM, DRWM_A)
+}
+"""The same where experts share their weights: the proofs of docs/background/safe-proofs.md."""
+_PLAIN = {shared: plain for plain, shared in SHARED.items()}
+DRAWN = (DRWM, DRWM_A, SHARED[DRWM], SHARED[DRWM_A], SELECTIVE, LABEL_EFFICIENT)
 """Theorems on the expected mistakes of drawn experts."""
 DOMD = Theorem(
     "DOMD",
@@ -206,6 +221,8 @@ def find_theorem(algorithm: Algorithm) -> Applicability:
     if theorem is None:
         family = type(algorithm.update).__name__
         return Applicability(None, (f"no theorem of the paper is about {family}",))
+    if getattr(algorithm.update, "shares", False):
+        theorem = SHARED.get(theorem, theorem)
     return Applicability(theorem, tuple(_missing(algorithm, theorem)))
 
 
@@ -253,7 +270,7 @@ def _missing(algorithm: Algorithm, theorem: Theorem) -> list[str]:
             "weights are averaged in the primal, not in the dual",
         ),
         (
-            getattr(algorithm.update, "shares", False),
+            about_asking and algorithm.update.shares,  # type: ignore[attr-defined]
             "experts share their weights, the proof is for weights that mistakes alone change",
         ),
         (isinstance(algorithm.rate, PerAgent), "agents have rates of their own"),
@@ -287,11 +304,11 @@ def on_mistakes(
     Parameters
     ----------
     theorem : Theorem
-        `WMA`, `DWM_I`, `DWM_A`, `DRWM` or `DRWM_A`.
+        `WMA`, `DWM_I`, `DWM_A`, `DRWM` or `DRWM_A`, or one of `SHARED`.
     expert_log_weight : array (points,) or (points, P)
         Log-weight that all agents hold of the best expert, or of each, when it started at 0:
         −(m_p / N) log(1/α) where they average in the dual, Σ_t log(1 − (1−α) m_p^t / N) in the
-        primal.
+        primal. Where experts share their weights, that of the mean expert: it counts for all sequences.
     n_experts, n_agents, alpha
         P, N and the penalty α.
     asked : Asked, optional
@@ -306,6 +323,9 @@ def on_mistakes(
     kept = np.minimum(kept.max(axis=-1) if kept.ndim == 2 else kept, 0.0)
     if asked is not None and theorem in _ASKED.values():
         return _on_asked(theorem, -kept / np.log(1 / alpha), n_experts, alpha, asked)
+    if theorem in _PLAIN:  # the prior of sequences is in the weight of their mean
+        plain = on_mistakes(_PLAIN[theorem], kept, 1, n_agents, alpha)
+        return replace(plain, theorem=theorem)
     if theorem in (DWM_A, DRWM_A):
         formula = dwm_a if theorem == DWM_A else drwm_a
         value = formula(kept, n_experts, n_agents, alpha)

@@ -42,6 +42,8 @@ class Rules(NamedTuple):
     """SHARED_ADD or SHARED_COLLECT: one copy of the weights for all agents; COPIES: one each."""
     additive: bool
     experts: bool
+    shares: bool
+    """Experts give shares of their weight to each other."""
     branchless_step: bool
     adds_ones: bool
     """Turns of one agent alone take rows without the 1 in front of them."""

@@ -19,7 +19,10 @@ from ddol.engines.kernels.layout import (
 
 @inner
 def _best_log_weight(worker):
-    """Largest log-weight of an expert where all agents share one copy; NaN where they do not."""
+    """Largest log-weight of an expert where all agents share one copy; NaN where they do not.
+
+    Where experts share their weights, that of the mean expert: it has the losses of all sequences of experts.
+    """
     alone = worker.rules.n_agents == 1
     if not worker.rules.experts or (worker.rules.sharing == COPIES and not alone):
         return math.nan
@@ -29,7 +32,12 @@ def _best_log_weight(worker):
     largest = -math.inf
     for d in range(D):
         largest = max(largest, floats(out)[d])
-    return largest
+    if not worker.rules.shares:
+        return largest
+    total = 0.0
+    for d in range(D):
+        total += math.exp(floats(out)[d] - largest)
+    return largest + math.log(total / D)
 
 
 @inner(inlined=True)

@@ -205,6 +205,7 @@ class KernelWorker:
             sharing=self.sharing,
             additive=self.loops.additive,
             experts=bool(update.experts),
+            shares=bool(update.experts and getattr(update, "shares", False)),
             branchless_step=self.loops.branchless_step,
             adds_ones=self._adds_ones,
             randomized=bool(update.randomized),
