@@ -35,7 +35,7 @@ def test_where_experts_share_a_sequence_of_them_counts():
 def test_what_a_safe_agent_loses_at_most():
     result = call("--algorithm", "adaptive", "--safe", "--rounds", 10_000)
     assert result.exit_code == 0, result.output
-    nats = math.log(3) + math.log(10_000)
+    nats = math.log(3) + math.log1p(math.log(10_000))
     assert f"at most {nats:.1f} nats more over 10,000 labels" in result.stdout
     options = ("--algorithm", "adaptive", "--safe", "--rounds", 10_000, "--loss", "squared")
     assert "--spread is needed" in call(*options).stderr

@@ -67,12 +67,25 @@ def test_no_run_exceeds_its_bound(loss: str, delay: int) -> None:
 
 
 def test_bounds_by_hand() -> None:
-    assert mixture_bound(LOG, 3, 100.0) == pytest.approx(np.log(3) + np.log(100))
+    stays = np.log(1 + np.log(100))
+    assert mixture_bound(LOG, 3, 100.0) == pytest.approx(np.log(3) + stays)
     assert mixture_bound(LOG, 3, 100.0, 2) == pytest.approx(
-        np.log(3) + 2 * np.log(2) + 3 * np.log(100)
+        np.log(3) + 2 * np.log(2) + 2 * np.log(100) + 3 * stays
     )
-    nats = np.log(3) + np.log(2) + 2 * np.log(100)
+    nats = np.log(3) + np.log(2) + np.log(100) + 2 * stays
     assert mixture_bound(HEDGED, 3, 100.0, 1, 5.0) == pytest.approx(5.0 * (1 + nats / np.log(3)))
+
+
+def test_shares_leave_the_best_sequence_as_much_as_the_bound_says() -> None:
+    """Rates of fixed share, multiplied along sequences with up to three changes."""
+    T = 400
+    t = np.arange(1.0, T)
+    rates = 1 / ((t + 1) * (1 + np.log(t + 1)))
+    least = np.log(rates) - np.log1p(-rates)  # of a change in the place of a stay
+    for switches in range(4):
+        paid = -np.log1p(-rates).sum() - np.sort(least)[:switches].sum()
+        nats = np.log(3) + switches * np.log(2) + paid
+        assert nats <= mixture_bound(LOG, 3, T, switches) < nats + 2.0
 
 
 def test_words_and_table() -> None:

@@ -46,7 +46,7 @@ class _Hedge:
             posterior = self.w * np.exp(-eta * (cost - cost.min()))
             mixed = cost.min() - np.log(posterior.sum()) / eta
             own = posterior / posterior.sum()
-            self.w = own + (1.0 - 3.0 * own) / (2.0 * (self.t + 1.0))
+            self.w = own + (1.0 - 3.0 * own) / (2.0 * (self.t + 1.0) * (1.0 + np.log(self.t + 1.0)))
         if np.ptp(cost) > 1e-6 * cost.max():
             self.spread = max(self.spread, np.ptp(cost))
             self.gaps = max(before + max(lost - mixed, 0.0), 0.01 * self.spread)
@@ -65,7 +65,7 @@ class _Shares:
     def learn(self, likelihood: np.ndarray) -> None:
         self.t += 1
         own = self.w * likelihood / (self.w @ likelihood)
-        self.w = own + (1.0 - 3.0 * own) / (2.0 * (self.t + 1.0))
+        self.w = own + (1.0 - 3.0 * own) / (2.0 * (self.t + 1.0) * (1.0 + np.log(self.t + 1.0)))
 
 
 def _chance(z: np.ndarray) -> np.ndarray:

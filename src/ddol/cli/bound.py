@@ -140,7 +140,7 @@ def bound_of_mixture(algorithm: Algorithm, job: Job, question: Question, as_json
         print(
             f"at most {value:,.1f} more than the best sequence of them with {m} change{'s' * (m > 1)}"
         )
-    formula = "ln K + m·ln(K−1) + (m+1)·ln T"
+    formula = "ln K + m·(ln(K−1) + ln T) + (m+1)·ln(1 + ln T)"
     formula = formula if rule == LOG else f"Δ·(1 + ({formula})/ln K), Δ ≤ {gap:,.4g}"
     print(
         f"formula: {formula}, K = {K} experts"

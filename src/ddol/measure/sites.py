@@ -42,7 +42,8 @@ def mixture_bound(
 ) -> float:
     """What a mixture loses at most beyond the best sequence of experts with so many changes.
 
-    With n = ln K + m·ln(K−1) + (m+1)·ln T these are n nats of the log loss, and Δ·(1 + n/ln K) of others.
+    With n = ln K + m·(ln(K−1) + ln T) + (m+1)·ln(1 + ln T) these are n nats of the log loss, and
+    Δ·(1 + n/ln K) of others.
 
     Parameters
     ----------
@@ -55,12 +56,13 @@ def mixture_bound(
     Examples
     --------
     >>> round(mixture_bound(LOG, 3, 1e6), 2), round(mixture_bound(LOG, 3, 1e6, switches=1), 2)
-    (14.91, 29.42)
+    (3.79, 20.99)
     """
     if answers == 0:
         return 0.0
     K = max(experts, 2)
-    nats = math.log(K) + switches * math.log(K - 1) + (switches + 1) * math.log(answers)
+    changes = math.log(K - 1) + math.log(answers)
+    nats = math.log(K) + switches * changes + (switches + 1) * math.log1p(math.log(answers))
     return nats if rule == LOG else gap * (1.0 + nats / math.log(K))
 
 

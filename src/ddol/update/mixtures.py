@@ -2,7 +2,8 @@
 
 Expert k says Σ_m Λ_km·z_m, where z_m is the score of learner m. What is kept of the mixture stands among an
 agent's scalars, from `base` on; see `Places`. Two rules move the experts' weights when an answer comes; both
-end with fixed share (Herbster and Warmuth), w_k ← (1−α)·w_k + α·(1−w_k)/(K−1) with α_t = 1/(t+1):
+end with fixed share (Herbster and Warmuth), w_k ← (1−α)·w_k + α·(1−w_k)/(K−1) with
+α_t = 1/((t+1)·(1 + ln(t+1))), so that an expert that is always best loses a factor of 1 + ln T only:
 
 - `LOG` (log loss): w_k ∝ w_k·p_k(y), with p_k = σ(z_k) clipped to [10⁻⁴, 1−10⁻⁴]. The agent predicts
   p = Σ w_k·p_k, and the score is its logit. Of C classes p_k is the softmax of the scores, or σ of each

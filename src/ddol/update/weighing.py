@@ -187,7 +187,8 @@ def _judge(loss: Loss, places: Places, compare: Judgement) -> Callable:
 @inner(inlined=True)
 def _share(m, K, total):
     """Normalise the weights, and let every expert give some of its own to the others."""
-    alpha = 1.0 / (m[COUNT] + 1.0)
+    t = m[COUNT] + 1.0
+    alpha = 1.0 / (t * (1.0 + math.log(t)))
     other = alpha / max(K - 1.0, 1.0)
     keep = (1.0 - alpha - other) / total
     for k in range(K):
