@@ -95,3 +95,14 @@ def test_agents_must_be_there_and_one_honest() -> None:
         ddol.run(ddol.dogd(), _data(5), N, conditions=ddol.Conditions(liars={9: "flip"}))
     with pytest.raises(ValueError, match="all 2 agents lie"):
         ddol.run(ddol.dogd(), _data(5), 2, conditions=ddol.Conditions(liars="0,1:flip"))
+
+
+def test_lies_are_messages_that_others_would_take() -> None:
+    """A negative sum of squares would give a liar away: adaptive's messages stay what they may be."""
+    trace = ddol.run(ddol.adaptive(), _data(), N, conditions=ddol.Conditions(liars="0:flip"))
+    assert _honest_error(trace, (0,)) > 0.3 and not trace.refused.any()
+
+
+def test_where_lies_leave_no_numbers_the_liars_are_named() -> None:
+    with pytest.raises(FloatingPointError, match=r"as agents 0, 5 lied.*--safe"):
+        ddol.run(ddol.adaptive(), _data(), N, conditions=ddol.Conditions(liars="0,5:noise"))

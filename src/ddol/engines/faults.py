@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,6 +86,7 @@ def check_numbers(
     weights: np.ndarray,
     streams: Sequence[Stream],
     largest: LargestValue | None = None,
+    liars: Collection[int] = (),
 ) -> None:
     """Refuse a result that is not finite; streams in memory, not checked before, are checked first."""
     if np.isfinite(weights).all() and np.isfinite(state.loss).all():
@@ -96,6 +97,12 @@ def check_numbers(
     for stream in streams:
         if isinstance(stream, RowsStream):
             stream.rows.check_finite(stream.describe())
+    if liars:
+        who = f"agent{'s' * (len(liars) > 1)} {', '.join(map(str, sorted(liars)))}"
+        raise FloatingPointError(
+            f"the weights of {algorithm.name} left the range of numbers, as {who} lied and the others "
+            "averaged what they heard; use --safe (ddol.safe), which tests it"
+        )
     where = "" if largest is None else largest.sentence(streams, algorithm.n_agents)
     raise FloatingPointError(out_of_range(algorithm, where))
 

@@ -78,7 +78,8 @@ def trace_of(run: Session, last: bool) -> Trace:
         seen = seen_now(engine)
     in_place = last and isinstance(engine, Local)
     state, weights = engine.counters() if in_place else engine.state(), engine.weights()
-    check_numbers(algorithm, state, weights, run.feed.streams, run.largest)
+    liars = setup.schedule.conditions.liars
+    check_numbers(algorithm, state, weights, run.feed.streams, run.largest, liars)
     sent = plan.sent(engine, counters.rounds)
     recorded = run.history.weights
     if algorithm.mixing is not run.mixing:  # it was written out to be recorded

@@ -106,6 +106,22 @@ def check_message(
     )
 
 
+def allowed_numbers(layout: Layout, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the largest that `check_message` allows for every number of a message, in its order.
+
+    Examples
+    --------
+    >>> layout = Layout(rows=("w", Field("root", least=0.0)))
+    >>> allowed_numbers(layout, 2)[0].tolist()
+    [-inf, -inf, 0.0, 0.0]
+    """
+    sent = layout.scalar_fields[: layout.linear_scalars + layout.largest_scalars]
+    each = [_bounds(field, n_features) for field in (*layout.message_fields, *sent)]
+    times = [n_features] * len(layout.message_fields) + [1] * len(sent)
+    least, most = np.repeat(np.array(each, np.float64).reshape(-1, 2), times, axis=0).T
+    return least, most
+
+
 @functools.lru_cache(maxsize=64)
 def _alike(fields: Sequence[Field]) -> tuple[tuple[Field, slice], ...]:
     """Runs of fields that hold the same, each with its first: a matrix of D rows is looked at at once."""

@@ -10,10 +10,12 @@ from dataclasses import replace
 import numpy as np
 
 from ddol.algorithm import Algorithm
+from ddol.engines.state import layout_of, n_states
 from ddol.schedules.liars import LABELS, Lie, about_data, message_of
 from ddol.storage import Expected, check_arrays
 from ddol.streams.errors import DataError
 from ddol.streams.rows import Block, Rows
+from ddol.update.checks import allowed_numbers
 
 _CALLED = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
@@ -47,12 +49,18 @@ class Lying:
         self.lies[list(self.about_messages)] = 1
         self.refused, self.sent = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self.room = np.empty((n, 0))
+        self.allowed = np.empty(0), np.empty(0)
         self.failed: BaseException | None = None
         self._callback = _CALLED(self._write)
 
-    def prepare(self, size: int) -> None:
-        """Make room for messages of so many numbers."""
-        self.room = np.empty((len(self.lies), size if self.about_messages else 0))
+    def prepare(self, n_features: int) -> None:
+        """Make room for messages about so many features."""
+        if not self.about_messages:
+            return
+        least, most = allowed_numbers(layout_of(self.algorithm, n_features), n_features)
+        vectors = n_states(self.algorithm)
+        self.allowed = np.tile(least, vectors), np.tile(most, vectors)
+        self.room = np.empty((len(self.lies), len(self.allowed[0])))
 
     @property
     def address(self) -> int:
@@ -69,7 +77,9 @@ class Lying:
         self.sent[agent] += 1
         try:
             honest = self.room[self.lies == 0]
-            target[:] = message_of(self.about_messages[agent], self.room[agent], honest, seed)
+            sent = message_of(self.about_messages[agent], self.room[agent], honest, seed)
+            # A number that no message may hold, such as a negative sum of squares, would give a liar away.
+            target[:] = np.where(np.isfinite(sent), np.clip(sent, *self.allowed), sent)
         except Exception as error:  # raised when the kernel is done: it cannot pass one on
             self.failed = self.failed or error
             target[:] = np.nan

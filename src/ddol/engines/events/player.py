@@ -89,7 +89,7 @@ class EventPlayer:
         n, wires = self.algorithm.n_agents, self.wires
         self.size = numbers_sent(self.algorithm, self.worker.state.n_features) + self.push_sum
         self.messages = np.zeros((1 + len(self.references), self.size))
-        self.lying.prepare(self.size)
+        self.lying.prepare(self.worker.state.n_features)
         self.talk.prepare(self.worker.state.n_features)
         self.near.prepare(self.worker.state.n_features)
         self.mass = np.ones(n if self.push_sum else 0)
