@@ -107,10 +107,11 @@ def test_recording_of_other_data_is_refused(ddol, examples, tmp_path):
     result = ddol("train", examples, *NETWORK, "--limit", 200, "--replay", tmp_path / "run.npz")
     assert result.exit_code == 2
     assert "the recording is of other data" in result.stderr
-    fewer = (*NETWORK[2:], "--agents", 4)
-    result = ddol("train", examples, *fewer, "--replay", tmp_path / "run.npz")
-    assert result.exit_code == 2
-    assert "names an agent that does not exist" in result.stderr
+    for others in (4, 7):
+        these = (*NETWORK[2:], "--agents", others)
+        result = ddol("train", examples, *these, "--replay", tmp_path / "run.npz")
+        assert result.exit_code == 2
+        assert f"the recording is of 6 agents, found {others}" in result.stderr
 
 
 def test_recording_of_as_many_other_rows_is_refused(ddol, examples, tmp_path, text_of):

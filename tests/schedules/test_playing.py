@@ -147,7 +147,10 @@ def test_a_recording_says_which_gradients_were_played(tmp_path):
     for gradient, trace in runs.items():
         save_events(tmp_path / "run.npz", trace.events, "some-data")
         events = load_events(tmp_path / "run.npz")
-        assert events.gradient == gradient and recorded_data(tmp_path / "run.npz") == "some-data"
+        assert events.gradient == gradient and recorded_data(tmp_path / "run.npz") == (
+            "some-data",
+            "",
+        )
         again = ddol.run(ddol.dogd(), data(), ddol.ring(5), schedule="async", replay=events)
         assert np.array_equal(again.weights, trace.weights)
     with pytest.raises(

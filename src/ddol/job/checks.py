@@ -25,7 +25,7 @@ def check(job: Job, algorithm: Algorithm, leads: bool = True) -> None:
     """
     data, run, output = job.data, job.run, job.output
     job.schedule.check(output.checkpoint, algorithm, run.engine)
-    job.schedule.check_recorded(lambda: recording_mark(data, run.seed))
+    job.schedule.check_recorded(lambda: recording_mark(data, run.seed), algorithm.n_agents)
     if output.resume and output.checkpoint is None:
         raise DataError("--resume needs --checkpoint DIR, the folder of the earlier run")
     if output.every is not None and output.checkpoint is None:

@@ -167,13 +167,18 @@ class ScheduleOptions:
 
             check_writable(self.record)
 
-    def check_recorded(self, mark: Callable[[], str]) -> None:
-        """Refuse a recording of other data, before they are read."""
+    def check_recorded(self, mark: Callable[[], str], n_agents: int) -> None:
+        """Refuse a recording of other data, or of other agents, before the data are read."""
         if self.replay is None:
             return
         from ddol.schedules.recording import recorded_data
 
-        recorded = recorded_data(self.replay)
+        recorded, agents = recorded_data(self.replay)
+        if agents and agents != str(n_agents):
+            raise DataError(
+                f"--replay {self.replay}: the recording is of {agents} agents, found {n_agents}; "
+                f"use --agents {agents}"
+            )
         found = mark() if recorded else ""
         if found and found != recorded:
             raise DataError(
@@ -186,7 +191,7 @@ class ScheduleOptions:
         if self.record is not None and trace.events is not None:
             from ddol.schedules.recording import save_events
 
-            save_events(self.record, trace.events, mark())
+            save_events(self.record, trace.events, f"{mark()} agents={trace.agents}")
 
 
 def _unread(first: int, count: int) -> np.ndarray:

@@ -27,7 +27,7 @@ from ddol.streams.store.room import check_room
 from ddol.update.contract import ARRIVAL, KEPT
 
 _CHECKSUM = b"ddol "
-_GRADIENT = "gradient="
+_GRADIENT, _AGENTS = "gradient=", "agents="
 _MOST_PRESSED = 1100
 """No archive gives more bytes than this for one of its own."""
 
@@ -46,7 +46,7 @@ def save_events(path: str | Path, events: Events, data: str = "") -> None:
     path : path
     events : Events
     data : str, optional
-        One word that other data do not have; see `recorded_data`.
+        One word that other data do not have, and ``agents=N``; see `recorded_data`.
 
     Examples
     --------
@@ -110,24 +110,26 @@ def load_events(path: str | Path) -> Events:
     return events
 
 
-def recorded_data(path: str | Path) -> str:
-    """The mark of the data of a recording; empty where there is none, or the file is no recording.
+def recorded_data(path: str | Path) -> tuple[str, str]:
+    """The mark of the data of a recording, and its agents; empty where there are none, or no recording.
 
     Examples
     --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "run.npz")
-    >>> save_events(path, Events.of([]), "a1b2")
+    >>> save_events(path, Events.of([]), "a1b2 agents=3")
     >>> recorded_data(path), len(load_events(path))
-    ('a1b2', 0)
+    (('a1b2', '3'), 0)
     """
     try:
         with at_hand(path) as place, zipfile.ZipFile(place) as archive:
-            words = archive.comment.split()
+            comment = archive.comment
     except (*_NO_ARCHIVE, OSError, ValueError):
-        return ""
+        return "", ""
+    words = comment.split()
     told = words[2:3] if words[:1] == [b"ddol"] else []
-    return "".join(w.decode("ascii", "replace") for w in told if b"=" not in w)
+    mark = "".join(w.decode("ascii", "replace") for w in told if b"=" not in w)
+    return mark, _said(comment, _AGENTS)
 
 
 def _said(comment: bytes, what: str) -> str:
