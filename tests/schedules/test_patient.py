@@ -89,5 +89,5 @@ def test_a_recording_of_patience_plays_again():
     again = ddol.run(ddol.dwm_i(), data, 3, schedule=schedule, replay=first.events)
     for name in ("mistakes", "weights", "messages", "dropped"):
         assert np.array_equal(getattr(first, name), getattr(again, name)), name
-    with pytest.raises(ValueError, match="leave your own out"):
+    with pytest.raises(ValueError, match="does not go with a schedule of your own"):
         ddol.run(ddol.wma(), data, 1, schedule=Schedule(own=lambda *_: [], patient=True))
