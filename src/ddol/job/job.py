@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -95,6 +94,8 @@ class Job:
     def _strange(self, name: str, given: Mapping[str, Any]) -> NotAParameterError:
         """Error for an unknown option, with the algorithm's parameters and similar options."""
         chosen = given.get("algorithm", self.algorithm.algorithm)
+        from difflib import get_close_matches
+
         presets = import_module("ddol.presets")
         plain = str(chosen).replace("-", "_") if isinstance(chosen, str) else ""
         own = presets.PRESETS[plain].parameters if plain in presets.PRESETS else ()

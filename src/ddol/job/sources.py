@@ -125,7 +125,7 @@ def given_streams(options: DataOptions, algorithm: Algorithm, checked: bool) -> 
     checked : bool
         Refuse features that are not finite now, and not when they have been learned from.
     """
-    from ddol.streams.open import as_streams  # data frames, which files need not
+    from ddol.streams.sources import as_streams  # data frames, which files need not
 
     found = as_streams(options.data, checked and not algorithm.update.experts, algorithm.n_agents)
     widths = sorted({s.n_features for s in found if s.n_features is not None})
@@ -143,7 +143,7 @@ def given_streams(options: DataOptions, algorithm: Algorithm, checked: bool) -> 
 
 def in_columns(options: DataOptions) -> DataOptions:
     """Options of arrays in which something must be encoded, as text must, with the arrays as tables."""
-    from ddol.streams.open import in_tables
+    from ddol.streams.sources import in_tables
 
     found = in_tables(options.data, options.missing != "error" or bool(options.labels_map))
     if found is None:
