@@ -25,6 +25,16 @@ def test_a_stationary_stream_raises_no_alarm(share):
         assert watched(errors).rises == []
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_rise_that_the_learner_makes_up_for_soon_is_told(seed):
+    """The error is half as large again for 2,000 examples, then as before."""
+    rng = np.random.default_rng(seed)
+    share = np.full(24_000, 0.2)
+    share[12_000:14_000] = 0.3
+    [rise] = watched(rng.random(24_000) < share).rises
+    assert 12_000 < rise.examples < 15_000
+
+
 def test_squared_errors_of_a_stationary_stream_raise_no_alarm():
     for seed in range(10):
         errors = np.random.default_rng(seed).standard_normal(50_000) ** 2

@@ -8,8 +8,14 @@ from typing import Any
 
 import numpy as np
 
-_SLACK, _LIMIT = 0.1, 150.0
-"""In deviations of one example: a rise by less is none, and how much excess, summed over examples, is one."""
+_SLACK = 0.1
+"""In deviations of one example: a rise by less is none."""
+_LIMIT, _LIMIT_OF_LOSSES = 75.0, 150.0
+"""In deviations of one example: how much excess, summed over examples, is a rise.
+
+By chance mistakes have so much after an example with a probability of exp(−2·slack·limit) = 3·10⁻⁷. Losses of
+numbers may have heavier tails.
+"""
 _FEWEST, _KEPT = 3, 64
 """Blocks before the first alarm; differences of blocks from which the deviation is known."""
 _RAREST = 0.01
@@ -82,7 +88,8 @@ class PageHinkley:
         least = share * (1 - share) if self.classification else mean * mean
         deviation = max(least, float(np.median(self._squares)) / _MEDIAN_OF_SQUARE) ** 0.5
         self._sum += examples * (error - mean - _SLACK * deviation)
-        risen = self._sum - min(self._least, self._sum) > _LIMIT * deviation
+        limit = _LIMIT if self.classification else _LIMIT_OF_LOSSES
+        risen = self._sum - min(self._least, self._sum) > limit * deviation
         return self._before if risen else None
 
 
