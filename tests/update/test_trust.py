@@ -58,9 +58,17 @@ def test_agents_average_with_those_alike_only() -> None:
     assert trace.error < 0.12 < 0.3 < plain.error
 
 
-def test_a_recording_of_rounds_is_replayed_to_the_bit() -> None:
-    data = _data(120, other=(2,))
-    algorithm = ddol.safe(ddol.adaptive()).on(ddol.ring(4))
+@pytest.mark.parametrize(
+    ("network", "other"),
+    [(ddol.ring(4), (2,)), (ddol.complete(4), (2,)), (ddol.complete(4), ())],
+    ids=["ring", "complete", "alike"],
+)
+def test_a_recording_of_rounds_is_replayed_to_the_bit(
+    network: ddol.Topology, other: tuple[int, ...]
+) -> None:
+    """On a complete graph rounds make one mean for all who trust everybody, events one for each agent."""
+    data = _data(120, other=other)
+    algorithm = ddol.safe(ddol.adaptive()).on(network)
     first = ddol.run(algorithm, data, record=True)
     again = ddol.run(algorithm, data, replay=first.events)
     assert (again.state.theta == first.state.theta).all()

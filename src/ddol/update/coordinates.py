@@ -379,9 +379,8 @@ def _beside_others(w, s, p, d, D):
 def _part_of_mean(p, share):
     """Which part of its mean a feature's centre is; agents whose shares differ a little differ a little."""
     least, most = BEGINS * p[CENTRES], p[CENTRES] - _LITTLE
-    if share >= most or least <= 0.0:
-        return 1.0
-    return max((share - least) / (most - least), 0.0)
+    within = least > 0.0 and share < most
+    return max((share - least) / (most - least), 0.0) if within else 1.0
 
 
 @inner(inlined=True)
@@ -536,8 +535,7 @@ def age(s, p, t):
     """Let sums over examples forget until round t; what is left of them."""
     if p[KEEP] == 1.0:
         return 1.0
-    passed = t - s[TIME]
-    left = p[KEEP] if passed == 1.0 else p[KEEP] ** passed
+    left = p[KEEP] if t == s[TIME] + 1.0 else p[KEEP] ** (t - s[TIME])
     s[TIME] = t
     s[WEIGHT] /= left
     for k in range(OWN_SUMS):
