@@ -3,6 +3,7 @@
 python -m benchmarks.safe                       # the table of docs/background/safe.md
 python -m benchmarks.safe --errors cod-rna --seeds 2
 python -m benchmarks.safe --runs 10000
+python -m benchmarks.safe --costs 6
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import argparse
 import bz2
 import functools
 import lzma
+import math
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,16 +204,38 @@ def _cut(data: tuple[np.ndarray, np.ndarray], agents: int) -> tuple[np.ndarray, 
     return data[0][:n].copy(), data[1][:n].copy()
 
 
+def costs(repeats: int) -> None:
+    """Print how many times the processor time of one learner whole runs take: the best of so many."""
+    places = ("elec", 1), ("cod-rna", 1), ("cod-rna", 8), ("cod-rna", 64)
+    kinds = ddol.adaptive(), ddol.safe(ddol.adaptive()), ddol.adaptive(memory="auto")
+    print("| data | network | ns an example | safe: times | memory auto: times |")
+    print("|---|---|---|---|---|")
+    for name, agents in places:
+        network = ddol.ring(agents) if agents > 8 else ddol.complete(agents)
+        data, best = examples(name, 0, 60_000), [math.inf] * len(kinds)
+        for _ in range(repeats):
+            for k, algorithm in enumerate(kinds):
+                began = time.process_time()
+                ddol.run(algorithm, data, network)
+                best[k] = min(best[k], time.process_time() - began)
+        times = " | ".join(f"{each / best[0]:.1f}" for each in best[1:])
+        what = f"{network.name} of {agents}" if agents > 1 else "one agent"
+        print(f"| {name} | {what} | {1e9 * best[0] / len(data[1]):.0f} | {times} |", flush=True)
+
+
 def main() -> None:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="seed of the first run")
+    parser.add_argument("--costs", type=int, default=0, help="how often each is timed")
     parser.add_argument("--errors", nargs="*", choices=[*SETS, "elec"])
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--rows", type=int, default=16_000)
     given = parser.parse_args()
-    if given.errors is not None or not given.runs:
+    if given.costs:
+        costs(given.costs)
+    if given.errors is not None or not (given.runs or given.costs):
         errors(given.errors or [*SETS, "elec"], given.seeds, given.rows)
     if given.runs:
         raise SystemExit(min(exceeded(given.runs, given.first), 1))
