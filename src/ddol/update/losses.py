@@ -10,6 +10,7 @@ Labels of classification are −1 and +1. Rules that hold for all of them:
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -25,12 +26,14 @@ from ddol.compiled import (
     compile_part,
     entry,
     floats,
+    inner,
     scalar,
 )
 
 BINARY, REGRESSION = "binary", "regression"
 _VALUE, _DERIVATIVE = "value(z, y, p)", "derivative(z, y, p)"
 _TOGETHER = "together(z, n, y, p, slopes)"
+_BOTH = Signature("double", ("double", "double", "double*", "double*"))
 
 Pieces = list[tuple[np.ndarray, np.ndarray]]
 """Slopes and offsets, one of each for every answer."""
@@ -91,6 +94,10 @@ class Loss:
     def addresses(self) -> tuple[int, int]:
         """Compiled value and derivative, by address."""
         return scalar(self.value, _VALUE), scalar(self.derivative, _DERIVATIVE)
+
+    def address_of_both(self) -> int:
+        """Compiled value that writes down the derivative: an exponential in both is taken once."""
+        return compile_part(_both(self.value, self.derivative), _BOTH, "both(z, y, p, slope)")
 
     def address_together(self, outputs: int) -> int:
         """Compiled `together`, by address; 0 where so many outputs are learned one by one, as two are."""
@@ -345,6 +352,18 @@ absolute = Loss(
 
 # The loss of weighted majority: an expert needs the answer itself, not a slope.
 zero_one = Loss("zero_one", _zero_one_value, _label)
+
+
+@functools.cache
+def _both(value: Callable, derivative: Callable) -> Callable:
+    """Function ``both(z, y, p, slope)`` that returns the value and writes down the derivative."""
+    valued, derived = inner(value), inner(derivative)
+
+    def both(z, y, p, slope):
+        slope[0] = derived(z, y, p)
+        return valued(z, y, p)
+
+    return both
 
 
 def one_against_all(loss: Loss) -> Loss:

@@ -8,8 +8,8 @@ from ddol.compiled import call_float, call_void, floats, inner, integers
 from ddol.engines.kernels.layout import (
     BINARY,
     BLEND,
+    BOTH,
     CLASSES,
-    DERIVATIVE,
     OBSERVE,
     SCORE,
     TOGETHER,
@@ -97,9 +97,9 @@ def compare(worker, scores, y, importance, slopes):
             floats(slopes)[k] *= importance
         return cost
     for k in range(outputs):
-        arguments = (scores[k], answer_of(worker, y, k), worker.rules.q)
-        cost += call_float(part(worker, VALUE), arguments) + unless_finite(scores[k])
-        floats(slopes)[k] = importance * call_float(part(worker, DERIVATIVE), arguments)
+        arguments = (scores[k], answer_of(worker, y, k), worker.rules.q, slopes + 8 * k)
+        cost += call_float(part(worker, BOTH), arguments) + unless_finite(scores[k])
+        floats(slopes)[k] *= importance
     return cost
 
 

@@ -32,8 +32,8 @@ from ddol.engines.kernels.layout import (
     AHEAD,
     BEGIN,
     BINARY,
+    BOTH,
     COPIES,
-    DERIVATIVE,
     FINISH,
     GROUP,
     HEAR,
@@ -41,7 +41,6 @@ from ddol.engines.kernels.layout import (
     SCORE,
     STEP,
     TURN,
-    VALUE,
     WEIGHTS_ALL,
     Examples,
     SnapshotPlaces,
@@ -227,7 +226,8 @@ def _alone(worker, examples, lo, hi):
             call_void(part(worker, BEGIN), (w, s, p, D, eta, 1.0))
         if part(worker, HEAR) != 0:
             call_void(part(worker, HEAR), (w, s, p, x, index, n, D, y))
-        g = importance * call_float(part(worker, DERIVATIVE), (z, y, q))
+        cost = call_float(part(worker, BOTH), (z, y, q, worker.scratch.scores))
+        g = importance * floats(worker.scratch.scores)[0]
         if (rules.branchless_step and n < SHORT) or g != 0.0:
             call_void(part(worker, STEP), (w, s, p, x, index, n, D, g, eta, 1.0))
         if part(worker, FINISH) != 0:
@@ -237,7 +237,7 @@ def _alone(worker, examples, lo, hi):
             floats(examples.scores)[i] = z
         mistakes += (z >= 0.0) != (y > 0.0)
         seen += 1
-        loss += importance * call_float(part(worker, VALUE), (z, y, q)) + unless_finite(z)
+        loss += importance * cost + unless_finite(z)
     integers(memory.mistakes)[0] += mistakes
     integers(memory.examples)[0] += seen
     floats(memory.loss)[0] = loss

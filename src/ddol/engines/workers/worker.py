@@ -153,7 +153,9 @@ class KernelWorker:
         together = loss.address_together(self.algorithm.outputs)
         robust = self.algorithm.robust
         averages = 0 if robust is None else robust.address()
-        self._parts[dense] = np.append(parts, (*loss.addresses(), 0, together, averages))
+        value, _ = loss.addresses()
+        several = value, loss.address_of_both(), 0, together, averages
+        self._parts[dense] = np.append(parts, several)
         return self._parts[dense]
 
     @cached_property
