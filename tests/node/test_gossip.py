@@ -89,6 +89,20 @@ def test_who_leaves_is_told():
     assert one.living == set()
 
 
+def test_the_last_message_of_a_node_that_leaves_is_averaged():
+    """Else what it learned since the message before would be lost to the others."""
+    meeting = MemoryTransport.meeting()
+    nodes = [ddol.Node(name, ddol.adaptive("logistic")) for name in ("eu", "us")]
+    talks = [Gossip(n, MemoryTransport(n.name, meeting), "1h") for n in nodes]
+    talks[0].start()
+    for k in range(50):
+        nodes[0].learn({"x": k % 2}, bool(k % 2))
+    talks[0].close()
+    talks[1].exchange_now()
+    assert nodes[1].predict({"x": 1.0}).label is True
+    assert not nodes[1].state()["peers"][0]["alive"]
+
+
 def test_a_slow_transport_holds_up_no_prediction():
     """Sending waits for a peer that hangs; predictions and labels go on."""
 

@@ -101,14 +101,18 @@ class PeerMailbox:
         return True
 
     def fresh(self) -> list[tuple[Message, bytes]]:
-        """Messages of living peers to mix, by the name of their senders: those that have not been, or the
-        newest of all."""
-        found = [peer for _, peer in sorted(self.peers.items()) if peer.alive]
+        """Messages to mix, by the name of their senders: those that have not been, though a sender may have
+        left since, or the newest of all who are alive."""
+        found = [peer for _, peer in sorted(self.peers.items()) if peer.alive or peer.waiting]
         return [peer.newest for peer in found if peer.newest is not None]
 
     def waits(self, names: Iterable[str]) -> bool:
         """Whether a message of one of these has not been mixed."""
         return any(self.peers[name].waiting for name in names)
+
+    def drop(self, name: str) -> None:
+        """The message of a peer cannot be mixed any more."""
+        self.peers[name].waiting, self.peers[name].newest = False, None
 
     def taken(self, names: Iterable[str]) -> None:
         """Messages of these have been mixed."""

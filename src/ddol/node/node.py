@@ -404,7 +404,7 @@ class Node:
         try:
             self._agent.check(message)
         except RefusedMessageError as error:
-            self.mailbox.taken([message.sender])
+            self.mailbox.drop(message.sender)
             self.mailbox.refuse(error)
             return False
         return True
