@@ -172,7 +172,7 @@ def test_nothing_passes_between_the_parts_of_a_cut_graph(schedule, latency):
 
 
 def test_token_does_not_wait_for_ever():
-    with pytest.raises(ValueError, match="partition without an end"):
+    with pytest.raises(ValueError, match="a partition without an end"):
         Clock("walk", metropolis(ring(4)), Conditions(partitions=[(10, np.inf, [[0, 1]])]))
 
 

@@ -120,7 +120,7 @@ def test_numbers_that_point_outside_of_memory_are_refused(tmp_path, name, value)
     algorithm, setup = ddol.dogd().on(ddol.ring(4)), Setup(schedule=Schedule("async", ROUGH))
     saved = read_checkpoint(stopped(algorithm, setup, X, tmp_path))
     saved.kept[name][...] = value
-    with pytest.raises(DataError, match=r"write|damaged"):
+    with pytest.raises(DataError, match="the file is damaged"):
         resume(Learner(algorithm, setup), saved)
 
 

@@ -186,7 +186,7 @@ class ScheduledTurns(Turns):
         keeping.load_player(self.player, parts["player"], where)
         if not np.isin(self.clock.waiting_rows(), self.pool.serials).all():
             raise DataError(
-                f"{where}: found rows without an agent that waits for them; write the file again"
+                f"{where}: found rows that no agent waits for; the file is damaged, use an earlier checkpoint"
             )
         if self.shadow is not None:
             keeping.load_shadow(self.shadow, parts["shadow"], where)
