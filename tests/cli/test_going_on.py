@@ -222,6 +222,22 @@ def test_a_run_with_text_and_means_of_columns_goes_on(ddol, tmp_path):
     assert again["mistakes"] == whole["mistakes"] and library.load(model).encoding.means == means
 
 
+@pytest.mark.parametrize("options", [(), ("--delay", 3), ("--query", 0.3), ("--passes", 2)])
+def test_predictions_of_a_resumed_run_are_those_of_the_whole_one(ddol, tmp_path, text_of, options):
+    path, out, folder = tmp_path / "a.libsvm", tmp_path / "p", tmp_path / "run"
+    path.write_text(text_of(2000))
+    run = ("train", path, *options, "--predictions", out, "--checkpoint", folder, "--every", 400)
+    assert ddol(*run, "-q").exit_code == 0
+    whole = out.read_text()
+    assert whole.count("\n") == figures(ddol("train", path, *options, "--json", "-"))["examples"]
+    max(folder.glob("*.safetensors"), key=lambda each: each.stat().st_mtime_ns).unlink()
+    done = ddol(*run, "--resume", "-q")
+    assert done.exit_code == 0 and out.read_text() == whole and "lacks" not in done.stderr
+    out.unlink()
+    done = ddol(*run, "--resume")
+    assert done.exit_code == 0 and "lacks" in done.stderr and whole.endswith(out.read_text())
+
+
 def test_means_outlive_a_site_that_had_ended_before_the_checkpoint(ddol, tmp_path):
     """What is resumed behind a file's last row reads nothing of it any more."""
     rng = np.random.default_rng(0)

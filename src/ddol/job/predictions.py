@@ -27,12 +27,22 @@ class PredictionWriter:
         ``-`` is standard output. Every piece of rounds is flushed when it has been played, and stays if the
         run is stopped.
     encoding : Encoding
+    before : int
+        Examples that a run which is resumed had predicted: so many lines of the file are kept.
+
+    Attributes
+    ----------
+    kept : int
+        Lines that were kept; fewer than `before` if the file has not got them.
     """
 
-    def __init__(self, path: str, encoding: Encoding) -> None:
+    def __init__(self, path: str, encoding: Encoding, before: int = 0) -> None:
         self.path = path
-        standard = path == STDOUT
-        self.file = sys.stdout if standard else _opened(path)
+        self.kept = before
+        if path != STDOUT:
+            with naming(path):
+                self.kept = _cut_after(Path(path), before)
+        self.file = sys.stdout if path == STDOUT else _opened(path)
         self.encoding = encoding
 
     def __enter__(self) -> PredictionWriter:
@@ -70,7 +80,18 @@ class PredictionWriter:
 
 def _opened(path: str) -> TextIO:
     """The file; bytes of a site's name that are not UTF-8 are written as ``\\udce9``."""
-    return Path(path).open("w", encoding="utf-8", errors="backslashreplace")
+    return Path(path).open("a", encoding="utf-8", errors="backslashreplace")
+
+
+def _cut_after(path: Path, lines: int) -> int:
+    """Keep the first lines of a file, which is made if it is not there; how many it has then."""
+    with path.open("ab+") as file:
+        file.seek(0)
+        kept = end = 0
+        while kept < lines and (line := file.readline()).endswith(b"\n"):
+            kept, end = kept + 1, end + len(line)
+        file.truncate(end)
+    return kept
 
 
 def text_of(found: np.ndarray) -> str:

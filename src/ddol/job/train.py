@@ -113,7 +113,13 @@ def _listen_to_predictions(watch: RunWatch, stack: ExitStack) -> None:
     if output.predictions is not None:
         from ddol.job.predictions import PredictionWriter
 
-        writing = PredictionWriter(output.predictions, encoding)
+        before = 0 if made.saved is None else int(made.saved.state.examples.sum())
+        writing = PredictionWriter(output.predictions, encoding, before)
+        if writing.kept < before:
+            watch.say(
+                f"warning: {output.predictions} lacks {before - writing.kept:,} of the {before:,} "
+                "predictions that were made before the run was resumed"
+            )
         listeners.append(stack.enter_context(writing))
     late = made.data.encoder.delays is not None
     shown = output.report is not None or watch.page is not None
