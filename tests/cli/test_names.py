@@ -491,6 +491,14 @@ def test_columns_that_nobody_looks_at_may_hold_anything(ddol, model, tmp_path, p
     assert result.exit_code == 0 and "column 'more' is not among the model's" in result.stderr
 
 
+def test_a_column_called_like_a_value_of_another_is_refused(ddol, tmp_path):
+    columns = ("town", "town=Rome", "outcome")
+    path = write(tmp_path / "a.csv", columns, **{"town=Rome": cells()["age"]})
+    result = ddol("train", path, "--label", "outcome")
+    assert result.exit_code == 2 and "'town=Rome' beside the text column 'town'" in result.stderr
+    assert ddol("train", path, "--label", "outcome", "--drop", "town", "-q").exit_code == 0
+
+
 def test_values_that_were_not_learned_are_told_of_once(ddol, model, tmp_path, predicted):
     towns = ["Oslo" if k % 2 else "Rome" for k in range(400)]
     path = write(tmp_path / "other.csv", town=towns)

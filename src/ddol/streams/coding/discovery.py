@@ -355,7 +355,20 @@ def _columns(
         if isinstance(cells, Text) and name not in kinds:
             refuse_no_words(name, cells, where)
         found.append(Column(name, kinds.get(name, kind)))
+    _refuse_one_feature_twice(found, where)
     return tuple(found)
+
+
+def _refuse_one_feature_twice(columns: Sequence[Column], where: str) -> None:
+    """Refuse a column that is called like a value of a text column beside it, such as ``town=Rome``."""
+    begins = {f"{column.name}=": column.name for column in columns if column.kind == TEXT}
+    for column in columns:
+        start = column.name.partition("=")[0] + "="
+        if start in begins and column.name.startswith(start):
+            raise DataError(
+                f"{where}: found a column {column.name!r} beside the text column {begins[start]!r}, whose "
+                "values would be features of the same name; rename one, or leave it out with --drop"
+            )
 
 
 def refuse_no_words(name: str, cells: Text, where: str, advice: str | None = None) -> None:
