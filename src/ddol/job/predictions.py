@@ -84,9 +84,10 @@ def _opened(path: str) -> TextIO:
 
 
 def _cut_after(path: Path, lines: int) -> int:
-    """Keep the first lines of a file, which is made if it is not there; how many it has then."""
-    with path.open("ab+") as file:
-        file.seek(0)
+    """Keep the first lines of a file; how many it has then. Pipes and devices keep nothing."""
+    if not path.is_file():
+        return 0
+    with path.open("rb+") as file:
         kept = end = 0
         while kept < lines and (line := file.readline()).endswith(b"\n"):
             kept, end = kept + 1, end + len(line)
