@@ -27,7 +27,7 @@ class TakesFrames:
         Parameters
         ----------
         X : array, sparse matrix or data frame (n, n_features)
-        y : (n,) of answers, or the name of a column of X
+        y : (n,) of labels, or the name of a column of X
         sample_weight : (n,), optional
         agents : (n,) of ids, optional
             Score each row by the predictions of its agent, and not by those of their mean.
