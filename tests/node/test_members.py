@@ -75,9 +75,13 @@ def test_through_a_relay_that_reads_along(join, closing):
     eu = opened(closing, MemberTransport(join("eu"), [], where))
     eu.put(TOPIC, b"plain numbers 1")
     us = opened(closing, MemberTransport(join("us"), [], where))  # eu has not heard of it yet
-    found = heard_by(us)
+    found, met = heard_by(us), {}
+    us.alive("default/alive", lambda name, there: met.update({name: there}))
     assert soon(lambda: found.get("eu") == b"plain numbers 1")
     ap = opened(closing, MemberTransport(join("ap"), [], where))
+    for each in (eu, ap):
+        each.alive("default/alive", lambda *_: None)
+    assert soon(lambda: met == {"eu": True, "ap": True})
     spied = heard_by(ap)
     assert soon(lambda: spied.get("eu") == b"plain numbers 1")
 
@@ -87,6 +91,7 @@ def test_through_a_relay_that_reads_along(join, closing):
     eu.put(TOPIC, b"plain numbers 2")
     ap.put(TOPIC, b"still here")
     assert soon(lambda: found.get("eu") == b"plain numbers 2")
+    assert soon(lambda: met == {"eu": True, "ap": False})
     time.sleep(0.3)
     assert spied["eu"] == b"plain numbers 1" and "ap" not in found
     assert len(overheard) > 3 and not any(b"plain" in each for each in overheard)
@@ -155,10 +160,12 @@ def test_through_a_broker_that_reads_along(join, closing):
     spy.loop_start()
     closing.callback(spy.loop_stop)
 
+    met: dict[str, dict[str, bool]] = {name: {} for name in ("eu", "us", "ap")}
+
     def member(name):
         transport = opened(closing, MemberMqtt(join(name), f"mqtt://127.0.0.1:{port}"))
         found = heard_by(transport)
-        transport.alive("default/alive", lambda *_: None)
+        transport.alive("default/alive", lambda who, there: met[name].update({who: there}))
         return transport, found
 
     eu, _ = member("eu")
@@ -174,5 +181,6 @@ def test_through_a_broker_that_reads_along(join, closing):
     root = network_key(us.identity.network)
     spy.publish(f"{root}/eu/{TOPIC}", b"rubbish", qos=1).wait_for_publish(5.0)
     assert soon(lambda: us.refused["(stranger)", "malformed"])
+    assert soon(lambda: met["us"] == {"eu": True, "ap": False})
     assert spied["eu"] == b"plain numbers 1" and "ap" not in found
     assert len(overheard) > 3 and not any(b"plain" in each for each in overheard)

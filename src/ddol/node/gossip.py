@@ -154,6 +154,8 @@ class Gossip:
         if name == self.node.name:
             return
         with self._lock:
+            if not there and name not in self.living | self.node.mailbox.peers.keys():
+                return
             (self.living.add if there else self.living.discard)(name)
         peer = self.node.mailbox.peer(name)
         if peer.alive != there or peer.number < 0:

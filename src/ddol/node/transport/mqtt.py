@@ -36,6 +36,7 @@ class MqttTransport:
         self._hearers: dict[str, Hear] = {}
         self._last: dict[str, bytes] = {}
         self._meeters: dict[str, Meet] = {}
+        self._announced: set[tuple[str, str]] = set()
         self._listeners: dict[str, Callable[[bytes], None]] = {}
         self._client.on_connect, self._client.on_message = self._connected, self._came
         self._seen, self._sealing = threading.Event(), threading.Lock()
@@ -74,6 +75,7 @@ class MqttTransport:
         if name == self.name or not self.seals.knows(name):
             return
         if topic in self._meeters:
+            self._announced.add((topic, name))
             self._meeters[topic](name, message.payload == _THERE)
         elif topic in self._hearers and message.payload:
             opened = self.seals.open(topic, name, message.payload)
@@ -103,6 +105,10 @@ class MqttTransport:
 
     def again(self) -> None:
         """Subscribe again, and send the newest messages again, where members have changed."""
+        for topic, name in list(self._announced):
+            if not self.seals.knows(name):
+                self._announced.discard((topic, name))
+                self._meeters[topic](name, False)
         if self._client.is_connected():
             self._connected(self._client)
 

@@ -181,12 +181,20 @@ class ZenohTransport:
         """Be seen, and see others come and go."""
         import zenoh
 
+        there: set[str] = set()
+
         def seen(sample: Any) -> None:
             name = _name_in(str(sample.key_expr), self.seals.root)
-            if name != self.name and self.seals.knows(name):
-                meet(name, sample.kind == zenoh.SampleKind.PUT)
+            come = sample.kind == zenoh.SampleKind.PUT
+            if name == self.name or (come and not self.seals.knows(name)):
+                return
+            (there.add if come else there.discard)(name)
+            meet(name, come)
 
         def declare() -> None:
+            for name in sorted(there):  # a new session hears of those who are still there
+                meet(name, False)
+            there.clear()
             liveliness = self.session.liveliness()
             self._kept.append(liveliness.declare_token(self._key(self.name, topic)))
             everyone = self._key("*", topic)
