@@ -172,6 +172,7 @@ def test_through_a_broker_that_reads_along(join, closing):
     eu.put(TOPIC, b"plain numbers 1")
     (us, found), (ap, spied) = member("us"), member("ap")
     assert soon(lambda: found.get("eu") == spied.get("eu") == b"plain numbers 1")
+    assert soon(lambda: met["us"] == {"eu": True, "ap": True}), met
     join.authority.revoke("ap")
     ap.identity.look_for_roster = lambda: False
     assert soon(lambda: all("ap" not in each.identity.roster.members for each in (eu, us)))
@@ -181,6 +182,6 @@ def test_through_a_broker_that_reads_along(join, closing):
     root = network_key(us.identity.network)
     spy.publish(f"{root}/eu/{TOPIC}", b"rubbish", qos=1).wait_for_publish(5.0)
     assert soon(lambda: us.refused["(stranger)", "malformed"])
-    assert soon(lambda: met["us"] == {"eu": True, "ap": False})
+    assert soon(lambda: met["us"] == {"eu": True, "ap": False}), met
     assert spied["eu"] == b"plain numbers 1" and "ap" not in found
     assert len(overheard) > 3 and not any(b"plain" in each for each in overheard)
