@@ -17,7 +17,6 @@ def is_sampled(t: int) -> bool:
 class Statistics:
     """What one agent knows of its features."""
 
-    larger = 1.0
     centres = 0.5
 
     def __init__(self, n_features: int, n_agents: int) -> None:
@@ -113,7 +112,7 @@ class Statistics:
             others = self.size[d] if np.isnan(self.usual) else self.usual
             spread = max(share, 1 / 9) * variance
             if part < 1.0:
-                beside = np.clip(np.exp(self.size[d] - others) / self.larger, 1 / 3, 1.0)
+                beside = np.clip(np.exp(self.size[d] - others), 1 / 3, 1.0)
                 about = (
                     share * variance + ((1.0 - part) * share * mean) ** 2
                     if share > 1 / 9
@@ -127,14 +126,12 @@ class Statistics:
 class AdaptiveAgent(Statistics):
     """Adaptive: u, and √P by Heron's steps; the intercept's is exact, and comes last."""
 
-    larger = 1.3
-
     def __init__(self, n_features: int, n_agents: int) -> None:
         super().__init__(n_features, n_agents)
         self.u, self.root = np.zeros((2, n_features + 1))
         self.steps = self.norms = 0.0
         self.mean = self.scale = 1.0
-        self.gain, self.begin = n_agents**0.25, 3.0 / n_agents
+        self.gain, self.begin = n_agents**0.25, 1.0 / n_agents
 
     def score(self, x: np.ndarray) -> float:
         return self.scale * float(self.u @ np.append(self.place(x), 1.0)) / np.sqrt(self.mean)
@@ -152,10 +149,10 @@ class AdaptiveAgent(Statistics):
         self.steps += 1.0
         self.norms += z @ z
         left = 1.0 / (1.0 + self.steps / 1e4)
-        eager = 1.0 + left * np.minimum(self.u**2 / 10.0, 8.0)
+        eager = 1.0 + left * np.maximum(np.abs(self.u) - 1.0, 0.0)
         eager[-1] = 1.0
         mean = self.norms / self.steps if self.samples else self.mean
-        stride = self.gain * (1.0 + left * (3.0 * mean / (2.0 * mean + z @ z) - 1.0))
+        stride = self.gain * (1.0 + left * (2.0 * mean / (mean + z @ z) - 1.0))
         steeper = slope * np.sqrt(self.steps) / self.root[-1]
         part = -0.02 * left * max(steeper * self.score(x), -1.0)
         self.scale = max(

@@ -1,11 +1,11 @@
 """Adaptive: mirror descent that learns each feature's centre and scale. No rate to choose.
 
 In the coordinates x̃ of `ddol.update.coordinates` the distance-generating function is ψ(z, u) = ½ Σ_d
-√P_d·(z_d − u_d)², P_d = 3·ℓ′²/N + Σ g_d² with g = ℓ′·x̃ (AdaGrad, Duchi, Hazan and Singer), where the ℓ′
+√P_d·(z_d − u_d)², P_d = ℓ′²/N + Σ g_d² with g = ℓ′·x̃ (AdaGrad, Duchi, Hazan and Singer), where the ℓ′
 in front is that of the feature's first gradient: one example alone is little to go by. With A = 1 +
 ‖x̃‖², M its mean over the t steps so far, and f = 1/(1 + t/10⁴), an agent steps
 
-    u_d ← u_d − η·n^¼·a·k_d·g_d/√P_d,   a = 1 + f·(3M/(2M + A) − 1),   k_d ∝ 1 + f·min(u_d²/10, 8)
+    u_d ← u_d − η·n^¼·a·k_d·g_d/√P_d,   a = 1 + f·(2M/(M + A) − 1),   k_d ∝ 1 + f·max(|u_d| − 1, 0)
 
 with Σ k_d·x̃_d² = Σ x̃_d². While little is known, a long row takes smaller steps than a short one, and
 features whose weight is large take larger ones than the others of their row: a few that matter among many
@@ -41,7 +41,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from ddol.compiled import column, inner, row, sparse
 from ddol.update import answers, statistics
@@ -57,12 +56,10 @@ STEPS, NORMS, DUAL0, ROOT0, ABOVE = range(answers.OWN_SUMS, answers.OWN_SUMS + 5
 FACTOR, SHRUNK, UNIT = range(at.NOTES, at.NOTES + 3)
 """All u are this times what is kept: L2 shrinking costs one multiplication. And 1/FACTOR. And 1/√M, as it was
 when statistics were taken last."""
-GAIN, PACE, FIRST, L1, L2, AGREED = range(answers.OWN_PARAMETERS, answers.OWN_PARAMETERS + 6)
+GAIN, PACE, FIRST, L1, L2, EAGER = range(answers.OWN_PARAMETERS, answers.OWN_PARAMETERS + 6)
 
-EAGER = 8.0
-"""How much larger steps are at most where gradients have agreed, so that a weight is large."""
 RIGHT = 1.0
-"""How far a score counts that is right, when s is learned."""
+"""How far a score counts that is right, when s is learned: by late answers s would run away."""
 FADES = 1e4
 """Steps after which what helps at the beginning counts half."""
 LEAST = 0.7
@@ -99,17 +96,22 @@ def _fading(steps):
 
 
 @inner(inlined=True)
-def _agreed(s, p, left):
-    """By how much larger a step is per u², as it is kept, and the u² from which on it is no larger."""
-    agreed = p[AGREED] * s[FACTOR] * s[FACTOR]
-    return left * agreed, EAGER / agreed
+def _eager(s, p, left):
+    """By how much larger a step is per |u|, as it is kept, beyond the one that is 1."""
+    return left * p[EAGER] * s[FACTOR]
+
+
+@inner(inlined=True)
+def _beyond(u, one):
+    """How far |u| is beyond 1, or 0."""
+    return max(abs(u) - one, 0.0)
 
 
 @inner(inlined=True)
 def _stride(s, p, eta, steps, norms, norm, further, left):
     """How far to go along g/√P where a weight is 0; `further` is Σx̃² times how much farther others go."""
     squared = s[UNIT] * s[UNIT] if s[at.SAMPLES] == 0.0 else steps / norms
-    short = 1.0 + left * (3.0 / (2.0 + norm * squared) - 1.0)
+    short = 1.0 + left * (2.0 / (1.0 + norm * squared) - 1.0)
     return eta * p[GAIN] * short * norm / (norm + further)
 
 
@@ -123,11 +125,11 @@ def _rescaled(s, p, g, root, steps, total, left):
 
 
 @inner(inlined=True)
-def _turn(w, s, p, x, index, n, D, squared, limit):
-    """Note x̃/√P of a row in MOVE: Σx̃², Σu·x̃, Σu²·x̃² up to a limit, and if steps come before √P grows."""
+def _turn(w, s, p, x, index, n, D, squared):
+    """Note x̃/√P of a row in MOVE: Σx̃², Σu·x̃, Σx̃² times |u| beyond 1, and if steps come before √P grows."""
     centre, inverse, rate = row(w, CENTRE, D), row(w, INVERSE, D), row(w, RATE, D)
     u, move, most, large = row(w, U, D), row(w, MOVE, D), s[at.REACH], 0
-    norm, total, further = 0.0, 0.0, 0.0
+    norm, total, further, one = 0.0, 0.0, 0.0, s[SHRUNK]
     for j in range(n):
         d = column(index, j)
         z = at.clipped((x[j] - centre[d]) * inverse[d], most)
@@ -135,7 +137,7 @@ def _turn(w, s, p, x, index, n, D, squared, limit):
         move[j] = along
         norm += z * z
         total += z * u[d]
-        further += z * z * min(u[d] * u[d], limit)
+        further += z * z * _beyond(u[d], one)
         large += squared * along * along >= LARGE
     if large > 0:
         _grow_row(w, p, index, n, D, squared)
@@ -185,7 +187,7 @@ def _grow_row(w, p, index, n, D, squared):
 
 
 @inner
-def _turn_absent(w, s, p, n, absent, D, squared, limit):
+def _turn_absent(w, s, p, n, absent, D, squared):
     """The same for the centred features that a sparse row lacks, which stand behind it in MOVE."""
     norm, total, further, move = 0.0, 0.0, 0.0, row(w, MOVE, D)
     for j in range(n, n + absent):
@@ -194,23 +196,23 @@ def _turn_absent(w, s, p, n, absent, D, squared, limit):
         move[j] = z * w[RATE * D + d]
         norm += z * z
         total += z * w[U * D + d]
-        further += z * z * min(w[U * D + d] * w[U * D + d], limit)
+        further += z * z * _beyond(w[U * D + d], s[SHRUNK])
         _grow_first(w, p, d, j, D, squared)
     return norm, total, further
 
 
 @inner
-def _go(w, index, n, D, along, more, limit, squared, grows):
+def _go(w, index, n, D, along, more, one, squared, grows):
     """Step along a row, and let √P grow."""
     u, move = row(w, U, D), row(w, MOVE, D)
     if not grows:
         for j in range(n):
             d = column(index, j)
-            u[d] -= (along + more * min(u[d] * u[d], limit)) * move[j]
+            u[d] -= (along + more * _beyond(u[d], one)) * move[j]
         return
     for j in range(n):
         d = column(index, j)
-        u[d] -= (along + more * min(u[d] * u[d], limit)) * move[j]
+        u[d] -= (along + more * _beyond(u[d], one)) * move[j]
         _grow(w, d, D, squared * move[j] * move[j])
 
 
@@ -220,25 +222,25 @@ def step(w, s, p, x, index, n, D, g, eta, weight):
     g *= weight
     lead, absent = g * at.root_of_weight(s), at.list_absent(w, s, index, n, D)
     left = _fading(s[STEPS] + 1.0)
-    agreed, limit = _agreed(s, p, left)
-    norm, total, further, grows = _turn(w, s, p, x, index, n, D, lead * lead, limit)
+    eager, one = _eager(s, p, left), s[SHRUNK]
+    norm, total, further, grows = _turn(w, s, p, x, index, n, D, lead * lead)
     if absent > 0:
-        more = _turn_absent(w, s, p, n, absent, D, lead * lead, limit)
+        more = _turn_absent(w, s, p, n, absent, D, lead * lead)
         norm, total, further = norm + more[0], total + more[1], further + more[2]
     intercept = _intercept(s)
     root = math.sqrt(s[ROOT0] * s[ROOT0] + g * g)
     s[STEPS] += 1.0
     s[NORMS] += 1.0 + norm
-    stride = _stride(s, p, eta, s[STEPS], s[NORMS], 1.0 + norm, agreed * further, left)
+    stride = _stride(s, p, eta, s[STEPS], s[NORMS], 1.0 + norm, eager * further, left)
     s[ABOVE] += _rescaled(s, p, g, root, s[STEPS], intercept + s[FACTOR] * total, left)
     s[ROOT0] = root
     s[DUAL0] = root * intercept - stride * g
     along = stride * lead * s[SHRUNK]
-    _go(w, index, n, D, along, along * agreed, limit, lead * lead, grows)
+    _go(w, index, n, D, along, along * eager, one, lead * lead, grows)
     for k in range(absent):
         d = int(w[at.ABSENT * D + k])
-        eager = 1.0 + agreed * min(w[U * D + d] * w[U * D + d], limit)
-        w[U * D + d] -= along * eager * w[MOVE * D + n + k]
+        times = 1.0 + eager * _beyond(w[U * D + d], one)
+        w[U * D + d] -= along * times * w[MOVE * D + n + k]
 
 
 # --- one copy for all agents -------------------------------------------------------------------------
@@ -274,7 +276,7 @@ def _collect_much(w, p, delta, d, D, z, squared, weight):
 
 
 @inner
-def _collect_absent(w, s, p, delta, n, absent, D, squared, weight, limit):
+def _collect_absent(w, s, p, delta, n, absent, D, squared, weight):
     """The same for the centred features that a sparse row lacks: what `_turn_absent` sums."""
     norm, total, further = 0.0, 0.0, 0.0
     for k in range(absent):
@@ -285,7 +287,7 @@ def _collect_absent(w, s, p, delta, n, absent, D, squared, weight, limit):
             _collect_much(w, p, delta, d, D, z, squared, weight)
         norm += z * z
         total += z * w[U * D + d]
-        further += z * z * min(w[U * D + d] * w[U * D + d], limit)
+        further += z * z * _beyond(w[U * D + d], s[SHRUNK])
     return norm, total, further
 
 
@@ -297,7 +299,7 @@ def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     u, move, norm, total, further = row(w, U, D), row(w, MOVE, D), 1.0, 0.0, 0.0
     steps, large = s[STEPS] + 1.0, 0
     left = _fading(steps)
-    agreed, limit = _agreed(s, p, left)
+    eager, one = _eager(s, p, left), s[SHRUNK]
     for j in range(n):
         d = column(index, j)
         z = at.standardised(w, s, d, D, x[j])
@@ -305,18 +307,18 @@ def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
         large += much
         norm += z * z
         total += z * u[d]
-        further += z * z * min(u[d] * u[d], limit)
+        further += z * z * _beyond(u[d], one)
     if large > 0:
         for j in range(n):
             d = column(index, j)
             z = at.standardised(w, s, d, D, x[j])
             _collect_much(w, p, delta, d, D, z, lead * lead, weight)
     if absent > 0:
-        more = _collect_absent(w, s, p, delta, n, absent, D, lead * lead, weight, limit)
+        more = _collect_absent(w, s, p, delta, n, absent, D, lead * lead, weight)
         norm, total, further = norm + more[0], total + more[1], further + more[2]
     root, intercept, sums = math.sqrt(s[ROOT0] * s[ROOT0] + g * g), _intercept(s), _SUMS * D
     norms = s[NORMS] + norm
-    stride = _stride(s, p, eta, steps, norms, norm, agreed * further, left)
+    stride = _stride(s, p, eta, steps, norms, norm, eager * further, left)
     changed = _rescaled(s, p, g, root, steps, intercept + s[FACTOR] * total, left)
     delta[sums + STEPS] += weight
     delta[sums + NORMS] += weight * norm
@@ -326,10 +328,10 @@ def absorb(w, s, p, delta, maxima, x, index, n, D, g, eta, weight):
     duals, along = row(delta, _DUALS, D), weight * stride * lead * s[SHRUNK]
     for j in range(n):
         d = column(index, j)
-        duals[d] -= along * (1.0 + agreed * min(u[d] * u[d], limit)) * move[j]
+        duals[d] -= along * (1.0 + eager * _beyond(u[d], one)) * move[j]
     for k in range(absent):
         d = int(w[at.ABSENT * D + k])
-        duals[d] -= along * (1.0 + agreed * min(u[d] * u[d], limit)) * move[n + k]
+        duals[d] -= along * (1.0 + eager * _beyond(u[d], one)) * move[n + k]
 
 
 @inner(inlined=True)
@@ -514,7 +516,6 @@ class Adaptive(Standardising):
 
     family = "adaptive"
     intercept_sums = (DUAL0, ROOT0)
-    larger: ClassVar[float] = 1.3
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -550,11 +551,11 @@ class Adaptive(Standardising):
 
     @property
     def own_parameters(self) -> list[float]:
-        """The size of steps, how fast s is learned, what P begins with, the penalties, and k per u²."""
+        """The size of steps, how fast s is learned, what P begins with, the penalties, and if k is used."""
         gain = (0.25 if self.regression else 1.0) * (self.at_once * self.n_agents) ** 0.125
         # Scores of several classes are compared, so that none may have a scale of its own; of two they mirror
         # each other. And answers near a boundary agree with it, wherever it is.
         plain = self.chosen or self.regression or self.outputs > 2 or self.l1 + self.shrink > 0.0
         pace = 0.0 if plain else 0.02
-        agreed = 1e-12 if self.chosen else 0.1
-        return [gain, pace, 3.0 / self.n_agents, self.l1, self.shrink, agreed]
+        eager = 0.0 if self.chosen else 1.0
+        return [gain, pace, 1.0 / self.n_agents, self.l1, self.shrink, eager]

@@ -16,7 +16,7 @@ SAMPLED, SEEN, HEARD, ANSWERS, VARIATION, OWN_SUMS = range(6)
 HIGHEST, LOWEST = 11, 12
 """The largest answer and the largest −answer that were heard; −inf: none, or no range is kept."""
 # Its parameters.
-KEEP, REGRESSION, AGENTS, POOLED, LARGER, FRESH, CENTRES, CLIPS, OWN_PARAMETERS = range(9)
+KEEP, REGRESSION, AGENTS, POOLED, FRESH, CENTRES, CLIPS, OWN_PARAMETERS = range(8)
 
 OUTLYING = 8.0
 """Deviations from the mean up to which a value counts as it is."""

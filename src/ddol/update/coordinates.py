@@ -16,8 +16,8 @@ then be huge, and huge steps survive neither rare exchanges nor late answers. So
   feature that never varies tells nothing, x̃ = 0; an update has an intercept of its own. A feature that
   fewer than a ninth of the examples have is scaled as if a ninth had it, so that larger and smaller values
   can be told apart within the clip. How large such features are beside each other may be meant, too, as in
-  tf–idf: one that is as large as others has the usual value x̃ = 3/`larger`, larger ones up to 3, smaller
-  ones down to 1, by the mean of the logarithms of their root mean squares after the last round that was
+  tf–idf: one that is as large as others has the usual value x̃ = 3, as larger ones have, smaller ones
+  have less, down to 1, by the mean of the logarithms of their root mean squares after the last round that was
   counted.
 - how far a value may be from the reference, eight deviations, before it counts as if it were there: one
   wild value must not blind a feature for ever. A wild first value meets no such limit; so when a feature
@@ -44,7 +44,6 @@ from ddol.update.answers import (
     AGENTS,
     CENTRES,
     KEEP,
-    LARGER,
     OUTLYING,
     OWN_SUMS,
     POOLED,
@@ -138,8 +137,8 @@ FORGETS = 0.999
 """What is left of an example after a round, down to which weights move along with centres and scales."""
 RAREST = 1.0 / 9.0
 """A feature that is rarer is scaled as if it were in so many examples."""
-LEAST = 1.0 / 3.0
-"""What a rare feature counts that is much smaller than the others."""
+LEAST = math.sqrt(RAREST)
+"""What a rare feature counts that is much smaller than the others: as if all examples had it."""
 NEVER = 1e-299
 """`next` up to here: centre and scale have not been taken yet."""
 WEIGHTIEST = 1e60
@@ -369,10 +368,10 @@ def _resize(w, s, d, D, square):
 
 
 @inner(inlined=True)
-def _beside_others(w, s, p, d, D):
+def _beside_others(w, s, d, D):
     """What a rare feature counts beside the others: larger ones more, up to 1."""
     ratio = math.exp(w[SIZE * D + d] - s[USUAL]) if s[USUAL] < math.inf else 1.0
-    return min(max(ratio / p[LARGER], LEAST), 1.0)
+    return min(max(ratio, LEAST), 1.0)
 
 
 @inner(inlined=True)
@@ -447,7 +446,7 @@ def retake(w, s, p, d, D):
         square, off = within + mean * mean, part * share * mean
         _resize(w, s, d, D, square)
         spread = max(share, RAREST) * square - off * (2.0 * share * mean - off)
-        beside = 1.0 + (1.0 - part) * (_beside_others(w, s, p, d, D) - 1.0)
+        beside = 1.0 + (1.0 - part) * (_beside_others(w, s, d, D) - 1.0)
         w[INVERSE * D + d] = beside / math.sqrt(spread) if square > 0.0 else 0.0
     return (before == 0.0) != (w[CENTRE * D + d] == 0.0)
 

@@ -76,8 +76,6 @@ class Standardising(Update):
     gradient: ClassVar[str] = ARRIVAL
     centres: ClassVar[float] = 0.5
     """Share of values other than 0 from which on a feature is centred: rows cost O(non-zeros) then."""
-    larger: ClassVar[float] = 1.0
-    """By how much a rare feature must be larger than others to count in full; found by trial."""
     memory: ClassVar[float] = math.inf
     """Rounds after which an example counts 1/e."""
 
@@ -168,7 +166,6 @@ class Standardising(Update):
         return [
             *known,
             1.0 if self.keeps_own else agents,
-            self.larger,
             float(self.fresh),
             self.centres,
             float(self.regression and self.clip),
