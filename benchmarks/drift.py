@@ -81,7 +81,7 @@ def arrays(rows: Iterator[tuple[dict, object]]) -> Data:
     taken = list(rows)
     names = sorted(taken[0][0], key=str)
     X = np.array([[float(x[name]) for name in names] for x, _ in taken])
-    return X, np.unique([float(str(y)) for _, y in taken], return_inverse=True)[1].astype(float)
+    return X, np.unique([float(y) for _, y in taken], return_inverse=True)[1].astype(float)
 
 
 def electricity() -> Data:

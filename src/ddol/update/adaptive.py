@@ -17,9 +17,8 @@ known and M is 1. s follows the slope of the loss:
     s ← max(s·(1 + e) or s/(1 − e), 0.7),   e = −0.02·f·ℓ′/rms(ℓ′)·score, at most 0.02·f
 
 Where scores are large and wrong, s falls, and a step means less; where they are right and small it rises.
-This is what a rate would be chosen for. s is 1 where answers are numbers, or more than two classes. Both
-s and k are 1 where answers are asked for by how sure an agent is: near a boundary they agree with it,
-wherever it is.
+This is what a rate would be chosen for. s is 1 where answers are numbers, or more than two classes. s and
+k are 1 where answers are asked for by how sure an agent is: near a boundary they agree with it.
 
 When a feature's centre and scale are taken anew, its weight, its √P and the intercept move along, so that
 the score stays the same function of the raw features.
