@@ -121,8 +121,9 @@ def bound_of_mixture(algorithm: Algorithm, job: Job, question: Question, as_json
     if rule != LOG:
         spread = _needed(job, question, "spread")["spread"]
         gap = largest_gap(K, labels, spread, algorithm.loss.name == squared.name)
-    late = 1 + algorithm.delay if rule == LOG else 1
-    found = [late * mixture_bound(rule, K, labels, m, gap) for m in range(SWITCHES + 1)]
+    if algorithm.delay:
+        raise DataError("--delay: what late labels cost is known during a run only; leave it out")
+    found = [mixture_bound(rule, K, labels, m, gap) for m in range(SWITCHES + 1)]
     unit = "nats" if rule == LOG else f"of the {algorithm.loss.name} loss"
     if as_json:
         row = {"experts": K, "labels": labels, "unit": unit, "value": found[0]}
@@ -142,10 +143,7 @@ def bound_of_mixture(algorithm: Algorithm, job: Job, question: Question, as_json
         )
     formula = "ln K + m·(ln(K−1) + ln T) + (m+1)·ln(1 + ln T)"
     formula = formula if rule == LOG else f"Δ·(1 + ({formula})/ln K), Δ ≤ {gap:,.4g}"
-    print(
-        f"formula: {formula}, K = {K} experts"
-        + (f", times {late} for the delay" if late > 1 else "")
-    )
+    print(f"formula: {formula}, K = {K} experts")
 
 
 def answer(job: Job, question: Question) -> Bound:

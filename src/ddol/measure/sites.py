@@ -18,7 +18,6 @@ from ddol.update.mixtures import (
     HARMS_FACTOR,
     HELPS,
     HELPS_FACTOR,
-    LATE,
     LOG,
     LOSS,
     SWITCHES,
@@ -174,7 +173,7 @@ def site_row(algorithm: Algorithm, m: np.ndarray, examples: int, mistakes: float
 
 def _bound(rule: int, m: np.ndarray, experts: int, switches: int) -> float:
     found = mixture_bound(rule, experts, float(m[COUNT]), switches, float(m[GAP]))
-    return (1.0 + float(m[LATE])) * found if rule == LOG else found + float(m[ALIKE_LOSS])
+    return found + float(m[GAP] if rule == LOG else m[ALIKE_LOSS])
 
 
 def _verdict(m: np.ndarray) -> str:

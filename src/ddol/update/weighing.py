@@ -203,6 +203,8 @@ def _bayes(places: Places) -> Callable:
         total = 0.0
         for k in range(K):
             total += m[FIXED + k]
+        if m[LATE] > 0.0:  # the weights of now would have predicted otherwise
+            m[GAP] += max(mixed + math.log(total), 0.0)
         _share(m, K, total)
 
     return bayes
