@@ -104,5 +104,6 @@ def test_lies_are_messages_that_others_would_take() -> None:
 
 
 def test_where_lies_leave_no_numbers_the_liars_are_named() -> None:
-    with pytest.raises(FloatingPointError, match=r"as agents 0, 5 lied.*--safe"):
-        ddol.run(ddol.adaptive(), _data(), N, conditions=ddol.Conditions(liars="0,5:noise"))
+    """Each exchange makes the mean of two liars and two others −4.5 times what it was."""
+    with pytest.raises(FloatingPointError, match=r"as agents 0, 2 lied.*--safe"):
+        ddol.run(ddol.adaptive(), _data(800), 4, conditions=ddol.Conditions(liars="0,2:flip"))

@@ -515,6 +515,7 @@ class Adaptive(Standardising):
 
     family = "adaptive"
     intercept_sums = (DUAL0, ROOT0)
+    positive_sums = (STEPS, NORMS, ROOT0)
 
     def __post_init__(self) -> None:
         super().__post_init__()

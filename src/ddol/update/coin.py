@@ -226,6 +226,7 @@ class Coin(Standardising):
 
     family = "coin"
     intercept_sums = (THETA0, SIZES0, REWARD0)
+    positive_sums = (STEPS, NORMS, SLOPES, SIZES0)
 
     def with_delay(self, rounds: int) -> Self:
         """The same update, told how late answers come."""

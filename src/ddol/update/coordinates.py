@@ -87,11 +87,11 @@ ROWS = (
 N_CENTRED, STALE, N_DUE, WEIGHT, TIME, LOOK, REACH, SAMPLES, CLOCK = range(13, 22)
 SIZES, SIZED, USUAL, N_MOVED, NOTES = range(22, 27)
 SCALARS = (
-    Field("sampled"),  # examples that statistics are of
+    Field("sampled", least=0.0),  # examples that statistics are of
     Field("seen", least=0.0),  # examples
-    Field("heard"),  # answers
+    Field("heard", least=0.0),  # answers
     Field("answers"),  # their sum
-    Field("variation"),  # their squares about the mean
+    Field("variation", least=0.0),  # their squares about the mean
     *(Field(f"own {k}") for k in range(6)),
     # The largest answer and −answer; neighbours share them where answers are numbers.
     Field("highest", LOCAL, -math.inf, UNBOUNDED),

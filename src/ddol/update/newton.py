@@ -337,6 +337,7 @@ class Newton(Standardising):
     centres: ClassVar[float] = 0.0
     family = "newton"
     intercept_sums = (MATRIX0, DUAL0)
+    positive_sums = (STEPS, SLOPES, MATRIX0)
 
     def check(self, n_features: int) -> None:
         """Refuse more features than a full matrix is for."""

@@ -441,6 +441,7 @@ class SketchedNewton(Standardising):
 
     family = "newton"
     intercept_sums = (MATRIX0, DUAL0)
+    positive_sums = (STEPS, SLOPES, MATRIX0)
 
     def __post_init__(self) -> None:
         super().__post_init__()

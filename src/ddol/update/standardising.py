@@ -73,6 +73,8 @@ class Standardising(Update):
 
     intercept_sums: ClassVar[tuple[int, ...]] = ()
     """Places of the scalars that the intercept is made of."""
+    positive_sums: ClassVar[tuple[int, ...]] = ()
+    """Places of the update's own scalars that cannot be negative, in messages neither."""
     gradient: ClassVar[str] = ARRIVAL
     centres: ClassVar[float] = 0.5
     """Share of values other than 0 from which on a feature is centred: rows cost O(non-zeros) then."""
@@ -187,6 +189,10 @@ class Standardising(Update):
         sent, scalars = at.STATISTICS + message, at.SCALARS + notes
         if self.regression:
             scalars = _SHARED_RANGE + notes
+        scalars = tuple(
+            field._replace(least=0.0) if k in self.positive_sums else field
+            for k, field in enumerate(scalars)
+        )
         rows, counted, sampled = at.ROWS + own, at.COUNTED, math.isinf(self.memory)
         if self.sent is not None:
             scalars, collected = scalars_of_own(scalars, self.sent), 0

@@ -77,7 +77,8 @@ class Lying:
         self.sent[agent] += 1
         try:
             honest = self.room[self.lies == 0]
-            sent = message_of(self.about_messages[agent], self.room[agent], honest, seed)
+            with np.errstate(over="ignore"):  # what is infinite is refused
+                sent = message_of(self.about_messages[agent], self.room[agent], honest, seed)
             # A number that no message may hold, such as a negative sum of squares, would give a liar away.
             target[:] = np.where(np.isfinite(sent), np.clip(sent, *self.allowed), sent)
         except Exception as error:  # raised when the kernel is done: it cannot pass one on
