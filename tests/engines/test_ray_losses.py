@@ -80,9 +80,10 @@ def test_lost_between_blocks_of_the_driver():
     for k, (rows, _) in enumerate(endless.read()):
         learner.learn(rows)
         local.learn(rows)
-        if k == 0 or learner.engine.version == 2:
+        copied = learner.engine.version >= 2  # a slow machine makes several in one block
+        if k == 0 or copied:
             kill(learner.engine, 1)
-        if learner.engine.version == 2:
+        if copied:
             break
     np.testing.assert_allclose(learner.weights(), local.weights(), rtol=0, atol=1e-9)
     kill(learner.engine, 0, 1)
