@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import logging
 import shutil
 import tempfile
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,6 @@ from ddol.node.config import HttpConfig, load_config
 from ddol.node.http import Served, application
 from ddol.node.records import framed, records
 
-logging.getLogger("ddol.node").setLevel(logging.CRITICAL)
 STRANGE = (
     None, True, -1, 0, 1, 2.5, 1e300, 10**30, "", "x", "1s", "\u00e9", "127.0.0.1:0", [], [1], ["a", "b"], {},
     {"a": 1}, [[1.0]], "a/b", -0.0,
@@ -65,6 +66,18 @@ BODIES = (
         {"name": "b", "shape": [3], "datatype": "BOOL", "data": [True, False, True]}]},
 )  # fmt: skip
 LABELS = ({"id": "r", "label": "yes"}, [{"id": "r", "label": "no"}, {"id": "s/0", "label": "yes"}])
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Thousands of warnings are expected here."""
+    logger = logging.getLogger("ddol.node")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _complaint(error: Exception) -> str:
@@ -128,6 +141,7 @@ def _opened(folder: Path, whole: int | None) -> str:
         return "" if again.state()["examples"] == examples else "it does not come back as it was"
 
 
+@_quiet()
 def mutated_journals(first: int, tries: int) -> dict[str, str]:
     """Journals with random damage, and with damage that their checksums hide."""
     wrong, (folder, log, whole) = {}, _journal()
@@ -162,6 +176,7 @@ def _other_value(number: int) -> bytes:
     return "\n".join(lines).encode()
 
 
+@_quiet()
 def mutated_node_files(first: int, tries: int) -> dict[str, str]:
     """Files of settings, damaged, or with a strange value."""
     wrong = {}
@@ -196,6 +211,7 @@ def _changed(told: Any, rng: np.random.Generator) -> Any:
     return found
 
 
+@_quiet()
 def mutated_requests(first: int, tries: int) -> dict[str, str]:
     """Requests and labels, damaged: one sentence and 400, or an answer; what is accepted is learned once."""
     with warnings.catch_warnings():

@@ -55,7 +55,7 @@ def mixture_bound(
     Examples
     --------
     >>> round(mixture_bound(LOG, 3, 1e6), 2), round(mixture_bound(LOG, 3, 1e6, switches=1), 2)
-    (3.79, 20.99)
+    (3.79, 21.0)
     """
     if answers == 0:
         return 0.0
