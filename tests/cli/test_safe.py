@@ -81,3 +81,8 @@ def test_a_bad_final_model_of_several_sites_may_be_due_to_the_sites(streams, cau
     X, y = np.eye(4), np.array([-1.0, -1.0, 1.0, 1.0])
     trace = lib.run(lib.dogd(), (X, y), 2)
     assert cause in verdict(trace, Hindsight(4000, 0.99), False, "shuffle", streams)
+
+
+def test_a_final_model_that_liars_spoil_is_not_laid_to_the_order_of_rows(ddol, sites):
+    lied = ddol("train", *sites, "--liars", "0,1:labels", "--safe")
+    assert lied.exit_code == 0 and "order of rows" not in lied.stderr

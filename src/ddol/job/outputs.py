@@ -73,7 +73,7 @@ def write_outputs(made: PreparedJob, trace: Trace, interface: Interface, watch: 
         interface.warn(
             f"units changed while learning: {named}{more}; what was learned since is of little use"
         )
-    if job.data.in_files:
+    if job.data.in_files and not made.setup.schedule.conditions.liars:
         doubt = verdict(trace, again, bool(data.suspicions), data.remedy, len(data.streams))
         if doubt is not None:
             interface.warn(doubt)
