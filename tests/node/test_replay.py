@@ -65,3 +65,15 @@ def test_the_command_tells_what_differs(tmp_path):
     assert found.exit_code == 2 and "is not what was sent" in found.stderr
     found = CliRunner().invoke(app, ["replay", str(tmp_path)])
     assert found.exit_code == 2 and "expected the store of a node" in found.stderr
+
+
+def test_the_folder_of_a_served_node_is_replayed(tmp_path):
+    """`store` of node.toml has a folder for each model."""
+    names = ("default", "second", "third")
+    live(tmp_path, names)
+    found = CliRunner().invoke(app, ["replay", str(tmp_path)])
+    assert found.exit_code == 2 and "found several stores" in found.stderr
+    (tmp_path / "eu-state").mkdir()
+    (tmp_path / "default").rename(tmp_path / "eu-state" / "default")
+    found = CliRunner().invoke(app, ["replay", str(tmp_path / "eu-state")])
+    assert found.exit_code == 0 and "to the bit" in found.stdout

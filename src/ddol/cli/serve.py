@@ -57,8 +57,8 @@ def relay(listen: tuple[str, ...], connect: tuple[str, ...], identity: str | Non
 def replay(stores: tuple[str, ...], json: bool) -> None:
     """Play the journals of nodes again, to the bit, and compare their messages with those that were sent.
 
-    STORE: the folders of nodes (`store` of node.toml, and the model's name). One alone is played against the
-    messages that it has heard.
+    STORE: the folders of nodes (`store` of node.toml; with several models the folder of one in it). One alone
+    is played against the messages that it has heard.
     """
     from ddol.node.errors import NodeError
     from ddol.node.replay import compared, replay_store, summary

@@ -40,6 +40,25 @@ def describe(folder: Path, agent: LiveAgent) -> None:
             beside.write_bytes(text)
 
 
+def store_in(folder: str | Path) -> Path:
+    """The store of a node: this folder, or the only one in it, which `store` of node.toml names.
+
+    Examples
+    --------
+    >>> store_in("nowhere").name
+    'nowhere'
+    """
+    place = Path(folder)
+    if (place / ABOUT).exists():
+        return place
+    found = sorted(each.parent for each in place.glob(f"*/{ABOUT}"))
+    if len(found) > 1:
+        raise DataError(
+            f"{place}: found several stores, expected the store of a node, such as {found[0]}"
+        )
+    return found[0] if found else place
+
+
 def read_about(folder: Path) -> dict[str, Any]:
     """The settings of the node that a store is of."""
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ddol.node import records as r
-from ddol.node.about import ABOUT, read_about
+from ddol.node.about import ABOUT, read_about, store_in
 from ddol.node.agent import LiveAgent
 from ddol.node.errors import NodeError
 from ddol.node.journal import Journal
@@ -63,7 +63,7 @@ def replay_store(folder: str | Path) -> Replayed:
     >>> found.agent.examples, found.events, found.wrong
     (10, {'names': 1, 'learn': 10, 'send': 1, 'sent': 1}, [])
     """
-    place = Path(folder)
+    place = store_in(folder)
     agent = _begun(place)
     journal = Journal(place, "none")
     try:
