@@ -28,6 +28,7 @@ def safe(algorithm: Algorithm) -> Algorithm:
     >>> trace.error < 0.1 < ddol.run(ddol.adaptive("logistic"), (X, y), 4).error
     True
     """
+    _check(algorithm, "safe")
     return replace(algorithm, safe=True)
 
 
@@ -52,4 +53,12 @@ def private(algorithm: Algorithm, privacy: Budget | str) -> Algorithm:
     >>> trace.error < 0.1, [0.0 < spent < 8.0 for spent in trace.privacy["spent"]]
     (True, [True, True, True, True])
     """
+    _check(algorithm, "private")
     return replace(algorithm, privacy=privacy)
+
+
+def _check(algorithm: Algorithm, of: str) -> None:
+    if not isinstance(algorithm, Algorithm):
+        raise TypeError(
+            f"{of}: found {algorithm!r}, expected an algorithm such as ddol.adaptive('logistic')"
+        )

@@ -184,6 +184,35 @@ def test_an_answer_learns_the_row_that_was_predicted():
     assert np.array_equal(late.weights(), at_once.weights())
 
 
+@pytest.mark.parametrize(("first", "other"), [("yes", True), ("yes", 1), (1, "yes"), (2.5, "1")])
+def test_texts_and_numbers_are_not_classes_of_one_node(first, other):
+    node, peer = make(), make("us")
+    with pytest.raises(NodeError, match="found the label"):
+        node.answer_many([("a", first), ("b", other)])
+    node.learn({"x": 1.0}, first)
+    with pytest.raises(NodeError, match=f"beside {first}, expected"):
+        node.learn({"x": 1.0}, other)
+    assert node.classes == [first]
+    peer.learn({"x": 1.0}, other)
+    with pytest.raises(RefusedMessageError):
+        node.receive(peer.message())
+
+
+def test_a_label_is_known_by_its_text():
+    """As in a file, and where `classes` are given."""
+    node = make()
+    node.learn({"x": 1.0}, "1")
+    node.learn({"x": 1.0}, 1)
+    assert node.classes == ["1"]
+
+
+def test_an_algorithm_is_not_given_by_its_name():
+    with pytest.raises(NodeError, match="`algorithm`: found 'adaptive', expected one such as"):
+        ddol.Node("eu", "adaptive")
+    with pytest.raises(TypeError, match="safe: found 'adaptive', expected an algorithm such as"):
+        ddol.safe("adaptive")
+
+
 def test_several_labels_are_checked_before_any_is_learned():
     node = make(classes=["no", "yes"])
     node.predict({"x": 1.0}, id="a")
@@ -201,6 +230,8 @@ def test_several_labels_are_checked_before_any_is_learned():
         ([1.0], "found an array of 1 numbers, expected features by name"),
         ({"a": "text"}, "feature 'a': found a text, expected a number"),
         (3, "expected one row of numbers"),
+        (np.ones((2, 3)), "found an array of shape .2, 3., expected one row"),
+        (pd.DataFrame({"a": [1.0, 2.0]}), "found a frame of shape .2, 1.*predict_many"),
         ("no bar", "expected a line"),
     ],
 )

@@ -112,6 +112,13 @@ class Features:
             return self._of_names(features_of_line(x))
         if isinstance(x, Mapping):
             return self._of_names(dict(x))
+        shape = getattr(x, "shape", None)
+        if isinstance(shape, tuple) and len(shape) == 2:
+            several = "a frame" if hasattr(x, "to_dict") else "an array"
+            raise NodeError(
+                f"found {several} of shape {shape}, expected one row of numbers, or features by name; "
+                "predict_many and learn_many take several"
+            )
         if hasattr(x, "to_dict"):  # a row of a frame
             return self._of_names(x.to_dict())
         return self._of_array(x)

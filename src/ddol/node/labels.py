@@ -101,17 +101,25 @@ class LiveLabels:
         if isinstance(label, str) and label in self.renamed:
             label = self.renamed[label]
         _check_label(label)
-        if not self.fixed:
-            if len(self.classes) >= _MOST_CLASSES and label not in self._numbers:
-                raise NodeError(
-                    f"found the label {label!r} after {_MOST_CLASSES:,} others, which are the most; for "
-                    "numbers give a loss for regression"
-                )
-            return label
+        if not self.fixed and len(self.classes) >= _MOST_CLASSES and label not in self._numbers:
+            raise NodeError(
+                f"found the label {label!r} after {_MOST_CLASSES:,} others, which are the most; for "
+                "numbers give a loss for regression"
+            )
         for same in (label, str(label)):
             if same in self._numbers:
                 return self.classes[self._numbers[same]]
+        if not self.fixed:
+            _check_kind(label, self.classes)
+            return label
         raise NodeError(f"found the label {label!r}, expected one of {listed(self.classes)}")
+
+    def check_all(self, labels: Sequence[LiveLabel]) -> None:
+        """Refuse several labels if one of them cannot be learned after the others."""
+        found = [self.checked(label) for label in labels]
+        if not self.fixed and not self.regression:
+            for label in found:
+                _check_kind(label, self.classes or found)
 
     def number(self, label: LiveLabel) -> float:
         """What is learned from a label that was checked; one that is new becomes a class."""
@@ -144,6 +152,8 @@ class LiveLabels:
             )
         for label in classes:
             _check_label(label)
+            if label not in self._numbers:
+                _check_kind(label, self.classes or classes)
         if len({*classes, *self.classes}) > _MOST_CLASSES:
             raise NodeError(f"labels: found more than {_MOST_CLASSES} together")
         return None
@@ -167,6 +177,16 @@ def _check_label(label: LiveLabel) -> None:
     elif not isinstance(label, int | float) or not abs(label) < 1 << 63:
         raise NodeError(
             f"found the label {repr(label)[:60]}, expected text, a truth value or a number of 64 bits"
+        )
+
+
+def _check_kind(label: LiveLabel, known: Sequence[LiveLabel]) -> None:
+    """Refuse text among numbers, and a number or truth value among texts: it would be a class of its own."""
+    if known and isinstance(label, str) != isinstance(known[0], str):
+        expected = "text" if isinstance(known[0], str) else "a number"
+        raise NodeError(
+            f"found the label {label!r} beside {listed(known[:3])}, expected {expected}; for both give "
+            "`classes`"
         )
 
 

@@ -84,6 +84,10 @@ class Node:
         except TypeError as error:
             raise NodeError(f"Node: {error}; see ddol.node.options.NodeOptions") from None
         algorithm = safe(adaptive("logistic")) if algorithm is None else algorithm
+        if not isinstance(algorithm, Algorithm):
+            raise NodeError(
+                f"`algorithm`: found {algorithm!r}, expected one such as ddol.safe(ddol.adaptive('logistic'))"
+            )
         self.name = name
         self._lock = threading.RLock()
         self.mailbox = PeerMailbox(robust=self.options.robust)
@@ -237,9 +241,9 @@ class Node:
     def check_answers(self, answers: Sequence[tuple[str, LiveLabel]]) -> None:
         """Refuse identifiers and labels that cannot be any; nothing is learned."""
         with self._lock:
-            for name, label in answers:
+            for name, _ in answers:
                 checked_name(name)
-                self._agent.labels.checked(label)
+            self._agent.labels.check_all([label for _, label in answers])
 
     def status(self, id: str) -> str:  # noqa: A002
         """Whether a prediction is ``waiting``, was ``answered``, has ``expired``, or is ``unknown``."""
