@@ -149,7 +149,7 @@ def _conditions(rng: np.random.Generator) -> dict[str, Any]:
         "conditions": Conditions(
             speed=rng.choice(["1", "1..5", "exponential:1"]),
             latency=rng.choice(["1", "exponential:2", "0..10"]),
-            drop=float(rng.choice([0.0, 0.3, 0.9])),
+            drop_messages=float(rng.choice([0.0, 0.3, 0.9])),
             delay=rng.choice(["0", "3", "0..9", "geometric:4"]),
             churn=(20, 4) if rng.random() < 0.5 else None,
             partitions=[(2, 20, halves)] if N > 1 and rng.random() < 0.3 else (),

@@ -48,7 +48,7 @@ def random_run(seed: int) -> list[dict]:
     liars = {int(a): str(rng.choice(LIES)) for a in rng.permutation(n)[: int(rng.integers(0, n))]}
     conditions = ddol.Conditions(
         liars=liars,
-        drop=float(rng.choice([0.0, 0.3])),
+        drop_messages=float(rng.choice([0.0, 0.3])),
         delay=int(rng.choice([0, 0, 3])),
         latency=float(rng.choice([0.0, 2.0])),
     )

@@ -28,12 +28,12 @@ N_AGENTS = 16
 SLOW = (0.1, *(1.0,) * (N_AGENTS - 1))
 """One agent in sixteen is ten times slower."""
 
-ROUGH = Conditions(latency="0..10", drop=0.1, churn=(90, 10))
+ROUGH = Conditions(latency="0..10", drop_messages=0.1, churn=(90, 10))
 STEPS: dict[str, tuple[tuple[Any, ...], Callable[[Any], Conditions]]] = {
     "latency": ((0, 1, 3, 10, 30, 100), lambda v: Conditions(latency=f"exponential:{v}")),
     "share of messages lost": (
         (0.0, 0.1, 0.3, 0.5, 0.7, 0.9),
-        lambda v: Conditions(latency=1.0, drop=v),
+        lambda v: Conditions(latency=1.0, drop_messages=v),
     ),
     "fastest speed (slowest is 1)": ((1, 2, 4, 8, 16), lambda v: Conditions(speed=f"1..{v}")),
     "delay of answers": ((0, 3, 10, 30, 100), lambda v: Conditions(delay=v)),

@@ -49,7 +49,7 @@ def random_run(rng):
     conditions = Conditions(
         speed="1..5",
         latency="exponential:2",
-        drop=0.2,
+        drop_messages=0.2,
         delay=int(rng.integers(0, 9)),
         churn=(20, 4),
     )

@@ -25,7 +25,7 @@ from ddol.schedules.schedule import SCHEDULES
 from ddol.schedules.wiring import Wiring
 
 ROUGH = Conditions(
-    speed="1..3", latency="exponential:3", drop=0.2, delay="geometric:2", churn=(20, 5),
+    speed="1..3", latency="exponential:3", drop_messages=0.2, delay="geometric:2", churn=(20, 5),
     partitions=[(5, 15, [[0, 1]])],
 )  # fmt: skip
 
@@ -115,7 +115,7 @@ def test_latency_is_the_time_between_send_and_receive():
 
 
 def test_messages_are_lost_as_often_as_said():
-    clock = Clock("async", metropolis(ring(8)), Conditions(drop=0.25))
+    clock = Clock("async", metropolis(ring(8)), Conditions(drop_messages=0.25))
     events = made(clock, 8000)
     assert clock.sent == 16_000
     assert events.count(RECEIVE) == clock.sent - clock.lost
@@ -235,3 +235,9 @@ def test_message_of_a_send_is_received_at_most_once_by_each():
     keys = list(zip(events.agent[received], events.row[received], strict=True))
     assert len(keys) == len(set(keys))
     assert (events.kind[events.row[received]] == SEND).all()
+
+
+def test_drop_is_the_old_name_of_drop_messages():
+    with pytest.warns(DeprecationWarning, match="is `drop_messages` now"):
+        old = Conditions(drop=0.25)
+    assert old == Conditions(drop_messages=0.25) and old.loses

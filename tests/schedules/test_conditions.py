@@ -16,11 +16,12 @@ from ddol.schedules.wiring import Wiring
     [
         {"latency": -1}, {"latency": math.inf}, {"latency": math.nan}, {"latency": "fast"},
         {"latency": "5..2"}, {"latency": "exponential:-1"}, {"latency": "normal:2"},
-        {"latency": "1..inf"}, {"drop": 1.5}, {"drop": -0.1}, {"drop": "often"}, {"delay": 1.5},
+        {"latency": "1..inf"}, {"drop_messages": 1.5}, {"drop_messages": -0.1}, {"drop_messages": "often"},
+        {"delay": 1.5},
         {"delay": -1}, {"delay": "0.5..2"}, {"delay": [1, -2]}, {"delay": [0.5]}, {"speed": 0},
         {"speed": [1, 0]}, {"speed": "1,x"}, {"speed": [1, math.inf]}, {"churn": "90"},
         {"churn": (0, 1)}, {"churn": (1, 2, 3)}, {"churn": "a:b"}, {"latency": [[0, -1], [0, 0]]},
-        {"drop": [[0, 2], [0, 0]]}, {"partitions": [(5, 1, [[0]])]}, {"partitions": [(1,)]},
+        {"drop_messages": [[0, 2], [0, 0]]}, {"partitions": [(5, 1, [[0]])]}, {"partitions": [(1,)]},
     ],
 )  # fmt: skip
 def test_bad_conditions_are_refused_in_one_line(wrong):
@@ -60,5 +61,11 @@ def test_links_have_latencies_of_their_own():
 def test_no_condition_is_calm():
     assert Conditions().is_calm
     assert Conditions(churn=(5, 0)).is_calm
-    for each in ({"latency": 1}, {"drop": 0.1}, {"delay": 1}, {"churn": (9, 1)}, {"speed": "1..2"}):
+    for each in (
+        {"latency": 1},
+        {"drop_messages": 0.1},
+        {"delay": 1},
+        {"churn": (9, 1)},
+        {"speed": "1..2"},
+    ):
         assert not Conditions(**each).is_calm

@@ -18,7 +18,7 @@ from ddol.streams.arrays import array_stream
 from ddol.streams.errors import DataError
 
 ROUGH = Conditions(
-    speed="1..3", latency="exponential:3", drop=0.2, delay="geometric:2", churn=(20, 5)
+    speed="1..3", latency="exponential:3", drop_messages=0.2, delay="geometric:2", churn=(20, 5)
 )
 rng = np.random.default_rng(0)
 X = rng.standard_normal((203, 5))

@@ -84,7 +84,7 @@ def test_layers_keep_every_event():
 
 def test_a_recording_of_patience_plays_again():
     data, schedule = experts(np.random.default_rng(5)), Schedule("async", patient=True)
-    late = Conditions(delay="geometric:5", latency=2, drop=0.2)
+    late = Conditions(delay="geometric:5", latency=2, drop_messages=0.2)
     first = ddol.run(ddol.dwm_i(), data, 3, schedule=schedule, conditions=late, record=True)
     again = ddol.run(ddol.dwm_i(), data, 3, schedule=schedule, replay=first.events)
     for name in ("mistakes", "weights", "messages", "dropped"):

@@ -16,7 +16,7 @@ from ddol.streams.rows import Block, Rows
 
 N_ROWS, N_FEATURES = 203, 7
 ROUGH = Conditions(
-    speed="1..3", latency="exponential:3", drop=0.2, delay="geometric:2", churn=(20, 5)
+    speed="1..3", latency="exponential:3", drop_messages=0.2, delay="geometric:2", churn=(20, 5)
 )
 ALGORITHMS = {
     "dogd": ddol.dogd(),
@@ -252,7 +252,9 @@ def test_push_sum_keeps_the_mean_on_a_one_way_ring():
     state.theta[:, 0, 0] = began
     wires = Wiring.of(mixing)
     player = EventPlayer(algorithm, state, wires, Schedule("push-sum"))
-    clock = Clock("push-sum", mixing, Conditions(drop=0.3, latency="0..2", speed="1..2"), seed=3)
+    clock = Clock(
+        "push-sum", mixing, Conditions(drop_messages=0.3, latency="0..2", speed="1..2"), seed=3
+    )
     # Rows of zeros: turns without a gradient.
     rows = Rows.from_dense(np.zeros((2000, 2)), np.ones(2000))
     clock.feed(np.arange(2000) % 5, np.arange(2000))
@@ -335,7 +337,11 @@ def test_recorded_rounds_play_again_to_the_bit(engine, topology, period, delay):
 
 @pytest.mark.parametrize(
     "conditions",
-    [Conditions(latency=2), Conditions(delay="geometric:40"), Conditions(drop=0.3, churn=(9, 3))],
+    [
+        Conditions(latency=2),
+        Conditions(delay="geometric:40"),
+        Conditions(drop_messages=0.3, churn=(9, 3)),
+    ],
     ids=["late messages", "answers later than a pass", "lost"],
 )
 def test_disturbed_rounds_on_a_complete_graph_play_again_to_the_bit(conditions):

@@ -94,7 +94,7 @@ def test_units_do_not_matter():
 
 
 def test_losses_and_latencies():
-    rough = ddol.Conditions(latency="0..3", drop=0.2)
+    rough = ddol.Conditions(latency="0..3", drop_messages=0.2)
     options = {"schedule": "async", "conditions": rough, "talk": "drift", "compress": "float32"}
     first = played(ddol.dogd(), record=True, **options)
     assert 0.1 < first.dropped / first.messages < 0.3
@@ -111,7 +111,7 @@ def test_losses_and_latencies():
         ({"compress": "top:2.5"}, "`compress`: found 'top:2.5'"),
         ({"talk": "drift", "schedule": "gossip"}, "`talk` is for rounds and async"),
         ({"compress": "8bit", "schedule": "gossip"}, "use float32"),
-        ({"compress": "8bit", "conditions": ddol.Conditions(drop=0.1)}, "use float32"),
+        ({"compress": "8bit", "conditions": ddol.Conditions(drop_messages=0.1)}, "use float32"),
         (
             {"talk": "drift", "engine": "mpi"},
             "lets agents choose what they send, which mpi does not",

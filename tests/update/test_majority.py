@@ -296,7 +296,7 @@ def test_shares_of_rounds_that_are_played_as_events_are_the_same_to_the_bit(peri
 @pytest.mark.parametrize("schedule", ["async", "gossip"])
 def test_shares_are_followed_by_every_schedule(schedule, period):
     X, y = changing_experts(5)
-    conditions = Conditions(latency="exponential:3", drop=0.2, delay="geometric:2")
+    conditions = Conditions(latency="exponential:3", drop_messages=0.2, delay="geometric:2")
     algorithm = ddol.dwm_i(0.5, share=0.01).on(ddol.ring(4), period=period)
     first = ddol.run(algorithm, (X, y), schedule=schedule, conditions=conditions, record=True)
     assert first.error < 0.1

@@ -114,7 +114,7 @@ class ScheduleOptions:
         return Conditions(
             speed=self.speed,
             latency=_by_link("--latency", self.latency),
-            drop=_named("--drop-messages", self.drop_messages),
+            drop_messages=_named("--drop-messages", self.drop_messages),
             delay=delays or (0 if self.whole_delay or not self.delay else self.delay),
             churn=self.churn,
             liars=self.liars,

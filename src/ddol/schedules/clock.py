@@ -104,7 +104,7 @@ class Clock:
         self.rng = np.random.default_rng([seed, 17])
         self.interval = 1.0 / self.conditions.speeds(n, self.rng)
         self.latency = self.conditions.on_wires("latency", self.wires)
-        self.drops = self.conditions.on_wires("drop", self.wires)
+        self.drops = self.conditions.on_wires("drop_messages", self.wires)
         self.cut_times, self.cut_groups = self.conditions.groups(n)
         self.walk = np.empty(0)
         if self.schedule == words.WALK:
@@ -328,7 +328,7 @@ class Clock:
             interval=address(self.interval),
             latency_kind=latency.kind, latency_low=latency.low, latency_high=latency.high,
             latency=address(self.latency),
-            drop=0.0 if len(self.drops) else float(conditions.drop), drops=address(self.drops),
+            drop=0.0 if len(self.drops) else float(conditions.drop_messages), drops=address(self.drops),
             delay_kind=delay.kind, delay_low=delay.low, delay_high=delay.high,
             delays=address(self.delays), up=up, down=down,
             n_cuts=len(self.cut_times), cut_times=address(self.cut_times),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -112,8 +113,8 @@ class Conditions:
         Examples in a unit of time. A draw is made once for each agent.
     latency : number, draw, or array (N, N)
         Time from a send to its arrival, drawn for every message; ``latency[i, j]`` from i to j.
-    drop : number or array (N, N)
-        Chance that a message is lost.
+    drop_messages : number or array (N, N)
+        Chance that a message is lost. `drop` is its old name.
     delay : number, draw, one whole number for each row of the data, or a function
         How many more predictions the agent makes before the label of one of them arrives. A function
         ``delay(first, count)`` gives those of the rows first, …, in the order in which they are read, once.
@@ -125,22 +126,31 @@ class Conditions:
 
     Examples
     --------
-    >>> Conditions(latency="0..10", drop=0.1, churn=(90, 10)).is_calm
+    >>> Conditions(latency="0..10", drop_messages=0.1, churn=(90, 10)).is_calm
     False
     """
 
     speed: Any = 1.0
     latency: Any = 0.0
-    drop: Any = 0.0
+    drop_messages: Any = 0.0
     delay: Any = 0
     churn: Any = None
     partitions: Sequence[Any] = ()
     liars: Any = None
+    drop: InitVar[Any] = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, drop: Any) -> None:
+        if drop is not None:
+            warnings.warn(
+                "`drop` of conditions is `drop_messages` now; the old name goes with the next version",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+            object.__setattr__(self, "drop_messages", drop)
         object.__setattr__(self, "speed", _each_or_draw(self.speed, "speed"))
         object.__setattr__(self, "latency", _links_or(self.latency, "latency", Draw.of))
-        object.__setattr__(self, "drop", _links_or(self.drop, "drop", _chance))
+        links = _links_or(self.drop_messages, "drop_messages", _chance)
+        object.__setattr__(self, "drop_messages", links)
         object.__setattr__(self, "delay", _delay(self.delay))
         object.__setattr__(self, "churn", _churn(self.churn))
         object.__setattr__(self, "liars", liars_of(self.liars))
@@ -160,7 +170,7 @@ class Conditions:
     @property
     def loses(self) -> bool:
         """Whether messages may not arrive."""
-        kept = not isinstance(self.drop, np.ndarray) and self.drop == 0.0
+        kept = not isinstance(self.drop_messages, np.ndarray) and self.drop_messages == 0.0
         return not kept or self.churn is not None or bool(self.partitions)
 
     @property
@@ -177,7 +187,7 @@ class Conditions:
         return _sized(np.asarray(self.speed, float), (n_agents,), "speed")
 
     def on_wires(self, name: str, wires: Wiring) -> np.ndarray:
-        """``latency`` or ``drop`` where they are given for each link; empty where they are not."""
+        """``latency`` or ``drop_messages`` where they are given for each link; empty where they are not."""
         links = getattr(self, name)
         if not isinstance(links, np.ndarray):
             return np.empty(0)
@@ -222,9 +232,13 @@ def _links_or(value: Any, name: str, single: Any) -> Any:
     if isinstance(value, str | Draw) or np.ndim(value) == 0:
         return single(value, name)
     links = np.array(value, float)
-    good = np.isfinite(links) & (links >= 0) & (links <= (1.0 if name == "drop" else math.inf))
+    good = (
+        np.isfinite(links)
+        & (links >= 0)
+        & (links <= (1.0 if name == "drop_messages" else math.inf))
+    )
     if links.ndim != 2 or not good.all():
-        most = "at most 1" if name == "drop" else "finite"
+        most = "at most 1" if name == "drop_messages" else "finite"
         raise ValueError(f"`{name}` by link must be a matrix of numbers, not negative and {most}")
     return links
 

@@ -24,9 +24,8 @@ When a feature's centre and scale are taken anew, its weight, its √P and the i
 the score stays the same function of the raw features.
 
 Neighbours average the duals √P·u and the √P with the same matrix and divide, which is the paper's argmin
-for this ψ; s is averaged as it is. The mean over n agents is less noisy than one gradient, whence n^¼; it
-was found by trial. n = √(h·N) with h = N/Σ A_ij², the agents whose numbers one exchange averages: N on the
-complete graph, while on a ring it takes long until gradients of all have met.
+for this ψ; s is averaged as it is. The mean over n agents is less noisy than one gradient, whence n^¼, found
+by trial. n = √(h·N), h = N/Σ A_ij², is how many one exchange averages: N on the complete graph.
 
 Where a gradient adds less than a sixteenth to P, its step goes by the √P before it, which then grows by
 one step of Heron's, ½(√P + P/√P): hardly a step waits for a root and a quotient.
