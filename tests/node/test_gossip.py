@@ -48,6 +48,15 @@ def test_when_a_node_speaks(exchange):
         talk.close()
 
 
+def test_the_first_message_waits_for_no_drift():
+    """The first label of a regression moves the intercept most: what comes later is little beside it."""
+    node = ddol.Node("one", ddol.adaptive("squared"))
+    talk = Gossip(node, MemoryTransport("one", MemoryTransport.meeting()), "drift:0.9").start()
+    node.learn({"x": 1.0}, 50.0)
+    assert soon(lambda: node.messages_sent == 1)
+    talk.close()
+
+
 @pytest.mark.parametrize("text", ["often", "0s", "-1s", "0 answers", "drift:x", "drift:0", ""])
 def test_bad_exchanges_are_refused(text):
     with pytest.raises(NodeError, match="expected 1s, 100 answers or drift"):

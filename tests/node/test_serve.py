@@ -36,6 +36,19 @@ def test_a_node_ends_in_order_and_goes_on(tmp_path):
     assert "20 examples" in "".join(again.said)
 
 
+def test_every_model_sends_a_last_message(tmp_path):
+    """Models share a transport, which is closed after the last of them."""
+    [port] = free_ports(1)
+    network = f'[network]\nlisten = ["tcp/127.0.0.1:{port}"]\nexchange = "1000 answers"\n'
+    two = '[models.first]\nalgorithm = "adaptive"\n[models.second]\nalgorithm = "adaptive"\n'
+    before, after = config(network=network).split("[model]\n")
+    node = Process(tmp_path, f"{before}{two}{after[after.index('[http]') :]}")
+    for model in ("first", "second"):
+        node.teach(EXAMPLES, model)
+    code, said = node.end()
+    assert code == 0 and "ERROR" not in said
+
+
 def test_two_nodes_learn_together(tmp_path):
     """The second joins late, hears at once, sees the first one go by kill -9, and come back."""
     one, two = free_ports(2)

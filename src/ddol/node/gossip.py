@@ -195,6 +195,8 @@ class Gossip:
         if exchange.answers is not None:
             return node.since_sent >= exchange.answers
         assert exchange.drift is not None
+        if not node.messages_sent:  # its peers know nothing of it yet
+            return node.since_sent >= self.least
         return node.since_sent > 0 and self._moved() > exchange.drift
 
     def _moved(self) -> float:
@@ -214,12 +216,17 @@ class Gossip:
                 since = time.monotonic()
                 _quietly(self.exchange_now)
 
-    def close(self) -> None:
-        """Send a last message, and leave."""
+    def finish(self) -> None:
+        """Send a last message."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
+            self._thread = None
             _quietly(self.exchange_now)
+
+    def close(self) -> None:
+        """Send a last message, and leave."""
+        self.finish()
         self.transport.close()
 
 

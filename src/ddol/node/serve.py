@@ -214,6 +214,8 @@ def serve(
         for end in sources:
             end()
         for talk in talks:
+            talk.finish()
+        for talk in talks:  # models share one transport
             talk.close()
         lost = [line for node in nodes.values() for line in node.close()]
         for line in lost:
