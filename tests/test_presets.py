@@ -152,3 +152,9 @@ def test_the_registry_says_what_every_preset_takes():
         assert preset.summary.endswith((".", ")", ":")) or preset.summary, name
         assert preset(**{p.name: p.default for p in preset.parameters.values()}).name == made.name
         assert all(p.help for p in preset.parameters.values()), name
+
+
+@pytest.mark.parametrize("memory", ["fast", 1.0, -3])
+def test_a_memory_that_is_none_is_refused(memory):
+    with pytest.raises(ValueError, match="`memory` must be more than 1 round, or 'auto', it is"):
+        ddol.adaptive(memory=memory)
