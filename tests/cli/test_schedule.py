@@ -114,6 +114,17 @@ def test_recording_of_other_data_is_refused(ddol, examples, tmp_path):
         assert f"the recording is of 6 agents, found {others}" in result.stderr
 
 
+def test_recording_of_liars_is_refused_without_them(ddol, examples, tmp_path):
+    """A recording has no messages: without its liars another run would be played."""
+    run, lied = tmp_path / "run.npz", ("--safe", "--liars", "2,0:flip")
+    assert ddol("train", examples, *NETWORK, *lied, "--record", run).exit_code == 0
+    for other in (("--safe",), ("--safe", "--liars", "0:flip")):
+        refused = ddol("train", examples, *NETWORK, *other, "--replay", run)
+        assert refused.exit_code == 2 and "use --liars '0:flip;2:flip'" in refused.stderr
+    again = ("--safe", "--liars", "0:flip;2:flip", "--replay", run)
+    assert ddol("train", examples, *NETWORK, *again).exit_code == 0
+
+
 def test_recording_of_as_many_other_rows_is_refused(ddol, examples, tmp_path, text_of):
     shuffled = (*NETWORK, "--shuffle", "--seed", 1)
     assert ddol("train", examples, *shuffled, "--record", tmp_path / "run.npz").exit_code == 0

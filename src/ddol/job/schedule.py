@@ -171,7 +171,7 @@ class ScheduleOptions:
         """Refuse a recording of other data, or of other agents, before the data are read."""
         if self.replay is None:
             return
-        from ddol.schedules.recording import recorded_data
+        from ddol.schedules.recording import recorded_data, recorded_liars
 
         recorded, agents = recorded_data(self.replay)
         if agents and agents != str(n_agents):
@@ -186,12 +186,30 @@ class ScheduleOptions:
                 "give the files, --shuffle and --seed of that run"
             )
 
+        lies = recorded_liars(self.replay)
+        if lies and lies != self._lies:
+            raise DataError(
+                f"--replay {self.replay}: agents lied in the recording ({lies}), found "
+                f"{self._lies or 'none that do'}; use --liars '{lies}'"
+            )
+
+    @property
+    def _lies(self) -> str:
+        """Which agents lie and how, as ``--liars`` takes it."""
+        given = getattr(self.schedule, "conditions", None)
+        if not self._as_given:
+            given = self.to_conditions()
+        lies = {} if given is None else given.liars
+        named = ((k, lie if isinstance(lie, str) else "function") for k, lie in lies.items())
+        return ";".join(f"{agent}:{lie}" for agent, lie in sorted(named))
+
     def write_recording(self, trace: Trace, mark: Callable[[], str]) -> None:
         """Write the recording, if one is wanted, with a fingerprint of its data."""
         if self.record is not None and trace.events is not None:
             from ddol.schedules.recording import save_events
 
-            save_events(self.record, trace.events, f"{mark()} agents={trace.agents}")
+            told = f"{mark()} agents={trace.agents}" + f" liars={self._lies}" * bool(self._lies)
+            save_events(self.record, trace.events, told)
 
 
 def _unread(first: int, count: int) -> np.ndarray:

@@ -27,7 +27,7 @@ from ddol.streams.store.room import check_room
 from ddol.update.contract import ARRIVAL, KEPT
 
 _CHECKSUM = b"ddol "
-_GRADIENT, _AGENTS = "gradient=", "agents="
+_GRADIENT, _AGENTS, _LIARS = "gradient=", "agents=", "liars="
 _MOST_PRESSED = 1100
 """No archive gives more bytes than this for one of its own."""
 
@@ -46,7 +46,7 @@ def save_events(path: str | Path, events: Events, data: str = "") -> None:
     path : path
     events : Events
     data : str, optional
-        One word that other data do not have, and ``agents=N``; see `recorded_data`.
+        One word that other data do not have, ``agents=N``, and ``liars=…``; see `recorded_data`.
 
     Examples
     --------
@@ -130,6 +130,15 @@ def recorded_data(path: str | Path) -> tuple[str, str]:
     told = words[2:3] if words[:1] == [b"ddol"] else []
     mark = "".join(w.decode("ascii", "replace") for w in told if b"=" not in w)
     return mark, _said(comment, _AGENTS)
+
+
+def recorded_liars(path: str | Path) -> str:
+    """Which agents lied in a recording and how, such as ``0:flip``; empty where none did."""
+    try:
+        with at_hand(path) as place, zipfile.ZipFile(place) as archive:
+            return _said(archive.comment, _LIARS)
+    except (*_NO_ARCHIVE, OSError, ValueError):
+        return ""
 
 
 def _said(comment: bytes, what: str) -> str:
