@@ -519,7 +519,9 @@ class Adaptive(Standardising):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.memory, str) or not self.memory > 1.0:
-            raise ValueError(f"`memory` must be more than 1 round, or 'auto', it is {self.memory!r}")
+            raise ValueError(
+                f"`memory` must be more than 1 round, or 'auto', it is {self.memory!r}"
+            )
         for name in ("l1", "shrink"):
             if not 0.0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"`{name}` must be at least 0, it is {getattr(self, name)}")
