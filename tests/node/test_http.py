@@ -372,6 +372,7 @@ def test_the_model_of_now_predicts_as_the_node(tmp_path):
 
     frame = pd.DataFrame({"price": [1.0, 6.0, 6.0], "country": ["fr", "de", "fr"]})
     assert model.predict(frame).tolist() == [p.label for p in node.predict_many(frame)]
+    assert model.agent_number(node.name) == 0
 
 
 def test_a_node_without_labels_has_no_model():

@@ -54,6 +54,7 @@ def model_of(agent: LiveAgent) -> Model:
         missing="zero",
         means=(),
         names=names,
+        sites=(agent.name,),
     )
     algorithm = agent.learning.algorithm
     if kept is not None:
