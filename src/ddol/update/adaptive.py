@@ -16,12 +16,11 @@ known and M is 1. s follows the slope of the loss:
 
     s ← max(s·(1 + e) or s/(1 − e), 0.7),   e = −0.02·f·ℓ′/rms(ℓ′)·score, at most 0.02·f
 
-Where scores are large and wrong, s falls, and a step means less; where they are right and small it rises.
-This is what a rate would be chosen for. s is 1 where answers are numbers, or more than two classes. s and
-k are 1 where answers are asked for by how sure an agent is: near a boundary they agree with it.
+Where scores are large and wrong, s falls; where they are right and small it rises: a rate would be chosen
+for this. s is 1 where answers are numbers, or more than two classes. s and k are 1 where answers are asked
+for by how sure an agent is: near a boundary they agree with it.
 
-When a feature's centre and scale are taken anew, its weight, its √P and the intercept move along, so that
-the score stays the same function of the raw features.
+When a feature's centre and scale are taken anew, its weight, its √P and the intercept move along.
 
 Neighbours average the duals √P·u and the √P with the same matrix and divide, which is the paper's argmin
 for this ψ; s is averaged as it is. The mean over n agents is less noisy than one gradient, whence n^¼, found
@@ -32,8 +31,7 @@ one step of Heron's, ½(√P + P/√P): hardly a step waits for a root and a quo
 
 *Penalties* act on u/√M, the weights of x̃, decoupled from the gradient; s is 1 then. With h =
 η·n^¼/√(M·t) in round t, L2 multiplies all weights by exp(−α₂·h), which is one factor, and L1 reads them
-with the soft threshold α₁·Σh (dual averaging's: a feature stays 0 while its mean gradient is too small).
-Rows stay O(non-zeros)."""
+with the soft threshold α₁·Σh (dual averaging's: a feature stays 0 while its mean gradient is too small)."""
 
 from __future__ import annotations
 
