@@ -83,11 +83,13 @@ release: .venv/bin/pip
 .venv/.installed: .venv/bin/pip pyproject.toml
 	DDOL_PRECOMPILE=0 $(BIN)/pip install --quiet --disable-pip-version-check -e '.[plot,tables]'
 	$(PRECOMPILE)
+	$(BIN)/python -m compileall -q src
 	touch $@
 
 .venv/.installed-dev: .venv/bin/pip pyproject.toml
 	DDOL_PRECOMPILE=0 $(BIN)/pip install --quiet --disable-pip-version-check -e '.[test,lint]'
 	$(PRECOMPILE)
+	$(BIN)/python -m compileall -q src
 	touch $@ .venv/.installed
 
 clean:
