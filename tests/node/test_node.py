@@ -15,24 +15,7 @@ import pytest
 import ddol
 from ddol.node.errors import NodeError, RefusedMessageError
 from ddol.node.messages import algorithm_digest, read_message
-
-
-def examples(n=300, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, 3))
-    y = X @ [1.0, -2.0, 0.5] > 0
-    return [dict(zip("abc", x, strict=True)) for x in X.tolist()], y.tolist()
-
-
-def make(name="eu", **options):
-    return ddol.Node(name, ddol.adaptive("logistic"), **options)
-
-
-def taught(name="eu", n=300, seed=0, **options):
-    node = make(name, **options)
-    rows, labels = examples(n, seed)
-    node.learn_many(rows, labels)
-    return node
+from small_nodes import examples, make, taught
 
 
 def test_a_node_learns_what_a_run_learns():

@@ -251,7 +251,7 @@ class Command(click.Command):
         return super().parse_args(ctx, words)
 
     def _present_name(self, word: str) -> str:
-        """The word, or the present name of an option that was renamed, which is told."""
+        """The argument as it is; for a renamed option its present name, after a line that says so."""
         old, *value = word.split("=", 1)
         if old not in self.renamed:
             return word

@@ -189,7 +189,7 @@ class Links(NamedTuple):
     complete: bool
     """Copies are averaged over all agents with equal weights."""
     alike: bool
-    """All agents hear all, with the same weights: who trusts everybody becomes what the others become."""
+    """All agents hear all with equal weights: those that trust every neighbour have the same average."""
     whole: bool
     """A message needs all features at once."""
     block: int
